@@ -1,0 +1,17 @@
+//! The custom resource `ShortenerStack`: its fields, defaults and admission rules. No behaviour.
+
+mod component;
+mod database;
+mod gateway;
+mod schema;
+mod spec;
+mod status;
+
+pub use component::{PodSettings, ResourceSettings};
+pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
+pub use gateway::{GatewayProvider, GatewayServiceType, GatewaySpec};
+pub use spec::{
+    AppSpec, DeletionPolicy, LimitsSpec, ObservabilitySpec, ShortenerStack, ShortenerStackSpec,
+    WorkersSpec,
+};
+pub use status::{AppStatus, ShortenerStackStatus, WorkersStatus};

@@ -1,0 +1,67 @@
+//! The database of a stack: one that the operator runs, or one that the user brings.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::PodSettings;
+
+/// Where the links are kept. Neither member given means `managed` with its defaults.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
+    "database.managed and database.external exclude each other: remove one of them"
+))]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseSpec {
+    /// A PostgreSQL server that the operator runs in the stack's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<ManagedDatabase>,
+    /// A PostgreSQL server that somebody else runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalDatabase>,
+}
+
+/// A PostgreSQL server of one replica with a volume of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedDatabase {
+    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow where the storage class allows it, and never shrink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(
+        "database.managed.storage is not a size: write a positive quantity such as 1Gi"
+    ))]
+    pub storage: Option<String>,
+    /// Storage class of the volume; the cluster's default class if absent. It cannot change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub storage_class_name: Option<String>,
+    /// How the pod runs.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+/// A PostgreSQL server outside the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalDatabase {
+    /// The Secret, in the stack's namespace, that holds the connection URL (`postgres://user:password@host:port/database`).
+    pub secret_ref: SecretKeyRef,
+}
+
+/// One key of a Secret in the stack's namespace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretKeyRef {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key within the Secret.
+    #[serde(default = "default_key")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: String,
+}
+
+fn default_key() -> String {
+    "url".to_owned()
+}

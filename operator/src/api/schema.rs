@@ -1,0 +1,56 @@
+//! Schema fragments shared by several fields of the resource.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+/// The schema of `T` without its descriptions.
+///
+/// The Kubernetes types are documented by Kubernetes; with their prose in every component the CRD would outgrow
+/// the annotation that `kubectl apply` keeps its last applied configuration in.
+pub(super) fn terse<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = T::json_schema(generator);
+    strip_descriptions(schema.ensure_object());
+    schema
+}
+
+/// The schema of a list of `T` without descriptions, at most 64 items long so that CEL can bound its cost.
+pub(super) fn terse_list<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let item = terse::<T>(generator);
+    json_schema!({"type": "array", "maxItems": 64, "items": item})
+}
+
+/// A map of resource names to quantities, given as numbers or strings.
+pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": {
+            "x-kubernetes-int-or-string": true,
+            "maxLength": 32,
+            "x-kubernetes-validations": [{
+                "rule": "type(self) == int ? self >= 0 : isQuantity(self)",
+                "message": "is not a quantity: write for example 500m, 2, 128Mi or 1Gi",
+            }],
+        },
+    })
+}
+
+fn strip_descriptions(object: &mut serde_json::Map<String, serde_json::Value>) {
+    // A property that is itself called "description" holds a schema, not prose.
+    if object
+        .get("description")
+        .is_some_and(serde_json::Value::is_string)
+    {
+        object.remove("description");
+    }
+    for value in object.values_mut() {
+        strip_in(value);
+    }
+}
+
+fn strip_in(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(object) => strip_descriptions(object),
+        serde_json::Value::Array(items) => items.iter_mut().for_each(strip_in),
+        _ => {}
+    }
+}

@@ -1,0 +1,178 @@
+//! The desired state of a stack.
+
+use k8s_openapi::api::{core::v1::LocalObjectReference, networking::v1::NetworkPolicyPeer};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DatabaseSpec, GatewaySpec, PodSettings, ShortenerStackStatus, schema};
+
+/// A complete link-shortening service: a gateway, the app behind it and its database.
+///
+/// `spec: {}` is valid and gives the base stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
+#[kube(
+    group = "shortener.dev",
+    version = "v1alpha1",
+    kind = "ShortenerStack",
+    plural = "shortenerstacks",
+    shortname = "sst",
+    category = "all",
+    namespaced,
+    derive = "PartialEq",
+    status = "ShortenerStackStatus",
+    cel,
+    scale(
+        spec_replicas_path = ".spec.workers.replicas",
+        status_replicas_path = ".status.workers.replicas",
+        label_selector_path = ".status.workers.selector"
+    ),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "App", type_ = "integer", json_path = ".status.app.readyReplicas"),
+    printcolumn(name = "Workers", type_ = "integer", json_path = ".status.workers.replicas"),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')").message(
+        "metadata.name begins with a letter, holds lower case letters, digits and '-' only and has at most 40 characters: choose a shorter name without dots"
+    )
+)]
+#[x_kube(
+    validation = Rule::new(
+        "(has(self.database) && has(self.database.external)) || (has(oldSelf.database) && has(oldSelf.database.external)) \
+         || !(has(oldSelf.database) && has(oldSelf.database.managed) && has(oldSelf.database.managed.storage) && isQuantity(oldSelf.database.managed.storage)) \
+         || (has(self.database) && has(self.database.managed) && has(self.database.managed.storage) && isQuantity(self.database.managed.storage) \
+         ? quantity(self.database.managed.storage) : quantity('1Gi')).compareTo(quantity(oldSelf.database.managed.storage)) >= 0"
+    ).message("database.managed.storage cannot shrink (absent means 1Gi): keep the size, or restore a backup into a new stack"),
+    validation = Rule::new(
+        "(has(self.database) && has(self.database.external)) || (has(oldSelf.database) && has(oldSelf.database.external)) \
+         || (has(self.database) && has(self.database.managed) && has(self.database.managed.storageClassName) ? self.database.managed.storageClassName : '') \
+         == (has(oldSelf.database) && has(oldSelf.database.managed) && has(oldSelf.database.managed.storageClassName) ? oldSelf.database.managed.storageClassName : '')"
+    ).message("database.managed.storageClassName cannot change: restore a backup into a new stack"),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ShortenerStackSpec {
+    /// Base of the short links, without a path. The default is `http(s)://<gateway.host>`, and `http://localhost:8080` without a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    #[x_kube(validation = Rule::new(
+        r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?/?$')"
+    ).message("publicUrl is not an http(s) address: write http:// or https://, a host and at most a port, such as https://go.example.com"))]
+    pub public_url: Option<String>,
+    /// The public entry.
+    #[serde(default)]
+    pub gateway: GatewaySpec,
+    /// Rate limits by client address.
+    #[serde(default)]
+    pub limits: LimitsSpec,
+    /// The app that shortens and redirects.
+    #[serde(default)]
+    pub app: AppSpec,
+    /// The workers of the job queue; without effect while the stack has no queue.
+    #[serde(default)]
+    pub workers: WorkersSpec,
+    /// Where the links are kept.
+    #[serde(default)]
+    pub database: DatabaseSpec,
+    /// Who may observe the stack.
+    #[serde(default)]
+    pub observability: ObservabilitySpec,
+    /// Secrets for pulling the images of every component.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::terse_list::<LocalObjectReference>")]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// Stops every change to the stack's objects; the status stays true.
+    #[serde(default)]
+    pub paused: bool,
+    /// Scales everything to zero and keeps the data.
+    #[serde(default)]
+    pub stopped: bool,
+    /// What happens to volumes and credentials when the stack is deleted.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+}
+
+/// Rate limits by client address, counted in each replica of the app. 0 switches a limit off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LimitsSpec {
+    /// Links that one address may create per minute.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub shorten_per_minute: i32,
+    /// Links that one address may create at once.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub shorten_burst: i32,
+    /// Other requests per second from one address.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub requests_per_second: i32,
+    /// Other requests from one address at once.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub requests_burst: i32,
+}
+
+impl Default for LimitsSpec {
+    fn default() -> Self {
+        Self {
+            shorten_per_minute: 60,
+            shorten_burst: 20,
+            requests_per_second: 50,
+            requests_burst: 200,
+        }
+    }
+}
+
+/// The app.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AppSpec {
+    /// Number of pods.
+    #[schemars(range(min = 1, max = 1000))]
+    pub replicas: i32,
+    /// How the pods run.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+impl Default for AppSpec {
+    fn default() -> Self {
+        Self {
+            replicas: 2,
+            pod: PodSettings::default(),
+        }
+    }
+}
+
+/// The workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkersSpec {
+    /// Number of pods; what `kubectl scale` changes.
+    #[schemars(range(min = 0, max = 1000))]
+    pub replicas: i32,
+}
+
+impl Default for WorkersSpec {
+    fn default() -> Self {
+        Self { replicas: 1 }
+    }
+}
+
+/// Who may observe the stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservabilitySpec {
+    /// Who may scrape the internal port 9090; the operator always may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
+    pub scrape_from: Vec<NetworkPolicyPeer>,
+}
+
+/// What happens to volumes and credentials when the stack is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// They stay, and a stack of the same name takes them up again.
+    #[default]
+    Retain,
+    /// They are deleted with the stack.
+    Delete,
+}

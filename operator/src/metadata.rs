@@ -1,0 +1,146 @@
+//! Names, labels, owner references and annotations of child objects: the one place that spells them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use kube::{Resource, ResourceExt};
+
+use crate::api::ShortenerStack;
+
+/// Field manager of every server-side apply.
+pub const FIELD_MANAGER: &str = "shortener-operator";
+/// Value of the label `app.kubernetes.io/name` on every child.
+pub const APP_NAME: &str = "shortener";
+/// Label key: what the object is part of.
+pub const NAME_LABEL: &str = "app.kubernetes.io/name";
+/// Label key: the stack.
+pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+/// Label key: the component.
+pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+/// Label key: who looks after the object.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Annotation with the hash of the object as it was last applied.
+pub const APPLIED_HASH: &str = "shortener.dev/applied-hash";
+/// Pod annotation with the keyed hash of the configuration and the Secrets that the pod uses.
+pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
+
+/// Components of a stack, as in the label `app.kubernetes.io/component`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// Shortens and redirects.
+    App,
+    /// The public entry.
+    Gateway,
+    /// The managed database.
+    Postgres,
+    /// What belongs to the stack as a whole.
+    Stack,
+}
+
+impl Component {
+    /// The label's value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::App => "app",
+            Self::Gateway => "gateway",
+            Self::Postgres => "postgres",
+            Self::Stack => "stack",
+        }
+    }
+}
+
+/// Name of a component's objects: `<stack>-<component>`.
+pub fn component_name(stack: &str, component: Component) -> String {
+    format!("{stack}-{}", component.as_str())
+}
+
+/// Labels that select a component's pods. They are immutable in Deployments and StatefulSets, so they are frozen.
+pub fn selector_labels(stack: &str, component: Component) -> BTreeMap<String, String> {
+    let mut labels = stack_labels(stack);
+    labels.insert(COMPONENT_LABEL.to_owned(), component.as_str().to_owned());
+    labels
+}
+
+/// Labels that select every pod of a stack.
+pub fn stack_labels(stack: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (NAME_LABEL.to_owned(), APP_NAME.to_owned()),
+        (INSTANCE_LABEL.to_owned(), stack.to_owned()),
+    ])
+}
+
+/// Labels of every child object and pod.
+pub fn labels(stack: &str, component: Component) -> BTreeMap<String, String> {
+    let mut labels = selector_labels(stack, component);
+    labels.insert(MANAGED_BY_LABEL.to_owned(), FIELD_MANAGER.to_owned());
+    labels
+}
+
+/// The label selector that finds the children of every stack.
+pub fn managed_by_selector() -> String {
+    format!("{MANAGED_BY_LABEL}={FIELD_MANAGER},{NAME_LABEL}={APP_NAME}")
+}
+
+/// A selector for a component's pods.
+pub fn selector(stack: &str, component: Component) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(selector_labels(stack, component)),
+        ..LabelSelector::default()
+    }
+}
+
+/// Where a child belongs: the stack's name, namespace and owner reference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StackIdentity {
+    /// Name of the stack.
+    pub name: String,
+    /// Namespace of the stack and of all its children.
+    pub namespace: String,
+    /// Reference that makes the garbage collector delete a child with its stack.
+    pub owner: OwnerReference,
+}
+
+impl StackIdentity {
+    /// Reads the identity of a live stack; `None` before the API server gave it a uid.
+    pub fn of(stack: &ShortenerStack) -> Option<Self> {
+        let owner = stack.controller_owner_ref(&())?;
+        Some(Self {
+            name: stack.name_any(),
+            namespace: stack.namespace()?,
+            owner,
+        })
+    }
+
+    /// Metadata of a child that is deleted with its stack.
+    pub fn child(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
+        ObjectMeta {
+            owner_references: Some(vec![self.owner.clone()]),
+            ..self.retained(name, component)
+        }
+    }
+
+    /// Metadata of a child that outlives its stack.
+    pub fn retained(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some(self.namespace.clone()),
+            labels: Some(labels(&self.name, component)),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selector_labels_are_frozen() {
+        let expected = BTreeMap::from([
+            ("app.kubernetes.io/component".to_owned(), "app".to_owned()),
+            ("app.kubernetes.io/instance".to_owned(), "acme".to_owned()),
+            ("app.kubernetes.io/name".to_owned(), "shortener".to_owned()),
+        ]);
+        assert_eq!(selector_labels("acme", Component::App), expected);
+    }
+}

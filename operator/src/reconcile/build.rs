@@ -1,0 +1,1 @@
+//! From a validated stack to its child objects. Pure: no client, clock, environment or random source.

@@ -1,0 +1,170 @@
+//! What passes between the steps of a reconcile before anything is written.
+//!
+//! [`ValidatedStack`] is everything a builder may know: it is complete, consistent and free of clients, clocks and
+//! random sources.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        core::v1::{Affinity, EnvVar, LocalObjectReference, ResourceRequirements, Toleration},
+        networking::v1::NetworkPolicyPeer,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use crate::{
+    api::{GatewayServiceType, LimitsSpec},
+    metadata::StackIdentity,
+};
+
+/// A stack whose spec and surroundings have been checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidatedStack {
+    /// Name, namespace and owner reference.
+    pub identity: StackIdentity,
+    /// Base of the short links, without a trailing slash.
+    pub public_url: String,
+    /// Every component is scaled to zero.
+    pub stopped: bool,
+    /// Volumes and credentials are deleted with the stack.
+    pub delete_data: bool,
+    /// Secrets for pulling images.
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// The app.
+    pub app: App,
+    /// The public entry.
+    pub gateway: Gateway,
+    /// Where the links are kept.
+    pub database: Database,
+    /// The stack's own key for checksums; see [`crate::reconcile::checksum`].
+    pub checksum_key: Credential,
+    /// Who may scrape the internal port.
+    pub scrape_from: Vec<NetworkPolicyPeer>,
+    /// The operator's own pods.
+    pub operator: NetworkPolicyPeer,
+}
+
+/// The app of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct App {
+    /// Number of pods (0 when stopped).
+    pub replicas: i32,
+    /// How the pods run.
+    pub pod: Pod,
+    /// Rate limits.
+    pub limits: LimitsSpec,
+    /// Proxies before the app that append to `X-Forwarded-For`.
+    pub trusted_hops: i32,
+    /// Whether port 3000 serves `/metrics`.
+    pub expose_metrics: bool,
+}
+
+/// The gateway of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gateway {
+    /// Number of pods (0 when stopped).
+    pub replicas: i32,
+    /// How the pods run.
+    pub pod: Pod,
+    /// Who may connect; empty means everybody.
+    pub allow_from: Vec<NetworkPolicyPeer>,
+    /// Who routes.
+    pub routing: Routing,
+}
+
+/// Who routes public requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Routing {
+    /// An ingress-nginx controller, by Ingress objects.
+    IngressNginx {
+        /// Host of the rules; empty for every host.
+        host: String,
+        /// IngressClass.
+        class: String,
+        /// Secret with the certificate of the host.
+        tls_secret: Option<String>,
+        /// An older stack (`namespace/name`) that holds the same class and host: no Ingress is made.
+        conflict: Option<String>,
+    },
+    /// The stack's own nginx.
+    Standalone {
+        /// Host that is answered to; empty for every host.
+        host: String,
+        /// Type of the Service.
+        service_type: GatewayServiceType,
+        /// Cluster address of the app's Service; none until that exists, and then no nginx is made.
+        upstream: Option<String>,
+    },
+}
+
+/// The database of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Database {
+    /// A server that the operator runs.
+    Managed(Box<ManagedDatabase>),
+    /// A server that somebody else runs.
+    External {
+        /// Secret with the connection URL.
+        secret: String,
+        /// Key within the Secret.
+        key: String,
+        /// Checksum of the URL, for restarting pods when it changes.
+        checksum: String,
+    },
+}
+
+/// A database server that the operator runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManagedDatabase {
+    /// Number of pods (0 when stopped, else 1).
+    pub replicas: i32,
+    /// How the pod runs.
+    pub pod: Pod,
+    /// Size of the volume.
+    pub storage: Quantity,
+    /// Storage class of the volume; the cluster's default if absent.
+    pub storage_class: Option<String>,
+    /// The Secret `<stack>-postgres` with `username` and `password`.
+    pub credentials: Credential,
+    /// Checksum of the credentials, for restarting pods when they change.
+    pub checksum: String,
+}
+
+/// A Secret that the operator minted, now or earlier. The live Secret is the truth, so its data is written once.
+#[derive(Clone, PartialEq)]
+pub struct Credential {
+    /// Data of the Secret.
+    pub data: BTreeMap<String, ByteString>,
+    /// Whether the Secret has yet to be created.
+    pub minted: bool,
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Credential")
+            .field("minted", &self.minted)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How the pods of one component run, with every default resolved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pod {
+    /// Container image.
+    pub image: String,
+    /// Requests and limits of the main container.
+    pub resources: ResourceRequirements,
+    /// Node labels that a pod's node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that the pods tolerate.
+    pub tolerations: Vec<Toleration>,
+    /// Scheduling constraints.
+    pub affinity: Option<Affinity>,
+    /// Priority class.
+    pub priority_class: Option<String>,
+    /// Environment variables that the user adds to the main container.
+    pub env: Vec<EnvVar>,
+}
