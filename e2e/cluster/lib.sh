@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Shared by every script of the local cluster: source it, do not run it.
+#
+# Gives: repo, cache, say, die, step, content_key, gobuild and built (pinned Go tools), module_dir,
+# docker_ready, closed, node_rootfs_image. Logs of all steps are in $cache/logs.
+# shellcheck disable=SC2034 # the variables are read by the scripts that source this file
+
+set -euo pipefail
+
+cluster_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+repo=$(cd "$cluster_dir/../.." && pwd)
+cache=${SHORTENER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/shortener-stack}
+logs=$cache/logs
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$repo/Cargo.toml")
+mkdir -p "$cache" "$logs"
+
+export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
+# A cache of their own keeps these large builds from filling the person's, and lets us put a ceiling on it.
+export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build
+
+say() { printf '%s\n' "$*" >&2; }
+
+# die "what is wrong" "what to do about it"
+die() {
+  say "error: $1"
+  if [[ -n ${2:-} ]]; then say "  what to do: $2"; fi
+  exit 1
+}
+
+# step "Title" command args...: runs the command with its output in a log, prints title and duration, a sign of
+# life every 30 s, and on failure the end of the log. `remedy="..." step ...` adds advice to a failure.
+# The command runs in a subshell: what it exports is gone afterwards.
+step() {
+  local title=$1 begin=$SECONDS beat rc=0 pid log
+  shift
+  log=$logs/$(printf '%s' "${CLUSTER_NAME:-common} $title" | tr -cs 'A-Za-z0-9' '-').log
+  say "==> $title"
+  ("$@") >"$log" 2>&1 </dev/null &
+  pid=$!
+  beat=$((SECONDS + 30))
+  while kill -0 "$pid" 2>/dev/null; do
+    if ((SECONDS >= beat)); then
+      say "    ... $((SECONDS - begin)) s: $(tail -n 1 "$log" | tr -d '\r' | cut -c 1-120)"
+      beat=$((SECONDS + 30))
+    fi
+    sleep 0.2
+  done
+  wait "$pid" || rc=$?
+  if ((rc != 0)); then
+    say "    FAILED after $((SECONDS - begin)) s (exit code $rc). The end of $log:"
+    tail -n 25 "$log" | sed 's/^/    | /' >&2
+    if [[ -n ${remedy:-} ]]; then say "    what to do: $remedy"; fi
+    exit "$rc"
+  fi
+  say "    done in $((SECONDS - begin)) s"
+}
+
+# content_key path...: 12 hex digits over names and contents of files and folders (paths below the checkout).
+content_key() {
+  (
+    cd "$repo"
+    realpath -s --relative-to=. "$@" | while IFS= read -r path; do
+      find -L "$path" -type f -print0
+    done | sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-12
+  )
+}
+
+# built <folder of a tool's go.mod>: where gobuild puts its programs.
+built() {
+  local key
+  key=$( (content_key "$1"; go env GOVERSION GOOS GOARCH) | sha256sum | cut -c 1-12)
+  printf '%s/tools/%s-%s\n' "$cache" "$(basename "$1")" "$key"
+}
+
+# gobuild <folder of a tool's go.mod>: builds every package on its `tool` lines, once per content of the folder.
+# A file `flags` beside go.mod holds further arguments of `go build`, one per line.
+gobuild() {
+  local module=$1 out flags=()
+  out=$(built "$module")
+  exec 9>"$cache/go.lock"
+  flock 9 # two runs on one machine build one after the other, and the second finds the result
+  if [[ ! -d $out ]]; then
+    if [[ -f $module/flags ]]; then mapfile -t flags <"$module/flags"; fi
+    rm -rf "$out.part"
+    mkdir -p "$out.part"
+    (cd "$module" && go build -trimpath "${flags[@]}" -o "$out.part/" tool)
+    mv "$out.part" "$out"
+  fi
+  exec 9>&-
+}
+
+# module_dir <folder of a go.mod> <module path>: the unpacked source of that module, downloaded when absent.
+module_dir() {
+  (cd "$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2")
+}
+
+# docker_ready: a Docker engine answers, started (and installed) when there is none.
+docker_ready() { "$cluster_dir/engine.sh"; }
+
+# Engines before 23 have no BuildKit of their own, while a newer client insists on it.
+docker_build() {
+  local major
+  major=$(docker version --format '{{.Server.Version}}' | cut -d . -f 1)
+  if ((major < 23)); then export DOCKER_BUILDKIT=0; fi
+  docker build "$@"
+}
+
+# closed: true when public images cannot be pulled. Decided once; child processes inherit the answer.
+# SHORTENER_CLOSED=yes|no decides by hand.
+closed() {
+  if [[ -z ${SHORTENER_CLOSED:-} ]]; then
+    SHORTENER_CLOSED=no
+    local image
+    for image in hello-world:latest registry.k8s.io/pause:3.10; do
+      if ! docker image inspect "$image" >/dev/null 2>&1 &&
+        ! timeout 20 docker pull --quiet "$image" >/dev/null 2>&1; then
+        SHORTENER_CLOSED=yes
+        break
+      fi
+    done
+    export SHORTENER_CLOSED
+  fi
+  [[ $SHORTENER_CLOSED == yes ]]
+}
+
+# The root file system that the node image and Calico's image are made from; node.sh builds it.
+node_rootfs_image() { printf 'local/node-rootfs:%s\n' "$(content_key "$cluster_dir/rootfs.sh")"; }
