@@ -1,0 +1,29 @@
+.DEFAULT_GOAL := help
+.PHONY: help up down test check fmt crds images dist
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+up: ## Start a local cluster with a served short link, from nothing
+	@e2e/cluster/up.sh
+
+down: ## Remove the local cluster, keep the caches
+	@e2e/cluster/down.sh
+
+test: ## Run every check and test, on a cluster of its own
+	@e2e/test.sh
+
+check: ## Run what needs no cluster: formatting, lints, documents, unit tests, chart
+	@e2e/test.sh source unit chart
+
+fmt: ## Format the Rust code
+	@cargo fmt --all
+
+crds: ## Write crds/ from the Rust types
+	@e2e/checks/crd.sh --write
+
+images: ## Build the container images
+	@e2e/images/build.sh
+
+dist: ## Write dist/install.yaml for installing without Helm
+	@charts/dist.sh
