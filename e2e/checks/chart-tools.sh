@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# Sourced after lib.sh: puts helm, kubeconform and kube-score on PATH, and makes the schemas for kubeconform.
+
+chart=charts/shortener-operator
+
+for tool in helm kubeconform kube-score; do
+  gobuild "$cluster_dir/tools/$tool"
+  PATH=$(built "$cluster_dir/tools/$tool"):$PATH
+done
+
+# Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module holds the same as OpenAPI.
+schemas() {
+  local version target module document
+  version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/kubernetes/go.mod" | head -n 1)
+  target=$cache/schemas/$version-$(content_key e2e/checks/schemas.jq)
+  if [[ ! -d $target ]]; then
+    module=$(module_dir "$cluster_dir/tools/kubernetes" k8s.io/kubernetes)
+    rm -rf "$cache/schemas"
+    mkdir -p "$target.part"
+    for document in api__v1 apis__{apps,networking.k8s.io,policy,rbac.authorization.k8s.io,apiextensions.k8s.io}__v1; do
+      jq -r -f e2e/checks/schemas.jq "$module/api/openapi-spec/v3/${document}_openapi.json" \
+        | awk -F '\t' -v folder="$target.part" '{ file = folder "/" $1; print $2 >file; close(file) }'
+    done
+    mv "$target.part" "$target"
+  fi
+  printf '%s\n' "$target"
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# cargo-deny (licences, sources, banned and duplicate crates, advisories) and cargo-machete (unused dependencies).
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# Builds a tool once per version and keeps it in the cache. From `/`, or this project's build flags would apply to it.
+cargo_tool() {
+  local name=$1 version=$2 home
+  home=$cache/tools/$name-$version
+  if [[ ! -x $home/bin/$name ]]; then
+    printf 'building %s %s\n' "$name" "$version" >&2
+    rm -rf "$cache"/tools/"$name"-*
+    (cd / && CARGO_TARGET_DIR=$cache/tools/build-$name \
+      cargo "+$toolchain" install --quiet --locked --root "$home" --version "$version" "$name" >&2)
+    rm -rf "$cache/tools/build-$name"
+  fi
+  printf '%s\n' "$home/bin/$name"
+}
+
+toolchain=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+deny=$(cargo_tool cargo-deny 0.20.2)
+machete=$(cargo_tool cargo-machete 0.9.2)
+
+"$deny" --log-level warn check --hide-inclusion-graph bans licenses sources
+
+# The advisory database is a repository of its own, which a closed network does not reach.
+database=https://github.com/rustsec/advisory-db
+if timeout 20 git ls-remote --exit-code "$database" HEAD >/dev/null 2>&1; then
+  "$deny" --log-level warn check --hide-inclusion-graph advisories
+else
+  printf 'note: %s cannot be reached, so advisories were not checked\n' "$database"
+fi
+
+"$machete" .

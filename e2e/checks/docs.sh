@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The documentation against the files it speaks of: the README's sample, relative links, and one version everywhere.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+sample=e2e/samples/demo.yaml
+[[ -f $sample ]] || die "$sample is missing"
+failed=0
+complain() {
+  printf 'error: %s\n' "$*" >&2
+  failed=1
+}
+
+# The README shows the very file that `make up` applies and that the tests apply.
+shown=$(awk '/^```yaml$/ && !done {inside = 1; next} /^```$/ {if (inside) done = 1; inside = 0} inside' README.md)
+diff <(printf '%s\n' "$shown") "$sample" || complain "the first YAML block of README.md is not $sample"
+((($(wc -l <"$sample")) <= 20)) || complain "$sample is longer than 20 lines"
+
+# Every relative link leads somewhere.
+while IFS=: read -r page link; do
+  target=$(dirname "$page")/${link%%#*}
+  [[ -e $target ]] || complain "$page links to $link, which is not there"
+done < <(
+  git ls-files --cached --others --exclude-standard -- '*.md' \
+    | xargs -r grep -HoE '\]\([^)#: ][^): ]*\)' | sed 's/\](\(.*\))$/\1/'
+)
+
+[[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+ ]] || complain "Cargo.toml has no workspace version"
+for field in version appVersion; do
+  grep -qx "$field: $version" charts/shortener-operator/Chart.yaml \
+    || complain "$field in Chart.yaml is not the workspace's $version"
+done
+grep -q "^## $version" CHANGELOG.md || grep -q '^## Unreleased' CHANGELOG.md \
+  || complain "CHANGELOG.md has neither $version nor Unreleased"
+
+((failed == 0)) || exit 1
+printf 'README, links and versions agree\n'

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Runs every check and every test of the project: what `make test` and CI call.
+#
+#   e2e/test.sh [source|unit|chart|cluster]...     all four when none is named
+#
+# Steps of one stage all run; a stage starts only when nothing before it failed. At the end there is a table of the
+# steps and a last line `N passed, N failed`: each Rust test counts, and each other step counts as one.
+# KEEP_CLUSTER=1 leaves the test cluster running.
+source "$(dirname "${BASH_SOURCE[0]}")/checks/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/checks/test-cluster.sh"
+set +e
+export CARGO_TERM_COLOR=never
+
+passed=0
+failed=0
+blocked=no
+rows=()
+
+stage() {
+  ((failed == 0)) || blocked=yes
+}
+
+# run <check|tests> <name> <command...>
+run() {
+  local kind=$1 name=$2 log begin=$SECONDS status good=0 bad=0 verdict=ok
+  shift 2
+  if [[ $blocked == yes ]]; then
+    rows+=("$name|skipped||")
+    return
+  fi
+  log=$logs/test-$(tr -cs 'a-z0-9\n' '-' <<<"$name").log
+  printf '\n=== %s\n' "$name"
+  # The lock is ours alone: an engine that a step starts would hold it for ever.
+  "$@" </dev/null 8>&- 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  if [[ $kind == tests ]]; then
+    read -r good bad < <(tally "$log")
+    # Neither an error before the first test nor a run without tests is a success.
+    if ((bad == 0 && (status != 0 || good == 0))); then bad=1; fi
+  elif ((status == 0)); then
+    good=1
+  else
+    bad=1
+  fi
+  if ((bad > 0)); then
+    verdict=FAILED
+    printf '=== %s FAILED (exit code %d), log: %s\n' "$name" "$status" "$log"
+  fi
+  passed=$((passed + good))
+  failed=$((failed + bad))
+  rows+=("$name|$verdict|$good/$((good + bad))|$((SECONDS - begin))")
+}
+
+# tally <log>: passed and failed tests; an ignored test counts as failed, because nothing may be ignored here.
+tally() {
+  sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored;.*/\1 \2 \3/p' "$1" \
+    | awk '{ passed += $1; failed += $2 + $3 } END { print passed + 0, failed + 0 }'
+}
+
+report() {
+  local row name verdict tests seconds
+  printf '\n%-34s %-8s %9s %8s\n' step result tests time
+  for row in "${rows[@]}"; do
+    IFS='|' read -r name verdict tests seconds <<<"$row"
+    if [[ -n $seconds ]]; then seconds=$(minutes "$seconds"); fi
+    printf '%-34s %-8s %9s %8s\n' "$name" "$verdict" "$tests" "$seconds"
+  done
+  printf '%-34s %-8s %9s %8s\n\n' total '' '' "$(minutes "$SECONDS")"
+  printf '%d passed, %d failed\n' "$passed" "$failed"
+}
+
+minutes() {
+  printf '%d:%02d' $(($1 / 60)) $(($1 % 60))
+}
+
+finish() {
+  local status=$?
+  trap - EXIT
+  cluster_down
+  report
+  if ((failed > 0)); then status=1; fi
+  exit "$status"
+}
+
+source_stage() {
+  stage
+  run check 'machine' e2e/checks/preflight.sh
+  stage
+  run check 'formatting' cargo fmt --all --check
+  run check 'shell scripts' e2e/checks/shell.sh
+  run check 'documents' e2e/checks/docs.sh
+  run check 'clippy' cargo clippy --quiet --release --workspace --all-targets -- -D warnings
+  run check 'rustdoc' env RUSTDOCFLAGS='-D warnings' cargo doc --quiet --release --workspace --no-deps --document-private-items
+}
+
+unit_stage() {
+  stage
+  run tests 'unit tests' e2e/checks/unit.sh
+  run check 'resource definition' e2e/checks/crd.sh
+  run check 'dependencies' e2e/checks/dependencies.sh
+}
+
+chart_stage() {
+  stage
+  run check 'chart' e2e/checks/chart.sh
+}
+
+cluster_stage() {
+  stage
+  run check 'images' e2e/images/build.sh
+  stage
+  run check 'test cluster' cluster_up
+  stage
+  run check 'helm test' helm_test
+  run tests 'cluster tests' cluster_tests
+  if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
+}
+
+exec 8>"$cache/test.lock"
+flock -n 8 || die "another run of the tests is under way" "wait for it: both would use the cluster $CLUSTER_NAME"
+trap finish EXIT
+trap 'failed=$((failed + 1)); exit 130' INT TERM
+
+for name in "${@:-all}"; do
+  case $name in
+    all) source_stage && unit_stage && chart_stage && cluster_stage ;;
+    source | unit | chart | cluster) "${name}_stage" ;;
+    *) die "there is no stage $name" "name one of source, unit, chart, cluster, or none for all" ;;
+  esac
+done
