@@ -1,0 +1,200 @@
+//! Structured log lines on standard output: one JSON object per event.
+//!
+//! `body` is the event's message; every other field stands beside it under its own name, so that a log
+//! pipeline filters on fields and never on text.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    sync::Arc,
+};
+
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::{EnvFilter, Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// Lines that may wait for a slow reader of standard output before further ones are dropped.
+const BUFFERED_LINES: usize = 16 * 1024;
+
+/// Keeps the log alive: dropping it writes what is still buffered.
+pub struct Logging {
+    dropped: ErrorCounter,
+    _flush_on_drop: WorkerGuard,
+}
+
+impl Logging {
+    /// A counter of the lines that were dropped because standard output was not read.
+    #[must_use]
+    pub fn dropped(&self) -> ErrorCounter {
+        self.dropped.clone()
+    }
+}
+
+/// Sends every event to standard output as JSON; `host` is named in each line.
+///
+/// # Errors
+/// When `filter` is not a valid `RUST_LOG` directive, or a subscriber is already installed.
+pub fn init(filter: &str, host: &str) -> Result<Logging, Box<dyn std::error::Error + Send + Sync>> {
+    // A request never waits for the reader of the log: the line is dropped and counted instead.
+    let (writer, guard) =
+        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(BUFFERED_LINES).finish(io::stdout());
+    let dropped = writer.error_counter();
+    tracing_subscriber::registry()
+        .with(EnvFilter::try_new(filter)?)
+        .with(JsonLines { writer, host: Arc::from(host) })
+        .try_init()?;
+    std::panic::set_hook(Box::new(|panic| {
+        let location = panic.location().map(ToString::to_string);
+        tracing::error!(event = "panic", code.location = location, error.message = %panic, "panic");
+    }));
+    Ok(Logging { dropped, _flush_on_drop: guard })
+}
+
+struct JsonLines<W> {
+    writer: W,
+    host: Arc<str>,
+}
+
+impl<S: Subscriber> Layer<S> for JsonLines<NonBlocking> {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let line = render(event, &self.host);
+        // There is nobody left to tell when standard output is gone.
+        let _ = self.writer.clone().write_all(&line);
+    }
+}
+
+fn render(event: &Event<'_>, host: &str) -> Vec<u8> {
+    let mut line = Line::new();
+    line.text("timestamp", &jiff::Timestamp::now().to_string());
+    line.text("level", event.metadata().level().as_str());
+    line.text("host", host);
+    line.text("target", event.metadata().target());
+    event.record(&mut line);
+    line.finish()
+}
+
+/// A JSON object under construction.
+struct Line(Vec<u8>);
+
+impl Line {
+    fn new() -> Self {
+        let mut buffer = Vec::with_capacity(512);
+        buffer.push(b'{');
+        Self(buffer)
+    }
+
+    fn key(&mut self, name: &str) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        self.quoted(name);
+        self.0.push(b':');
+    }
+
+    /// Writing JSON text into memory cannot fail.
+    fn quoted(&mut self, value: &str) {
+        let _ = serde_json::to_writer(&mut self.0, value);
+    }
+
+    fn text(&mut self, name: &str, value: &str) {
+        self.key(name);
+        self.quoted(value);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.0.extend_from_slice(b"}\n");
+        self.0
+    }
+}
+
+/// The message of an event becomes the body.
+fn key_of(field: &Field) -> &'static str {
+    if field.name() == "message" { "body" } else { field.name() }
+}
+
+impl Visit for Line {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.key(key_of(field));
+        let _ = serde_json::to_writer(&mut self.0, &value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.key(key_of(field));
+        let _ = write!(self.0, "{value}");
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.key(key_of(field));
+        let _ = write!(self.0, "{value}");
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.key(key_of(field));
+        let _ = write!(self.0, "{value}");
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.text(key_of(field), value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.text(key_of(field), &format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Collects lines in memory instead of printing them.
+    impl<S: Subscriber> Layer<S> for JsonLines<Arc<Mutex<Vec<u8>>>> {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            self.writer.lock().unwrap().extend(render(event, &self.host));
+        }
+    }
+
+    fn logged(emit: impl FnOnce()) -> Value {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let layer = JsonLines { writer: Arc::clone(&lines), host: Arc::from("pod-1") };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), emit);
+        let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches('\n').count(), 1, "one event is one line: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn the_body_is_exactly_the_event_name_and_fields_stand_beside_it() {
+        let line = logged(|| {
+            tracing::info!(event = "request", trace_id = %"0af7", http.response.status_code = 302, duration = 0.25, ok = true, "request");
+        });
+        assert_eq!(line["body"], "request");
+        assert_eq!(line["event"], "request");
+        assert_eq!(line["level"], "INFO");
+        assert_eq!(line["host"], "pod-1");
+        assert_eq!(line["trace_id"], "0af7");
+        assert_eq!(line["http.response.status_code"], 302);
+        assert_eq!(line["duration"], 0.25);
+        assert_eq!(line["ok"], true);
+        assert!(line["timestamp"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
+    }
+
+    #[test]
+    fn hostile_text_stays_inside_its_field() {
+        let hostile = "a\"},\n{\"body\":\"forged\u{2028}\u{0}";
+        let line = logged(|| tracing::warn!(url.path = hostile, "request"));
+        assert_eq!(line["url.path"], hostile);
+        assert_eq!(line["body"], "request");
+    }
+
+    #[test]
+    fn a_number_that_json_cannot_show_is_null() {
+        assert_eq!(logged(|| tracing::info!(ratio = f64::NAN, "odd"))["ratio"], Value::Null);
+    }
+}

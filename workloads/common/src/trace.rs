@@ -1,0 +1,146 @@
+//! W3C trace context: read from a request or made for it.
+//!
+//! <https://www.w3.org/TR/trace-context/>
+
+use std::fmt;
+
+use http::{HeaderMap, HeaderName};
+use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
+
+/// The header that carries the caller's trace context.
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// A trace identifier: never zero, shown as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TraceId(u128);
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A span identifier: never zero, shown as 16 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SpanId(u64);
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The position of one unit of work in its trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The trace that the work belongs to.
+    pub trace_id: TraceId,
+    /// The work itself.
+    pub span_id: SpanId,
+    /// The caller's span, when the caller sent one.
+    pub parent: Option<SpanId>,
+}
+
+impl TraceContext {
+    /// Continues the caller's trace, or starts one when the header is absent or malformed.
+    #[must_use]
+    pub fn from_headers(headers: &HeaderMap) -> Self {
+        let caller = headers.get(TRACEPARENT).and_then(|value| parse_traceparent(value.as_bytes()));
+        let span_id = SpanId(non_zero());
+        match caller {
+            Some((trace_id, parent)) => Self { trace_id, span_id, parent: Some(parent) },
+            None => Self { trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(rand::random::<u64>())), span_id, parent: None },
+        }
+    }
+}
+
+/// As exemplar labels: `{trace_id="..", span_id=".."}`.
+impl EncodeLabelSet for TraceContext {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+        ("trace_id", self.trace_id.to_string()).encode(encoder.encode_label())?;
+        ("span_id", self.span_id.to_string()).encode(encoder.encode_label())
+    }
+}
+
+/// Reads `version-traceid-spanid-flags`; `None` when any part breaks the recommendation.
+#[must_use]
+pub fn parse_traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
+    let text = std::str::from_utf8(value).ok()?;
+    let mut parts = text.split('-');
+    let version = hex(parts.next()?, 2)?;
+    let trace_id = hex(parts.next()?, 32)?;
+    let span_id = hex(parts.next()?, 16)?;
+    hex(parts.next()?, 2)?;
+    // Version 00 ends here; a later version may append fields, and 255 is forbidden.
+    let ends = parts.next().is_none();
+    if version == 255 || (version == 0 && !ends) || trace_id == 0 || span_id == 0 {
+        return None;
+    }
+    Some((TraceId(trace_id), SpanId(u64::try_from(span_id).ok()?)))
+}
+
+/// Exactly `digits` lower-case hexadecimal digits.
+fn hex(text: &str, digits: usize) -> Option<u128> {
+    let well_formed = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    well_formed.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+}
+
+fn non_zero() -> u64 {
+    rand::random::<std::num::NonZeroU64>().get()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const EXAMPLE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn headers(value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(TRACEPARENT, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_caller_s_trace_is_continued_with_a_span_of_its_own() {
+        let context = TraceContext::from_headers(&headers(EXAMPLE));
+        assert_eq!(context.trace_id.to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(context.parent.unwrap().to_string(), "b7ad6b7169203331");
+        assert_ne!(Some(context.span_id), context.parent);
+    }
+
+    #[test]
+    fn a_malformed_traceparent_starts_a_new_trace() {
+        for bad in [
+            "",
+            "00",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-extra",
+            "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ] {
+            assert_eq!(TraceContext::from_headers(&headers(bad)).parent, None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_may_carry_more_fields() {
+        assert!(parse_traceparent(b"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more").is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = parse_traceparent(&bytes);
+        }
+
+        #[test]
+        fn what_is_shown_is_what_was_read(trace in 1u128.., span in 1u64..) {
+            let text = format!("00-{trace:032x}-{span:016x}-00");
+            let (trace_id, span_id) = parse_traceparent(text.as_bytes()).unwrap();
+            prop_assert_eq!(format!("00-{trace_id}-{span_id}-00"), text);
+        }
+    }
+}
