@@ -14,6 +14,12 @@ logs=$cache/logs
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$repo/Cargo.toml")
 mkdir -p "$cache" "$logs"
 
+# Which cluster is meant: `make up` takes these, the tests set their own, so that both run beside each other.
+export CLUSTER_NAME=${CLUSTER_NAME:-shortener}
+export GATEWAY_PORT=${GATEWAY_PORT:-8080}
+node=$CLUSTER_NAME-control-plane
+export PATH=$cache/bin:$PATH
+
 export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
 # A cache of their own keeps these large builds from filling the person's, and lets us put a ceiling on it.
 export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build
@@ -33,7 +39,7 @@ die() {
 step() {
   local title=$1 begin=$SECONDS beat rc=0 pid log
   shift
-  log=$logs/$(printf '%s' "${CLUSTER_NAME:-common} $title" | tr -cs 'A-Za-z0-9' '-').log
+  log=$logs/$(printf '%s' "$CLUSTER_NAME $title" | tr -cs 'A-Za-z0-9' '-').log
   say "==> $title"
   ("$@") >"$log" 2>&1 </dev/null &
   pid=$!
@@ -55,6 +61,42 @@ step() {
   say "    done in $((SECONDS - begin)) s"
 }
 
+# apt_install package...: installs those Debian packages that are missing.
+apt_install() {
+  local missing=() package
+  for package in "$@"; do
+    if [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then missing+=("$package"); fi
+  done
+  if ((${#missing[@]} == 0)); then return; fi
+  if ! command -v apt-get >/dev/null || ((EUID != 0)); then
+    die "these packages are missing: ${missing[*]}" "install them with the package manager of this machine, or run this as root on Debian"
+  fi
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
+}
+
+# The description of this machine's own Debian mirrors, for mmdebstrap.
+debian_sources() {
+  local file
+  for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+    if [[ -s $file ]]; then
+      printf '%s\n' "$file"
+      return
+    fi
+  done
+  die "this machine has no list of Debian packages" "without public images Debian 12 is needed to build them"
+}
+
+# True where this machine may not raise resource limits (a container, a small virtual machine): bit 24 of CapBnd.
+lacks_sys_resource() {
+  local bounding
+  bounding=$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status)
+  ((((16#$bounding >> 24) & 1) == 0))
+}
+
+# True when engine.sh had to start the engine on such a machine; the node needs the same care then.
+restricted() { [[ $(docker info --format '{{.DefaultRuntime}}') == without-sys-resource ]]; }
+
 # content_key path...: 12 hex digits over names and contents of files and folders (paths below the checkout).
 content_key() {
   (
@@ -65,25 +107,25 @@ content_key() {
   )
 }
 
-# built <folder of a tool's go.mod>: where gobuild puts its programs.
+# built <folder of a tool's go.mod> [package]: where gobuild puts its programs.
 built() {
   local key
-  key=$( (content_key "$1"; go env GOVERSION GOOS GOARCH) | sha256sum | cut -c 1-12)
+  key=$( (content_key "$1"; go env GOVERSION GOOS GOARCH; printf '%s' "${2:-}") | sha256sum | cut -c 1-12)
   printf '%s/tools/%s-%s\n' "$cache" "$(basename "$1")" "$key"
 }
 
-# gobuild <folder of a tool's go.mod>: builds every package on its `tool` lines, once per content of the folder.
-# A file `flags` beside go.mod holds further arguments of `go build`, one per line.
+# gobuild <folder of a tool's go.mod> [package]: builds that package, or every package on its `tool` lines, once per
+# content of the folder. A file `flags` beside go.mod holds further arguments of `go build`, one per line.
 gobuild() {
-  local module=$1 out flags=()
-  out=$(built "$module")
+  local module=$1 package=${2:-tool} out flags=()
+  out=$(built "$@")
   exec 9>"$cache/go.lock"
   flock 9 # two runs on one machine build one after the other, and the second finds the result
   if [[ ! -d $out ]]; then
     if [[ -f $module/flags ]]; then mapfile -t flags <"$module/flags"; fi
     rm -rf "$out.part"
     mkdir -p "$out.part"
-    (cd "$module" && go build -trimpath "${flags[@]}" -o "$out.part/" tool)
+    (cd "$module" && go build -trimpath "${flags[@]}" -o "$out.part/" "$package")
     mv "$out.part" "$out"
   fi
   exec 9>&-
@@ -105,23 +147,21 @@ docker_build() {
   docker build "$@"
 }
 
-# closed: true when public images cannot be pulled. Decided once; child processes inherit the answer.
-# SHORTENER_CLOSED=yes|no decides by hand.
+# closed: true when the public images cannot be pulled, or the public node image would not run here, so that
+# everything is built. Decided once; child processes inherit the answer. SHORTENER_CLOSED=yes|no decides by hand.
 closed() {
   if [[ -z ${SHORTENER_CLOSED:-} ]]; then
-    SHORTENER_CLOSED=no
-    local image
-    for image in hello-world:latest registry.k8s.io/pause:3.10; do
-      if ! docker image inspect "$image" >/dev/null 2>&1 &&
-        ! timeout 20 docker pull --quiet "$image" >/dev/null 2>&1; then
-        SHORTENER_CLOSED=yes
-        break
-      fi
-    done
+    if restricted || ! pulls hello-world:latest || ! pulls registry.k8s.io/pause:3.10; then
+      SHORTENER_CLOSED=yes
+    else
+      SHORTENER_CLOSED=no
+    fi
     export SHORTENER_CLOSED
   fi
   [[ $SHORTENER_CLOSED == yes ]]
 }
+
+pulls() { docker image inspect "$1" >/dev/null 2>&1 || timeout 20 docker pull --quiet "$1" >/dev/null 2>&1; }
 
 # The root file system that the node image and Calico's image are made from; node.sh builds it.
 node_rootfs_image() { printf 'local/node-rootfs:%s\n' "$(content_key "$cluster_dir/rootfs.sh")"; }

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Creates the kind cluster $CLUSTER_NAME from kind-config.yaml, or takes the one that is there, and makes its context
+# the current one in $KUBECONFIG. What this machine needs beyond kind-config.yaml is laid over it here.
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+state=$cache/clusters/$CLUSTER_NAME
+
+api_answers() { kubectl --request-timeout=5s get --raw=/readyz >/dev/null 2>&1; }
+
+# patch_* print JSON patch operations, one a line, on kind-config.yaml.
+patch_common() {
+  printf '{"op":"replace","path":"/nodes/0/extraPortMappings/0/hostPort","value":%s}\n' "$GATEWAY_PORT"
+}
+
+# A node image of our own brings no network of its own: Calico puts its configuration into an empty folder, so no pod
+# ever starts on another network.
+patch_closed() {
+  printf '{"op":"add","path":"/networking","value":{"disableDefaultCNI":true}}\n'
+  printf '{"op":"add","path":"/nodes/0/extraMounts","value":[{"hostPath":"%s","containerPath":"/etc/cni/net.d"}]}\n' \
+    "$state/cni"
+}
+
+kubelet_patch() {
+  printf 'kind: KubeletConfiguration\n'
+  if [[ $(docker info --format '{{.CgroupVersion}}') == 1 ]]; then printf 'failCgroupV1: false\n'; fi
+  if restricted; then printf 'featureGates: {KubeletInUserNamespace: true}\n'; fi
+}
+
+# JSON and YAML agree on this form of a string with line breaks.
+patch_kubelet() {
+  local lines
+  lines=$(kubelet_patch | awk '{printf "%s\\n", $0}')
+  printf '{"op":"add","path":"/kubeadmConfigPatches","value":["%s"]}\n' "$lines"
+}
+
+overlay() {
+  patch_common
+  patch_kubelet
+  if closed; then patch_closed; fi
+}
+
+create_cluster() {
+  local image=()
+  rm -rf "$state"
+  mkdir -p "$state/cni"
+  kubectl patch --local --filename "$repo/kind-config.yaml" --type json \
+    --patch "[$(overlay | paste -sd ,)]" --output yaml >"$state/kind-config.yaml"
+  if closed; then image=(--image "$("$cluster_dir/node.sh" name)"); fi
+  kind create cluster --name "$CLUSTER_NAME" --config "$state/kind-config.yaml" "${image[@]}"
+}
+
+# A node stops with its engine or its machine; it comes back with everything it had.
+start_node() {
+  local deadline=$((SECONDS + 120))
+  docker start "$node"
+  until api_answers; do
+    if ((SECONDS >= deadline)); then
+      echo "the API server does not answer"
+      return 1
+    fi
+    sleep 1
+  done
+}
+
+if ! kind get clusters 2>/dev/null | grep -qxF "$CLUSTER_NAME"; then
+  remedy="make down, then try again; what a restricted host needs is in docs/LOCAL-CLUSTER.md" \
+    step "Create the cluster $CLUSTER_NAME" create_cluster
+  exit 0
+fi
+kind export kubeconfig --name "$CLUSTER_NAME" >/dev/null 2>&1 || true
+if api_answers; then
+  say "==> The cluster $CLUSTER_NAME is there and answers"
+else
+  remedy="remove the cluster with 'make down' and create it again" \
+    step "Start the node of the cluster $CLUSTER_NAME" start_node
+fi

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Removes the cluster $CLUSTER_NAME. Tools, images and build output stay, so that the next one is there quickly.
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+if ! docker info >/dev/null 2>&1 || [[ ! -x $cache/bin/kind ]]; then
+  say "==> No cluster $CLUSTER_NAME: no engine runs here, or nothing was ever created"
+  exit 0
+fi
+step "Remove the cluster $CLUSTER_NAME" kind delete cluster --name "$CLUSTER_NAME"
+rm -rf "$cache/clusters/$CLUSTER_NAME"

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Makes a Docker engine answer: uses the one that runs, starts the one that is installed, installs Debian's otherwise.
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+engine_answers() { docker info >/dev/null 2>&1; }
+
+install_engine() {
+  apt_install docker.io iptables cgroupfs-mount ca-certificates
+}
+
+# Containers need the cgroup controllers mounted; a machine without an init system may not have done it.
+mount_cgroups() {
+  if [[ ! -f /sys/fs/cgroup/cgroup.controllers && ! -d /sys/fs/cgroup/memory ]]; then cgroupfs-mount; fi
+}
+
+start_engine() {
+  local arguments=()
+  mount_cgroups
+  if lacks_sys_resource; then
+    # The engine grants a privileged container every capability it knows and fails on the one it does not hold itself.
+    arguments+=(--add-runtime "without-sys-resource=$cluster_dir/runtime-wrapper.sh")
+    arguments+=(--default-runtime without-sys-resource)
+  fi
+  # Its own session and no terminal: the engine must outlive the script that started it.
+  setsid dockerd "${arguments[@]}" </dev/null >"$logs/dockerd.log" 2>&1 &
+}
+
+wait_for_engine() {
+  local deadline=$((SECONDS + 60))
+  until engine_answers; do
+    if ((SECONDS >= deadline)); then
+      tail -n 20 "$logs/dockerd.log"
+      return 1
+    fi
+    sleep 0.3
+  done
+}
+
+start_and_wait() {
+  if [[ -d /run/systemd/system ]]; then systemctl start docker; else start_engine; fi
+  wait_for_engine
+}
+
+main() {
+  if engine_answers; then return; fi
+  if ((EUID != 0)); then
+    die "no Docker engine answers, and starting one needs root" \
+      "start Docker (and join the group docker), set DOCKER_HOST, or run this as root"
+  fi
+  if ! command -v dockerd >/dev/null; then
+    remedy="install Docker by hand: https://docs.docker.com/engine/install/" \
+      step "Install the Docker engine" install_engine
+  fi
+  remedy="see $logs/dockerd.log" step "Start the Docker engine" start_and_wait
+}
+
+main

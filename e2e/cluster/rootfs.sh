@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds the root file system that the node image and Calico's image start from, out of Debian packages.
+# Its image is tagged by the content of this file: a changed list is a new image.
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+suite=bookworm
+
+# What kind's base image has, with Debian's runc and CNI plugins, and ipset for Calico.
+packages=(
+  bash ca-certificates conntrack containernetworking-plugins curl e2fsprogs ethtool iproute2 ipset iptables jq kmod
+  libseccomp2 mount nftables pigz procps runc socat systemd util-linux
+)
+
+build_rootfs() {
+  local list
+  apt_install mmdebstrap
+  list=$(IFS=,; printf '%s' "${packages[*]}")
+  mmdebstrap --variant=minbase --include="$list" \
+    --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt='path-exclude=/usr/share/man/*' \
+    --dpkgopt='path-exclude=/usr/share/locale/*' \
+    "$suite" - "$(debian_sources)" | docker import - "$(node_rootfs_image)"
+}
+
+if docker image inspect "$(node_rootfs_image)" >/dev/null 2>&1; then exit 0; fi
+remedy="packages come from the sources of this machine's apt; it must be Debian $suite" \
+  step "Build the node's root file system from Debian packages" build_rootfs

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Brings a local cluster with the operator, from whatever this machine has so far.
+#
+#   up.sh            everything, then the sample stack with a link to follow (make up)
+#   up.sh cluster    up to the installed operator, for the tests
+#
+# CLUSTER_NAME (shortener), GATEWAY_PORT (8080) and KUBECONFIG decide which cluster. Every part is a script of its own
+# that does nothing when its work is done already.
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# A kubectl that people can type, when the machine has none.
+offer_kubectl() {
+  local plain
+  plain=$(printf '%s' "$PATH" | tr : '\n' | grep -vxF "$cache/bin" | paste -sd :)
+  if PATH=$plain command -v kubectl >/dev/null; then return; fi
+  if [[ -w /usr/local/bin ]]; then
+    ln -sfn "$cache/bin/kubectl" /usr/local/bin/kubectl
+    say "==> kubectl is now at /usr/local/bin/kubectl"
+  else
+    say "==> kubectl is not on your PATH: export PATH=\"$cache/bin:\$PATH\""
+  fi
+}
+
+network() { if closed; then echo "built here, no public image can be pulled"; else echo "public"; fi; }
+
+cluster() {
+  local images
+  "$cluster_dir/preflight.sh"
+  "$cluster_dir/engine.sh"
+  closed || true # decided here, so that every part below has the same answer
+  say "==> Images: $(network)"
+  "$cluster_dir/tools.sh" cluster
+  if closed; then "$cluster_dir/node.sh"; fi
+  "$repo/e2e/images/build.sh"
+  "$cluster_dir/tools.sh" trim
+  "$cluster_dir/create.sh"
+  mapfile -t images < <("$repo/e2e/images/build.sh" list)
+  "$cluster_dir/load.sh" "${images[@]}"
+  "$cluster_dir/addons/install.sh"
+  "$cluster_dir/chart.sh"
+}
+
+case "${1:-all}" in
+  all)
+    cluster
+    offer_kubectl
+    "$cluster_dir/sample.sh"
+    ;;
+  cluster) cluster ;;
+  *) die "unknown argument: $1" "up.sh [cluster]" ;;
+esac
+say "==> up.sh took $((SECONDS / 60)) min $((SECONDS % 60)) s"
