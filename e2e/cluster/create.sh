@@ -64,7 +64,7 @@ start_node() {
 }
 
 if ! kind get clusters 2>/dev/null | grep -qxF "$CLUSTER_NAME"; then
-  remedy="make down, then try again; what a restricted host needs is in docs/LOCAL-CLUSTER.md" \
+  remedy="make down, then try again; what a restricted host needs is in e2e/cluster/README.md" \
     step "Create the cluster $CLUSTER_NAME" create_cluster
   exit 0
 fi

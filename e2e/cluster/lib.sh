@@ -18,7 +18,8 @@ mkdir -p "$cache" "$logs"
 export CLUSTER_NAME=${CLUSTER_NAME:-shortener}
 export GATEWAY_PORT=${GATEWAY_PORT:-8080}
 node=$CLUSTER_NAME-control-plane
-export PATH=$cache/bin:$PATH
+# Go and Rust are found where their installers put them, also from a shell that was not told.
+export PATH=$cache/bin:$PATH:/usr/local/go/bin:$HOME/.cargo/bin:/usr/sbin:/sbin
 
 export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
 # A cache of their own keeps these large builds from filling the person's, and lets us put a ceiling on it.
@@ -126,6 +127,7 @@ gobuild() {
     rm -rf "$out.part"
     mkdir -p "$out.part"
     (cd "$module" && go build -trimpath "${flags[@]}" -o "$out.part/" "$package")
+    rm -rf "${out%-*}"-???????????? # what earlier pins of this tool left
     mv "$out.part" "$out"
   fi
   exec 9>&-

@@ -6,6 +6,7 @@
 url=http://localhost:$GATEWAY_PORT
 target='https://example.com/a?b=c'
 link_file=$cache/clusters/$CLUSTER_NAME/link
+app_file=$cache/clusters/$CLUSTER_NAME/app-image
 
 apply_sample() {
   kubectl apply --namespace default --filename "$repo/e2e/samples/demo.yaml"
@@ -13,14 +14,13 @@ apply_sample() {
 
 # The app's tag stays the same while its code changes: pods that run an older image of that tag are replaced.
 renew_app() {
-  local wanted=$1
-  if [[ $(kubectl get deployment demo-app --namespace default --ignore-not-found \
-    --output jsonpath='{.spec.template.metadata.annotations.shortener\.dev/local-image-id}') == "$wanted" ]]; then
-    return
+  local wanted
+  wanted=$(docker image inspect --format '{{.Id}}' "shortenerstack/app:$version")
+  if [[ -f $app_file && $(<"$app_file") != "$wanted" ]]; then
+    kubectl rollout restart deployment/demo-app --namespace default
+    kubectl rollout status deployment/demo-app --namespace default --timeout 3m
   fi
-  kubectl patch deployment demo-app --namespace default --type merge \
-    --patch "{\"spec\":{\"template\":{\"metadata\":{\"annotations\":{\"shortener.dev/local-image-id\":\"$wanted\"}}}}}"
-  kubectl rollout status deployment/demo-app --namespace default --timeout 3m
+  printf '%s\n' "$wanted" >"$app_file"
 }
 
 wait_ready() {
@@ -69,6 +69,7 @@ EOT
 step "Apply the sample stack" apply_sample
 remedy="kubectl describe sst demo; kubectl -n shortener-system logs deploy/shortener-operator" \
   step "Wait until the stack is ready" wait_ready
+remedy="kubectl describe pods -l app.kubernetes.io/component=app" step "Have the newest app running" renew_app
 remedy="kubectl -n ingress-nginx logs deploy/ingress-nginx-controller" \
   step "Shorten a link through the gateway and follow it" shorten_and_follow
 next_commands
