@@ -1,0 +1,157 @@
+//! The public side of a stack: HTTP through its gateway.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, Client};
+use reqwest::{Method, RequestBuilder, redirect::Policy};
+use serde_json::{Value, json};
+
+use crate::{Provider, Space, Stack, await_condition};
+
+/// A way into one stack.
+#[derive(Clone)]
+pub struct Door {
+    base: String,
+    host: String,
+    http: reqwest::Client,
+}
+
+/// An answer, read to its end.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Header values by lower case name; several values of one name are joined by `, `.
+    pub headers: BTreeMap<String, String>,
+    /// The body, which every route of the service makes text.
+    pub body: String,
+}
+
+impl Door {
+    /// Finds the address of a stack and waits until its gateway answers there.
+    pub async fn open(
+        space: &Space,
+        stack: &Stack,
+        provider: Provider,
+        host: &str,
+    ) -> Result<Self> {
+        let base = match provider {
+            Provider::IngressNginx => space.settings.gateway_url.clone(),
+            Provider::Standalone => node_port(&space.client, stack).await?,
+        };
+        let door = Self::at(base, host)?;
+        await_condition(&format!("the gateway answers for {host}"), async || {
+            let answer = door.get("/gateway-health").await?;
+            ensure!(answer.body.trim_end() == "gateway ok", "{answer:?}");
+            Ok(())
+        })
+        .await?;
+        Ok(door)
+    }
+
+    /// A door at a known address.
+    pub fn at(base: String, host: &str) -> Result<Self> {
+        let http = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .timeout(Duration::from_secs(20))
+            // Each request is a connection of its own, so that a test never sees a connection's past.
+            .pool_max_idle_per_host(0)
+            .build()?;
+        Ok(Self {
+            base,
+            host: host.to_owned(),
+            http,
+        })
+    }
+
+    /// A request that can still be changed before [`Door::send`].
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http
+            .request(method, format!("{}{path}", self.base))
+            .header("host", &self.host)
+    }
+
+    /// Sends a request and reads the answer.
+    pub async fn send(&self, request: RequestBuilder) -> Result<Answer> {
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        let mut headers = BTreeMap::<String, String>::new();
+        for (name, value) in response.headers() {
+            let value = value.to_str().context("a header that is not text")?;
+            headers
+                .entry(name.to_string())
+                .and_modify(|known| *known = format!("{known}, {value}"))
+                .or_insert_with(|| value.to_owned());
+        }
+        let body = response.text().await?;
+        Ok(Answer {
+            status,
+            headers,
+            body,
+        })
+    }
+
+    /// GET.
+    pub async fn get(&self, path: &str) -> Result<Answer> {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    /// POST of a JSON body.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Shortens a URL and returns the code.
+    pub async fn shorten(&self, url: &str) -> Result<String> {
+        let answer = self.post("/api/shorten", &json!({"url": url})).await?;
+        ensure!(answer.status == 201, "shortening {url}: {answer:?}");
+        let code = answer.json()?["code"].as_str().map(str::to_owned);
+        code.with_context(|| format!("an answer without a code: {answer:?}"))
+    }
+
+    /// Checks that a code redirects to exactly this URL.
+    pub async fn leads_to(&self, code: &str, url: &str) -> Result<()> {
+        let answer = self.get(&format!("/api/links/{code}")).await?;
+        ensure!(
+            answer.status == 302 && answer.header("location") == url,
+            "{code} should lead to {url}: {answer:?}"
+        );
+        Ok(())
+    }
+}
+
+impl Answer {
+    /// A header's value; empty if it is absent.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Result<Value> {
+        serde_json::from_str(&self.body)
+            .with_context(|| format!("a body that is not JSON: {self:?}"))
+    }
+}
+
+async fn node_port(client: &Client, stack: &Stack) -> Result<String> {
+    let services = Api::<Service>::namespaced(client.clone(), &stack.namespace);
+    let service = services.get(&format!("{}-gateway", stack.name)).await?;
+    let port = service
+        .spec
+        .and_then(|spec| spec.ports?.first()?.node_port)
+        .context("the gateway's Service has no node port")?;
+    let nodes = Api::<Node>::all(client.clone())
+        .list(&Default::default())
+        .await?;
+    let address = nodes
+        .items
+        .into_iter()
+        .filter_map(|node| node.status?.addresses)
+        .flatten()
+        .find(|address| address.type_ == "InternalIP")
+        .context("no node has an InternalIP")?
+        .address;
+    Ok(format!("http://{address}:{port}"))
+}

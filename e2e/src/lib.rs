@@ -1,0 +1,36 @@
+//! Helpers of the tests that run on a real cluster.
+//!
+//! The tests know the operator only from outside: stacks are plain JSON, children are found by their labels, and
+//! everything public is asked for through the gateway. So this crate does not depend on the operator's.
+//!
+//! A test reads: take a [`Space`] (a namespace of its own), apply a [`Stack`], wait with [`await_condition`], talk
+//! through the [`Door`]. What fails is dumped; with `E2E_KEEP=1` the namespace of a failed test stays.
+
+mod children;
+mod door;
+mod dump;
+mod echoed;
+mod load;
+mod meter;
+mod operator;
+mod pods;
+mod settings;
+mod shared;
+mod space;
+mod spec;
+mod stack;
+mod wait;
+
+pub use children::{CHILD_KINDS, Child, Kind, children_of};
+pub use door::{Answer, Door};
+pub use echoed::Echoed;
+pub use load::{LoadReport, under_load};
+pub use meter::{Meter, Reading};
+pub use operator::{OPERATOR_NAMESPACE, Operator};
+pub use pods::{restricted_container, restricted_pod, run_script};
+pub use settings::Settings;
+pub use shared::{Provider, SharedStack, echo_stack, real_stack};
+pub use space::Space;
+pub use spec::{base_spec, echo_spec, merge};
+pub use stack::{Stack, condition_of, stack_resource};
+pub use wait::{PATIENCE, await_condition, await_within, holds_for};

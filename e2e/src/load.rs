@@ -1,0 +1,94 @@
+//! An open-loop load: requests leave by the clock, whatever became of the earlier ones.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use reqwest::Method;
+use serde_json::json;
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::Door;
+
+const PERIOD: Duration = Duration::from_millis(5);
+const MOST_IN_FLIGHT: usize = 600;
+const KEPT_FAILURES: usize = 20;
+
+/// What became of the requests.
+#[derive(Clone, Debug, Default)]
+pub struct LoadReport {
+    /// Requests that were due.
+    pub due: u64,
+    /// Requests that failed or could not leave in time.
+    pub failed: u64,
+    /// The first failures.
+    pub failures: Vec<String>,
+    /// The slowest success.
+    pub slowest: Duration,
+}
+
+/// Sends 200 requests per second, every other one a redirect and a `POST`, until `work` is done.
+///
+/// The `POST` matters: a proxy repeats a failed `GET` on another pod, and so hides what a pod did wrong.
+pub async fn under_load(door: &Door, work: impl Future<Output = Result<()>>) -> Result<LoadReport> {
+    let target = "https://example.com/under?load=1";
+    let code = door.shorten(target).await?;
+    let mut report = LoadReport::default();
+    let mut running = JoinSet::new();
+    let mut clock = interval(PERIOD);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            result = &mut work => {
+                result?;
+                break;
+            }
+            _ = clock.tick() => {
+                report.due += 1;
+                if running.len() < MOST_IN_FLIGHT {
+                    let reads = report.due.is_multiple_of(2);
+                    running.spawn(one(door.clone(), code.clone(), target, reads));
+                } else {
+                    report.fail(format!("{MOST_IN_FLIGHT} requests are unanswered"));
+                }
+            }
+            Some(outcome) = running.join_next() => report.count(outcome?),
+        }
+    }
+    while let Some(outcome) = running.join_next().await {
+        report.count(outcome?);
+    }
+    Ok(report)
+}
+
+impl LoadReport {
+    fn count(&mut self, outcome: Result<Duration>) {
+        match outcome {
+            Ok(time) => self.slowest = self.slowest.max(time),
+            Err(error) => self.fail(format!("{error:#}")),
+        }
+    }
+
+    fn fail(&mut self, failure: String) {
+        self.failed += 1;
+        if self.failures.len() < KEPT_FAILURES {
+            self.failures.push(failure);
+        }
+    }
+}
+
+async fn one(door: Door, code: String, target: &'static str, reads: bool) -> Result<Duration> {
+    let begin = Instant::now();
+    if reads {
+        door.leads_to(&code, target).await?;
+    } else {
+        let body = json!({"url": target, "reuse": true});
+        let answer = door.send(door.request(Method::POST, "/api/shorten").json(&body));
+        let answer = answer.await?;
+        ensure!(answer.status == 200, "shortening under load: {answer:?}");
+    }
+    Ok(begin.elapsed())
+}

@@ -1,0 +1,147 @@
+//! Counts the operator's requests at the API server.
+//!
+//! The API server has no figure per client, but it has one per FlowSchema. So the operator's service account gets
+//! FlowSchemas of its own: one for its lease, one for everything else that writes, one for lists.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::flowcontrol::v1::FlowSchema;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::{OPERATOR_NAMESPACE, Operator, await_condition};
+
+const LEASES: &str = "e2e-operator-leases";
+const WRITES: &str = "e2e-operator-writes";
+const LISTS: &str = "e2e-operator-lists";
+
+/// Counts requests while it stays installed.
+pub struct Meter {
+    client: Client,
+}
+
+/// Requests since the API server started to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Requests for leases.
+    pub leases: u64,
+    /// Requests that create, change or delete anything else.
+    pub writes: u64,
+    /// Lists of anything else.
+    pub lists: u64,
+}
+
+impl Meter {
+    /// Installs the FlowSchemas and waits until the API server counts by them.
+    pub async fn install(client: &Client, operator: &Operator) -> Result<Self> {
+        let account = &operator.service_account;
+        let leases = json!([rule(&["*"], "coordination.k8s.io", "leases")]);
+        let changing = ["create", "update", "patch", "delete", "deletecollection"];
+        flow_schema(client, LEASES, 501, account, leases).await?;
+        flow_schema(
+            client,
+            WRITES,
+            502,
+            account,
+            json!([rule(&changing, "*", "*")]),
+        )
+        .await?;
+        flow_schema(
+            client,
+            LISTS,
+            503,
+            account,
+            json!([rule(&["list"], "*", "*")]),
+        )
+        .await?;
+        let meter = Self {
+            client: client.clone(),
+        };
+        let start = meter.read().await?.leases;
+        await_condition(
+            "the API server counts the operator's requests",
+            async || {
+                let now = meter.read().await?.leases;
+                anyhow::ensure!(now > start, "still {now} lease requests");
+                Ok(())
+            },
+        )
+        .await?;
+        Ok(meter)
+    }
+
+    /// Reads the counters.
+    pub async fn read(&self) -> Result<Reading> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        let metrics = self.client.request_text(request).await?;
+        Ok(Reading {
+            leases: dispatched(&metrics, LEASES)?,
+            writes: dispatched(&metrics, WRITES)?,
+            lists: dispatched(&metrics, LISTS)?,
+        })
+    }
+}
+
+fn rule(verbs: &[&str], group: &str, resource: &str) -> Value {
+    json!({
+        "verbs": verbs, "apiGroups": [group], "resources": [resource],
+        "namespaces": ["*"], "clusterScope": true,
+    })
+}
+
+async fn flow_schema(
+    client: &Client,
+    name: &str,
+    precedence: i32,
+    account: &str,
+    rules: Value,
+) -> Result<()> {
+    let schema = json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema",
+        "metadata": {"name": name},
+        "spec": {
+            "matchingPrecedence": precedence,
+            // What service accounts get anyway, so that measuring changes nothing.
+            "priorityLevelConfiguration": {"name": "workload-low"},
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": [{
+                "subjects": [{
+                    "kind": "ServiceAccount",
+                    "serviceAccount": {"name": account, "namespace": OPERATOR_NAMESPACE},
+                }],
+                "resourceRules": rules,
+            }],
+        },
+    });
+    Api::<FlowSchema>::all(client.clone())
+        .patch(
+            name,
+            &PatchParams::apply("e2e").force(),
+            &Patch::Apply(schema),
+        )
+        .await?;
+    Ok(())
+}
+
+/// The sum of a FlowSchema's dispatched requests; a series that has not begun counts 0.
+fn dispatched(metrics: &str, flow_schema: &str) -> Result<u64> {
+    let label = format!("flow_schema=\"{flow_schema}\"");
+    let mut sum = 0;
+    for line in metrics.lines() {
+        if line.starts_with("apiserver_flowcontrol_dispatched_requests_total{")
+            && line.contains(&label)
+        {
+            let value = line
+                .rsplit(' ')
+                .next()
+                .context("a sample without a value")?;
+            sum += value
+                .parse::<f64>()
+                .with_context(|| format!("a sample that is no number: {line}"))?
+                as u64;
+        }
+    }
+    Ok(sum)
+}

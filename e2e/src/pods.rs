@@ -1,0 +1,70 @@
+//! Pods of the tests' own, which pass the restricted Pod Security Standard.
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api,
+    api::{LogParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use crate::{Space, await_condition, merge};
+
+/// A container that the restricted standard lets run.
+pub fn restricted_container(image: &str, more: Value) -> Value {
+    let mut container = json!({
+        "name": "main",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}},
+        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+    });
+    merge(&mut container, more);
+    container
+}
+
+/// A pod that the restricted standard lets run.
+pub fn restricted_pod(name: &str, labels: &Value, container: Value, volumes: Value) -> Result<Pod> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "automountServiceAccountToken": false,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 5,
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": 999, "runAsGroup": 999, "fsGroup": 999,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            "volumes": volumes,
+        },
+    }))?)
+}
+
+/// Runs a bash script in a pod of its own and returns what it printed.
+pub async fn run_script(space: &Space, name: &str, labels: Value, script: &str) -> Result<String> {
+    let container = restricted_container(
+        &space.settings.postgres_image,
+        json!({"command": ["bash", "-c", script]}),
+    );
+    let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
+    let pod = restricted_pod(name, &labels, container, json!([]))?;
+    pods.create(&PostParams::default(), &pod).await?;
+    let phase = await_condition(&format!("pod {name} ran its script"), async || {
+        let phase = pods.get(name).await?.status.and_then(|status| status.phase);
+        match phase.as_deref() {
+            Some(phase @ ("Succeeded" | "Failed")) => Ok(phase.to_owned()),
+            other => bail!("phase {other:?}"),
+        }
+    })
+    .await?;
+    let printed = pods
+        .logs(name, &LogParams::default())
+        .await
+        .with_context(|| format!("reading what pod {name} printed"))?;
+    if phase == "Failed" {
+        bail!("the script of pod {name} failed: {printed}");
+    }
+    pods.delete(name, &Default::default()).await?;
+    Ok(printed)
+}

@@ -1,0 +1,39 @@
+//! Where the cluster under test is and which images it holds.
+
+use anyhow::{Context, Result};
+
+/// Settings of a run, from the environment. `KUBECONFIG` is read by the Kubernetes client itself.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Base URL of the ingress controller (`E2E_GATEWAY_URL`).
+    pub gateway_url: String,
+    /// Image of the app (`E2E_APP_IMAGE`).
+    pub app_image: String,
+    /// Image of PostgreSQL, which also gives tests a shell (`E2E_POSTGRES_IMAGE`).
+    pub postgres_image: String,
+    /// Image of the stand-in app (`E2E_ECHO_IMAGE`).
+    pub echo_image: String,
+    /// Namespaces of failed tests stay (`E2E_KEEP=1`).
+    pub keep_failed: bool,
+}
+
+impl Settings {
+    /// Reads the environment.
+    pub fn from_env() -> Result<Self> {
+        Ok(Self {
+            gateway_url: variable("E2E_GATEWAY_URL")?
+                .trim_end_matches('/')
+                .to_owned(),
+            app_image: variable("E2E_APP_IMAGE")?,
+            postgres_image: variable("E2E_POSTGRES_IMAGE")?,
+            echo_image: variable("E2E_ECHO_IMAGE")?,
+            keep_failed: std::env::var("E2E_KEEP").is_ok_and(|value| value == "1"),
+        })
+    }
+}
+
+fn variable(name: &str) -> Result<String> {
+    std::env::var(name).with_context(|| {
+        format!("{name} is not set: run the cluster tests by `make test`, or see CONTRIBUTING.md")
+    })
+}

@@ -1,0 +1,85 @@
+//! Long-lived stacks that read-only tests share: for each gateway provider one of the real app and one that echoes.
+
+use anyhow::Result;
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+use crate::{Door, Space, Stack, base_spec, echo_spec, merge};
+
+/// How a stack is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// The cluster's ingress-nginx controller.
+    IngressNginx,
+    /// The stack's own nginx.
+    Standalone,
+}
+
+impl Provider {
+    /// The value of `spec.gateway.provider`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::IngressNginx => "IngressNginx",
+            Self::Standalone => "Standalone",
+        }
+    }
+
+    fn namespace(self) -> &'static str {
+        match self {
+            Self::IngressNginx => "e2e-shared-ingress-nginx",
+            Self::Standalone => "e2e-shared-standalone",
+        }
+    }
+}
+
+/// A ready stack of a shared namespace, and the way in.
+pub struct SharedStack {
+    /// The namespace.
+    pub space: Space,
+    /// The stack; do not change it.
+    pub stack: Stack,
+    /// Its public address.
+    pub door: Door,
+}
+
+/// The shared stack of the real app, `acme`, with two pods of the app.
+pub async fn real_stack(provider: Provider) -> Result<SharedStack> {
+    static READY: [OnceCell<()>; 2] = [const { OnceCell::const_new() }; 2];
+    let space = Space::shared(provider.namespace()).await?;
+    let mut spec = base_spec(&space, provider);
+    merge(&mut spec, json!({"app": {"replicas": 2}}));
+    shared(&READY[provider as usize], space, "acme", spec, provider).await
+}
+
+/// The shared stack that echoes, `mirror`, in the same namespace as the real one.
+pub async fn echo_stack(provider: Provider) -> Result<SharedStack> {
+    static READY: [OnceCell<()>; 2] = [const { OnceCell::const_new() }; 2];
+    let space = Space::shared(provider.namespace()).await?;
+    let mut spec = echo_spec(&space, provider);
+    merge(
+        &mut spec,
+        json!({"gateway": {"host": format!("mirror.{}", space.host())}}),
+    );
+    space.unused_database().await?;
+    shared(&READY[provider as usize], space, "mirror", spec, provider).await
+}
+
+async fn shared(
+    ready: &OnceCell<()>,
+    space: Space,
+    name: &str,
+    spec: serde_json::Value,
+    provider: Provider,
+) -> Result<SharedStack> {
+    let stack = space.stack(name);
+    // Every test has a runtime and a client of its own; what they share is only that the stack is up.
+    ready
+        .get_or_try_init(async || {
+            stack.apply(&spec).await?;
+            stack.ready().await
+        })
+        .await?;
+    let host = spec.pointer("/gateway/host").and_then(|host| host.as_str());
+    let door = Door::open(&space, &stack, provider, host.unwrap_or_default()).await?;
+    Ok(SharedStack { space, stack, door })
+}

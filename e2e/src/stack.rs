@@ -1,0 +1,139 @@
+//! A `ShortenerStack` as a person sees it with kubectl.
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::await_condition;
+
+/// The resource definition under test.
+pub fn stack_resource() -> ApiResource {
+    let kind = GroupVersionKind::gvk("shortener.dev", "v1alpha1", "ShortenerStack");
+    ApiResource::from_gvk_with_plural(&kind, "shortenerstacks")
+}
+
+/// One stack.
+#[derive(Clone)]
+pub struct Stack {
+    /// Name of the stack.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Client of the cluster.
+    pub client: Client,
+    /// The stacks of the namespace.
+    pub api: Api<DynamicObject>,
+}
+
+impl Stack {
+    pub(crate) fn new(client: &Client, namespace: &str, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            client: client.clone(),
+            api: Api::namespaced_with(client.clone(), namespace, &stack_resource()),
+        }
+    }
+
+    /// Creates the stack, or makes an existing one this.
+    pub async fn apply(&self, spec: &Value) -> Result<()> {
+        let object = json!({
+            "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
+            "metadata": {"name": self.name},
+            "spec": spec,
+        });
+        let parameters = PatchParams::apply("e2e").force().validation_strict();
+        self.api
+            .patch(&self.name, &parameters, &Patch::Apply(object))
+            .await
+            .with_context(|| format!("applying stack {}", self.name))?;
+        Ok(())
+    }
+
+    /// Edits the spec by a merge patch.
+    pub async fn edit(&self, spec: Value) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        self.api
+            .patch(&self.name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes the stack and waits until its object is gone.
+    pub async fn delete(&self) -> Result<()> {
+        self.api
+            .delete(&self.name, &DeleteParams::background())
+            .await?;
+        await_condition("the stack is gone", async || {
+            ensure!(self.api.get_opt(&self.name).await?.is_none(), "still there");
+            Ok(())
+        })
+        .await
+    }
+
+    /// The live object.
+    pub async fn get(&self) -> Result<DynamicObject> {
+        Ok(self.api.get(&self.name).await?)
+    }
+
+    /// Waits for a condition that speaks of the current generation, and returns it.
+    pub async fn until(&self, kind: &str, status: &str) -> Result<Condition> {
+        let what = format!("stack {} shows {kind}={status}", self.name);
+        await_condition(&what, async || self.current(kind, status).await).await
+    }
+
+    /// Waits for a condition with a reason, and returns it.
+    pub async fn until_reason(&self, kind: &str, status: &str, reason: &str) -> Result<Condition> {
+        let what = format!("stack {} shows {kind}={status}, reason {reason}", self.name);
+        await_condition(&what, async || {
+            let condition = self.current(kind, status).await?;
+            ensure!(condition.reason == reason, "{}", shown(&condition));
+            Ok(condition)
+        })
+        .await
+    }
+
+    /// The condition, if it has this status and speaks of the current generation.
+    pub async fn current(&self, kind: &str, status: &str) -> Result<Condition> {
+        let object = self.get().await?;
+        let condition = condition_of(&object, kind)?;
+        let generation = object.metadata.generation;
+        if condition.status != status || condition.observed_generation != generation {
+            bail!("{} (generation {generation:?})", shown(&condition));
+        }
+        Ok(condition)
+    }
+
+    /// Waits until the stack is ready.
+    pub async fn ready(&self) -> Result<()> {
+        self.until("Ready", "True").await.map(|_| ())
+    }
+}
+
+/// A condition of a stack by type.
+pub fn condition_of(stack: &DynamicObject, kind: &str) -> Result<Condition> {
+    let conditions = stack
+        .data
+        .pointer("/status/conditions")
+        .context("the stack has no conditions yet")?;
+    let conditions: Vec<Condition> = serde_json::from_value(conditions.clone())?;
+    conditions
+        .into_iter()
+        .find(|condition| condition.type_ == kind)
+        .with_context(|| format!("the stack has no condition {kind} yet"))
+}
+
+fn shown(condition: &Condition) -> String {
+    format!(
+        "{}={}, reason {}, generation {:?}: {}",
+        condition.type_,
+        condition.status,
+        condition.reason,
+        condition.observed_generation,
+        condition.message
+    )
+}

@@ -1,0 +1,147 @@
+//! What the API server refuses, and with which words.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use http::Request;
+use kube::{Client, api::DynamicObject};
+use serde_json::{Value, json};
+use shortener_e2e::{Space, base_spec, merge};
+
+#[tokio::test]
+async fn the_sample_of_the_readme_is_short_and_valid() -> Result<()> {
+    Space::with("sample", async |space| {
+        let text = std::fs::read_to_string(samples().join("demo.yaml"))?;
+        ensure!(
+            text.lines().count() <= 20,
+            "the sample is longer than 20 lines"
+        );
+        let sample: Value = serde_yaml::from_str(&text)?;
+        assert_eq!(sample["metadata"], json!({"name": "demo"}));
+        create(space, &sample)
+            .await
+            .context("the sample is refused")?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_empty_spec_is_valid() -> Result<()> {
+    Space::with("empty-spec", async |space| {
+        create(space, &stack("demo", json!({}))).await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn every_invalid_resource_is_refused_with_the_field_and_the_remedy() -> Result<()> {
+    Space::with("admission", async |space| {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(samples().join("invalid"))?
+            .map(|entry| Ok(entry?.path()))
+            .collect::<Result<_>>()?;
+        files.sort();
+        ensure!(files.len() >= 20, "only {} invalid samples", files.len());
+        let mut wrong = Vec::new();
+        for file in &files {
+            if let Err(error) = refused_as_expected(space, file).await {
+                wrong.push(format!("{}: {error:#}", file.display()));
+            }
+        }
+        ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_volume_neither_shrinks_nor_changes_its_class() -> Result<()> {
+    Space::with("transition", async |space| {
+        let stack = space.stack("acme");
+        let mut spec = base_spec(space, shortener_e2e::Provider::IngressNginx);
+        // Nothing of it has to run for the rules to hold.
+        merge(&mut spec, json!({"paused": true, "stopped": true}));
+        merge(
+            &mut spec,
+            json!({"database": {"managed": {"storage": "2Gi", "storageClassName": "standard"}}}),
+        );
+        stack.apply(&spec).await?;
+        let shrink = "database.managed.storage cannot shrink";
+        let class = "database.managed.storageClassName cannot change";
+        for (edit, message) in [
+            (json!({"database": {"managed": {"storage": "1Gi"}}}), shrink),
+            (json!({"database": {"managed": {"storage": null}}}), shrink),
+            (
+                json!({"database": {"managed": {"storage": "2047Mi"}}}),
+                shrink,
+            ),
+            (
+                json!({"database": {"managed": {"storageClassName": "other"}}}),
+                class,
+            ),
+            (
+                json!({"database": {"managed": {"storageClassName": null}}}),
+                class,
+            ),
+            (json!({"database": {"managed": null}}), class),
+            (json!({"database": null}), shrink),
+        ] {
+            match stack.edit(edit.clone()).await {
+                Ok(()) => bail!("{edit} is accepted"),
+                Err(error) => {
+                    let text = format!("{error:#}");
+                    ensure!(text.contains(message), "{edit}: {text}");
+                }
+            }
+        }
+        stack
+            .edit(json!({"database": {"managed": {"storage": "3Gi"}}}))
+            .await
+            .context("growing is refused")
+    })
+    .await
+}
+
+async fn refused_as_expected(space: &Space, file: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(file)?;
+    let expected: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# refused: "))
+        .collect();
+    ensure!(!expected.is_empty(), "names no message");
+    match create(space, &serde_yaml::from_str(&text)?).await {
+        Ok(_) => bail!("is accepted"),
+        Err(error) => {
+            let message = format!("{error:#}");
+            for part in expected {
+                ensure!(message.contains(part), "expected {part:?}, got: {message}");
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What `kubectl apply` sends for a new object, as a dry run.
+async fn create(space: &Space, object: &Value) -> Result<DynamicObject> {
+    let url = format!(
+        "/apis/shortener.dev/v1alpha1/namespaces/{}/shortenerstacks?dryRun=All&fieldValidation=Strict",
+        space.name
+    );
+    let client: &Client = &space.client;
+    let request = Request::post(url)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(object)?)?;
+    Ok(client.request(request).await?)
+}
+
+fn stack(name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
+        "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("samples")
+}

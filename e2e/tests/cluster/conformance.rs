@@ -1,0 +1,35 @@
+//! The gateway table and the headers of the specification, for every provider.
+
+mod answers;
+mod forwarding;
+
+use anyhow::Result;
+use shortener_e2e::{Door, SharedStack};
+
+/// One test per sentence and provider, on the shared stack that `$stack` gives.
+macro_rules! conformance {
+    ($stack:path, $checks:ident: $($sentence:ident),+ $(,)?) => {
+        mod ingress_nginx {
+            $(#[tokio::test]
+            async fn $sentence() -> anyhow::Result<()> {
+                let shared = $stack(shortener_e2e::Provider::IngressNginx).await?;
+                $crate::conformance::checked(shared, super::$checks::$sentence).await
+            })+
+        }
+        mod standalone {
+            $(#[tokio::test]
+            async fn $sentence() -> anyhow::Result<()> {
+                let shared = $stack(shortener_e2e::Provider::Standalone).await?;
+                $crate::conformance::checked(shared, super::$checks::$sentence).await
+            })+
+        }
+    };
+}
+use conformance;
+
+async fn checked(shared: SharedStack, check: impl AsyncFnOnce(&Door) -> Result<()>) -> Result<()> {
+    shared
+        .space
+        .check(async |_| check(&shared.door).await)
+        .await
+}

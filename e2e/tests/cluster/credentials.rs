@@ -1,0 +1,143 @@
+//! Passwords: never minted over existing data, rotated by an edit of the Secret; and names that somebody else holds.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use shortener_e2e::{
+    Door, Provider, Space, await_condition, base_spec, condition_of, echo_spec, holds_for,
+};
+
+/// Long enough for several reconciles, each of which would act if it ever did.
+const WATCHED: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists() -> Result<()> {
+    Space::with("lost-password", async |space| {
+        let stack = space.stack("acme");
+        stack
+            .apply(&base_spec(space, Provider::IngressNginx))
+            .await?;
+        stack.ready().await?;
+        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = door.shorten("https://example.com/kept").await?;
+
+        let secrets = Api::<Secret>::namespaced(space.client.clone(), &space.name);
+        let mut lost = secrets.get("acme-postgres").await?;
+        secrets
+            .delete("acme-postgres", &DeleteParams::default())
+            .await?;
+        let degraded = stack
+            .until_reason("Degraded", "True", "CredentialsMissing")
+            .await?;
+        ensure!(
+            degraded.message.contains("acme-postgres"),
+            "{}",
+            degraded.message
+        );
+        holds_for(WATCHED, "no password is minted", async || {
+            let minted = secrets.get_opt("acme-postgres").await?;
+            ensure!(minted.is_none(), "a new Secret appeared");
+            Ok(())
+        })
+        .await?;
+        door.leads_to(&code, "https://example.com/kept").await?;
+
+        lost.metadata.resource_version = None;
+        lost.metadata.uid = None;
+        lost.metadata.managed_fields = None;
+        secrets.create(&PostParams::default(), &lost).await?;
+        stack.until("Degraded", "False").await?;
+        stack.ready().await?;
+        door.leads_to(&code, "https://example.com/kept").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()> {
+    Space::with("rotation", async |space| {
+        let stack = space.stack("acme");
+        stack
+            .apply(&base_spec(space, Provider::IngressNginx))
+            .await?;
+        stack.ready().await?;
+        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = door.shorten("https://example.com/before").await?;
+        let before = pods_using_the_password(space).await?;
+
+        let edit = Patch::Merge(json!({"stringData": {"password": "chosen-by-a-person"}}));
+        Api::<Secret>::namespaced(space.client.clone(), &space.name)
+            .patch("acme-postgres", &PatchParams::default(), &edit)
+            .await?;
+        await_condition("database and app were replaced", async || {
+            let now = pods_using_the_password(space).await?;
+            ensure!(
+                now.len() == 2 && now.iter().all(|uid| !before.contains(uid)),
+                "{now:?}"
+            );
+            Ok(())
+        })
+        .await?;
+        stack.ready().await?;
+        await_condition("links are made with the new password", async || {
+            door.shorten("https://example.com/after").await
+        })
+        .await?;
+        door.leads_to(&code, "https://example.com/before").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_object_of_somebody_else_with_the_name_of_a_child_is_never_touched() -> Result<()> {
+    Space::with("name-taken", async |space| {
+        space.unused_database().await?;
+        let config_maps = Api::<ConfigMap>::namespaced(space.client.clone(), &space.name);
+        let foreign = serde_json::from_value(json!({
+            "metadata": {"name": "acme-gateway"}, "data": {"mine": "yes"},
+        }))?;
+        let foreign = config_maps.create(&PostParams::default(), &foreign).await?;
+        let stack = space.stack("acme");
+        stack
+            .apply(&echo_spec(space, Provider::IngressNginx))
+            .await?;
+        let degraded = stack.until_reason("Degraded", "True", "NameTaken").await?;
+        ensure!(
+            degraded.message.contains("acme-gateway"),
+            "{}",
+            degraded.message
+        );
+        holds_for(WATCHED, "the foreign object stays as it is", async || {
+            let now = config_maps.get("acme-gateway").await?;
+            ensure!(now == foreign, "{now:?}");
+            let ready = condition_of(&stack.get().await?, "Ready")?;
+            ensure!(ready.status == "False", "Ready over a taken name");
+            Ok(())
+        })
+        .await?;
+        config_maps
+            .delete("acme-gateway", &DeleteParams::default())
+            .await?;
+        stack.until("Degraded", "False").await?;
+        stack.ready().await
+    })
+    .await
+}
+
+/// The uids of the pods of app and database that are not on their way out.
+async fn pods_using_the_password(space: &Space) -> Result<Vec<String>> {
+    let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
+    let selector = "app.kubernetes.io/component in (app,postgres)";
+    let pods = pods.list(&ListParams::default().labels(selector)).await?;
+    pods.items
+        .into_iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        .map(|pod| pod.uid().context("a pod without a uid"))
+        .collect()
+}

@@ -1,0 +1,160 @@
+//! The database, managed and external.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+use shortener_e2e::{
+    Door, PATIENCE, Provider, Space, Stack, await_condition, base_spec, children_of, merge,
+    restricted_container, restricted_pod,
+};
+
+#[tokio::test]
+async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result<()> {
+    Space::with("database-pod", async |space| {
+        let stack = space.stack("acme");
+        stack
+            .apply(&base_spec(space, Provider::IngressNginx))
+            .await?;
+        stack.ready().await?;
+        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let mut links = vec![];
+        for number in 0..20 {
+            let url = format!("https://example.com/before/{number}");
+            links.push((door.shorten(&url).await?, url));
+        }
+        let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
+        let old = pods.get("acme-postgres-0").await?.uid();
+        pods.delete("acme-postgres-0", &DeleteParams::default())
+            .await?;
+        let outage = shorten_until_a_new_pod_serves(&stack, &door, &pods, old, &mut links).await?;
+        println!(
+            "the database was away for {:.1} s, {} links made",
+            outage.as_secs_f32(),
+            links.len()
+        );
+        stack.ready().await?;
+        for (code, url) in &links {
+            door.leads_to(code, url).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Shortens all the time, keeps what is acknowledged, and wants the status to tell that the database is away.
+async fn shorten_until_a_new_pod_serves(
+    stack: &Stack,
+    door: &Door,
+    pods: &Api<Pod>,
+    old: Option<String>,
+    links: &mut Vec<(String, String)>,
+) -> Result<Duration> {
+    let begin = std::time::Instant::now();
+    let mut told = false;
+    let mut refused = None;
+    while begin.elapsed() < PATIENCE {
+        let url = format!("https://example.com/during/{}", links.len());
+        let answer = door.post("/api/shorten", &json!({"url": url})).await?;
+        match answer.status {
+            201 => {
+                let code = answer.json()?["code"].as_str().map(str::to_owned);
+                links.push((code.context("an answer without a code")?, url));
+                let new = pods.get_opt("acme-postgres-0").await?;
+                if new.is_some_and(|pod| pod.uid() != old) && refused.is_some() {
+                    ensure!(told, "the status never told that the database was away");
+                    return Ok(begin.elapsed());
+                }
+            }
+            503 => {
+                ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+                refused = Some(());
+            }
+            _ => bail!("neither made nor refused in good order: {answer:?}"),
+        }
+        told |= stack.current("DatabaseReady", "False").await.is_ok();
+    }
+    bail!("no link could be made for {} s", PATIENCE.as_secs())
+}
+
+#[tokio::test]
+async fn an_external_database_is_named_by_a_secret() -> Result<()> {
+    Space::with("external-database", async |space| {
+        let stack = space.stack("acme");
+        let mut spec = base_spec(space, Provider::IngressNginx);
+        merge(
+            &mut spec,
+            json!({"database": {"managed": null, "external": {"secretRef": {"name": "my-database", "key": "dsn"}}}}),
+        );
+        stack.apply(&spec).await?;
+        let missing = stack.until_reason("Degraded", "True", "SecretNotFound").await?;
+        ensure!(missing.message.contains("my-database"), "{}", missing.message);
+
+        foreign_postgres(space).await?;
+        let url = "postgres://people:s3cret@my-postgres:5432/links";
+        space.secret("my-database", &json!({"dsn": url})).await?;
+        stack.ready().await?;
+        for child in children_of(&stack).await? {
+            let title = child.title();
+            ensure!(!title.contains("postgres"), "{title} of a managed database exists");
+        }
+        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = door.shorten("https://example.com/external").await?;
+        door.leads_to(&code, "https://example.com/external").await
+    })
+    .await
+}
+
+/// A PostgreSQL server that no operator looks after.
+async fn foreign_postgres(space: &Space) -> Result<()> {
+    let container = restricted_container(
+        &space.settings.postgres_image,
+        json!({
+            "env": [
+                {"name": "POSTGRES_USER", "value": "people"},
+                {"name": "POSTGRES_PASSWORD", "value": "s3cret"},
+                {"name": "POSTGRES_DB", "value": "links"},
+                {"name": "PGDATA", "value": "/var/lib/postgresql/data/pgdata"},
+            ],
+            "readinessProbe": {
+                "exec": {"command": ["pg_isready", "-h", "127.0.0.1", "-U", "people", "-d", "links"]},
+                "periodSeconds": 1,
+            },
+            "volumeMounts": [{"name": "data", "mountPath": "/var/lib/postgresql/data"}],
+        }),
+    );
+    let volumes = json!([{"name": "data", "emptyDir": {}}]);
+    let pod = restricted_pod(
+        "my-postgres",
+        &json!({"app": "my-postgres"}),
+        container,
+        volumes,
+    )?;
+    let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
+    pods.create(&PostParams::default(), &pod).await?;
+    let service = serde_json::from_value(json!({
+        "metadata": {"name": "my-postgres"},
+        "spec": {"selector": {"app": "my-postgres"}, "ports": [{"port": 5432}]},
+    }))?;
+    Api::<Service>::namespaced(space.client.clone(), &space.name)
+        .create(&PostParams::default(), &service)
+        .await?;
+    await_condition("the foreign database is ready", async || {
+        let conditions = pods
+            .get("my-postgres")
+            .await?
+            .status
+            .and_then(|status| status.conditions);
+        let mut conditions = conditions.into_iter().flatten();
+        ensure!(
+            conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        );
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,132 @@
+//! What stays when a stack is deleted.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use shortener_e2e::{
+    Door, Provider, Space, await_condition, base_spec, children_of, holds_for, merge,
+};
+
+#[tokio::test]
+async fn a_retained_volume_serves_its_links_to_the_next_stack_of_the_name() -> Result<()> {
+    Space::with("retain", async |space| {
+        let stack = space.stack("acme");
+        let mut spec = base_spec(space, Provider::IngressNginx);
+        merge(&mut spec, json!({"deletionPolicy": "Retain"}));
+        stack.apply(&spec).await?;
+        stack.ready().await?;
+        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = door.shorten("https://example.com/retained").await?;
+        let (claim, secret) = data_of(space).await?;
+
+        stack.delete().await?;
+        await_condition("everything but the data is gone", async || {
+            let left: Vec<String> = titles(space).await?;
+            ensure!(
+                left == [
+                    "Secret/acme-postgres",
+                    "PersistentVolumeClaim/acme-postgres"
+                ],
+                "{left:?} is left"
+            );
+            Ok(())
+        })
+        .await?;
+
+        stack.apply(&spec).await?;
+        stack.ready().await?;
+        assert_eq!(
+            data_of(space).await?,
+            (claim, secret),
+            "the data was replaced"
+        );
+        Door::open(space, &stack, Provider::IngressNginx, &space.host())
+            .await?
+            .leads_to(&code, "https://example.com/retained")
+            .await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_policy_delete_takes_the_data_along() -> Result<()> {
+    Space::with("delete", async |space| {
+        let stack = space.stack("acme");
+        stack
+            .apply(&base_spec(space, Provider::IngressNginx))
+            .await?;
+        stack.ready().await?;
+        stack.delete().await?;
+        await_condition("nothing of the stack is left", async || {
+            let left = titles(space).await?;
+            ensure!(left.is_empty(), "{left:?} is left");
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_policy_can_change_while_the_stack_lives() -> Result<()> {
+    Space::with("policy", async |space| {
+        let stack = space.stack("acme");
+        let mut spec = base_spec(space, Provider::IngressNginx);
+        merge(&mut spec, json!({"stopped": true}));
+        stack.apply(&spec).await?;
+        owned(space, true).await?;
+        stack.edit(json!({"deletionPolicy": "Retain"})).await?;
+        owned(space, false).await?;
+        stack.delete().await?;
+        await_condition("everything but the data is gone", async || {
+            let left = titles(space).await?.len();
+            ensure!(left == 2, "{left} objects are left");
+            Ok(())
+        })
+        .await?;
+        holds_for(
+            std::time::Duration::from_secs(3),
+            "the data stays",
+            async || data_of(space).await.map(|_| ()),
+        )
+        .await
+    })
+    .await
+}
+
+/// Waits until volume and password have an owner, or have none.
+async fn owned(space: &Space, expected: bool) -> Result<()> {
+    await_condition(
+        &format!("the data is owned by the stack: {expected}"),
+        async || {
+            for child in children_of(&space.stack("acme")).await? {
+                if child.name == "acme-postgres"
+                    && ["Secret", "PersistentVolumeClaim"].contains(&child.kind.kind)
+                {
+                    let owners = child.seen.owner_references().len();
+                    ensure!(
+                        (owners == 1) == expected,
+                        "{} has {owners} owners",
+                        child.title()
+                    );
+                }
+            }
+            data_of(space).await.map(|_| ())
+        },
+    )
+    .await
+}
+
+async fn titles(space: &Space) -> Result<Vec<String>> {
+    let children = children_of(&space.stack("acme")).await?;
+    Ok(children.iter().map(shortener_e2e::Child::title).collect())
+}
+
+/// The uids of volume and password.
+async fn data_of(space: &Space) -> Result<(Option<String>, Option<String>)> {
+    let claims = Api::<PersistentVolumeClaim>::namespaced(space.client.clone(), &space.name);
+    let secrets = Api::<Secret>::namespaced(space.client.clone(), &space.name);
+    let claim = claims.get("acme-postgres").await?.uid();
+    Ok((claim, secrets.get("acme-postgres").await?.uid()))
+}

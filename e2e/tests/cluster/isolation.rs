@@ -1,0 +1,113 @@
+//! Who may connect to whom, on a network that enforces policies.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt, api::ListParams};
+use serde_json::{Value, json};
+use shortener_e2e::{Provider, SharedStack, Space, real_stack, run_script};
+
+#[tokio::test]
+async fn a_foreign_pod_reaches_neither_app_nor_database_behind_ingress_nginx() -> Result<()> {
+    let shared = real_stack(Provider::IngressNginx).await?;
+    Space::with("foreign", async |space| {
+        let mut closed = inner_doors(&shared).await?;
+        closed.push(service(&shared, "gateway", 80));
+        probe(space, "stranger", json!({}), &closed, &[]).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_foreign_pod_reaches_a_standalone_gateway_and_nothing_behind_it() -> Result<()> {
+    let shared = real_stack(Provider::Standalone).await?;
+    let open = [service(&shared, "gateway", 80)];
+    Space::with("foreign", async |space| {
+        let closed = inner_doors(&shared).await?;
+        probe(space, "stranger", json!({}), &closed, &open).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
+    let shared = real_stack(Provider::Standalone).await?;
+    let closed = inner_doors(&shared).await?;
+    for component in ["app", "gateway"] {
+        let labels = json!({
+            "app.kubernetes.io/name": "shortener",
+            "app.kubernetes.io/instance": "another",
+            "app.kubernetes.io/component": component,
+        });
+        let name = format!("another-{component}-{}", std::process::id());
+        let neighbour = async |space: &Space| probe(space, &name, labels, &closed, &[]).await;
+        shared.space.check(neighbour).await?;
+    }
+    Ok(())
+}
+
+/// Everything behind the gateway, by Service and by pod.
+async fn inner_doors(shared: &SharedStack) -> Result<Vec<String>> {
+    let mut doors = vec![
+        service(shared, "app", 3000),
+        service(shared, "postgres", 5432),
+    ];
+    for (component, port) in [("app", 3000), ("app", 9090), ("postgres", 5432)] {
+        let address = pod_address(shared, component).await?;
+        doors.push(format!("{address} {port}"));
+    }
+    Ok(doors)
+}
+
+fn service(shared: &SharedStack, component: &str, port: u16) -> String {
+    let (name, namespace) = (&shared.stack.name, &shared.stack.namespace);
+    format!("{name}-{component}.{namespace}.svc {port}")
+}
+
+async fn pod_address(shared: &SharedStack, component: &str) -> Result<String> {
+    let selector = format!(
+        "app.kubernetes.io/instance={},app.kubernetes.io/component={component}",
+        shared.stack.name
+    );
+    let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
+    let pods = pods.list(&ListParams::default().labels(&selector)).await?;
+    let pod = pods.items.into_iter().next();
+    let pod = pod.with_context(|| format!("no pod of the {component}"))?;
+    let name = pod.name_any();
+    pod.status
+        .and_then(|status| status.pod_ip)
+        .with_context(|| format!("pod {name} has no address"))
+}
+
+/// Tries to open each connection from a pod of its own. DNS has to work, or closed doors would prove nothing.
+async fn probe(
+    space: &Space,
+    name: &str,
+    labels: Value,
+    closed: &[String],
+    open: &[String],
+) -> Result<()> {
+    let names: Vec<String> = closed.iter().chain(open).cloned().collect();
+    let script = format!(
+        "probe() {{
+            if [[ $1 == *.svc ]] && ! getent hosts $1 >/dev/null; then echo \"$1 $2 unresolved\"; return; fi
+            if timeout 4 bash -c \"exec 3<>/dev/tcp/$1/$2\" 2>/dev/null; then echo \"$1 $2 open\"; else echo \"$1 $2 closed\"; fi
+        }}
+        {}
+        wait",
+        names
+            .iter()
+            .map(|door| format!("probe {door} &\n"))
+            .collect::<String>()
+    );
+    let printed = run_script(space, name, labels, &script).await?;
+    for (doors, state) in [(closed, "closed"), (open, "open")] {
+        for door in doors {
+            let line = format!("{door} {state}");
+            ensure!(
+                printed.lines().any(|found| found == line),
+                "expected {line:?} in:\n{printed}"
+            );
+        }
+    }
+    Ok(())
+}

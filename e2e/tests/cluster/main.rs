@@ -1,0 +1,11 @@
+//! Tests that run side by side on one cluster: each in a namespace of its own or on a shared stack that it only reads.
+
+mod admission;
+mod conformance;
+mod credentials;
+mod database;
+mod deletion;
+mod isolation;
+mod pod_security;
+mod status;
+mod switches;

@@ -1,0 +1,211 @@
+//! What the status says, above all when something is wrong.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use shortener_e2e::{
+    Provider, Space, Stack, await_condition, await_within, echo_spec, merge, real_stack,
+};
+
+/// The promise: what is wrong is named within 30 s.
+const NAMED_WITHIN: Duration = Duration::from_secs(30);
+const CONDITIONS: [&str; 6] = [
+    "AppReady",
+    "DatabaseReady",
+    "Degraded",
+    "GatewayReady",
+    "Progressing",
+    "Ready",
+];
+
+#[tokio::test]
+async fn a_ready_stack_describes_itself() -> Result<()> {
+    let shared = real_stack(Provider::IngressNginx).await?;
+    shared
+        .space
+        .check(async |_| {
+            let live = shared.stack.get().await?;
+            let status = &live.data["status"];
+            assert_eq!(status["url"], format!("http://{}", shared.space.host()));
+            assert_eq!(status["app"], json!({"replicas": 2, "readyReplicas": 2}));
+            assert_eq!(status["workers"]["replicas"], 0);
+            let selector = status["workers"]["selector"].as_str().unwrap_or_default();
+            ensure!(
+                selector.contains("app.kubernetes.io/instance=acme"),
+                "{selector}"
+            );
+            assert_eq!(
+                status["observedGeneration"],
+                json!(live.metadata.generation)
+            );
+            speaks_of(&shared.stack, live.metadata.generation).await
+        })
+        .await
+}
+
+#[tokio::test]
+async fn every_condition_follows_the_generation() -> Result<()> {
+    Space::with("generation", async |space| {
+        space.unused_database().await?;
+        let stack = space.stack("acme");
+        stack
+            .apply(&echo_spec(space, Provider::IngressNginx))
+            .await?;
+        stack.ready().await?;
+        for replicas in [2, 1] {
+            stack.edit(json!({"app": {"replicas": replicas}})).await?;
+            let generation = stack.get().await?.metadata.generation;
+            await_condition("the status speaks of the new generation", async || {
+                speaks_of(&stack, generation).await
+            })
+            .await?;
+            await_condition("the number of pods is told", async || {
+                let status = stack.get().await?.data["status"]["app"].clone();
+                let expected = json!({"replicas": replicas, "readyReplicas": replicas});
+                ensure!(status == expected, "{status}");
+                Ok(())
+            })
+            .await?;
+        }
+        stack.ready().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_image_that_cannot_be_pulled_is_named_within_30_seconds() -> Result<()> {
+    Space::with("image", async |space| {
+        space.unused_database().await?;
+        let mut spec = echo_spec(space, Provider::IngressNginx);
+        // Nothing listens there, so the pull fails at once, with or without the internet.
+        merge(&mut spec, json!({"app": {"image": "127.0.0.1:1/none:1"}}));
+        let stack = space.stack("acme");
+        stack.apply(&spec).await?;
+        named(&stack, "AppReady", "127.0.0.1:1/none:1").await?;
+        stack
+            .edit(json!({"app": {"image": space.settings.echo_image}}))
+            .await?;
+        stack.ready().await?;
+        stack.until("Degraded", "False").await.map(|_| ())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_volume_that_is_not_bound_is_named_within_30_seconds() -> Result<()> {
+    Space::with("volume", async |space| {
+        let mut spec = echo_spec(space, Provider::IngressNginx);
+        let database = json!({"external": null, "managed": {"storage": "64Mi", "storageClassName": "no-such-class"}});
+        merge(&mut spec, json!({"database": database}));
+        let stack = space.stack("acme");
+        stack.apply(&spec).await?;
+        named(&stack, "DatabaseReady", "PersistentVolumeClaim").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn of_two_stacks_with_one_host_the_younger_reports_the_conflict() -> Result<()> {
+    Space::with("conflict", async |space| {
+        space.unused_database().await?;
+        let spec = echo_spec(space, Provider::IngressNginx);
+        let (older, younger) = (space.stack("older"), space.stack("younger"));
+        older.apply(&spec).await?;
+        older.ready().await?;
+        // The order is by time of creation, which the API server gives in whole seconds.
+        let born = older.get().await?.metadata.creation_timestamp;
+        await_condition("a second has passed at the API server", async || {
+            younger.apply(&spec).await?;
+            if younger.get().await?.metadata.creation_timestamp > born {
+                return Ok(());
+            }
+            younger.delete().await?;
+            anyhow::bail!("both are of the same second")
+        })
+        .await?;
+        let conflict = younger
+            .until_reason("GatewayReady", "False", "HostConflict")
+            .await?;
+        ensure!(
+            conflict.message.contains(&format!("{}/older", space.name)),
+            "{}",
+            conflict.message
+        );
+        older.until("GatewayReady", "True").await?;
+        older.delete().await?;
+        younger.ready().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_scale_subresource_sets_the_workers() -> Result<()> {
+    Space::with("scale", async |space| {
+        space.unused_database().await?;
+        let stack = space.stack("acme");
+        let mut spec = echo_spec(space, Provider::IngressNginx);
+        merge(&mut spec, json!({"stopped": true}));
+        stack.apply(&spec).await?;
+        stack.until("Ready", "False").await?;
+        let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
+        stack
+            .api
+            .patch_scale("acme", &PatchParams::default(), &patch)
+            .await?;
+        assert_eq!(stack.get().await?.data["spec"]["workers"]["replicas"], 3);
+        let scale = stack.api.get_scale("acme").await?;
+        assert_eq!(scale.spec.and_then(|spec| spec.replicas), Some(3));
+        let status = scale.status.unwrap_or_default();
+        assert_eq!(status.replicas, 0, "there is no queue yet");
+        let selector = status.selector.unwrap_or_default();
+        ensure!(
+            selector.contains("app.kubernetes.io/component=worker"),
+            "{selector}"
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// A component's condition and `Degraded` name the cause.
+async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
+    let limit = NAMED_WITHIN;
+    let (condition, time) = await_within(limit, &format!("{component} names {part}"), async || {
+        let condition = stack.current(component, "False").await?;
+        ensure!(condition.message.contains(part), "{}", condition.message);
+        stack.current("Degraded", "True").await?;
+        stack.current("Ready", "False").await?;
+        Ok(condition)
+    })
+    .await?;
+    println!(
+        "named after {:.1} s: {}: {}",
+        time.as_secs_f32(),
+        condition.reason,
+        condition.message
+    );
+    Ok(())
+}
+
+/// Exactly the conditions of a base stack, each with reason, message and this generation.
+async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
+    let conditions: Value = stack.get().await?.data["status"]["conditions"].clone();
+    let mut conditions: Vec<Condition> = serde_json::from_value(conditions)?;
+    conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
+    let types: Vec<&str> = conditions
+        .iter()
+        .map(|condition| condition.type_.as_str())
+        .collect();
+    ensure!(types == CONDITIONS, "{types:?}");
+    for condition in &conditions {
+        ensure!(condition.observed_generation == generation, "{condition:?}");
+        ensure!(
+            !condition.reason.is_empty() && !condition.message.is_empty(),
+            "{condition:?}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! `spec.paused` and `spec.stopped`.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
+use serde_json::json;
+use shortener_e2e::{Door, Provider, Space, await_condition, base_spec, echo_spec, holds_for};
+
+#[tokio::test]
+async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
+    Space::with("paused", async |space| {
+        space.unused_database().await?;
+        let stack = space.stack("acme");
+        stack
+            .apply(&echo_spec(space, Provider::IngressNginx))
+            .await?;
+        stack.ready().await?;
+        stack.edit(json!({"paused": true})).await?;
+        stack.until_reason("Progressing", "False", "Paused").await?;
+
+        let deployments = Api::<Deployment>::namespaced(space.client.clone(), &space.name);
+        deployments
+            .delete("acme-app", &DeleteParams::background())
+            .await?;
+        stack.until("AppReady", "False").await?;
+        holds_for(Duration::from_secs(5), "nothing is repaired", async || {
+            let repaired = deployments.get_opt("acme-app").await?;
+            ensure!(repaired.is_none(), "the Deployment is back");
+            Ok(())
+        })
+        .await?;
+
+        stack.edit(json!({"paused": false})).await?;
+        stack.ready().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_stopped_stack_has_no_pods_and_comes_back_with_its_links() -> Result<()> {
+    Space::with("stopped", async |space| {
+        let stack = space.stack("acme");
+        stack.apply(&base_spec(space, Provider::Standalone)).await?;
+        stack.ready().await?;
+        let door = Door::open(space, &stack, Provider::Standalone, &space.host()).await?;
+        let code = door.shorten("https://example.com/rested").await?;
+
+        stack.edit(json!({"stopped": true})).await?;
+        let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
+        await_condition("no pod is left", async || {
+            let left = pods.list(&ListParams::default()).await?.items.len();
+            ensure!(left == 0, "{left} pods");
+            Ok(())
+        })
+        .await?;
+        stack.until("Ready", "False").await?;
+
+        stack.edit(json!({"stopped": false})).await?;
+        stack.ready().await?;
+        Door::open(space, &stack, Provider::Standalone, &space.host())
+            .await?
+            .leads_to(&code, "https://example.com/rested")
+            .await
+    })
+    .await
+}

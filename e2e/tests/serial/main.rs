@@ -1,0 +1,29 @@
+//! Tests that need the cluster for themselves: they measure, put the node under load, or change the operator.
+
+mod drift;
+mod leadership;
+mod rest;
+mod rollout;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use shortener_e2e::await_condition;
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Waits for the tests before this one and for the end of their namespaces; the next test waits for the guard.
+async fn alone() -> Result<MutexGuard<'static, ()>> {
+    static ONE: Mutex<()> = Mutex::const_new(());
+    let guard = ONE.lock().await;
+    let namespaces = Api::<Namespace>::all(Client::try_default().await?);
+    let ours = ListParams::default().labels("shortener.dev/e2e=true");
+    await_condition("the namespaces of earlier tests are gone", async || {
+        for namespace in namespaces.list(&ours).await? {
+            let ends = namespace.metadata.deletion_timestamp.is_some();
+            ensure!(!ends, "{} is on its way out", namespace.name_any());
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(guard)
+}

@@ -1,0 +1,106 @@
+//! An operator with nothing to do does nothing.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, api::DeleteParams};
+use shortener_e2e::{Meter, Operator, Provider, Reading, await_condition, holds_for, real_stack};
+
+use crate::alone;
+
+/// The time that is measured.
+const MINUTE: Duration = Duration::from_secs(60);
+/// Quiet for this long means that what earlier tests caused has ended.
+const QUIET: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn at_rest_the_operator_writes_and_lists_nothing_for_a_minute() -> Result<()> {
+    let _alone = alone().await?;
+    let client = Client::try_default().await?;
+    let shared = real_stack(Provider::IngressNginx).await?;
+    real_stack(Provider::Standalone).await?;
+    let operator = Operator::find(&client).await?;
+    let meter = Meter::install(&client, &operator).await?;
+    let start = quiet(&meter).await?;
+    holds_for(
+        MINUTE,
+        "the operator writes and lists nothing",
+        async || {
+            let now = meter.read().await?;
+            ensure!(
+                now.writes == start.writes,
+                "{} writes",
+                now.writes - start.writes
+            );
+            ensure!(
+                now.lists == start.lists,
+                "{} lists",
+                now.lists - start.lists
+            );
+            Ok(())
+        },
+    )
+    .await?;
+    let end = meter.read().await?;
+    println!(
+        "in a minute at rest: {} lease requests, 0 writes, 0 lists",
+        end.leases - start.leases
+    );
+    ensure!(end.leases > start.leases, "the meter itself stood still");
+
+    // The same meter has to show a write, or the zero above would mean nothing.
+    Api::<ConfigMap>::namespaced(client, &shared.space.name)
+        .delete("acme-gateway", &DeleteParams::default())
+        .await?;
+    await_condition("the meter shows a repair", async || {
+        ensure!(meter.read().await?.writes > end.writes, "no write");
+        Ok(())
+    })
+    .await?;
+    shared.stack.ready().await
+}
+
+#[tokio::test]
+async fn an_operator_that_starts_over_writes_nothing() -> Result<()> {
+    let _alone = alone().await?;
+    let client = Client::try_default().await?;
+    real_stack(Provider::IngressNginx).await?;
+    real_stack(Provider::Standalone).await?;
+    let operator = Operator::find(&client).await?;
+    let meter = Meter::install(&client, &operator).await?;
+    let start = quiet(&meter).await?;
+    let old = operator.leader().await?;
+    operator.pods.delete(&old, &DeleteParams::default()).await?;
+    operator.settled(1).await?;
+    ensure!(operator.leader().await? != old, "{old} still leads");
+    let end = quiet(&meter).await?;
+    ensure!(
+        end.lists > start.lists,
+        "the new operator has not read anything"
+    );
+    let writes = end.writes - start.writes;
+    ensure!(
+        writes == 0,
+        "{writes} writes by an operator that started over"
+    );
+    Ok(())
+}
+
+/// Waits until the counters of writes and lists stand still for a while, and returns them.
+async fn quiet(meter: &Meter) -> Result<Reading> {
+    await_condition("the operator has come to rest", async || {
+        let start = meter.read().await?;
+        holds_for(QUIET, "nothing is written or listed", async || {
+            let now = meter.read().await?;
+            ensure!(
+                (now.writes, now.lists) == (start.writes, start.lists),
+                "{now:?}"
+            );
+            Ok(())
+        })
+        .await?;
+        Ok(start)
+    })
+    .await
+}

@@ -1,0 +1,124 @@
+//! Rolling updates of the app under load.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{Api, api::ListParams};
+use serde_json::{Value, json};
+use shortener_e2e::{
+    Door, LoadReport, Provider, Space, Stack, await_condition, base_spec, merge, under_load,
+};
+
+use crate::alone;
+
+/// Rollouts without a drain until one request fails at the latest.
+const MOST_ROLLOUTS: u32 = 12;
+
+#[tokio::test]
+async fn a_rolling_update_behind_ingress_nginx_fails_no_request() -> Result<()> {
+    updates_fail_nothing(Provider::IngressNginx).await
+}
+
+#[tokio::test]
+async fn a_rolling_update_behind_a_standalone_gateway_fails_no_request() -> Result<()> {
+    updates_fail_nothing(Provider::Standalone).await
+}
+
+/// Shows that the two tests above can fail.
+#[tokio::test]
+async fn without_the_drain_a_rolling_update_fails_requests() -> Result<()> {
+    let _alone = alone().await?;
+    Space::with("no-drain", async |space| {
+        let undrained = json!([
+            {"name": "DRAIN_DELAY_SECONDS", "value": "0"},
+            {"name": "DRAIN_TIMEOUT_SECONDS", "value": "0"},
+        ]);
+        let (stack, door) = two_of_everything(space, Provider::Standalone, undrained).await?;
+        for number in 1..=MOST_ROLLOUTS {
+            let report = update_under_load(&stack, &door, number).await?;
+            if report.failed > 0 {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("{MOST_ROLLOUTS} rollouts without a drain failed no request")
+    })
+    .await
+}
+
+async fn updates_fail_nothing(provider: Provider) -> Result<()> {
+    let _alone = alone().await?;
+    Space::with("rollout", async |space| {
+        let (stack, door) = two_of_everything(space, provider, json!([])).await?;
+        let report = update_under_load(&stack, &door, 1).await?;
+        ensure!(report.failed == 0, "{report:#?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn two_of_everything(space: &Space, provider: Provider, env: Value) -> Result<(Stack, Door)> {
+    let stack = space.stack("acme");
+    let mut spec = base_spec(space, provider);
+    merge(
+        &mut spec,
+        json!({"app": {"replicas": 2, "env": env}, "gateway": {"replicas": 2}}),
+    );
+    stack.apply(&spec).await?;
+    stack.ready().await?;
+    let door = Door::open(space, &stack, provider, &space.host()).await?;
+    Ok((stack, door))
+}
+
+/// Replaces every pod of the app under load and reports what became of the requests.
+async fn update_under_load(stack: &Stack, door: &Door, number: u32) -> Result<LoadReport> {
+    let report = under_load(door, async {
+        let mut env = stack.get().await?.data["spec"]["app"]["env"].take();
+        let round = json!({"name": "E2E_ROUND", "value": number.to_string()});
+        if let Some(list) = env.as_array_mut() {
+            list.retain(|entry| entry["name"] != "E2E_ROUND");
+            list.push(round);
+        } else {
+            env = json!([round]);
+        }
+        stack.edit(json!({"app": {"env": env}})).await?;
+        replaced(stack, number).await
+    })
+    .await?;
+    let slowest = report.slowest.as_millis();
+    println!(
+        "update {number}: {} of {} requests failed, slowest {slowest} ms",
+        report.failed, report.due
+    );
+    for failure in &report.failures {
+        println!("   {failure}");
+    }
+    Ok(report)
+}
+
+/// Waits until all pods of the app run the new template and the old ones are gone.
+async fn replaced(stack: &Stack, number: u32) -> Result<()> {
+    let deployments = Api::<Deployment>::namespaced(stack.client.clone(), &stack.namespace);
+    let pods = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
+    let of_the_app = ListParams::default().labels("app.kubernetes.io/component=app");
+    await_condition("every pod of the app is replaced", async || {
+        let deployment = deployments.get("acme-app").await?;
+        let status = deployment.status.context("no status")?;
+        ensure!(
+            status.ready_replicas == Some(2) && status.replicas == Some(2),
+            "not two"
+        );
+        for pod in pods.list(&of_the_app).await? {
+            let container = pod.spec.and_then(|spec| spec.containers.into_iter().next());
+            let env = container
+                .and_then(|container| container.env)
+                .unwrap_or_default();
+            let round = env.iter().find(|entry| entry.name == "E2E_ROUND");
+            let round = round.and_then(|entry| entry.value.as_deref());
+            ensure!(
+                round == Some(number.to_string().as_str()),
+                "a pod of round {round:?}"
+            );
+        }
+        Ok(())
+    })
+    .await
+}
