@@ -89,12 +89,13 @@ source_stage() {
   run check 'formatting' cargo fmt --all --check
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'documents' e2e/checks/docs.sh
-  run check 'clippy' cargo clippy --quiet --release --workspace --all-targets -- -D warnings
-  run check 'rustdoc' env RUSTDOCFLAGS='-D warnings' cargo doc --quiet --release --workspace --no-deps --document-private-items
+  run check 'clippy' cargo clippy --release --workspace --all-targets -- -D warnings
+  run check 'rustdoc' env RUSTDOCFLAGS='-D warnings' cargo doc --release --workspace --no-deps --document-private-items
 }
 
 unit_stage() {
   stage
+  run check 'compile' cargo build --release --workspace --all-targets
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh
   run check 'dependencies' e2e/checks/dependencies.sh
@@ -107,12 +108,16 @@ chart_stage() {
 
 cluster_stage() {
   stage
+  run check 'engine, tools and node image' engine_and_tools
+  stage
   run check 'images' e2e/images/build.sh
   stage
+  if [[ $blocked == no ]]; then cluster_is_up=yes; fi
   run check 'test cluster' cluster_up
   stage
   run check 'helm test' helm_test
-  run tests 'cluster tests' cluster_tests
+  run tests 'cluster tests' cluster_tests cluster
+  run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
 }
 

@@ -1,12 +1,8 @@
 # shellcheck shell=bash
-# Sourced after lib.sh: puts helm, kubeconform and kube-score on PATH, and makes the schemas for kubeconform.
+# Sourced after lib.sh: makes sure of helm, kubeconform and kube-score, and of the schemas for kubeconform.
 
 chart=charts/shortener-operator
-
-for tool in helm kubeconform kube-score; do
-  gobuild "$cluster_dir/tools/$tool"
-  PATH=$(built "$cluster_dir/tools/$tool"):$PATH
-done
+"$cluster_dir/tools.sh" checks
 
 # Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module holds the same as OpenAPI.
 schemas() {

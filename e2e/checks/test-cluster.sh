@@ -1,27 +1,69 @@
 # shellcheck shell=bash
-# The cluster of `make test`: a name, a port and a kubeconfig of its own, so that it runs beside `make up`.
+# The cluster of `make test`: a name, a port and a kubeconfig of its own, so that it runs beside the one of `make up`.
 # Sourced by e2e/test.sh after lib.sh.
 
 export CLUSTER_NAME=shortener-test GATEWAY_PORT=18080
-export KUBECONFIG=$cache/test/kubeconfig
-mkdir -p "$cache/test"
+export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
+operator_namespace=shortener-system
+cluster_is_up=no
 
+engine_and_tools() {
+  e2e/cluster/engine.sh || return
+  e2e/cluster/tools.sh cluster || return
+  if closed; then e2e/cluster/node.sh; fi
+}
+
+# A cluster that an earlier run left behind is no evidence, so there is always a new one.
 cluster_up() {
-  e2e/cluster/down.sh && e2e/cluster/up.sh
+  e2e/cluster/down.sh && e2e/cluster/up.sh cluster
 }
 
 cluster_down() {
-  :
+  [[ $cluster_is_up == yes ]] || return 0
+  if [[ ${KEEP_CLUSTER:-} == 1 ]]; then
+    say "the cluster stays: KUBECONFIG=$KUBECONFIG kubectl get sst -A; remove it with CLUSTER_NAME=$CLUSTER_NAME make down"
+  else
+    e2e/cluster/down.sh
+  fi
 }
 
 helm_test() {
-  helm test shortener-operator --namespace shortener-system --logs
+  helm test shortener-operator --namespace "$operator_namespace" --logs
 }
 
+# cluster_tests <target of e2e/tests> [arguments of the test program]
 cluster_tests() {
-  E2E_GATEWAY_URL=http://127.0.0.1:$GATEWAY_PORT cargo test --release -p shortener-e2e --no-fail-fast
+  local target=$1
+  shift
+  export E2E_GATEWAY_URL=http://127.0.0.1:$GATEWAY_PORT
+  export E2E_APP_IMAGE=shortenerstack/app:$version E2E_ECHO_IMAGE=shortenerstack/e2e-echo:$version
+  E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE postgres:17.6) || return
+  E2E_GATEWAY_IMAGE=$(operator_setting GATEWAY_IMAGE nginx:1.28.0) || return
+  export E2E_POSTGRES_IMAGE E2E_GATEWAY_IMAGE
+  cargo test --release --workspace --no-fail-fast --test "$target" -- "$@"
 }
 
+# operator_setting <variable> <default>: what the installed operator was told.
+operator_setting() {
+  local value
+  value=$(kubectl --namespace "$operator_namespace" get deployment shortener-operator \
+    --output jsonpath="{.spec.template.spec.containers[0].env[?(@.name==\"$1\")].value}") || return
+  printf '%s\n' "${value:-$2}"
+}
+
+# What a person would ask next after a failure, into the output, because CI keeps nothing else.
 diagnose() {
-  :
+  local kinds=shortenerstacks,deployments,statefulsets,pods,services,ingresses,networkpolicies,persistentvolumeclaims
+  say "--- state of the cluster"
+  kubectl get "$kinds" --all-namespaces --output wide
+  say "--- conditions"
+  kubectl get shortenerstacks --all-namespaces --output \
+    jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{range .status.conditions[*]}  {.type}={.status} {.reason}: {.message}{"\n"}{end}{end}'
+  say "--- last events"
+  kubectl get events --all-namespaces --sort-by=.lastTimestamp | tail -n 60
+  say "--- operator"
+  kubectl --namespace "$operator_namespace" describe pods
+  kubectl --namespace "$operator_namespace" logs deployment/shortener-operator --tail 300
+  say "--- ingress controller"
+  kubectl --namespace ingress-nginx logs --selector app.kubernetes.io/component=controller --tail 60
 }
