@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what the cluster of $KUBECONFIG needs besides Kubernetes: Calico (where the node image was built here; the
+# public one enforces NetworkPolicies by itself) and ingress-nginx. A second run changes nothing.
+# shellcheck source=../lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+
+addons=$cluster_dir/addons
+modules=$repo/e2e/images/modules
+
+image_id() { docker image inspect --format '{{.Id}}' "$1"; }
+
+install_calico() {
+  local source
+  source=$(module_dir "$modules/calico" github.com/projectcalico/calico)
+  kubectl apply --server-side --filename "$source/libcalico-go/config/crd/"
+  kubectl wait --for condition=Established --timeout 60s --filename "$source/libcalico-go/config/crd/"
+  sed "s/@IMAGE_ID@/$(image_id local/calico:v3.28.5)/" "$addons/calico.yaml" | kubectl apply --filename -
+  kubectl --namespace kube-system rollout status --timeout 120s daemonset/calico-node
+}
+
+# Before the network there was nothing for these to run on.
+await_node() {
+  kubectl wait --for condition=Ready --timeout 120s node --all
+  kubectl --namespace kube-system rollout status --timeout 120s deployment/coredns
+  kubectl --namespace local-path-storage rollout status --timeout 120s deployment/local-path-provisioner
+}
+
+install_ingress_nginx() {
+  local source extra=()
+  source=$(module_dir "$modules/ingress-nginx" k8s.io/ingress-nginx)
+  if closed; then
+    extra+=(--values "$addons/closed.yaml")
+    # The tag stays when the image changes.
+    extra+=(--set-string "controller.podAnnotations.shortener\.dev/image-id=$(image_id local/ingress-nginx/controller:v1.11.0-debian)")
+  fi
+  helm upgrade --install ingress-nginx "$source/charts/ingress-nginx" --namespace ingress-nginx --create-namespace \
+    --values "$addons/ingress-nginx.yaml" "${extra[@]}"
+  kubectl --namespace ingress-nginx rollout status --timeout 180s deployment/ingress-nginx-controller
+}
+
+if closed; then
+  remedy="kubectl -n kube-system describe pods; kubectl -n kube-system logs daemonset/calico-node" \
+    step "Install Calico" install_calico
+fi
+remedy="kubectl get nodes,pods -A; kubectl describe node" \
+  step "Wait for the node, DNS and storage" await_node
+remedy="kubectl -n ingress-nginx describe pods; kubectl -n ingress-nginx logs deploy/ingress-nginx-controller" \
+  step "Install ingress-nginx" install_ingress_nginx

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Makes sure that the Docker engine holds every image the cluster needs. An image carries the content key of what it
+# was made from as a label, and one whose key is unchanged is left alone.
+#
+#   build.sh         builds what is missing
+#   build.sh list    prints the images to load into the cluster, one per line
+#
+# PROFILE=dist compiles the product with link-time optimization, for published images.
+set -euo pipefail
+
+images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=../cluster/lib.sh
+. "$images_dir/../cluster/lib.sh"
+# shellcheck source=lib.sh
+. "$images_dir/lib.sh"
+# shellcheck source=product.sh
+. "$images_dir/product.sh"
+# shellcheck source=services.sh
+. "$images_dir/services.sh"
+
+list() {
+  product_images
+  if closed; then service_images; fi
+}
+
+build() {
+  build_product
+  if closed; then build_services; fi
+}
+
+case "${1:-build}" in
+  build) build ;;
+  list) list ;;
+  *) die "unknown argument: $1" "build.sh [list]" ;;
+esac

@@ -1,0 +1,1 @@
+return require("resty.unavailable")("lua-resty-global-throttle", "the global rate limit")

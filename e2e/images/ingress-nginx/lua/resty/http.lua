@@ -1,0 +1,1 @@
+return require("resty.unavailable")("lua-resty-http", "OCSP stapling")

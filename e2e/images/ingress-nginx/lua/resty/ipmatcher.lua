@@ -1,0 +1,1 @@
+return require("resty.unavailable")("lua-resty-ipmatcher", "ignoring addresses in a global rate limit")

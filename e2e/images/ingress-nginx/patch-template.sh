@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# patch-template.sh TEMPLATE: makes the controller's nginx template fit Debian's nginx 1.22.
+# Every edit must find its place exactly once, so that another version of the template fails here and not at run time.
+set -euo pipefail
+
+template="$1"
+
+expect_one() {
+    local found
+    found="$(grep -cE -- "$1" "$template" || true)"
+    if [[ "$found" != 1 ]]; then
+        echo "patch-template: expected one line like '$1' in $template, found $found" >&2
+        exit 1
+    fi
+}
+
+# Debian's modules are loaded at run time.
+expect_one '^pid \{\{ \.PID \}\};$'
+sed -i 's#^pid {{ \.PID }};$#&\ninclude /etc/nginx/modules-enabled/*.conf;#' "$template"
+
+# The directive came with nginx 1.25.
+expect_one '^ *http2 on;$'
+sed -i '/^ *http2 on;$/d' "$template"
+
+# Debian has no Lua for the stream module, so TCP and UDP services cannot be had. The controller still dials this port
+# once at its start and wants somebody to accept.
+expect_one '^stream \{$'
+sed -i '/^stream {$/,/^}$/d' "$template"
+expect_one '^    # default server, used for NGINX healthcheck'
+sed -i 's|^    # default server, used for NGINX healthcheck.*|    server {\n        listen 127.0.0.1:{{ .StreamPort }};\n        access_log off;\n        return 404;\n    }\n\n&|' "$template"

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The project's own images: one static binary each. Sourced by build.sh.
+# shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
+set -euo pipefail
+
+# The profile that the tests use as well, so that every dependency is compiled once.
+profile=${PROFILE:-release}
+rust_target=$(rustc -vV | sed -n 's/^host: //p')
+rust_output=${CARGO_TARGET_DIR:-$cache/target}/$rust_target/$profile
+
+operator_image=shortenerstack/operator:$version
+app_image=shortenerstack/app:$version
+echo_image=shortenerstack/e2e-echo:$version
+
+product_images() { printf '%s\n' "$operator_image" "$app_image" "$echo_image"; }
+
+# Linked statically by .cargo/config.toml, because the images hold nothing else. Flags in the environment would come on
+# top of those and compile everything a second time.
+compile() {
+  export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
+  cd "$repo"
+  cargo build --locked --profile "$profile" --target "$rust_target" \
+    --package shortener-operator --package shortener-app --package shortener-e2e --bins
+}
+
+ca_bundle() {
+  local bundle
+  for bundle in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
+    if [[ -s $bundle ]]; then
+      printf '%s\n' "$bundle"
+      return
+    fi
+  done
+  die "no bundle of certificate authorities found" "install the package ca-certificates"
+}
+
+# ensure_product_image <image> <binary> <Dockerfile>
+ensure_product_image() {
+  local image=$1 binary=$2 dockerfile=$3 context key
+  context=$(empty_context "$binary")
+  cp "$rust_output/$binary" "$context/$binary"
+  cp "$(ca_bundle)" "$context/ca-certificates.crt"
+  cp "$dockerfile" "$context/Dockerfile"
+  key=$(content_key "$context")
+  if ! has_image "$image" "$key"; then
+    step "Build the image $image" make_image "$image" "$key" "$context"
+    # A binary that is not static has no loader in there and cannot start.
+    remedy="the binary must be linked statically" step "Start $image" \
+      docker run --rm --read-only --network none "$image" --help
+  fi
+}
+
+build_product() {
+  step "Compile the operator and the app (profile $profile)" compile
+  ensure_product_image "$operator_image" operator "$repo/operator/Dockerfile"
+  ensure_product_image "$app_image" app "$repo/workloads/app/Dockerfile"
+  ensure_product_image "$echo_image" echo "$images_dir/echo/Dockerfile"
+}

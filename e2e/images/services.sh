@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Images of the services that a closed machine cannot pull, from Debian packages and Go modules. They keep the public
+# images' contract. Sourced by build.sh.
+# shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
+set -euo pipefail
+
+postgres_image=local/postgres:15
+nginx_image=local/nginx:1.22
+controller_image=local/ingress-nginx/controller:v1.11.0-debian
+calico_image=local/calico:v3.28.5
+
+service_images() { printf '%s\n' "$postgres_image" "$nginx_image" "$controller_image" "$calico_image"; }
+
+ensure_debian_services() {
+  debian_image=local/debian-services:$(content_key "$images_dir/debian-services.sh")
+  if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
+    remedy="packages come from the sources of this machine's apt; it must be Debian 12" \
+      step "Install the services' Debian packages into a root file system" "$images_dir/debian-services.sh" "$debian_image"
+  fi
+}
+
+# ensure_service_image <image> <folder>: for those that need nothing but their folder and the Debian packages.
+ensure_service_image() {
+  local image=$1 folder=$images_dir/$2 key
+  key=$(key_of "$(content_key "$folder")" "$debian_image")
+  if ! has_image "$image" "$key"; then
+    step "Build the image $image" make_image "$image" "$key" "$folder" --build-arg "BASE=$debian_image"
+  fi
+}
+
+# go_programs <name>: compiles the programs of modules/<name>, once per content.
+go_programs() {
+  local module=$images_dir/modules/$1
+  if [[ ! -d $(built "$module") ]]; then
+    remedy="the Go module proxy must be reachable (go env GOPROXY)" \
+      step "Build $1 from its Go module" gobuild "$module"
+  fi
+}
+
+# program_key <name>: changes with the programs of modules/<name> and with the compiler.
+program_key() { basename "$(built "$images_dir/modules/$1")"; }
+
+controller_context() {
+  local context=$1 folder=$images_dir/ingress-nginx module=$images_dir/modules/ingress-nginx upstream
+  upstream=$(module_dir "$module" k8s.io/ingress-nginx)
+  mkdir -p "$context/etc"
+  cp -r "$upstream/rootfs/etc/nginx" "$context/etc/nginx"
+  chmod -R u+w "$context"
+  rm -rf "$context/etc/nginx/lua/test" "$context/etc/nginx/lua/plugins/hello_world/test"
+  "$folder/patch-template.sh" "$context/etc/nginx/template/nginx.tmpl"
+  cp "$(built "$module")/nginx" "$context/nginx-ingress-controller"
+  cp "$(built "$module")/waitshutdown" "$context/wait-shutdown"
+  cp -r "$folder/lua" "$folder/Dockerfile" "$context"
+}
+
+ensure_controller_image() {
+  local key context
+  key=$(key_of "$(content_key "$images_dir/ingress-nginx")" "$debian_image" "$(program_key ingress-nginx)")
+  if has_image "$controller_image" "$key"; then return; fi
+  go_programs ingress-nginx
+  context=$(empty_context ingress-nginx)
+  controller_context "$context"
+  step "Build the image $controller_image" make_image "$controller_image" "$key" "$context" --build-arg "BASE=$debian_image"
+}
+
+ensure_calico_image() {
+  local folder=$images_dir/calico base key context
+  base=$(node_rootfs_image)
+  key=$(key_of "$(content_key "$folder")" "$base" "$(program_key calico)")
+  if has_image "$calico_image" "$key"; then return; fi
+  go_programs calico
+  context=$(empty_context calico)
+  cp "$folder"/* "$(built "$images_dir/modules/calico")"/* "$context"
+  step "Build the image $calico_image" make_image "$calico_image" "$key" "$context" --build-arg "BASE=$base"
+}
+
+build_services() {
+  ensure_debian_services
+  ensure_service_image "$postgres_image" postgres
+  ensure_service_image "$nginx_image" nginx
+  ensure_controller_image
+  ensure_calico_image
+}
