@@ -1,7 +1,7 @@
 //! Counts the operator's requests at the API server.
 //!
 //! The API server has no figure per client, but it has one per FlowSchema. So the operator's service account gets
-//! FlowSchemas of its own: one for its lease, one for everything else that writes, one for lists.
+//! FlowSchemas of its own: for its lease, and of everything else for what writes, lists and reads.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::flowcontrol::v1::FlowSchema;
@@ -16,6 +16,7 @@ use crate::{OPERATOR_NAMESPACE, Operator, await_condition};
 const LEASES: &str = "e2e-operator-leases";
 const WRITES: &str = "e2e-operator-writes";
 const LISTS: &str = "e2e-operator-lists";
+const READS: &str = "e2e-operator-reads";
 
 /// Counts requests while it stays installed.
 pub struct Meter {
@@ -31,31 +32,30 @@ pub struct Reading {
     pub writes: u64,
     /// Lists of anything else.
     pub lists: u64,
+    /// Gets and watches of anything else.
+    pub reads: u64,
 }
 
 impl Meter {
     /// Installs the FlowSchemas and waits until the API server counts by them.
     pub async fn install(client: &Client, operator: &Operator) -> Result<Self> {
-        let account = &operator.service_account;
-        let leases = json!([rule(&["*"], "coordination.k8s.io", "leases")]);
-        let changing = ["create", "update", "patch", "delete", "deletecollection"];
-        flow_schema(client, LEASES, 501, account, leases).await?;
-        flow_schema(
-            client,
-            WRITES,
-            502,
-            account,
-            json!([rule(&changing, "*", "*")]),
-        )
-        .await?;
-        flow_schema(
-            client,
-            LISTS,
-            503,
-            account,
-            json!([rule(&["list"], "*", "*")]),
-        )
-        .await?;
+        let writing = ["create", "update", "patch", "delete", "deletecollection"];
+        // The first that matches counts, so the lease comes before everything else.
+        for (name, precedence, rule) in [
+            (LEASES, 501, rule(&["*"], "coordination.k8s.io", "leases")),
+            (WRITES, 502, rule(&writing, "*", "*")),
+            (LISTS, 503, rule(&["list"], "*", "*")),
+            (READS, 504, rule(&["get", "watch"], "*", "*")),
+        ] {
+            let schema = flow_schema(name, precedence, &operator.service_account, &rule);
+            Api::<FlowSchema>::all(client.clone())
+                .patch(
+                    name,
+                    &PatchParams::apply("e2e").force(),
+                    &Patch::Apply(schema),
+                )
+                .await?;
+        }
         let meter = Self {
             client: client.clone(),
         };
@@ -80,6 +80,7 @@ impl Meter {
             leases: dispatched(&metrics, LEASES)?,
             writes: dispatched(&metrics, WRITES)?,
             lists: dispatched(&metrics, LISTS)?,
+            reads: dispatched(&metrics, READS)?,
         })
     }
 }
@@ -91,14 +92,8 @@ fn rule(verbs: &[&str], group: &str, resource: &str) -> Value {
     })
 }
 
-async fn flow_schema(
-    client: &Client,
-    name: &str,
-    precedence: i32,
-    account: &str,
-    rules: Value,
-) -> Result<()> {
-    let schema = json!({
+fn flow_schema(name: &str, precedence: i32, account: &str, rule: &Value) -> Value {
+    json!({
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema",
         "metadata": {"name": name},
         "spec": {
@@ -111,18 +106,10 @@ async fn flow_schema(
                     "kind": "ServiceAccount",
                     "serviceAccount": {"name": account, "namespace": OPERATOR_NAMESPACE},
                 }],
-                "resourceRules": rules,
+                "resourceRules": [rule],
             }],
         },
-    });
-    Api::<FlowSchema>::all(client.clone())
-        .patch(
-            name,
-            &PatchParams::apply("e2e").force(),
-            &Patch::Apply(schema),
-        )
-        .await?;
-    Ok(())
+    })
 }
 
 /// The sum of a FlowSchema's dispatched requests; a series that has not begun counts 0.

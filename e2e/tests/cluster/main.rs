@@ -9,3 +9,4 @@ mod isolation;
 mod pod_security;
 mod status;
 mod switches;
+mod unreadable;
