@@ -34,7 +34,11 @@ impl Format {
                 classic = quality.max(classic);
             }
         }
-        if open_metrics > 0.0 && open_metrics >= classic { Self::OpenMetrics } else { Self::Classic }
+        if open_metrics > 0.0 && open_metrics >= classic {
+            Self::OpenMetrics
+        } else {
+            Self::Classic
+        }
     }
 
     /// The `Content-Type` of the format.
@@ -73,7 +77,11 @@ fn classic(open_metrics: &str) -> String {
         }
         match line.strip_prefix("# ").and_then(|rest| split_keyword(rest)) {
             Some((keyword, name, rest)) => {
-                let suffix = if counters.contains(&name) { "_total" } else { "" };
+                let suffix = if counters.contains(&name) {
+                    "_total"
+                } else {
+                    ""
+                };
                 out.extend(["# ", keyword, " ", name, suffix, " ", rest]);
             }
             None => out.push_str(without_exemplar(line)),
@@ -108,7 +116,9 @@ fn without_exemplar(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use prometheus_client::{
-        metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge},
+        metrics::{
+            counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge,
+        },
         registry::Unit,
     };
 
@@ -117,7 +127,9 @@ mod tests {
     fn registry() -> Registry {
         let mut registry = Registry::default();
         let requests = Family::<Vec<(&str, &str)>, Counter>::default();
-        requests.get_or_create(&vec![("path", "a # {b=\"c\\\"} 1")]).inc_by(3);
+        requests
+            .get_or_create(&vec![("path", "a # {b=\"c\\\"} 1")])
+            .inc_by(3);
         registry.register("requests", "Requests so far", requests);
         let seconds = HistogramWithExemplars::new([0.1, 1.0].into_iter());
         seconds.observe(0.5, Some(vec![("trace_id", "abc")]), None);
@@ -152,7 +164,10 @@ mod tests {
     #[test]
     fn open_metrics_keeps_the_exemplar_and_ends_with_the_end_mark() {
         let text = Format::OpenMetrics.encode(&registry()).unwrap();
-        assert!(text.contains("duration_seconds_bucket{le=\"1.0\"} 1 # {trace_id=\"abc\"} 0.5\n"), "{text}");
+        assert!(
+            text.contains("duration_seconds_bucket{le=\"1.0\"} 1 # {trace_id=\"abc\"} 0.5\n"),
+            "{text}"
+        );
         assert!(text.contains("# TYPE requests counter\n"), "{text}");
         assert!(text.ends_with("# EOF\n"));
     }
@@ -165,10 +180,16 @@ mod tests {
             (Some(""), Format::Classic),
             (Some("*/*"), Format::Classic),
             (Some("text/plain"), Format::Classic),
-            (Some("application/openmetrics-text; version=1.0.0"), Format::OpenMetrics),
+            (
+                Some("application/openmetrics-text; version=1.0.0"),
+                Format::OpenMetrics,
+            ),
             (Some("Application/OpenMetrics-Text"), Format::OpenMetrics),
             (Some(prometheus), Format::OpenMetrics),
-            (Some("application/openmetrics-text;q=0.2, text/plain;q=0.9"), Format::Classic),
+            (
+                Some("application/openmetrics-text;q=0.2, text/plain;q=0.9"),
+                Format::Classic,
+            ),
             (Some("application/openmetrics-text;q=0"), Format::Classic),
         ] {
             assert_eq!(Format::negotiate(accept), format, "{accept:?}");

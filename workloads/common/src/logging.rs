@@ -9,12 +9,19 @@ use std::{
     sync::Arc,
 };
 
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{MetricType, counter::ConstCounter},
+};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
 };
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::{EnvFilter, Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    EnvFilter, Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt,
+};
 
 /// Lines that may wait for a slow reader of standard output before further ones are dropped.
 const BUFFERED_LINES: usize = 16 * 1024;
@@ -26,10 +33,24 @@ pub struct Logging {
 }
 
 impl Logging {
-    /// A counter of the lines that were dropped because standard output was not read.
+    /// The metric of the lines that were dropped because standard output was not read.
     #[must_use]
-    pub fn dropped(&self) -> ErrorCounter {
-        self.dropped.clone()
+    pub fn dropped_lines(&self) -> DroppedLines {
+        DroppedLines(self.dropped.clone())
+    }
+}
+
+/// `log_dropped_lines_total`.
+#[derive(Debug)]
+pub struct DroppedLines(ErrorCounter);
+
+impl Collector for DroppedLines {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let dropped = ConstCounter::new(self.0.dropped_lines() as u64);
+        let help = "Log lines dropped because standard output was not read";
+        let metric =
+            encoder.encode_descriptor("log_dropped_lines", help, None, MetricType::Counter)?;
+        dropped.encode(metric)
     }
 }
 
@@ -39,18 +60,26 @@ impl Logging {
 /// When `filter` is not a valid `RUST_LOG` directive, or a subscriber is already installed.
 pub fn init(filter: &str, host: &str) -> Result<Logging, Box<dyn std::error::Error + Send + Sync>> {
     // A request never waits for the reader of the log: the line is dropped and counted instead.
-    let (writer, guard) =
-        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(BUFFERED_LINES).finish(io::stdout());
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(BUFFERED_LINES)
+        .finish(io::stdout());
     let dropped = writer.error_counter();
     tracing_subscriber::registry()
         .with(EnvFilter::try_new(filter)?)
-        .with(JsonLines { writer, host: Arc::from(host) })
+        .with(JsonLines {
+            writer,
+            host: Arc::from(host),
+        })
         .try_init()?;
     std::panic::set_hook(Box::new(|panic| {
         let location = panic.location().map(ToString::to_string);
         tracing::error!(event = "panic", code.location = location, error.message = %panic, "panic");
     }));
-    Ok(Logging { dropped, _flush_on_drop: guard })
+    Ok(Logging {
+        dropped,
+        _flush_on_drop: guard,
+    })
 }
 
 struct JsonLines<W> {
@@ -112,7 +141,11 @@ impl Line {
 
 /// The message of an event becomes the body.
 fn key_of(field: &Field) -> &'static str {
-    if field.name() == "message" { "body" } else { field.name() }
+    if field.name() == "message" {
+        "body"
+    } else {
+        field.name()
+    }
 }
 
 impl Visit for Line {
@@ -156,16 +189,26 @@ mod tests {
     /// Collects lines in memory instead of printing them.
     impl<S: Subscriber> Layer<S> for JsonLines<Arc<Mutex<Vec<u8>>>> {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            self.writer.lock().unwrap().extend(render(event, &self.host));
+            self.writer
+                .lock()
+                .unwrap()
+                .extend(render(event, &self.host));
         }
     }
 
     fn logged(emit: impl FnOnce()) -> Value {
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let layer = JsonLines { writer: Arc::clone(&lines), host: Arc::from("pod-1") };
+        let layer = JsonLines {
+            writer: Arc::clone(&lines),
+            host: Arc::from("pod-1"),
+        };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), emit);
         let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
-        assert_eq!(text.matches('\n').count(), 1, "one event is one line: {text}");
+        assert_eq!(
+            text.matches('\n').count(),
+            1,
+            "one event is one line: {text}"
+        );
         serde_json::from_str(&text).unwrap()
     }
 
@@ -182,7 +225,13 @@ mod tests {
         assert_eq!(line["http.response.status_code"], 302);
         assert_eq!(line["duration"], 0.25);
         assert_eq!(line["ok"], true);
-        assert!(line["timestamp"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
+        assert!(
+            line["timestamp"]
+                .as_str()
+                .unwrap()
+                .parse::<jiff::Timestamp>()
+                .is_ok()
+        );
     }
 
     #[test]
@@ -195,6 +244,9 @@ mod tests {
 
     #[test]
     fn a_number_that_json_cannot_show_is_null() {
-        assert_eq!(logged(|| tracing::info!(ratio = f64::NAN, "odd"))["ratio"], Value::Null);
+        assert_eq!(
+            logged(|| tracing::info!(ratio = f64::NAN, "odd"))["ratio"],
+            Value::Null
+        );
     }
 }

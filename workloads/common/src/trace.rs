@@ -45,11 +45,21 @@ impl TraceContext {
     /// Continues the caller's trace, or starts one when the header is absent or malformed.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        let caller = headers.get(TRACEPARENT).and_then(|value| parse_traceparent(value.as_bytes()));
+        let caller = headers
+            .get(TRACEPARENT)
+            .and_then(|value| parse_traceparent(value.as_bytes()));
         let span_id = SpanId(non_zero());
         match caller {
-            Some((trace_id, parent)) => Self { trace_id, span_id, parent: Some(parent) },
-            None => Self { trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(rand::random::<u64>())), span_id, parent: None },
+            Some((trace_id, parent)) => Self {
+                trace_id,
+                span_id,
+                parent: Some(parent),
+            },
+            None => Self {
+                trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(rand::random::<u64>())),
+                span_id,
+                parent: None,
+            },
         }
     }
 }
@@ -81,8 +91,13 @@ pub fn parse_traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
 
 /// Exactly `digits` lower-case hexadecimal digits.
 fn hex(text: &str, digits: usize) -> Option<u128> {
-    let well_formed = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    well_formed.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+    let well_formed = text.len() == digits
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    well_formed
+        .then(|| u128::from_str_radix(text, 16).ok())
+        .flatten()
 }
 
 fn non_zero() -> u64 {
@@ -104,7 +119,10 @@ mod tests {
     #[test]
     fn a_caller_s_trace_is_continued_with_a_span_of_its_own() {
         let context = TraceContext::from_headers(&headers(EXAMPLE));
-        assert_eq!(context.trace_id.to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(
+            context.trace_id.to_string(),
+            "0af7651916cd43dd8448eb211c80319c"
+        );
         assert_eq!(context.parent.unwrap().to_string(), "b7ad6b7169203331");
         assert_ne!(Some(context.span_id), context.parent);
     }
@@ -121,13 +139,20 @@ mod tests {
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-extra",
             "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         ] {
-            assert_eq!(TraceContext::from_headers(&headers(bad)).parent, None, "{bad}");
+            assert_eq!(
+                TraceContext::from_headers(&headers(bad)).parent,
+                None,
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn a_later_version_may_carry_more_fields() {
-        assert!(parse_traceparent(b"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more").is_some());
+        assert!(
+            parse_traceparent(b"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more")
+                .is_some()
+        );
     }
 
     proptest! {

@@ -1,0 +1,196 @@
+//! Reading a JSON object from a request, within limits of size and time.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::Request,
+};
+use http::{
+    HeaderMap,
+    header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE},
+};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::Error;
+
+/// When the answer to a request must be ready; set by [`crate::observe`].
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    /// When the request began to count.
+    pub start: Instant,
+    /// The time it has.
+    pub budget: Duration,
+}
+
+impl Deadline {
+    /// The end of the time.
+    #[must_use]
+    pub fn end(self) -> Instant {
+        self.start + self.budget
+    }
+
+    /// A body must be complete a little earlier, so that there is time left to act on it.
+    fn of_body(self) -> Instant {
+        self.start + self.budget.mul_f64(0.9)
+    }
+}
+
+/// Reads a body of at most `limit` bytes that must hold a JSON object.
+///
+/// # Errors
+/// When the media type is another one, the body is too large, too slow or not a JSON object.
+pub async fn json_object(request: Request, limit: usize) -> Result<Map<String, Value>, Error> {
+    if !is_plain_json(request.headers()) {
+        return Err(Error::UnsupportedMediaType);
+    }
+    parse_object(&read(request, limit).await?)
+}
+
+/// Reads a body of at most `limit` bytes.
+async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
+    if announced_length(request.headers()).is_some_and(|length| length > limit as u64) {
+        return Err(Error::BodyTooLarge(limit));
+    }
+    let deadline = request.extensions().get::<Deadline>().copied();
+    let collect = Limited::new(request.into_body(), limit).collect();
+    let collected = match deadline {
+        Some(deadline) => timeout_at(deadline.of_body(), collect)
+            .await
+            .map_err(|_| Error::RequestTimeout)?,
+        None => collect.await,
+    };
+    collected
+        .map(http_body_util::Collected::to_bytes)
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                Error::BodyTooLarge(limit)
+            } else {
+                Error::MalformedJson("The request body is incomplete.".to_owned())
+            }
+        })
+}
+
+fn announced_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// `application/json`, with whatever parameters, and not compressed.
+fn is_plain_json(headers: &HeaderMap) -> bool {
+    let text = |name| {
+        headers
+            .get(name)
+            .map(|value: &http::HeaderValue| value.to_str().unwrap_or("?"))
+    };
+    let is_json = text(CONTENT_TYPE).is_some_and(|value| {
+        value
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .eq_ignore_ascii_case("application/json")
+    });
+    is_json
+        && text(CONTENT_ENCODING)
+            .is_none_or(|encoding| encoding.trim().eq_ignore_ascii_case("identity"))
+}
+
+/// Reads a JSON object. Nesting is bounded by the parser, so that no input can exhaust the stack.
+///
+/// # Errors
+/// When the bytes are not JSON, or JSON but not an object.
+pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Error::MalformedJson(
+            "The body must be a JSON object.".to_owned(),
+        )),
+        Err(error) => Err(Error::MalformedJson(format!(
+            "The body is not valid JSON: {error}."
+        ))),
+    }
+}
+
+/// A body that is read to its end and forgotten.
+///
+/// # Errors
+/// As [`json_object`] for size and time.
+pub async fn discard(request: Request<Body>, limit: usize) -> Result<(), Error> {
+    read(request, limit).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(http::HeaderName, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.clone(), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn only_plain_json_is_accepted_with_any_parameters() {
+        for good in [
+            "application/json",
+            "application/json; charset=utf-8",
+            "Application/JSON;charset=x",
+            "application/json ",
+        ] {
+            assert!(is_plain_json(&headers(&[(CONTENT_TYPE, good)])), "{good}");
+        }
+        for bad in [
+            "",
+            "text/plain",
+            "application/jsonx",
+            "application/problem+json",
+            "application/x-www-form-urlencoded",
+        ] {
+            assert!(!is_plain_json(&headers(&[(CONTENT_TYPE, bad)])), "{bad}");
+        }
+        assert!(!is_plain_json(&headers(&[])));
+        assert!(!is_plain_json(&headers(&[
+            (CONTENT_TYPE, "application/json"),
+            (CONTENT_ENCODING, "gzip")
+        ])));
+        assert!(is_plain_json(&headers(&[
+            (CONTENT_TYPE, "application/json"),
+            (CONTENT_ENCODING, "identity")
+        ])));
+    }
+
+    #[test]
+    fn what_is_not_a_json_object_is_malformed() {
+        let deep = "[".repeat(10_000);
+        let nested = format!("{{\"url\":{}1{}}}", "[".repeat(7000), "]".repeat(7000));
+        for bad in [
+            "",
+            " ",
+            "null",
+            "1",
+            "\"x\"",
+            "[]",
+            "{",
+            "{]",
+            "{'url':1}",
+            "{\"a\":1,}",
+            "{\"a\":\"\\ud800\"}",
+            "\u{feff}{}",
+            "{}x",
+            "NaN",
+            &deep,
+            &nested,
+        ] {
+            assert!(
+                matches!(parse_object(bad.as_bytes()), Err(Error::MalformedJson(_))),
+                "{:.40}",
+                bad
+            );
+        }
+        assert!(parse_object(b"{\"a\":\"\xff\"}").is_err());
+        assert!(parse_object(b"{}").is_ok());
+    }
+}

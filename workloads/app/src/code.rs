@@ -1,0 +1,201 @@
+//! Short codes: what is one, which are reserved, and how new ones are made.
+
+use rand::{CryptoRng, RngExt};
+
+/// The longest code that a client may choose.
+pub const MAX_LENGTH: usize = 64;
+
+/// First path segments that never become a code: every route, and names kept free for later ones.
+/// Only names that are otherwise well-formed codes need to be here; the rest is listed for the reader.
+pub const RESERVED: &[&str] = &[
+    "api",
+    "health",
+    "metrics",
+    "shorten",
+    "jobs",
+    "docs",
+    "openapi.json",
+    "gateway-health",
+    "livez",
+    "readyz",
+    "problems",
+    ".well-known",
+    "robots.txt",
+    "favicon.ico",
+];
+
+/// A well-formed code that is not reserved; borrowed, so that a redirect copies nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code<'a>(&'a str);
+
+/// Why a text is not a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodeError {
+    /// Wrong length or a character outside the alphabet.
+    #[error("must be 1 to 64 characters out of A-Z, a-z, 0-9, '_' and '-'")]
+    Malformed,
+    /// The name of a route, or kept free for one.
+    #[error("is reserved")]
+    Reserved,
+}
+
+impl<'a> Code<'a> {
+    /// Checks a text. Nothing is decoded: a percent-encoded code is malformed.
+    ///
+    /// # Errors
+    /// When the text is malformed or reserved.
+    pub fn parse(text: &'a str) -> Result<Self, CodeError> {
+        let well_formed = (1..=MAX_LENGTH).contains(&text.len())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        if !well_formed {
+            return Err(CodeError::Malformed);
+        }
+        if RESERVED
+            .iter()
+            .any(|reserved| reserved.eq_ignore_ascii_case(text))
+        {
+            return Err(CodeError::Reserved);
+        }
+        Ok(Self(text))
+    }
+
+    /// The code as text.
+    #[must_use]
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+}
+
+/// The set that generated codes are drawn from.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeSpace {
+    /// The characters in use.
+    pub alphabet: &'static [u8],
+    /// The length of a code before any collision.
+    pub length: usize,
+}
+
+impl Default for CodeSpace {
+    /// 7 characters that cannot be mistaken for each other: no `0`, `O`, `1`, `l`, `I`.
+    fn default() -> Self {
+        Self {
+            alphabet: b"23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+            length: 7,
+        }
+    }
+}
+
+impl CodeSpace {
+    /// Attempts at one length before the code grows by a character.
+    pub const TRIES_PER_LENGTH: usize = 5;
+    /// How many characters a code may grow by before giving up.
+    pub const MAX_GROWTH: usize = 4;
+
+    /// The lengths of the codes to try, in order.
+    pub fn lengths(self) -> impl Iterator<Item = usize> {
+        (self.length..=self.length + Self::MAX_GROWTH)
+            .flat_map(|length| std::iter::repeat_n(length, Self::TRIES_PER_LENGTH))
+    }
+
+    /// A random code of the given length that is not a reserved word.
+    pub fn generate(self, length: usize, random: &mut impl CryptoRng) -> String {
+        loop {
+            let code: String = (0..length)
+                .map(|_| char::from(self.alphabet[random.random_range(0..self.alphabet.len())]))
+                .collect();
+            if Code::parse(&code).is_ok() {
+                return code;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand::{SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn one_to_sixty_four_characters_of_the_alphabet_make_a_code() {
+        for good in ["a", "A-b_9", &"x".repeat(64)] {
+            assert_eq!(Code::parse(good).map(Code::as_str), Ok(good));
+        }
+        for bad in [
+            "",
+            &"x".repeat(65),
+            &"x".repeat(10_000),
+            "..",
+            "../a",
+            "a/b",
+            "a.b",
+            "a b",
+            "%61",
+            "a%00",
+            "a\0",
+            "é",
+            "\u{430}bc",
+            "a\u{200b}",
+            "a\n",
+        ] {
+            assert_eq!(Code::parse(bad), Err(CodeError::Malformed), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn reserved_words_are_refused_in_any_case() {
+        for word in [
+            "api",
+            "API",
+            "Health",
+            "sHoRtEn",
+            "metrics",
+            "gateway-health",
+        ] {
+            assert_eq!(Code::parse(word), Err(CodeError::Reserved), "{word}");
+        }
+    }
+
+    #[test]
+    fn generated_codes_are_well_formed_and_unambiguous() {
+        let space = CodeSpace::default();
+        let mut random = StdRng::seed_from_u64(1);
+        for _ in 0..10_000 {
+            let code = space.generate(space.length, &mut random);
+            assert_eq!(code.len(), 7);
+            assert!(Code::parse(&code).is_ok());
+            assert!(!code.contains(['0', 'O', '1', 'l', 'I']), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_generated_code_is_never_a_reserved_word() {
+        // With this alphabet and length nearly every third draw would be the word `api`.
+        let space = CodeSpace {
+            alphabet: b"api",
+            length: 3,
+        };
+        let mut random = StdRng::seed_from_u64(7);
+        assert!((0..1000).all(|_| space.generate(3, &mut random) != "api"));
+    }
+
+    #[test]
+    fn codes_grow_by_one_character_after_five_tries_and_tries_are_bounded() {
+        let lengths: Vec<usize> = CodeSpace::default().lengths().collect();
+        assert_eq!(lengths[..6], [7, 7, 7, 7, 7, 8]);
+        assert_eq!(lengths.len(), 25);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_parses_is_safe_in_a_path(text in "\\PC{0,70}") {
+            if let Ok(code) = Code::parse(&text) {
+                prop_assert_eq!(code.as_str(), &text);
+                prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#%.\\".contains(&byte)));
+            }
+        }
+    }
+}

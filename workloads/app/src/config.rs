@@ -1,0 +1,313 @@
+//! Command line and environment. Every flag has an environment variable of the same name.
+
+use std::{net::SocketAddr, time::Duration};
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+use sqlx::postgres::PgConnectOptions;
+use url::Url;
+
+use crate::limits::Rate;
+
+/// The link-shortening application.
+#[derive(Debug, Parser)]
+#[command(name = "app", version, about)]
+pub struct Cli {
+    /// What to do; `serve` when absent.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The two ways to run the application.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Answer requests until SIGTERM (the default).
+    Serve(Box<ServeArgs>),
+    /// Wait for the database, bring its schema up to date, and exit.
+    Migrate(MigrateArgs),
+}
+
+impl Cli {
+    /// Reads the command line; without a command it means `serve`.
+    #[must_use]
+    pub fn from_command_line() -> Self {
+        Self::parse_from(with_default_command(std::env::args().collect()))
+    }
+}
+
+fn with_default_command(mut arguments: Vec<String>) -> Vec<String> {
+    let asks_for_help = |argument: &str| matches!(argument, "-h" | "--help" | "-V" | "--version");
+    let is_flag = |argument: &String| argument.starts_with('-') && !asks_for_help(argument);
+    if arguments.get(1).is_none_or(is_flag) {
+        arguments.insert(1.min(arguments.len()), "serve".to_owned());
+    }
+    arguments
+}
+
+/// Where the database is and how to log in.
+#[derive(Clone, Debug, Args)]
+pub struct DatabaseArgs {
+    /// `postgres://host:port/database`, with or without credentials.
+    #[arg(long, env, hide_env_values = true)]
+    pub database_url: String,
+    /// Takes precedence over the user in the URL.
+    #[arg(long, env)]
+    pub database_username: Option<String>,
+    /// Takes precedence over the password in the URL.
+    #[arg(long, env, hide_env_values = true)]
+    pub database_password: Option<String>,
+}
+
+impl DatabaseArgs {
+    /// Options for a connection.
+    ///
+    /// # Errors
+    /// When the URL is malformed. The message does not repeat the URL, which may hold a password.
+    pub fn connect_options(&self) -> anyhow::Result<PgConnectOptions> {
+        let mut options: PgConnectOptions = self
+            .database_url
+            .parse()
+            .map_err(|error| anyhow::anyhow!("DATABASE_URL is invalid: {error}"))?;
+        if let Some(username) = self
+            .database_username
+            .as_deref()
+            .filter(|name| !name.is_empty())
+        {
+            options = options.username(username);
+        }
+        if let Some(password) = self
+            .database_password
+            .as_deref()
+            .filter(|password| !password.is_empty())
+        {
+            options = options.password(password);
+        }
+        Ok(options)
+    }
+}
+
+/// What every line of the log says.
+#[derive(Clone, Debug, Args)]
+pub struct LogArgs {
+    /// Which events are logged.
+    #[arg(long, env, default_value = "info")]
+    pub rust_log: String,
+    /// The identity of this replica in `/health` and in the log; the machine's name when absent.
+    #[arg(long, env)]
+    pub hostname: Option<String>,
+}
+
+impl LogArgs {
+    /// The identity of this replica.
+    #[must_use]
+    pub fn host(&self) -> String {
+        let machine = || {
+            std::fs::read_to_string("/proc/sys/kernel/hostname")
+                .ok()
+                .map(|name| name.trim().to_owned())
+        };
+        self.hostname
+            .clone()
+            .or_else(machine)
+            .unwrap_or_else(|| "unknown".to_owned())
+    }
+}
+
+/// Settings of `app migrate`.
+#[derive(Clone, Debug, Args)]
+pub struct MigrateArgs {
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// How long to wait for the database, in seconds.
+    #[arg(long = "migrate-timeout-seconds", env = "MIGRATE_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]
+    pub timeout: Duration,
+}
+
+/// Settings of `app serve`.
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// The address of the public routes.
+    #[arg(long, env = "APP_LISTEN", default_value = "0.0.0.0:3000")]
+    pub listen: SocketAddr,
+    /// The address of probes and metrics for the cluster itself.
+    #[arg(long, env = "APP_INTERNAL_LISTEN", default_value = "0.0.0.0:9090")]
+    pub internal_listen: SocketAddr,
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+    /// Connections kept for requests; one more watches the database's health.
+    #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub database_max_connections: u32,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// The address under which clients reach the service; short URLs begin with it.
+    #[arg(long, env, default_value = "http://localhost:8080", value_parser = public_url)]
+    pub public_url: Url,
+    /// Proxies in front of the application whose `X-Forwarded-For` entries are believed.
+    #[arg(long, env, default_value_t = 1)]
+    pub trusted_hops: usize,
+    /// Whether `/metrics` is answered on the public port.
+    #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
+    pub expose_metrics: bool,
+    /// Links that one client may create per minute; 0 turns the limit off.
+    #[arg(long, env, default_value_t = 60)]
+    pub limit_shorten_per_minute: u32,
+    /// Links that one client may create at once.
+    #[arg(long, env, default_value_t = 20)]
+    pub limit_shorten_burst: u32,
+    /// Other requests that one client may make per second; 0 turns the limit off.
+    #[arg(long, env, default_value_t = 50)]
+    pub limit_requests_per_second: u32,
+    /// Other requests that one client may make at once.
+    #[arg(long, env, default_value_t = 200)]
+    pub limit_requests_burst: u32,
+    /// Connections open at the same time on the public port; further ones wait to be accepted.
+    #[arg(long, env, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections: u32,
+    /// How long a request may take, in seconds.
+    #[arg(long = "request-timeout-seconds", env = "REQUEST_TIMEOUT_SECONDS", default_value = "10", value_parser = seconds)]
+    pub request_timeout: Duration,
+    /// How long a client may take to send the header of a request, in seconds.
+    #[arg(long = "header-timeout-seconds", env = "HEADER_TIMEOUT_SECONDS", default_value = "10", value_parser = seconds)]
+    pub header_timeout: Duration,
+    /// How long to keep serving after SIGTERM while the cluster takes this replica out of rotation, in seconds.
+    #[arg(long = "drain-delay-seconds", env = "DRAIN_DELAY_SECONDS", default_value = "5", value_parser = seconds)]
+    pub drain_delay: Duration,
+    /// How long requests in flight may take after that, in seconds.
+    #[arg(long = "drain-timeout-seconds", env = "DRAIN_TIMEOUT_SECONDS", default_value = "15", value_parser = seconds)]
+    pub drain_timeout: Duration,
+}
+
+impl ServeArgs {
+    /// The rate of `POST /shorten` per client.
+    #[must_use]
+    pub fn shorten_rate(&self) -> Rate {
+        Rate {
+            requests: self.limit_shorten_per_minute,
+            period: Duration::from_secs(60),
+            burst: self.limit_shorten_burst,
+        }
+    }
+
+    /// The rate of every other request per client.
+    #[must_use]
+    pub fn requests_rate(&self) -> Rate {
+        Rate {
+            requests: self.limit_requests_per_second,
+            period: Duration::from_secs(1),
+            burst: self.limit_requests_burst,
+        }
+    }
+}
+
+/// Seconds, with or without a fraction.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "must be a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// An absolute URL that short codes can be appended to.
+fn public_url(text: &str) -> Result<Url, String> {
+    let url: Url = text
+        .parse()
+        .map_err(|error| format!("is not a URL: {error}"))?;
+    let plain = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if plain {
+        Ok(url)
+    } else {
+        Err("must be http:// or https:// with a host and at most a path".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve(arguments: &[&str]) -> Result<ServeArgs, clap::Error> {
+        let mut all = vec!["app".to_owned()];
+        all.extend(arguments.iter().map(ToString::to_string));
+        all.extend([
+            "--database-url".to_owned(),
+            "postgres://u:p@db/x".to_owned(),
+        ]);
+        match Cli::try_parse_from(with_default_command(all))?.command {
+            Command::Serve(args) => Ok(*args),
+            Command::Migrate(_) => panic!("parsed as migrate"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_is_the_command_when_none_is_given() {
+        assert_eq!(serve(&["--trusted-hops", "3"]).unwrap().trusted_hops, 3);
+        assert_eq!(
+            serve(&["serve", "--trusted-hops", "3"])
+                .unwrap()
+                .trusted_hops,
+            3
+        );
+        assert_eq!(
+            with_default_command(vec!["app".to_owned()]),
+            ["app", "serve"]
+        );
+        assert_eq!(
+            with_default_command(vec!["app".to_owned(), "--help".to_owned()]),
+            ["app", "--help"]
+        );
+    }
+
+    #[test]
+    fn malformed_settings_are_refused_with_the_name_of_the_flag() {
+        for (flag, value) in [
+            ("--public-url", "localhost:8080"),
+            ("--public-url", "https://a@b"),
+            ("--public-url", "https://b/?x"),
+            ("--request-timeout-seconds", "-1"),
+            ("--request-timeout-seconds", "soon"),
+            ("--max-connections", "0"),
+        ] {
+            let message = serve(&[flag, value]).unwrap_err().to_string();
+            assert!(message.contains(flag), "{message}");
+        }
+    }
+
+    #[test]
+    fn credentials_of_their_own_take_precedence_over_those_in_the_url() {
+        let args = serve(&[
+            "--database-username",
+            "alice",
+            "--database-password",
+            "s%e/c",
+        ])
+        .unwrap();
+        assert_eq!(
+            args.database.connect_options().unwrap().get_username(),
+            "alice"
+        );
+        assert_eq!(
+            serve(&[])
+                .unwrap()
+                .database
+                .connect_options()
+                .unwrap()
+                .get_username(),
+            "u"
+        );
+    }
+}

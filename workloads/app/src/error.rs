@@ -1,0 +1,288 @@
+//! The one error type of the application, shown as `application/problem+json` (RFC 9457).
+//!
+//! A handler returns [`Error`]; [`crate::observe`] adds what only the request knows (path, trace) and writes the body.
+
+use std::time::Duration;
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use http::{
+    HeaderValue, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::store::StoreError;
+
+/// Everything that can go wrong with a request.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The body is not a JSON object.
+    #[error("{0}")]
+    MalformedJson(String),
+    /// Fields of the body break their rules.
+    #[error("One or more fields are invalid.")]
+    InvalidFields(Vec<FieldError>),
+    /// No such route, or no such code.
+    #[error("Nothing is found under this path.")]
+    NotFound,
+    /// The route exists, but not with this method; the router names the allowed ones in `Allow`.
+    #[error("This path does not support the method.")]
+    MethodNotAllowed,
+    /// The body did not arrive in time.
+    #[error("The request body did not arrive in time.")]
+    RequestTimeout,
+    /// The chosen code belongs to another link.
+    #[error("The code is taken, and links never change.")]
+    CodeTaken,
+    /// The link existed and has expired.
+    #[error("The link has expired.")]
+    Expired,
+    /// The body is larger than this many bytes.
+    #[error("The request body may be at most {0} bytes long.")]
+    BodyTooLarge(usize),
+    /// The path and query are longer than this many bytes.
+    #[error("The path and query may be at most {0} bytes long.")]
+    UriTooLong(usize),
+    /// Not `application/json`, or encoded.
+    #[error("The body must be sent as application/json without a content encoding.")]
+    UnsupportedMediaType,
+    /// The client asked too often; it may come back after this time.
+    #[error("Too many requests from this address.")]
+    RateLimited(Duration),
+    /// All header fields together are longer than this many bytes.
+    #[error("The header fields may be at most {0} bytes long.")]
+    HeadersTooLarge(usize),
+    /// A part of the stack that is not switched on.
+    #[error("The {0} profile is not enabled in this stack.")]
+    ProfileDisabled(&'static str),
+    /// The database cannot be asked now.
+    #[error("The database is not available.")]
+    DatabaseUnavailable,
+    /// The answer was not ready before the request deadline.
+    #[error("The request took too long.")]
+    Deadline,
+    /// A fault of the application; the reason is logged and never shown.
+    #[error("An internal error occurred.")]
+    Internal(String),
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FieldError {
+    /// The field's name.
+    pub field: &'static str,
+    /// The rule that it breaks.
+    pub reason: String,
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => Self::DatabaseUnavailable,
+            StoreError::Internal(error) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl Error {
+    /// The status, the last segment of the problem's type, and its title.
+    fn kind(&self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::MalformedJson(_) => (StatusCode::BAD_REQUEST, "malformed-json", "Malformed JSON"),
+            Self::InvalidFields(_) => (StatusCode::BAD_REQUEST, "invalid-fields", "Invalid fields"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                "Method not allowed",
+            ),
+            Self::RequestTimeout => (
+                StatusCode::REQUEST_TIMEOUT,
+                "request-timeout",
+                "Request timeout",
+            ),
+            Self::CodeTaken => (StatusCode::CONFLICT, "code-taken", "Code taken"),
+            Self::Expired => (StatusCode::GONE, "link-expired", "Link expired"),
+            Self::BodyTooLarge(_) => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body-too-large",
+                "Body too large",
+            ),
+            Self::UriTooLong(_) => (StatusCode::URI_TOO_LONG, "uri-too-long", "URI too long"),
+            Self::UnsupportedMediaType => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported-media-type",
+                "Unsupported media type",
+            ),
+            Self::RateLimited(_) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate-limited",
+                "Too many requests",
+            ),
+            Self::HeadersTooLarge(_) => (
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "headers-too-large",
+                "Header fields too large",
+            ),
+            Self::Internal(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                "Internal error",
+            ),
+            Self::ProfileDisabled(_) => (
+                StatusCode::NOT_IMPLEMENTED,
+                "profile-disabled",
+                "Profile disabled",
+            ),
+            Self::DatabaseUnavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "database-unavailable",
+                "Database unavailable",
+            ),
+            Self::Deadline => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "deadline-exceeded",
+                "Deadline exceeded",
+            ),
+        }
+    }
+
+    /// Whole seconds after which trying again makes sense.
+    fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::RateLimited(wait) => Some(
+                wait.as_millis()
+                    .div_ceil(1000)
+                    .try_into()
+                    .unwrap_or(u64::MAX)
+                    .max(1),
+            ),
+            Self::DatabaseUnavailable | Self::Deadline => Some(1),
+            _ => None,
+        }
+    }
+
+    /// The problem's type and, for faults of the service, the reason: what the log says about the error.
+    #[must_use]
+    pub fn for_log(&self) -> (&'static str, Option<&str>) {
+        let reason = match self {
+            Self::Internal(reason) => Some(reason.as_str()),
+            _ => None,
+        };
+        (self.kind().1, reason)
+    }
+
+    /// The error that stands for a bare status made by the router itself.
+    #[must_use]
+    pub fn from_status(status: StatusCode) -> Self {
+        match status {
+            StatusCode::NOT_FOUND => Self::NotFound,
+            StatusCode::METHOD_NOT_ALLOWED => Self::MethodNotAllowed,
+            other => Self::Internal(format!("unexpected status {other}")),
+        }
+    }
+
+    /// The complete response, given what only the request knows.
+    #[must_use]
+    pub fn to_problem(&self, instance: &str, trace_id: Option<String>) -> Response {
+        let (status, slug, title) = self.kind();
+        let retry_after = self.retry_after();
+        let detail = self.to_string();
+        let errors = match self {
+            Self::InvalidFields(errors) => errors.clone(),
+            _ => Vec::new(),
+        };
+        let problem = Problem {
+            r#type: format!("/problems/{slug}"),
+            title,
+            status: status.as_u16(),
+            detail,
+            instance: instance.chars().take(256).collect(),
+            errors,
+            trace_id,
+        };
+        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// An empty response that carries the error, to be completed by [`crate::observe`].
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.kind().0;
+        response
+            .extensions_mut()
+            .insert(Failure(std::sync::Arc::new(self)));
+        response
+    }
+}
+
+/// An [`Error`] on its way out; extensions must be cloneable, so it is shared.
+#[derive(Clone, Debug)]
+pub struct Failure(pub std::sync::Arc<Error>);
+
+/// An error as clients see it (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// A stable URI path that names the kind of problem.
+    #[schema(example = "/problems/not-found")]
+    pub r#type: String,
+    /// The kind of problem in words.
+    pub title: &'static str,
+    /// The HTTP status.
+    pub status: u16,
+    /// This occurrence in words.
+    pub detail: String,
+    /// The path that was asked for.
+    pub instance: String,
+    /// The fields at fault, for `invalid-fields`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+    /// The trace in which the problem occurred.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_times_are_rounded_up_to_whole_seconds() {
+        for (milliseconds, seconds) in [(1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
+            let error = Error::RateLimited(Duration::from_millis(milliseconds));
+            assert_eq!(
+                error.to_problem("/", None).headers()[RETRY_AFTER],
+                seconds.to_string()
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_internal_error_shows_nothing_of_its_reason() {
+        let response = Error::Internal("password=hunter2".to_owned())
+            .to_problem("/x", Some("0af7".to_owned()));
+        assert_eq!(response.status(), 500);
+        let body = axum::body::to_bytes(response.into_body(), 4096)
+            .await
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(body.to_vec()).unwrap(),
+            r#"{"type":"/problems/internal","title":"Internal error","status":500,"detail":"An internal error occurred.","instance":"/x","trace_id":"0af7"}"#
+        );
+    }
+}

@@ -1,0 +1,19 @@
+//! The link-shortening application: creates short codes and resolves them to redirects.
+//!
+//! `main` reads [`config`], [`run`] wires [`state`], [`router`] and [`server`] together and drains on SIGTERM.
+
+pub mod body;
+pub mod client;
+pub mod code;
+pub mod config;
+pub mod error;
+pub mod limits;
+pub mod metrics;
+pub mod observe;
+pub mod router;
+pub mod routes;
+pub mod run;
+pub mod server;
+pub mod state;
+pub mod store;
+pub mod target;

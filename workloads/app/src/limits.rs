@@ -1,0 +1,231 @@
+//! Rate limits by client address: token buckets in bounded memory.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Independent parts of the table, so that clients rarely wait for each other.
+const SHARDS: usize = 64;
+/// Clients remembered per shard; beyond it those closest to a full bucket are forgotten first.
+const CLIENTS_PER_SHARD: usize = 1024;
+
+/// How much a client may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests per [`Rate::period`]; 0 turns the limit off.
+    pub requests: u32,
+    /// The period of the rate.
+    pub period: Duration,
+    /// Requests at once after a pause; at least one is always allowed.
+    pub burst: u32,
+}
+
+/// A token bucket per client, kept as the moment at which the bucket would be full again (the generic cell
+/// rate algorithm): one number per client, and a full bucket needs no entry at all.
+pub struct RateLimiter {
+    /// Nanoseconds that one token takes to come back.
+    interval: u64,
+    /// Nanoseconds that an empty bucket takes to fill.
+    capacity: u64,
+    start: Instant,
+    shards: Vec<Mutex<HashMap<Client, u64>>>,
+    hasher: std::hash::RandomState,
+}
+
+/// An IPv6 client owns a whole /64, so its bucket is shared by that network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Client {
+    V4(u32),
+    V6Network(u64),
+}
+
+impl From<IpAddr> for Client {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.to_bits()),
+            IpAddr::V6(address) => Self::V6Network((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+impl RateLimiter {
+    /// A limiter, or `None` when the rate is 0.
+    #[must_use]
+    pub fn new(rate: Rate) -> Option<Self> {
+        if rate.requests == 0 {
+            return None;
+        }
+        let interval = nanoseconds(rate.period) / u64::from(rate.requests);
+        Some(Self {
+            interval,
+            capacity: interval.saturating_mul(u64::from(rate.burst.max(1))),
+            start: Instant::now(),
+            shards: std::iter::repeat_with(Mutex::default)
+                .take(SHARDS)
+                .collect(),
+            hasher: std::hash::RandomState::new(),
+        })
+    }
+
+    /// Takes a token.
+    ///
+    /// # Errors
+    /// The time until the next token when the bucket is empty.
+    pub fn take(&self, address: IpAddr) -> Result<(), Duration> {
+        self.take_at(address, nanoseconds(self.start.elapsed()))
+    }
+
+    fn take_at(&self, address: IpAddr, now: u64) -> Result<(), Duration> {
+        use std::hash::BuildHasher;
+        let client = Client::from(address);
+        let shard = self.hasher.hash_one(client) as usize % SHARDS;
+        let mut buckets = self.shards[shard]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let full_at = buckets
+            .get(&client)
+            .copied()
+            .unwrap_or(0)
+            .max(now)
+            .saturating_add(self.interval);
+        let wait = full_at.saturating_sub(now).saturating_sub(self.capacity);
+        if wait > 0 {
+            return Err(Duration::from_nanos(wait));
+        }
+        if buckets.len() >= CLIENTS_PER_SHARD && !buckets.contains_key(&client) {
+            evict(&mut buckets, now);
+        }
+        buckets.insert(client, full_at);
+        Ok(())
+    }
+
+    #[cfg(test)]
+    fn clients(&self) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().unwrap().len())
+            .sum()
+    }
+}
+
+/// Forgets full buckets, and when there are none the fuller half: those who asked least lose least.
+fn evict(buckets: &mut HashMap<Client, u64>, now: u64) {
+    buckets.retain(|_, full_at| *full_at > now);
+    if buckets.len() >= CLIENTS_PER_SHARD {
+        let mut times: Vec<u64> = buckets.values().copied().collect();
+        let (_, median, _) = times.select_nth_unstable(CLIENTS_PER_SHARD / 2);
+        let median = *median;
+        buckets.retain(|_, full_at| *full_at > median);
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const A: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
+    const B: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 2));
+
+    fn limiter(requests: u32, seconds: u64, burst: u32) -> RateLimiter {
+        RateLimiter::new(Rate {
+            requests,
+            period: Duration::from_secs(seconds),
+            burst,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_no_limit() {
+        assert!(
+            RateLimiter::new(Rate {
+                requests: 0,
+                period: Duration::from_secs(1),
+                burst: 5
+            })
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn a_burst_passes_then_tokens_come_back_one_by_one() {
+        let limiter = limiter(60, 60, 20);
+        assert_eq!(
+            (0..30)
+                .filter(|_| limiter.take_at(A, SECOND).is_ok())
+                .count(),
+            20
+        );
+        assert_eq!(limiter.take_at(A, SECOND), Err(Duration::from_secs(1)));
+        assert_eq!(limiter.take_at(A, 2 * SECOND), Ok(()));
+        assert!(limiter.take_at(A, 2 * SECOND).is_err());
+        assert_eq!(
+            limiter.take_at(B, 2 * SECOND),
+            Ok(()),
+            "another client has a bucket of its own"
+        );
+    }
+
+    #[test]
+    fn a_refused_request_costs_no_token() {
+        let limiter = limiter(1, 1, 1);
+        assert!(limiter.take_at(A, 0).is_ok());
+        for _ in 0..100 {
+            assert!(limiter.take_at(A, SECOND / 2).is_err());
+        }
+        assert!(limiter.take_at(A, SECOND).is_ok());
+    }
+
+    #[test]
+    fn one_ipv6_network_is_one_client() {
+        let limiter = limiter(1, 1, 1);
+        let address = |last| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, last));
+        assert!(limiter.take_at(address(1), 0).is_ok());
+        assert!(limiter.take_at(address(2), 0).is_err());
+        assert!(
+            limiter
+                .take_at("2001:db8:0:2::1".parse().unwrap(), 0)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn memory_stays_bounded_and_the_busiest_client_is_remembered() {
+        let limiter = limiter(1, 1, 1000);
+        while limiter.take_at(A, 0).is_ok() {}
+        for number in 0..500_000_u32 {
+            let _ = limiter.take_at(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)), 0);
+        }
+        assert!(limiter.clients() <= SHARDS * CLIENTS_PER_SHARD);
+        assert!(
+            limiter.take_at(A, 0).is_err(),
+            "a flood of other addresses must not refill a bucket"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_burst_plus_the_rate_passes(steps in proptest::collection::vec(0u64..SECOND, 1..300), burst in 1u32..30) {
+            let limiter = limiter(10, 1, burst);
+            let mut now = 0;
+            let mut passed = 0;
+            for step in &steps {
+                now += step;
+                passed += u64::from(limiter.take_at(A, now).is_ok());
+            }
+            prop_assert!(passed <= u64::from(burst) + now / (SECOND / 10) + 1);
+        }
+    }
+}

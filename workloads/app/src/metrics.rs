@@ -1,0 +1,308 @@
+//! The metrics of the application.
+//!
+//! A request costs two array lookups, one atomic increment and one short critical section of its own series:
+//! children are created on first use and found by position afterwards, never by hashing their labels.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock, atomic::AtomicU32},
+    time::{Duration, SystemTime},
+};
+
+use http::{Method, StatusCode};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
+    metrics::{
+        MetricType, counter::Counter, exemplar::HistogramWithExemplars, gauge::Gauge, info::Info,
+    },
+    registry::{Registry, Unit},
+};
+use shortener_common::trace::TraceContext;
+
+/// Upper bounds of the duration histogram in seconds: OpenTelemetry's advice, with finer steps below 5 ms
+/// because a redirect takes less.
+const BUCKETS: [f64; 16] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
+    10.0,
+];
+
+/// The route templates that metrics and log lines name, never a path.
+pub const ROUTES: [&str; 7] = [
+    "unmatched",
+    "/{code}",
+    "/shorten",
+    "/health",
+    "/metrics",
+    "/jobs",
+    "/openapi.json",
+];
+
+const METHODS: [&str; 10] = [
+    "_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
+];
+
+/// A position in [`ROUTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route(usize);
+
+impl Route {
+    /// The route of a template that the router matched; anything else is `unmatched`.
+    #[must_use]
+    pub fn from_template(template: Option<&str>) -> Self {
+        Self(
+            template
+                .and_then(|template| ROUTES.iter().position(|route| *route == template))
+                .unwrap_or(0),
+        )
+    }
+
+    /// The template.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        ROUTES[self.0]
+    }
+}
+
+/// The method as a label: unknown ones share `_OTHER`, so that clients cannot invent series.
+#[must_use]
+pub fn method_label(method: &Method) -> &'static str {
+    METHODS[method_index(method)]
+}
+
+fn method_index(method: &Method) -> usize {
+    METHODS
+        .iter()
+        .position(|known| *known == method.as_str())
+        .unwrap_or(0)
+}
+
+/// One series of the request metrics.
+#[derive(Debug)]
+struct Child {
+    requests: Counter,
+    duration: HistogramWithExemplars<TraceContext>,
+}
+
+impl Default for Child {
+    fn default() -> Self {
+        Self {
+            requests: Counter::default(),
+            duration: HistogramWithExemplars::new(BUCKETS.into_iter()),
+        }
+    }
+}
+
+/// One slot per status from 100 to 599.
+type Statuses = Box<[OnceLock<Child>]>;
+
+/// `http_requests_total` and `http_server_request_duration_seconds`.
+#[derive(Debug)]
+struct HttpMetrics {
+    /// By route and method, then by status.
+    series: [[OnceLock<Statuses>; METHODS.len()]; ROUTES.len()],
+}
+
+impl HttpMetrics {
+    fn new() -> Self {
+        Self {
+            series: std::array::from_fn(|_| std::array::from_fn(|_| OnceLock::new())),
+        }
+    }
+
+    fn child(&self, route: Route, method: usize, status: StatusCode) -> &Child {
+        let statuses = self.series[route.0][method]
+            .get_or_init(|| std::iter::repeat_with(OnceLock::new).take(500).collect());
+        let slot = usize::from(status.as_u16().clamp(100, 599) - 100);
+        statuses[slot].get_or_init(Child::default)
+    }
+
+    fn each(
+        &self,
+        encoder: &mut MetricEncoder<'_>,
+        metric: impl Fn(&Child) -> &dyn EncodeMetric,
+    ) -> Result<(), fmt::Error> {
+        for (route, methods) in ROUTES.iter().zip(&self.series) {
+            for (method, statuses) in METHODS.iter().zip(methods) {
+                let slots = statuses.get().into_iter().flatten().enumerate();
+                for (slot, child) in slots.filter_map(|(slot, child)| Some((slot, child.get()?))) {
+                    let status = (slot + 100).to_string();
+                    let labels = [
+                        ("http_request_method", *method),
+                        ("http_route", *route),
+                        ("http_response_status_code", status.as_str()),
+                    ];
+                    metric(child).encode(encoder.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hands the series to the registry without a second copy of them.
+#[derive(Debug)]
+struct HttpCollector(Arc<HttpMetrics>);
+
+impl Collector for HttpCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut requests = encoder.encode_descriptor(
+            "http_requests",
+            "Requests answered",
+            None,
+            MetricType::Counter,
+        )?;
+        self.0.each(&mut requests, |child| &child.requests)?;
+        let mut duration = encoder.encode_descriptor(
+            "http_server_request_duration",
+            "Time from the end of a request's header to its response",
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        self.0.each(&mut duration, |child| &child.duration)
+    }
+}
+
+/// Every metric of this process.
+#[derive(Debug)]
+pub struct Metrics {
+    http: Arc<HttpMetrics>,
+    registry: Registry,
+    /// Connections open on the public port.
+    pub open_connections: Gauge<u32, AtomicU32>,
+    /// 1 while the database answers.
+    pub database_up: Gauge<u32, AtomicU32>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let http = Arc::new(HttpMetrics::new());
+        // The two series that alerts are written on exist from the first scrape on.
+        http.child(Route::from_template(Some("/{code}")), 1, StatusCode::FOUND);
+        http.child(
+            Route::from_template(Some("/shorten")),
+            3,
+            StatusCode::CREATED,
+        );
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(HttpCollector(Arc::clone(&http))));
+        let metrics = Self {
+            http,
+            open_connections: Gauge::default(),
+            database_up: Gauge::default(),
+            registry,
+        };
+        metrics.register_gauges()
+    }
+}
+
+impl Metrics {
+    fn register_gauges(mut self) -> Self {
+        let registry = &mut self.registry;
+        registry.register(
+            "http_server_open_connections",
+            "Connections open now",
+            self.open_connections.clone(),
+        );
+        registry.register(
+            "database_up",
+            "1 while the database answers",
+            self.database_up.clone(),
+        );
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("shortener_build", "The version that is running", build);
+        self
+    }
+
+    /// Counts a request.
+    pub fn request(
+        &self,
+        route: Route,
+        method: &Method,
+        status: StatusCode,
+        duration: Duration,
+        trace: TraceContext,
+    ) {
+        let child = self.http.child(route, method_index(method), status);
+        child.requests.inc();
+        child
+            .duration
+            .observe(duration.as_secs_f64(), Some(trace), Some(SystemTime::now()));
+    }
+
+    /// Adds what another part of the process counts.
+    pub fn register(&mut self, collector: impl Collector) {
+        self.registry.register_collector(Box::new(collector));
+    }
+
+    /// What a scrape reads.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use shortener_common::exposition::Format;
+
+    use super::*;
+
+    fn observed() -> (Metrics, TraceContext) {
+        let metrics = Metrics::default();
+        let trace = TraceContext::from_headers(&HeaderMap::new());
+        let route = Route::from_template(Some("/{code}"));
+        metrics.request(
+            route,
+            &Method::GET,
+            StatusCode::FOUND,
+            Duration::from_millis(2),
+            trace,
+        );
+        metrics.request(
+            route,
+            &Method::from_bytes(b"BREW").unwrap(),
+            StatusCode::FOUND,
+            Duration::ZERO,
+            trace,
+        );
+        (metrics, trace)
+    }
+
+    #[test]
+    fn series_carry_the_template_and_a_bounded_method() {
+        let text = Format::Classic.encode(observed().0.registry()).unwrap();
+        for line in [
+            "# TYPE http_requests_total counter",
+            "http_requests_total{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"302\"} 1",
+            "http_requests_total{http_request_method=\"_OTHER\",http_route=\"/{code}\",http_response_status_code=\"302\"} 1",
+            "http_requests_total{http_request_method=\"POST\",http_route=\"/shorten\",http_response_status_code=\"201\"} 0",
+            "# TYPE http_server_request_duration_seconds histogram",
+            "shortener_build_info{version=\"0.1.0\"} 1",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is missing in\n{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn exemplars_lead_from_a_bucket_to_its_trace() {
+        let (metrics, trace) = observed();
+        let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
+        let exemplar = format!(
+            "# {{trace_id=\"{}\",span_id=\"{}\"}} 0.002 ",
+            trace.trace_id, trace.span_id
+        );
+        assert!(text.contains(&exemplar), "{exemplar} is missing in\n{text}");
+        assert!(text.contains("# UNIT http_server_request_duration_seconds seconds"));
+    }
+
+    #[test]
+    fn a_path_that_matched_nothing_is_never_a_label() {
+        assert_eq!(Route::from_template(None).as_str(), "unmatched");
+        assert_eq!(Route::from_template(Some("/x")).as_str(), "unmatched");
+    }
+}

@@ -1,0 +1,193 @@
+//! What happens around every request: limits before it, and afterwards the problem body, metrics and the log line.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    panic::AssertUnwindSafe,
+    time::Duration,
+};
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use futures::FutureExt;
+use http::{
+    HeaderMap, HeaderValue, Method, StatusCode, Uri,
+    header::{ALLOW, CONNECTION},
+};
+use shortener_common::trace::TraceContext;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    body::Deadline,
+    client,
+    error::{Error, Failure},
+    metrics::{Route, method_label},
+    server::Peer,
+    state::{AppState, Shared},
+};
+
+/// The longest path with its query, in bytes.
+pub const MAX_URI: usize = 8 * 1024;
+/// The most that all header fields may hold together, in bytes.
+pub const MAX_HEADERS: usize = 16 * 1024;
+
+/// Around the public port.
+pub async fn public(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+    let deadline = Deadline {
+        start: Instant::now(),
+        budget: state.config.request_timeout,
+    };
+    let facts = Facts::of(&request, state.config.trusted_hops);
+    let response = match admit(&state, &request, &facts) {
+        Err(error) => error.into_response(),
+        Ok(()) => {
+            request.extensions_mut().insert(deadline);
+            answer(request, next, deadline.end()).await
+        }
+    };
+    let (mut response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
+    if state.is_draining() {
+        // Proxies keep connections open; this one has to end before the replica does.
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let duration = deadline.start.elapsed();
+    state.metrics.request(
+        facts.route,
+        &facts.method,
+        response.status(),
+        duration,
+        facts.trace,
+    );
+    facts.log(response.status(), duration, failure);
+    response
+}
+
+/// Around the internal port: errors get their body, and nothing else happens.
+pub async fn internal(request: Request, next: Next) -> Response {
+    let uri = request.uri().clone();
+    complete(next.run(request).await, uri.path(), None).0
+}
+
+/// What is known about a request before it is answered.
+struct Facts {
+    trace: TraceContext,
+    route: Route,
+    method: Method,
+    uri: Uri,
+    client: IpAddr,
+}
+
+impl Facts {
+    fn of(request: &Request, trusted_hops: usize) -> Self {
+        let template = request
+            .extensions()
+            .get::<MatchedPath>()
+            .map(MatchedPath::as_str);
+        let peer = request
+            .extensions()
+            .get::<Peer>()
+            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+        Self {
+            trace: TraceContext::from_headers(request.headers()),
+            route: Route::from_template(template),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            client: client::address(peer, request.headers(), trusted_hops),
+        }
+    }
+
+    /// The one log line of a request; its body is exactly `request`.
+    fn log(&self, status: StatusCode, duration: Duration, failure: Option<Failure>) {
+        let (kind, reason) = failure.as_ref().map(|failure| failure.0.for_log()).unzip();
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    event = "request",
+                    trace_id = %self.trace.trace_id,
+                    span_id = %self.trace.span_id,
+                    http.request.method = method_label(&self.method),
+                    http.route = self.route.as_str(),
+                    http.response.status_code = status.as_u16(),
+                    url.path = self.uri.path().get(..256).unwrap_or(self.uri.path()),
+                    client.address = %self.client,
+                    duration = duration.as_secs_f64(),
+                    error.r#type = kind,
+                    error.message = reason.flatten(),
+                    "request"
+                )
+            };
+        }
+        if status.is_server_error() {
+            line!(error)
+        } else {
+            line!(info)
+        }
+    }
+}
+
+/// Refuses what is too large or comes too often, before anything is done for it.
+fn admit(state: &Shared, request: &Request, facts: &Facts) -> Result<(), Error> {
+    let creates = facts.method == Method::POST && facts.route.as_str() == "/shorten";
+    let limit = if creates {
+        &state.shorten_limit
+    } else {
+        &state.requests_limit
+    };
+    if let Some(limit) = limit {
+        limit.take(facts.client).map_err(Error::RateLimited)?;
+    }
+    if request
+        .uri()
+        .path_and_query()
+        .is_some_and(|path| path.as_str().len() > MAX_URI)
+    {
+        return Err(Error::UriTooLong(MAX_URI));
+    }
+    if header_bytes(request.headers()) > MAX_HEADERS {
+        return Err(Error::HeadersTooLarge(MAX_HEADERS));
+    }
+    Ok(())
+}
+
+fn header_bytes(headers: &HeaderMap) -> usize {
+    headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum()
+}
+
+/// Runs the handler within its deadline; a panic is answered like any other fault of the service.
+async fn answer(request: Request, next: Next, deadline: Instant) -> Response {
+    match timeout_at(deadline, AssertUnwindSafe(next.run(request)).catch_unwind()).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => Error::Internal("the handler panicked".to_owned()).into_response(),
+        Err(_) => Error::Deadline.into_response(),
+    }
+}
+
+/// Turns an error into its problem body. The router's own refusals become problems too, and keep `Allow`.
+fn complete(
+    mut response: Response,
+    path: &str,
+    trace: Option<TraceContext>,
+) -> (Response, Option<Failure>) {
+    let status = response.status();
+    let failure = response.extensions_mut().remove::<Failure>().or_else(|| {
+        let is_bare_refusal = status == StatusCode::METHOD_NOT_ALLOWED;
+        is_bare_refusal.then(|| Failure(std::sync::Arc::new(Error::from_status(status))))
+    });
+    let Some(failure) = failure else {
+        return (response, None);
+    };
+    let mut problem = failure
+        .0
+        .to_problem(path, trace.map(|trace| trace.trace_id.to_string()));
+    if let Some(allow) = response.headers_mut().remove(ALLOW) {
+        problem.headers_mut().insert(ALLOW, allow);
+    }
+    (problem, Some(failure))
+}

@@ -1,0 +1,123 @@
+//! Every route of the application, in one place.
+
+use axum::{
+    Router,
+    body::Bytes,
+    middleware::{from_fn, from_fn_with_state},
+    routing::get,
+};
+use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    error::Error,
+    observe,
+    routes::{health, jobs, metrics, openapi, redirect, shorten},
+    state::AppState,
+};
+
+/// The routes of the public port with their documentation.
+fn documented() -> OpenApiRouter<AppState> {
+    let info = InfoBuilder::new()
+        .title("Link shortener")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("Creates short codes for URLs and redirects them. Behind the gateway every path is also found under `/api`, and links under `/api/links/{code}`."));
+    OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).build())
+        .routes(routes!(health::health))
+        .routes(routes!(metrics::public))
+        .routes(routes!(shorten::shorten))
+        .routes(routes!(jobs::enqueue))
+        .routes(routes!(openapi::openapi))
+        .routes(routes!(redirect::follow))
+}
+
+/// The public port.
+#[must_use]
+pub fn public(state: AppState) -> Router {
+    let (router, _) = documented().split_for_parts();
+    router
+        .fallback(|| async { Error::NotFound })
+        .layer(from_fn_with_state(state.clone(), observe::public))
+        .with_state(state)
+}
+
+/// The internal port: probes and metrics for the cluster, neither counted nor logged.
+#[must_use]
+pub fn internal(state: AppState) -> Router {
+    Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::internal))
+        .fallback(|| async { Error::NotFound })
+        .layer(from_fn(observe::internal))
+        .with_state(state)
+}
+
+/// The description of the public port.
+#[must_use]
+pub fn openapi() -> OpenApi {
+    documented().split_for_parts().1
+}
+
+/// The description as JSON.
+#[must_use]
+pub fn openapi_document() -> Bytes {
+    openapi().to_json().unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{code::RESERVED, metrics::ROUTES};
+
+    #[test]
+    fn the_first_segment_of_every_route_is_reserved() {
+        let paths = openapi().paths.paths;
+        assert_eq!(paths.len(), 6);
+        for path in paths.keys().filter(|path| *path != "/{code}") {
+            let first = path.split('/').nth(1).unwrap();
+            assert!(
+                RESERVED.contains(&first),
+                "{path} could be mistaken for a code"
+            );
+        }
+    }
+
+    #[test]
+    fn every_route_has_a_metric_label_of_its_own() {
+        let routes: BTreeSet<&str> = ROUTES
+            .into_iter()
+            .filter(|route| *route != "unmatched")
+            .collect();
+        let document = openapi();
+        assert_eq!(
+            document
+                .paths
+                .paths
+                .keys()
+                .map(String::as_str)
+                .collect::<BTreeSet<_>>(),
+            routes
+        );
+    }
+
+    #[test]
+    fn the_document_is_openapi_3_1_and_complete() {
+        let document: serde_json::Value = serde_json::from_slice(&openapi_document()).unwrap();
+        assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+        for schema in [
+            "ShortenRequest",
+            "ShortenResponse",
+            "Problem",
+            "FieldError",
+            "Health",
+        ] {
+            assert!(
+                document["components"]["schemas"][schema].is_object(),
+                "{schema} is missing"
+            );
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The handlers, one file per resource. Paths are listed in [`crate::router`] alone.
+
+pub mod health;
+pub mod jobs;
+pub mod metrics;
+pub mod openapi;
+pub mod redirect;
+pub mod shorten;

@@ -1,0 +1,16 @@
+//! The OpenAPI document of the public routes.
+
+use axum::{
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, header::CONTENT_TYPE};
+
+use crate::state::AppState;
+
+/// The description of this API (OpenAPI 3.1).
+#[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", responses((status = 200, description = "This document", content_type = "application/json")))]
+pub async fn openapi(State(state): State<AppState>) -> Response {
+    let json = HeaderValue::from_static("application/json");
+    ([(CONTENT_TYPE, json)], state.openapi.clone()).into_response()
+}

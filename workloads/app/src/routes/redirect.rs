@@ -1,0 +1,54 @@
+//! Following a short link: the hot path. One query, no JSON, no formatting, no copy of the code.
+
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    response::Response,
+};
+use http::{
+    HeaderValue, StatusCode, Uri,
+    header::{CACHE_CONTROL, LOCATION},
+};
+
+use crate::{
+    code::Code,
+    error::{Error, Problem},
+    state::AppState,
+    store::Resolved,
+};
+
+/// Redirects to the destination of a short link.
+#[utoipa::path(
+    get,
+    path = "/{code}",
+    operation_id = "follow",
+    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$")),
+    responses(
+        (status = 302, description = "The destination is in `Location`", headers(("Location" = String, description = "The destination, exactly as it was given"))),
+        (status = 404, description = "No such code, or not a code at all", body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "The link has expired", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
+    // The raw path: a percent-encoded code is no code.
+    let text = uri.path().strip_prefix('/').unwrap_or_default();
+    let code = Code::parse(text).map_err(|_| Error::NotFound)?;
+    match state.links.find(code).await? {
+        Some(Resolved::To(url)) => redirect(url),
+        Some(Resolved::Gone) => Err(Error::Expired),
+        None => Err(Error::NotFound),
+    }
+}
+
+fn redirect(url: String) -> Result<Response, Error> {
+    // The bytes of the row become the header without a copy; anything that could split a header is refused here.
+    let location = HeaderValue::from_maybe_shared(Bytes::from(url))
+        .map_err(|_| Error::Internal("a stored destination is not a header value".to_owned()))?;
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::FOUND;
+    let headers = response.headers_mut();
+    headers.insert(LOCATION, location);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}

@@ -1,0 +1,355 @@
+//! Creating short links.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header::LOCATION};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::{
+    body,
+    code::Code,
+    error::{Error, FieldError, Problem},
+    state::AppState,
+    store::{
+        Link,
+        postgres::{NewLink, Outcome},
+    },
+    target::{self, OwnAddress},
+};
+
+/// The largest request body in bytes.
+pub const MAX_BODY: usize = 16 * 1024;
+/// The shortest life of a link that expires.
+pub const MIN_LIFE: Duration = Duration::from_secs(60);
+/// The longest life of a link that expires: 5 years of 365 days.
+pub const MAX_LIFE: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
+
+/// A link to be created. Unknown fields are ignored, and `null` means absent.
+#[derive(Debug, ToSchema)]
+#[expect(
+    dead_code,
+    reason = "documents the request; the fields are read one by one to report every fault"
+)]
+pub struct ShortenRequest {
+    /// The destination: http:// or https://, at most 2048 bytes.
+    #[schema(example = "https://example.com/a?b=c", max_length = 2048)]
+    url: String,
+    /// A code of one's own choice; generated when absent.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
+    code: Option<String>,
+    /// Seconds until the link expires. Not together with `expires_at`.
+    #[schema(minimum = 60, maximum = 157_680_000)]
+    ttl_seconds: Option<u64>,
+    /// When the link expires (RFC 3339). Not together with `ttl_seconds`.
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+    /// Whether an existing link to the same destination will do, if it never expires.
+    reuse: Option<bool>,
+}
+
+/// A link that was created or reused.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ShortenResponse {
+    /// The short code.
+    #[schema(example = "k7Qm2xB")]
+    code: String,
+    /// The destination, as given.
+    url: String,
+    /// The public address of the link.
+    #[schema(example = "http://localhost:8080/k7Qm2xB")]
+    short_url: String,
+    /// When the link was created (RFC 3339).
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// When the link expires (RFC 3339), if it does.
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+}
+
+/// Creates a short link.
+#[utoipa::path(
+    post,
+    path = "/shorten",
+    operation_id = "shorten",
+    request_body = ShortenRequest,
+    responses(
+        (status = 201, description = "The link was created", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
+        (status = 200, description = "An existing link is reused", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The code is taken", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let body = body::json_object(request, MAX_BODY).await?;
+    let link = parse(body, &state.own_address, Timestamp::now())?;
+    match state.links.create(&link).await? {
+        Outcome::Created(link) => answer(StatusCode::CREATED, link, &state.public_base),
+        Outcome::Reused(link) => answer(StatusCode::OK, link, &state.public_base),
+        Outcome::Taken if link.code.is_some() => Err(Error::CodeTaken),
+        Outcome::Taken => Err(Error::Internal("no free code was found".to_owned())),
+    }
+}
+
+fn answer(status: StatusCode, link: Link, public_base: &str) -> Result<Response, Error> {
+    let short_url = format!("{public_base}/{}", link.code);
+    let location =
+        HeaderValue::from_str(&short_url).map_err(|error| Error::Internal(error.to_string()))?;
+    let body = ShortenResponse {
+        code: link.code,
+        url: link.url,
+        short_url,
+        created_at: link.created_at.to_string(),
+        expires_at: link.expires_at.map(|end| end.to_string()),
+    };
+    Ok((status, [(LOCATION, location)], Json(body)).into_response())
+}
+
+/// Reads the fields of a request, and reports every one at fault.
+///
+/// # Errors
+/// [`Error::InvalidFields`] with one entry per fault.
+pub fn parse(
+    mut body: Map<String, Value>,
+    own: &OwnAddress,
+    now: Timestamp,
+) -> Result<NewLink, Error> {
+    let mut faults = Vec::new();
+    let now = whole_microseconds(now);
+    let url = url_field(&mut body, own).unwrap_or_else(|reason| fault(&mut faults, "url", reason));
+    let code = code_field(&mut body).unwrap_or_else(|reason| fault(&mut faults, "code", reason));
+    let expires_at =
+        expiry(&mut body, now).unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
+    let reuse = match body.remove("reuse") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(reuse)) => reuse,
+        Some(_) => fault(&mut faults, "reuse", "must be true or false".to_owned()),
+    };
+    if !faults.is_empty() {
+        return Err(Error::InvalidFields(faults));
+    }
+    Ok(NewLink {
+        code,
+        url,
+        created_at: now,
+        expires_at,
+        reuse,
+    })
+}
+
+/// Notes a fault and goes on with a value that is never used.
+fn fault<T: Default>(faults: &mut Vec<FieldError>, field: &'static str, reason: String) -> T {
+    faults.push(FieldError { field, reason });
+    T::default()
+}
+
+fn url_field(body: &mut Map<String, Value>, own: &OwnAddress) -> Result<String, String> {
+    match body.remove("url") {
+        None | Some(Value::Null) => Err("is required".to_owned()),
+        Some(Value::String(url)) => target::check(&url, own)
+            .map(|()| url)
+            .map_err(|error| error.to_string()),
+        Some(_) => Err("must be a string".to_owned()),
+    }
+}
+
+fn code_field(body: &mut Map<String, Value>) -> Result<Option<String>, String> {
+    match body.remove("code") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(code)) => match Code::parse(&code) {
+            Ok(_) => Ok(Some(code)),
+            Err(error) => Err(error.to_string()),
+        },
+        Some(_) => Err("must be a string".to_owned()),
+    }
+}
+
+/// The end of the link out of `ttl_seconds` or `expires_at`.
+fn expiry(
+    body: &mut Map<String, Value>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, (&'static str, String)> {
+    let present = |value: Option<Value>| value.filter(|value| !value.is_null());
+    let (field, life) = match (
+        present(body.remove("ttl_seconds")),
+        present(body.remove("expires_at")),
+    ) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            return Err((
+                "expires_at",
+                "must not be given together with ttl_seconds".to_owned(),
+            ));
+        }
+        (Some(ttl), None) => {
+            let seconds = ttl.as_u64().ok_or_else(|| {
+                (
+                    "ttl_seconds",
+                    "must be a whole number of seconds".to_owned(),
+                )
+            })?;
+            ("ttl_seconds", Duration::from_secs(seconds))
+        }
+        (None, Some(end)) => {
+            let end = end.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+            let end = end.ok_or_else(|| {
+                (
+                    "expires_at",
+                    "must be a time like 2030-01-31T12:00:00Z".to_owned(),
+                )
+            })?;
+            // A time in the past has no life at all.
+            (
+                "expires_at",
+                Duration::try_from(whole_microseconds(end).duration_since(now)).unwrap_or_default(),
+            )
+        }
+    };
+    let bounds = format!(
+        "must lie between {} seconds and 5 years ({} seconds) from now",
+        MIN_LIFE.as_secs(),
+        MAX_LIFE.as_secs()
+    );
+    if !(MIN_LIFE..=MAX_LIFE).contains(&life) {
+        return Err((field, bounds));
+    }
+    now.checked_add(life).map(Some).map_err(|_| (field, bounds))
+}
+
+/// The database keeps microseconds; cutting here keeps the answer equal to what is stored.
+fn whole_microseconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: &str = "2030-01-01T00:00:00.123456789Z";
+
+    fn parsed(body: Value) -> Result<NewLink, Vec<(&'static str, String)>> {
+        let own = OwnAddress::from(&"http://localhost:8080".parse().unwrap());
+        let Value::Object(body) = body else {
+            panic!("not an object")
+        };
+        parse(body, &own, NOW.parse().unwrap()).map_err(|error| match error {
+            Error::InvalidFields(errors) => errors
+                .into_iter()
+                .map(|error| (error.field, error.reason))
+                .collect(),
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn fields_at_fault(body: Value) -> Vec<&'static str> {
+        parsed(body)
+            .unwrap_err()
+            .into_iter()
+            .map(|(field, _)| field)
+            .collect()
+    }
+
+    #[test]
+    fn a_url_alone_is_enough_and_unknown_fields_and_nulls_are_ignored() {
+        let link = parsed(json!({"url": "https://example.com/a?b=c", "code": null, "ttl_seconds": null, "expires_at": null, "reuse": null, "title": 7})).unwrap();
+        assert_eq!(link.url, "https://example.com/a?b=c");
+        assert_eq!(
+            (link.code, link.expires_at, link.reuse),
+            (None, None, false)
+        );
+    }
+
+    #[test]
+    fn every_fault_is_reported_at_once() {
+        assert_eq!(
+            fields_at_fault(json!({"url": 1, "code": "a b", "ttl_seconds": 1, "reuse": "yes"})),
+            ["url", "code", "ttl_seconds", "reuse"]
+        );
+        assert_eq!(fields_at_fault(json!({})), ["url"]);
+    }
+
+    #[test]
+    fn wrong_types_are_faults() {
+        for (field, value) in [
+            ("url", json!(["https://example.com"])),
+            ("code", json!(7)),
+            ("ttl_seconds", json!("60")),
+            ("ttl_seconds", json!(60.5)),
+            ("ttl_seconds", json!(-60)),
+            ("ttl_seconds", json!(1e300)),
+            ("expires_at", json!(1_900_000_000)),
+            ("expires_at", json!("tomorrow")),
+            ("expires_at", json!("2030-01-02")),
+            ("reuse", json!(1)),
+        ] {
+            let mut body = json!({"url": "https://example.com"});
+            body[field] = value.clone();
+            assert_eq!(fields_at_fault(body), [field], "{value}");
+        }
+    }
+
+    #[test]
+    fn nul_characters_are_faults_and_not_errors_of_the_database() {
+        assert_eq!(
+            fields_at_fault(json!({"url": "https://example.com/\0", "code": "a\0"})),
+            ["url", "code"]
+        );
+    }
+
+    #[test]
+    fn the_life_of_a_link_is_bounded_on_both_sides() {
+        let with =
+            |field: &str, value: Value| parsed(json!({"url": "https://example.com", field: value}));
+        for (ttl, good) in [
+            (0, false),
+            (59, false),
+            (60, true),
+            (157_680_000, true),
+            (157_680_001, false),
+            (u64::MAX, false),
+        ] {
+            assert_eq!(with("ttl_seconds", json!(ttl)).is_ok(), good, "{ttl}");
+        }
+        for (end, good) in [
+            ("2030-01-01T00:00:59Z", false),
+            ("2030-01-01T00:01:00.123456Z", true),
+            ("2030-01-01T02:01:01+02:00", true),
+            ("2034-12-30T23:59:59Z", true),
+            ("2035-01-02T00:00:00Z", false),
+            ("2020-01-01T00:00:00Z", false),
+            ("9999-12-30T22:00:00Z", false),
+        ] {
+            assert_eq!(with("expires_at", json!(end)).is_ok(), good, "{end}");
+        }
+        assert_eq!(
+            fields_at_fault(
+                json!({"url": "https://example.com", "ttl_seconds": 60, "expires_at": "2031-01-01T00:00:00Z"})
+            ),
+            ["expires_at"]
+        );
+    }
+
+    #[test]
+    fn times_are_kept_in_whole_microseconds() {
+        let link = parsed(json!({"url": "https://example.com", "ttl_seconds": 60})).unwrap();
+        assert_eq!(link.created_at.to_string(), "2030-01-01T00:00:00.123456Z");
+        assert_eq!(
+            link.expires_at.unwrap().to_string(),
+            "2030-01-01T00:01:00.123456Z"
+        );
+    }
+}

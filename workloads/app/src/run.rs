@@ -1,0 +1,137 @@
+//! Starting to serve, and the way out: not ready, keep serving, stop accepting, finish, end.
+
+use std::{future::Future, net::SocketAddr, time::Duration};
+
+use anyhow::Context;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    time::sleep,
+};
+
+use crate::{
+    code::CodeSpace,
+    config::ServeArgs,
+    metrics::Metrics,
+    router,
+    server::{self, Settings},
+    state::AppState,
+    store::database::Database,
+};
+
+/// How long to wait for the database before serving without it.
+const DATABASE_GRACE: Duration = Duration::from_secs(2);
+/// Connections on the internal port: a few scrapers and the kubelet.
+const INTERNAL_CONNECTIONS: usize = 64;
+
+/// A server that has its sockets but does not serve yet.
+pub struct Server {
+    state: AppState,
+    public: TcpListener,
+    internal: TcpListener,
+}
+
+impl Server {
+    /// Takes the sockets and connects to the database.
+    ///
+    /// # Errors
+    /// When an address is in use or the database URL is malformed. A database that is down is no error.
+    pub async fn bind(
+        config: ServeArgs,
+        metrics: Metrics,
+        space: CodeSpace,
+    ) -> anyhow::Result<Self> {
+        let public = listen(config.listen).await?;
+        let internal = listen(config.internal_listen).await?;
+        let options = config.database.connect_options()?;
+        let database = Database::connect(
+            options,
+            config.database_max_connections,
+            metrics.database_up.clone(),
+        );
+        database.wait_until_up(DATABASE_GRACE).await;
+        Ok(Self {
+            state: AppState::new(config, metrics, database, space),
+            public,
+            internal,
+        })
+    }
+
+    /// The addresses of the public and the internal port.
+    ///
+    /// # Errors
+    /// When the operating system does not know them.
+    pub fn addresses(&self) -> anyhow::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.public.local_addr()?, self.internal.local_addr()?))
+    }
+
+    /// Serves until `stop` completes, then drains. Returns whether every request in flight was finished.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> bool {
+        let Self {
+            state,
+            public,
+            internal,
+        } = self;
+        let config = &state.config;
+        let settings = Settings {
+            max_connections: config.max_connections as usize,
+            header_timeout: config.header_timeout,
+            write_timeout: config.request_timeout,
+            drain_timeout: config.drain_timeout,
+            open_connections: state.metrics.open_connections.clone(),
+        };
+        let internal_settings = Settings {
+            max_connections: INTERNAL_CONNECTIONS,
+            drain_timeout: Duration::from_secs(1),
+            open_connections: Gauge::default(),
+            ..settings.clone()
+        };
+        // Probes and metrics are answered until the very end.
+        let (finished, mut wait_finished) = watch::channel(false);
+        let internal = tokio::spawn(server::serve(
+            internal,
+            router::internal(state.clone()),
+            internal_settings,
+            async move {
+                let _ = wait_finished.wait_for(|finished| *finished).await;
+            },
+        ));
+        let leave = leave_rotation(&state, stop);
+        let complete = server::serve(public, router::public(state.clone()), settings, leave).await;
+        let _ = finished.send(true);
+        let _ = internal.await;
+        tracing::info!(event = "stopped", complete, "stopped");
+        complete
+    }
+}
+
+/// Completes when the cluster has had time to send its traffic elsewhere.
+async fn leave_rotation(state: &AppState, stop: impl Future<Output = ()>) {
+    stop.await;
+    state.start_draining();
+    tracing::info!(event = "draining", "draining");
+    sleep(state.config.drain_delay).await;
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Completes on SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the handlers cannot be installed.
+pub fn termination() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

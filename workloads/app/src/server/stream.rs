@@ -1,0 +1,200 @@
+//! A TCP stream that gives up on clients which send or read too slowly.
+//!
+//! The stream sees bytes, the service sees requests; [`Phase`] tells the one about the other.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{Instant, Sleep},
+};
+
+/// Nothing was answered yet on this connection.
+const NEW: u8 = 0;
+/// The first bytes of a header are here.
+const HEAD: u8 = 1;
+/// A request is being answered; its body and its handler have deadlines of their own.
+const BUSY: u8 = 2;
+/// Between two requests.
+const IDLE: u8 = 3;
+
+/// Where a connection is, shared by its stream and its service.
+#[derive(Clone, Default)]
+pub(super) struct Phase(Arc<AtomicU8>);
+
+impl Phase {
+    /// The header of a request is complete.
+    pub(super) fn begin_request(&self) {
+        self.0.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// The response is ready.
+    pub(super) fn end_request(&self) {
+        self.0.store(IDLE, Ordering::Relaxed);
+    }
+}
+
+/// The stream with its two alarms.
+pub(super) struct TimedStream {
+    inner: TcpStream,
+    phase: Phase,
+    /// The phase that `read_deadline` belongs to.
+    seen: u8,
+    read_deadline: Instant,
+    header_timeout: Duration,
+    /// When the client must have read something; unset while it does.
+    write_deadline: Option<Instant>,
+    write_timeout: Duration,
+    read_alarm: Alarm,
+    write_alarm: Alarm,
+}
+
+impl TimedStream {
+    pub(super) fn new(
+        inner: TcpStream,
+        phase: Phase,
+        header_timeout: Duration,
+        write_timeout: Duration,
+    ) -> Self {
+        Self {
+            inner,
+            phase,
+            seen: NEW,
+            read_deadline: Instant::now() + header_timeout,
+            header_timeout,
+            write_deadline: None,
+            write_timeout,
+            read_alarm: Alarm::default(),
+            write_alarm: Alarm::default(),
+        }
+    }
+
+    /// The time by which more bytes must come, if there is one.
+    fn current_read_deadline(&mut self) -> Option<Instant> {
+        let phase = self.phase.0.load(Ordering::Relaxed);
+        if phase == IDLE && self.seen != IDLE {
+            self.read_deadline = Instant::now() + super::IDLE;
+        }
+        self.seen = phase;
+        (phase != BUSY).then_some(self.read_deadline)
+    }
+
+    /// The first byte after a pause starts the clock of a header. A new connection's clock runs already.
+    fn received(&mut self) {
+        let phase = self.phase.0.load(Ordering::Relaxed);
+        if phase == IDLE {
+            self.read_deadline = Instant::now() + self.header_timeout;
+        }
+        if phase != BUSY {
+            self.seen = HEAD;
+            self.phase.0.store(HEAD, Ordering::Relaxed);
+        }
+    }
+
+    /// Passes on the outcome of a write, unless the client has not read for too long.
+    fn written<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.write_deadline = None;
+            return outcome;
+        }
+        let timeout = self.write_timeout;
+        let deadline = *self
+            .write_deadline
+            .get_or_insert_with(|| Instant::now() + timeout);
+        ready!(self.write_alarm.poll(deadline, context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for TimedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.inner).poll_read(context, buffer) {
+            Poll::Ready(outcome) => {
+                if buffer.filled().len() > before {
+                    self.received();
+                }
+                Poll::Ready(outcome)
+            }
+            Poll::Pending => match self.current_read_deadline() {
+                None => Poll::Pending,
+                Some(deadline) => {
+                    ready!(self.read_alarm.poll(deadline, context));
+                    Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+                }
+            },
+        }
+    }
+}
+
+impl AsyncWrite for TimedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.written(context, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.written(context, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+/// A timer that is only moved when it would ring too late: a later deadline is noticed when it rings early.
+#[derive(Default)]
+struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    fn poll(&mut self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let sleep = self
+            .0
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if sleep.deadline() > deadline {
+            sleep.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(sleep.as_mut().poll(context));
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(deadline);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What every request handler shares.
+
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use axum::body::Bytes;
+
+use crate::{
+    code::CodeSpace,
+    config::ServeArgs,
+    limits::RateLimiter,
+    metrics::Metrics,
+    store::{database::Database, postgres::Links},
+    target::OwnAddress,
+};
+
+/// A handle to the shared state; cheap to clone.
+#[derive(Clone)]
+pub struct AppState(Arc<Shared>);
+
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+/// The shared state itself.
+pub struct Shared {
+    /// The settings.
+    pub config: ServeArgs,
+    /// The identity of this replica.
+    pub host: String,
+    /// What short URLs begin with; ends without a slash.
+    pub public_base: String,
+    /// The address that links must not point to.
+    pub own_address: OwnAddress,
+    /// The durable store.
+    pub links: Links,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// The limit of `POST /shorten`.
+    pub shorten_limit: Option<RateLimiter>,
+    /// The limit of every other request.
+    pub requests_limit: Option<RateLimiter>,
+    /// The OpenAPI document, ready to send.
+    pub openapi: Bytes,
+    draining: AtomicBool,
+}
+
+impl AppState {
+    /// Puts the state together.
+    #[must_use]
+    pub fn new(config: ServeArgs, metrics: Metrics, database: Database, space: CodeSpace) -> Self {
+        Self(Arc::new(Shared {
+            host: config.log.host(),
+            public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
+            own_address: OwnAddress::from(&config.public_url),
+            links: Links::new(database, space),
+            metrics,
+            shorten_limit: RateLimiter::new(config.shorten_rate()),
+            requests_limit: RateLimiter::new(config.requests_rate()),
+            openapi: crate::router::openapi_document(),
+            draining: AtomicBool::new(false),
+            config,
+        }))
+    }
+}
+
+impl Shared {
+    /// From now on the replica reports that it is not ready and asks clients to come back on a new connection.
+    pub fn start_draining(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Whether the replica is on its way out.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+}

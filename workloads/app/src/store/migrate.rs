@@ -1,0 +1,96 @@
+//! Schema changes: embedded in the binary, applied by `app migrate` before a new version serves.
+//!
+//! Versions overlap during a rollout, so a migration only ever expands what the version before it uses, and
+//! contracts what no running version uses any more.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{
+    ConnectOptions, Connection,
+    migrate::{MigrateError, Migrator},
+    postgres::PgConnectOptions,
+};
+use tokio::time::{sleep, timeout};
+
+static EMBEDDED: Migrator = sqlx::migrate!("./migrations");
+
+/// Pause between two attempts.
+const RETRY: Duration = Duration::from_millis(500);
+/// How long one attempt to connect may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The migrations of this version. A schema that a newer version has already expanded is accepted: that is
+/// what a rollback meets.
+#[must_use]
+pub fn migrator() -> Migrator {
+    let mut migrator = Migrator {
+        migrations: EMBEDDED.migrations.clone(),
+        ..Migrator::DEFAULT
+    };
+    migrator.set_ignore_missing(true);
+    migrator
+}
+
+/// Waits for the database and applies what is missing.
+///
+/// # Errors
+/// When the database is not ready in time, refuses the log-in, or a migration fails.
+pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Result<()> {
+    let options = options
+        .application_name("shortener-migrate")
+        .options([("lock_timeout", "5s")]);
+    let started = Instant::now();
+    let mut last_reason = String::new();
+    loop {
+        let (reason, passing) = match attempt(&options).await {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        };
+        if !passing {
+            anyhow::bail!("cannot migrate the database: {reason}");
+        }
+        if started.elapsed() >= at_most {
+            anyhow::bail!(
+                "the database was not ready within {} s: {reason}",
+                at_most.as_secs()
+            );
+        }
+        if reason != last_reason {
+            tracing::info!(
+                event = "database_wait",
+                error.message = reason,
+                "database_wait"
+            );
+            last_reason = reason;
+        }
+        sleep(RETRY).await;
+    }
+}
+
+/// One attempt; on failure the reason, and whether waiting can help.
+async fn attempt(options: &PgConnectOptions) -> Result<(), (String, bool)> {
+    let no_answer = |_| (format!("no answer within {} s", CONNECT.as_secs()), true);
+    let mut connection = timeout(CONNECT, options.connect())
+        .await
+        .map_err(no_answer)?
+        .map_err(|error| (error.to_string(), may_pass(&error)))?;
+    migrator().run(&mut connection).await.map_err(|error| {
+        let passing = matches!(&error, MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) if may_pass(cause));
+        (error.to_string(), passing)
+    })?;
+    let _ = connection.close().await;
+    Ok(())
+}
+
+/// Whether the cause is one that goes away by itself: a server that starts, stops, fails over or is locked.
+fn may_pass(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+        sqlx::Error::Database(refusal) => refusal.code().is_some_and(|code| {
+            ["57P", "55P03", "53", "08", "25006"]
+                .iter()
+                .any(|class| code.starts_with(class))
+        }),
+        _ => false,
+    }
+}

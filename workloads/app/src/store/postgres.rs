@@ -1,0 +1,189 @@
+//! Links in PostgreSQL. Every query is prepared once per connection.
+
+use jiff::Timestamp;
+use sqlx::{PgExecutor, PgPool};
+
+use super::{Link, Resolved, StoreError, database::Database};
+use crate::code::{Code, CodeSpace};
+
+const FIND: &str = "SELECT url, expires_at <= now() FROM links WHERE code = $1";
+
+const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at) \
+    VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', timestamptz 'epoch' + $4 * interval '1 microsecond') \
+    ON CONFLICT (code) DO NOTHING";
+
+/// The oldest, so that the answer does not depend on the plan.
+const FIND_LASTING: &str = "SELECT code, (extract(epoch FROM created_at) * 1000000)::bigint FROM links \
+    WHERE hashtextextended(url, 0) = hashtextextended($1, 0) AND url = $1 AND expires_at IS NULL \
+    ORDER BY created_at LIMIT 1";
+
+/// Held to the end of the transaction, so that two requests for one URL cannot both miss the other's link.
+const LOCK_URL: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+
+/// The links of one stack; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Links {
+    database: Database,
+    space: CodeSpace,
+}
+
+/// A link to be made.
+#[derive(Clone, Debug)]
+pub struct NewLink {
+    /// The code that the client chose.
+    pub code: Option<String>,
+    /// The destination, already checked.
+    pub url: String,
+    /// Now, in whole microseconds.
+    pub created_at: Timestamp,
+    /// The end of the link.
+    pub expires_at: Option<Timestamp>,
+    /// Whether a lasting link to the same destination will do.
+    pub reuse: bool,
+}
+
+/// What came of a [`NewLink`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A link was stored.
+    Created(Link),
+    /// A lasting link to the same destination exists.
+    Reused(Link),
+    /// The chosen code belongs to another link, or no free code was found.
+    Taken,
+}
+
+impl Links {
+    /// Links in this database, with generated codes out of this space.
+    #[must_use]
+    pub fn new(database: Database, space: CodeSpace) -> Self {
+        Self { database, space }
+    }
+
+    /// Resolves a code; `None` when it was never given out.
+    ///
+    /// # Errors
+    /// When the database is away.
+    pub async fn find(&self, code: Code<'_>) -> Result<Option<Resolved>, StoreError> {
+        let row: Option<(Option<String>, Option<bool>)> = self
+            .database
+            .run(|pool| async move {
+                sqlx::query_as(FIND)
+                    .bind(code.as_str())
+                    .fetch_optional(&pool)
+                    .await
+            })
+            .await?;
+        Ok(row.map(|(url, expired)| match url {
+            Some(url) if expired != Some(true) => Resolved::To(url),
+            _ => Resolved::Gone,
+        }))
+    }
+
+    /// Stores a link, or finds the one to reuse. When it returns, the link is durable.
+    ///
+    /// # Errors
+    /// When the database is away. The link may then exist or not, but nobody was told its code.
+    pub async fn create(&self, link: &NewLink) -> Result<Outcome, StoreError> {
+        // A link that expires cannot be replaced by one that lasts.
+        if link.reuse && link.expires_at.is_none() {
+            let found = self
+                .database
+                .run(|pool| async move { find_lasting(&pool, link).await })
+                .await?;
+            return match found {
+                Some(outcome) => Ok(outcome),
+                None => {
+                    self.database
+                        .run(|pool| self.create_unless_known(pool, link))
+                        .await
+                }
+            };
+        }
+        self.database
+            .run(|pool| async move { self.insert(&mut *pool.acquire().await?, link).await })
+            .await
+    }
+
+    async fn create_unless_known(
+        &self,
+        pool: PgPool,
+        link: &NewLink,
+    ) -> Result<Outcome, sqlx::Error> {
+        let mut transaction = pool.begin().await?;
+        sqlx::query(LOCK_URL)
+            .bind(&link.url)
+            .execute(&mut *transaction)
+            .await?;
+        let outcome = match find_lasting(&mut *transaction, link).await? {
+            Some(outcome) => outcome,
+            None => self.insert(&mut transaction, link).await?,
+        };
+        transaction.commit().await?;
+        Ok(outcome)
+    }
+
+    async fn insert(
+        &self,
+        connection: &mut sqlx::PgConnection,
+        link: &NewLink,
+    ) -> Result<Outcome, sqlx::Error> {
+        if let Some(code) = &link.code {
+            return Ok(match insert_one(connection, link, code).await? {
+                true => Outcome::Created(stored(link, code.clone(), link.created_at)),
+                false => Outcome::Taken,
+            });
+        }
+        for length in self.space.lengths() {
+            let code = self.space.generate(length, &mut rand::rng());
+            if insert_one(connection, link, &code).await? {
+                return Ok(Outcome::Created(stored(link, code, link.created_at)));
+            }
+        }
+        Ok(Outcome::Taken)
+    }
+}
+
+/// Whether the code was free.
+async fn insert_one(
+    connection: &mut sqlx::PgConnection,
+    link: &NewLink,
+    code: &str,
+) -> Result<bool, sqlx::Error> {
+    let result = sqlx::query(INSERT)
+        .bind(code)
+        .bind(&link.url)
+        .bind(link.created_at.as_microsecond())
+        .bind(link.expires_at.map(Timestamp::as_microsecond))
+        .execute(connection)
+        .await?;
+    Ok(result.rows_affected() == 1)
+}
+
+/// The lasting link to the same destination; with a chosen code only that very link will do.
+async fn find_lasting(
+    executor: impl PgExecutor<'_>,
+    link: &NewLink,
+) -> Result<Option<Outcome>, sqlx::Error> {
+    let row: Option<(String, i64)> = sqlx::query_as(FIND_LASTING)
+        .bind(&link.url)
+        .fetch_optional(executor)
+        .await?;
+    let Some((code, created_at)) =
+        row.filter(|(code, _)| link.code.as_ref().is_none_or(|chosen| chosen == code))
+    else {
+        return Ok(None);
+    };
+    let created_at = Timestamp::from_microsecond(created_at)
+        .map_err(|error| sqlx::Error::Decode(error.into()))?;
+    Ok(Some(Outcome::Reused(stored(link, code, created_at))))
+}
+
+fn stored(link: &NewLink, code: String, created_at: Timestamp) -> Link {
+    Link {
+        code,
+        url: link.url.clone(),
+        created_at,
+        expires_at: link.expires_at,
+    }
+}

@@ -1,0 +1,275 @@
+//! Rules for destination URLs. A URL is checked and stored as given, never rewritten and never fetched.
+
+use url::{Host, Url};
+
+/// The longest destination in bytes.
+pub const MAX_BYTES: usize = 2048;
+
+/// Why a text may not be a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// Longer than [`MAX_BYTES`].
+    #[error("must be at most 2048 bytes long")]
+    TooLong,
+    /// Anything but the two schemes, written exactly so.
+    #[error("must begin with http:// or https://")]
+    Scheme,
+    /// White space, a backslash, a control character or a mark that reverses the reading direction.
+    #[error("must not contain white space, a backslash or a control character")]
+    Character,
+    /// User name or password.
+    #[error("must not contain user information")]
+    UserInfo,
+    /// No host, or something no URL parser accepts.
+    #[error("must name a valid host")]
+    Host,
+    /// A link to this service itself, which could form a loop.
+    #[error("must not point to this service itself")]
+    OwnHost,
+}
+
+/// The address under which this service is known, so that it can refuse links to itself.
+#[derive(Clone, Debug)]
+pub struct OwnAddress {
+    host: Option<Host<String>>,
+    port: Option<u16>,
+}
+
+impl From<&Url> for OwnAddress {
+    fn from(public_url: &Url) -> Self {
+        Self {
+            host: public_url.host().map(|host| canonical(&host)),
+            port: public_url.port_or_known_default(),
+        }
+    }
+}
+
+impl OwnAddress {
+    /// Ports 80 and 443 of one host are one service: the one usually redirects to the other.
+    fn is(&self, url: &Url) -> bool {
+        let well_known = |port: Option<u16>| matches!(port, Some(80 | 443));
+        let port = url.port_or_known_default();
+        url.host().map(|host| canonical(&host)) == self.host
+            && (port == self.port || well_known(port) && well_known(self.port))
+    }
+}
+
+/// Host names are already lower case and without percent signs; a final dot names the same host.
+fn canonical(host: &Host<&str>) -> Host<String> {
+    match host {
+        Host::Domain(name) => Host::Domain(name.strip_suffix('.').unwrap_or(name).to_owned()),
+        Host::Ipv4(address) => Host::Ipv4(*address),
+        Host::Ipv6(address) => Host::Ipv6(*address),
+    }
+}
+
+/// Checks a destination.
+///
+/// # Errors
+/// The first rule that the text breaks.
+pub fn check(text: &str, own: &OwnAddress) -> Result<(), TargetError> {
+    if text.len() > MAX_BYTES {
+        return Err(TargetError::TooLong);
+    }
+    let rest = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"))
+        .ok_or(TargetError::Scheme)?;
+    if text.chars().any(is_forbidden) {
+        return Err(TargetError::Character);
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err(TargetError::UserInfo);
+    }
+    // The URL parser would skip over an empty authority and take the next segment for the host.
+    if authority.is_empty() {
+        return Err(TargetError::Host);
+    }
+    let url = Url::parse(text).map_err(|_| TargetError::Host)?;
+    if own.is(&url) {
+        return Err(TargetError::OwnHost);
+    }
+    Ok(())
+}
+
+/// Characters that could split a header, or make an address read differently from what it is.
+fn is_forbidden(character: char) -> bool {
+    let bidirectional = matches!(character, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    character.is_whitespace() || character.is_control() || character == '\\' || bidirectional
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn own(public_url: &str) -> OwnAddress {
+        OwnAddress::from(&Url::parse(public_url).unwrap())
+    }
+
+    fn verdict(text: &str) -> Result<(), TargetError> {
+        check(text, &own("http://localhost:8080"))
+    }
+
+    #[test]
+    fn ordinary_and_international_addresses_are_accepted() {
+        for good in [
+            "https://example.com/a?b=c",
+            "http://example.com",
+            "https://example.com:8443/#frag@ment",
+            "https://bücher.example/straße?q=ü",
+            "https://xn--bcher-kva.example/",
+            "http://[2001:db8::1]:8080/x",
+            "http://192.0.2.7/",
+            "https://example.com/a@b",
+            "https://example.com/%0d%0aSet-Cookie:%20a=b",
+            "http://localhost:8081/",
+        ] {
+            assert_eq!(verdict(good), Ok(()), "{good}");
+        }
+    }
+
+    #[test]
+    fn other_schemes_are_refused() {
+        for bad in [
+            "",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "ftp://example.com",
+            "HTTP://example.com",
+            "//example.com",
+            "example.com",
+            " https://example.com",
+            "https:/example.com",
+            "\u{feff}https://example.com",
+        ] {
+            assert_eq!(verdict(bad), Err(TargetError::Scheme), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn characters_that_could_split_a_header_or_deceive_a_reader_are_refused() {
+        for bad in [
+            "\r\nSet-Cookie: a=b",
+            "\n",
+            "\0",
+            "\t",
+            " ",
+            "\u{a0}",
+            "\u{2028}",
+            "\u{85}",
+            "\\",
+            "\u{202e}",
+            "\u{200f}",
+            "\u{2066}",
+            "\u{7f}",
+            "\u{1b}",
+        ] {
+            assert_eq!(
+                verdict(&format!("https://example.com/{bad}x")),
+                Err(TargetError::Character),
+                "{bad:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn user_information_is_refused() {
+        for bad in [
+            "https://a@example.com/",
+            "https://a:b@example.com",
+            "https://@example.com/",
+            "https://example.com@evil.example",
+        ] {
+            assert_eq!(verdict(bad), Err(TargetError::UserInfo), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_needed() {
+        for bad in [
+            "https://",
+            "https:///path",
+            "http://?x",
+            "http://#",
+            "https://:80/",
+            "https://exa<mple.com/",
+            "http://[::1/",
+            "http://a:99999/",
+            "https:////example.com",
+            "http://%00/",
+        ] {
+            assert_eq!(verdict(bad), Err(TargetError::Host), "{bad}");
+        }
+    }
+
+    #[test]
+    fn length_is_counted_in_bytes() {
+        let prefix = "https://example.com/";
+        assert_eq!(
+            verdict(&format!("{prefix}{}", "a".repeat(MAX_BYTES - prefix.len()))),
+            Ok(())
+        );
+        assert_eq!(
+            verdict(&format!(
+                "{prefix}{}",
+                "a".repeat(MAX_BYTES - prefix.len() + 1)
+            )),
+            Err(TargetError::TooLong)
+        );
+        assert_eq!(
+            verdict(&format!(
+                "{prefix}{}",
+                "ü".repeat((MAX_BYTES - prefix.len()) / 2 + 1)
+            )),
+            Err(TargetError::TooLong)
+        );
+    }
+
+    #[test]
+    fn the_service_s_own_address_is_refused_however_it_is_written() {
+        for (public_url, target) in [
+            ("http://localhost:8080", "http://localhost:8080/abc"),
+            ("http://localhost:8080", "https://LOCALHOST:8080"),
+            ("http://localhost:8080", "http://localhost.:8080/"),
+            ("https://sho.rt", "https://sho.rt/abc"),
+            ("https://sho.rt", "http://sho.rt/abc"),
+            ("https://sho.rt", "https://sho.rt:443"),
+            ("https://sho.rt", "https://SHO%2ERT/"),
+            ("https://bücher.example", "https://xn--bcher-kva.example/"),
+            ("http://127.0.0.1:8080", "http://0x7f.1:8080/"),
+            ("http://[::1]:8080", "http://[0:0::1]:8080/"),
+        ] {
+            assert_eq!(
+                check(target, &own(public_url)),
+                Err(TargetError::OwnHost),
+                "{target}"
+            );
+        }
+        assert_eq!(
+            check("https://sho.rt:8443/", &own("https://sho.rt")),
+            Ok(())
+        );
+        assert_eq!(check("https://www.sho.rt/", &own("https://sho.rt")), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_is_one_intact_header_value(tail in "\\PC{0,80}|[ -~]{0,80}|(?s:.){0,40}") {
+            let text = format!("https://example.com/{tail}");
+            if verdict(&text).is_ok() {
+                let value = HeaderValue::from_str(&text).or_else(|_| HeaderValue::from_bytes(text.as_bytes())).unwrap();
+                prop_assert_eq!(value.as_bytes(), text.as_bytes());
+                prop_assert!(!text.contains(['\r', '\n', '\0']));
+            }
+        }
+
+        #[test]
+        fn any_text_is_checked_without_a_panic(text in "(?s:.){0,60}", scheme in "https?://|") {
+            let _ = verdict(&format!("{scheme}{text}"));
+        }
+    }
+}
