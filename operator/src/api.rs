@@ -15,3 +15,6 @@ pub use spec::{
     WorkersSpec,
 };
 pub use status::{AppStatus, ShortenerStackStatus, WorkersStatus};
+
+#[cfg(test)]
+mod tests;

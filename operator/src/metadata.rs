@@ -69,6 +69,11 @@ pub fn stack_labels(stack: &str) -> BTreeMap<String, String> {
     ])
 }
 
+/// Selector of the workers' pods in its string form, for the scale subresource.
+pub fn worker_selector(stack: &str) -> String {
+    format!("{COMPONENT_LABEL}=worker,{INSTANCE_LABEL}={stack},{NAME_LABEL}={APP_NAME}")
+}
+
 /// Labels of every child object and pod.
 pub fn labels(stack: &str, component: Component) -> BTreeMap<String, String> {
     let mut labels = selector_labels(stack, component);

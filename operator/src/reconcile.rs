@@ -1,5 +1,149 @@
-//! One reconcile: five steps in a fixed order.
+//! One reconcile: five steps in a fixed order, each in a file of its own.
+//!
+//! `gather` reads, `validate` and `build` are pure, `apply` writes, `status` sums up. The driver only calls them.
 
+pub mod apply;
 pub mod build;
+pub mod checksum;
+pub mod conditions;
 pub mod desired;
+pub mod gather;
+pub mod report;
 pub mod stack;
+pub mod status;
+pub mod validate;
+
+use std::{sync::Arc, time::Duration};
+
+use kube::runtime::controller::Action;
+
+use crate::{
+    api::ShortenerStack,
+    context::{GuardedStack, Scope},
+    metadata::StackIdentity,
+};
+use status::Outcome;
+
+/// A reconcile that takes longer is given up and tried again.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How long a stack rests that no event asks for.
+const RESYNC: Duration = Duration::from_secs(300);
+/// How soon a stack looks again whether the older holder of its host is gone.
+const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
+
+/// Why a reconcile failed, by step.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What the stack depends on could not be read.
+    #[error("cannot read what the stack depends on: {0}")]
+    Gather(#[source] kube::Error),
+    /// The spec does not fit its surroundings.
+    #[error(transparent)]
+    Validate(#[from] validate::ValidateError),
+    /// Children could not be written.
+    #[error(transparent)]
+    Apply(#[from] apply::ApplyError),
+    /// The status could not be written.
+    #[error("cannot write the status: {0}")]
+    Status(#[source] kube::Error),
+    /// The deadline passed.
+    #[error("the API server did not answer within {} s: this is tried again", DEADLINE.as_secs())]
+    Deadline,
+    /// The resource has no uid or namespace, which only a stale cache shows.
+    #[error("the resource is not complete yet: this is tried again")]
+    Incomplete,
+    /// The resource does not parse.
+    #[error("the resource cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// Brings one stack to what its spec says and reports.
+///
+/// # Errors
+/// The first step that failed; the status tells it too.
+pub async fn reconcile(guarded: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
+    let _permit = scope.context.permits.acquire().await;
+    let work = async {
+        match &guarded.0 {
+            Ok(stack) => reconcile_stack(stack, &scope).await,
+            Err(invalid) => report::unreadable(&scope, invalid).await,
+        }
+    };
+    tokio::time::timeout(DEADLINE, work)
+        .await
+        .unwrap_or(Err(Error::Deadline))
+}
+
+async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action, Error> {
+    if stack.metadata.deletion_timestamp.is_some() {
+        // Owner references take the children along.
+        return Ok(Action::await_change());
+    }
+    let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
+    match steps(stack, scope, identity).await {
+        Ok(action) => Ok(action),
+        Err(error) => {
+            report::report(scope, stack, Outcome::Failed(&error)).await?;
+            Err(error)
+        }
+    }
+}
+
+async fn steps(
+    stack: &ShortenerStack,
+    scope: &Scope,
+    identity: StackIdentity,
+) -> Result<Action, Error> {
+    let gathered = gather::gather(scope, stack, identity.clone())
+        .await
+        .map_err(Error::Gather)?;
+    let conflict = gathered.rival.is_some();
+    let validated = validate::validate(stack, gathered, &scope.context.settings)?;
+    if stack.spec.paused {
+        let live = apply::observe(scope, &identity);
+        report::report(scope, stack, Outcome::Paused(&validated, &live)).await?;
+    } else {
+        let applied = apply::apply(scope, &identity, build::build(&validated)).await?;
+        report::report(scope, stack, Outcome::Applied(&validated, &applied)).await?;
+    }
+    Ok(Action::requeue(if conflict {
+        CONFLICT_RECHECK
+    } else {
+        RESYNC
+    }))
+}
+
+impl Error {
+    /// The reason in conditions and metrics: one of a fixed set.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Gather(error) => api_reason(error, "ReadFailed"),
+            Self::Validate(error) => error.reason(),
+            Self::Apply(error) => {
+                error
+                    .0
+                    .first()
+                    .map_or("ApplyFailed", |failure| match &failure.cause {
+                        apply::Cause::NameTaken => "NameTaken",
+                        apply::Cause::Previous => "PreviousStackTerminating",
+                        apply::Cause::Api(error) => api_reason(error, "ApplyFailed"),
+                        apply::Cause::Render(_) => "RenderFailed",
+                    })
+            }
+            Self::Status(error) => api_reason(error, "StatusFailed"),
+            Self::Deadline => "DeadlineExceeded",
+            Self::Incomplete => "Incomplete",
+            Self::Unreadable(_) => "InvalidSpec",
+        }
+    }
+}
+
+/// Refusals that a person can lift are named; everything else by what was tried.
+fn api_reason(error: &kube::Error, fallback: &'static str) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.message.contains("exceeded quota") => "QuotaExceeded",
+        kube::Error::Api(status) if status.is_forbidden() => "Forbidden",
+        kube::Error::Api(status) if status.is_invalid() => "Refused",
+        _ => fallback,
+    }
+}

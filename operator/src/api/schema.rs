@@ -27,8 +27,8 @@ pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
             "x-kubernetes-int-or-string": true,
             "maxLength": 32,
             "x-kubernetes-validations": [{
-                "rule": "type(self) == int ? self >= 0 : isQuantity(self)",
-                "message": "is not a quantity: write for example 500m, 2, 128Mi or 1Gi",
+                "rule": "isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('0')) >= 0",
+                "message": "is not a quantity of at least 0: write for example 500m, 2, 128Mi or 1Gi",
             }],
         },
     })

@@ -40,9 +40,8 @@ use super::{DatabaseSpec, GatewaySpec, PodSettings, ShortenerStackStatus, schema
 #[x_kube(
     validation = Rule::new(
         "(has(self.database) && has(self.database.external)) || (has(oldSelf.database) && has(oldSelf.database.external)) \
-         || !(has(oldSelf.database) && has(oldSelf.database.managed) && has(oldSelf.database.managed.storage) && isQuantity(oldSelf.database.managed.storage)) \
-         || (has(self.database) && has(self.database.managed) && has(self.database.managed.storage) && isQuantity(self.database.managed.storage) \
-         ? quantity(self.database.managed.storage) : quantity('1Gi')).compareTo(quantity(oldSelf.database.managed.storage)) >= 0"
+         || quantity(has(self.database) && has(self.database.managed) && has(self.database.managed.storage) ? self.database.managed.storage : '1Gi') \
+         .compareTo(quantity(has(oldSelf.database) && has(oldSelf.database.managed) && has(oldSelf.database.managed.storage) ? oldSelf.database.managed.storage : '1Gi')) >= 0"
     ).message("database.managed.storage cannot shrink (absent means 1Gi): keep the size, or restore a backup into a new stack"),
     validation = Rule::new(
         "(has(self.database) && has(self.database.external)) || (has(oldSelf.database) && has(oldSelf.database.external)) \

@@ -30,6 +30,9 @@ pub struct Desired {
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// Public routes.
     pub ingresses: Vec<Ingress>,
+    /// Everything that is wanted is listed, so what is not listed may be deleted. False while an address that a child
+    /// is rendered from is not known yet.
+    pub prunable: bool,
 }
 
 /// A Secret whose data is written when it is created and never again.

@@ -1,0 +1,155 @@
+//! Every admission rule, evaluated without an API server.
+
+use serde_json::{Value, json};
+
+use super::ShortenerStack;
+
+fn stack(name: &str, spec: Value) -> ShortenerStack {
+    serde_json::from_value(json!({
+        "apiVersion": "shortener.dev/v1alpha1",
+        "kind": "ShortenerStack",
+        "metadata": {"name": name, "namespace": "links"},
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+fn refusal(spec: Value) -> String {
+    stack("acme", spec)
+        .validate_cel()
+        .map_or_else(|errors| format!("{errors:?}"), |()| String::new())
+}
+
+fn update_refusal(old: Value, new: Value) -> String {
+    let (old, new) = (stack("acme", old), stack("acme", new));
+    new.validate_cel_update(&old)
+        .map_or_else(|errors| format!("{errors:?}"), |()| String::new())
+}
+
+#[test]
+fn an_empty_spec_is_valid() {
+    assert_eq!(refusal(json!({})), "");
+}
+
+#[test]
+fn a_full_spec_is_valid() {
+    let spec = json!({
+        "publicUrl": "https://go.example.com:8443/",
+        "gateway": {"host": "go.example.com", "tlsSecretName": "go-tls"},
+        "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
+        "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
+    });
+    assert_eq!(refusal(spec), "");
+}
+
+#[test]
+fn every_rule_refuses_with_the_field_and_the_remedy() {
+    let table = [
+        (
+            json!({"publicUrl": "ftp://example.com"}),
+            "publicUrl is not an http(s) address",
+        ),
+        (
+            json!({"publicUrl": "https://example.com/path"}),
+            "publicUrl is not an http(s) address",
+        ),
+        (
+            json!({"gateway": {"host": "Example.com:80"}}),
+            "gateway.host is not a host name",
+        ),
+        (
+            json!({"gateway": {"serviceType": "NodePort"}}),
+            "gateway.serviceType is for gateway.provider Standalone",
+        ),
+        (
+            json!({"gateway": {"provider": "Standalone", "host": "a.b", "tlsSecretName": "tls"}}),
+            "gateway.tlsSecretName is for gateway.provider IngressNginx",
+        ),
+        (
+            json!({"gateway": {"tlsSecretName": "tls"}}),
+            "gateway.tlsSecretName needs gateway.host",
+        ),
+        (
+            json!({"database": {"managed": {}, "external": {"secretRef": {"name": "db"}}}}),
+            "database.managed and database.external exclude each other",
+        ),
+        (
+            json!({"database": {"managed": {"storage": "lots"}}}),
+            "database.managed.storage is not a size",
+        ),
+        (
+            json!({"database": {"managed": {"storage": "0"}}}),
+            "database.managed.storage is not a size",
+        ),
+        (
+            json!({"app": {"resources": {"requests": {"cpu": "fast"}}}}),
+            "is not a quantity",
+        ),
+    ];
+    for (spec, message) in table {
+        let refusal = refusal(spec.clone());
+        assert!(refusal.contains(message), "{spec} led to: {refusal}");
+    }
+}
+
+#[test]
+fn names_that_are_too_long_or_dotted_are_refused() {
+    for name in ["a".repeat(41).as_str(), "1st", "a.b", "a-"] {
+        let errors = format!("{:?}", stack(name, json!({})).validate_cel());
+        assert!(
+            errors.contains("metadata.name begins with a letter"),
+            "{name}: {errors}"
+        );
+    }
+    assert!(stack(&"a".repeat(40), json!({})).validate_cel().is_ok());
+}
+
+fn storage(size: &str) -> Value {
+    json!({"database": {"managed": {"storage": size}}})
+}
+
+#[test]
+fn a_volume_grows_and_never_shrinks() {
+    assert_eq!(update_refusal(storage("1Gi"), storage("2Gi")), "");
+    assert_eq!(update_refusal(json!({}), storage("1024Mi")), "");
+    let shrink = "database.managed.storage cannot shrink";
+    assert!(update_refusal(storage("2Gi"), storage("1Gi")).contains(shrink));
+    // Removing the field or the whole section is no way round.
+    assert!(update_refusal(storage("2Gi"), json!({"database": {"managed": {}}})).contains(shrink));
+    assert!(update_refusal(storage("2Gi"), json!({})).contains(shrink));
+    assert!(update_refusal(json!({}), storage("500Mi")).contains(shrink));
+}
+
+#[test]
+fn a_storage_class_never_changes() {
+    let class = |name: &str| json!({"database": {"managed": {"storageClassName": name}}});
+    assert_eq!(update_refusal(class("fast"), class("fast")), "");
+    for (old, new) in [
+        (class("fast"), class("slow")),
+        (class("fast"), json!({})),
+        (json!({}), class("fast")),
+    ] {
+        let refusal = update_refusal(old, new);
+        assert!(
+            refusal.contains("database.managed.storageClassName cannot change"),
+            "{refusal}"
+        );
+    }
+}
+
+#[test]
+fn moving_to_an_external_database_is_allowed() {
+    let external = json!({"database": {"external": {"secretRef": {"name": "db"}}}});
+    assert_eq!(update_refusal(storage("2Gi"), external.clone()), "");
+    assert_eq!(update_refusal(external, json!({})), "");
+}
+
+#[test]
+fn schema_defaults_are_scalars_that_a_release_may_keep() {
+    let stored = serde_json::to_value(stack("acme", json!({})).spec).unwrap();
+    assert_eq!(stored["workers"], json!({"replicas": 1}));
+    assert_eq!(stored["app"], json!({"replicas": 2}));
+    assert_eq!(stored["database"], json!({}));
+    assert_eq!(stored["gateway"]["provider"], "IngressNginx");
+    assert!(stored["gateway"].get("image").is_none() && stored["app"].get("resources").is_none());
+}

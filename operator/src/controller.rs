@@ -1,0 +1,188 @@
+//! Wires watches to reconciles: one controller for each namespace, or one for all.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures::{
+    StreamExt,
+    channel::mpsc,
+    future,
+    stream::{self, BoxStream},
+};
+use kube::{
+    Api, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        controller::{Action, Config, Controller},
+        reflector::{self, ObjectRef, Store},
+        watcher::{self, Event, watcher},
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    context::{Context, GuardedStack, Scope},
+    inventory::{Change, Inventory},
+    metadata::{Component, component_name},
+    reconcile::{Error, reconcile},
+};
+
+/// Events that come in a burst lead to one reconcile.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+
+/// Reconciles the stacks of a namespace, or of all, until the shutdown is asked for; running reconciles are finished.
+pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: CancellationToken) {
+    let (stacks, triggers) = watch_stacks(&context, namespace.as_deref());
+    let (inventory, changes) = Inventory::watch(&context.client, namespace.as_deref());
+    let scope = Arc::new(Scope {
+        context: context.clone(),
+        inventory,
+    });
+    // The inventory fills only while its stream is polled, and reconciles must not start before it has.
+    let (sender, receiver) = mpsc::unbounded();
+    let watching = tokio::spawn(
+        shutdown
+            .clone()
+            .run_until_cancelled_owned(changes.map(Ok).forward(sender)),
+    );
+    let scope_name = namespace.as_deref().unwrap_or("all namespaces");
+    tracing::info!(scope = scope_name, "reading the cluster's state");
+    if !matches!(
+        shutdown.run_until_cancelled(scope.inventory.ready()).await,
+        Some(Ok(()))
+    ) {
+        return;
+    }
+    tracing::info!(scope = scope_name, "reconciling");
+    let due = {
+        let (context, stacks) = (context.clone(), stacks.clone());
+        receiver.flat_map(move |change| stream::iter(due(&context, &stacks, change)))
+    };
+    Controller::for_stream(triggers, stacks)
+        .with_config(Config::default().debounce(DEBOUNCE))
+        .reconcile_on(due)
+        .graceful_shutdown_on(shutdown.cancelled_owned())
+        .run(measured, retry, scope)
+        .for_each(|_| future::ready(()))
+        .await;
+    watching.abort();
+}
+
+type Triggers = BoxStream<'static, Result<GuardedStack, watcher::Error>>;
+
+fn watch_stacks(
+    context: &Arc<Context>,
+    namespace: Option<&str>,
+) -> (Store<GuardedStack>, Triggers) {
+    let api: Api<GuardedStack> = match namespace {
+        Some(namespace) => Api::namespaced(context.client.clone(), namespace),
+        None => Api::all(context.client.clone()),
+    };
+    let (reader, writer) = reflector::store();
+    context
+        .stacks
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(reader.clone());
+    let context = context.clone();
+    let triggers = watcher(api, watcher::Config::default().timeout(60))
+        .default_backoff()
+        .reflect(writer)
+        .inspect(move |event| {
+            if let Ok(Event::Delete(stack)) = event {
+                context.succeeded(&ObjectRef::from_obj(stack));
+                context
+                    .metrics
+                    .forget_stack(&stack.namespace().unwrap_or_default(), &stack.name_any());
+            }
+        })
+        .applied_objects()
+        .boxed();
+    (reader, triggers)
+}
+
+/// The stacks that a change concerns.
+fn due(
+    context: &Context,
+    stacks: &Store<GuardedStack>,
+    change: Change,
+) -> Vec<ObjectRef<GuardedStack>> {
+    match change {
+        Change::Relisted => stacks
+            .state()
+            .iter()
+            .map(|stack| ObjectRef::from_obj(stack.as_ref()))
+            .collect(),
+        Change::Object {
+            kind,
+            namespace,
+            name,
+            stack,
+            deleted,
+        } => {
+            if deleted {
+                context
+                    .ledger
+                    .forget(&(kind, namespace.clone(), name.clone()));
+            }
+            match stack {
+                // Retained volumes and credentials name a stack that may be gone.
+                Some(stack) => stacks
+                    .get(&ObjectRef::new(&stack).within(&namespace))
+                    .map(|stack| ObjectRef::from_obj(&*stack))
+                    .into_iter()
+                    .collect(),
+                None => users_of_secret(stacks, &namespace, &name),
+            }
+        }
+    }
+}
+
+/// Stacks that read a Secret which the operator did not make, or which lost its labels.
+fn users_of_secret(
+    stacks: &Store<GuardedStack>,
+    namespace: &str,
+    secret: &str,
+) -> Vec<ObjectRef<GuardedStack>> {
+    let uses = |stack: &GuardedStack| {
+        let Ok(stack) = &stack.0 else { return false };
+        let external = stack
+            .spec
+            .database
+            .external
+            .as_ref()
+            .map(|external| external.secret_ref.name.as_str());
+        external == Some(secret) || component_name(&stack.name_any(), Component::Postgres) == secret
+    };
+    let found =
+        stacks.state_filter(|stack| stack.namespace().as_deref() == Some(namespace) && uses(stack));
+    found
+        .iter()
+        .map(|stack| ObjectRef::from_obj(stack.as_ref()))
+        .collect()
+}
+
+async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
+    let context = &scope.context;
+    let started = Instant::now();
+    let result = reconcile(stack.clone(), scope.clone()).await;
+    context
+        .metrics
+        .reconciled(started.elapsed(), result.as_ref().err().map(Error::reason));
+    if result.is_ok() {
+        context.succeeded(&ObjectRef::from_obj(stack));
+    }
+    result
+}
+
+/// What only a person can mend waits for an event; everything else is tried again, ever more slowly.
+fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
+    let (name, namespace) = (stack.name_any(), stack.namespace().unwrap_or_default());
+    tracing::warn!(stack = %name, %namespace, reason = error.reason(), %error, "the stack could not be reconciled");
+    match error {
+        Error::Validate(_) | Error::Unreadable(_) => Action::await_change(),
+        _ => Action::requeue(scope.context.failed(&ObjectRef::from_obj(&*stack))),
+    }
+}

@@ -1,0 +1,229 @@
+//! What the operator knows of the cluster without asking: one reflector per kind of child object.
+//!
+//! The table at the end of this file is the one list of kinds. It drives what is watched, what `apply` may skip and
+//! what is pruned. Kinds whose status or content is needed are kept whole, the others as metadata only.
+
+use std::{fmt::Debug, sync::Arc};
+
+use futures::{
+    Stream, StreamExt, future,
+    stream::{BoxStream, SelectAll},
+};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
+        networking::v1::{Ingress, NetworkPolicy},
+        policy::v1::PodDisruptionBudget,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, ObjectRef, Store, store::WriterDropped},
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, managed_by_selector};
+
+/// Seconds after which a watch is opened anew, so that a dead connection is noticed.
+const WATCH_TIMEOUT: u32 = 60;
+
+/// A kind of child object.
+pub trait Child:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+    /// What the inventory keeps of it: the object itself or its metadata.
+    type Kept: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static;
+
+    /// The reflector of this kind.
+    fn store(inventory: &Inventory) -> &Store<Self::Kept>;
+}
+
+/// Something about a child changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An object was created, changed or deleted.
+    Object {
+        /// Kind of the object.
+        kind: String,
+        /// Namespace of the object.
+        namespace: String,
+        /// Name of the object.
+        name: String,
+        /// The stack named by its instance label; none for a Secret that the operator did not make.
+        stack: Option<String>,
+        /// The object is gone.
+        deleted: bool,
+    },
+    /// A watch was interrupted: deletions may have been missed, so every stack is due.
+    Relisted,
+}
+
+impl Inventory {
+    /// The live metadata of a child, as far as the watch has told.
+    pub fn metadata<K: Child>(&self, namespace: &str, name: &str) -> Option<ObjectMeta> {
+        self.kept::<K>(namespace, name)
+            .map(|kept| kept.meta().clone())
+    }
+
+    /// What is kept of a child.
+    pub fn kept<K: Child>(&self, namespace: &str, name: &str) -> Option<Arc<K::Kept>> {
+        K::store(self).get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// Every child of a kind that carries the stack's instance label.
+    pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
+        K::store(self).state_filter(|kept| {
+            kept.namespace().as_deref() == Some(namespace)
+                && kept
+                    .labels()
+                    .get(INSTANCE_LABEL)
+                    .is_some_and(|instance| instance == stack)
+                && kept
+                    .labels()
+                    .get(MANAGED_BY_LABEL)
+                    .is_some_and(|manager| manager == FIELD_MANAGER)
+        })
+    }
+}
+
+/// Reads a watch into a store and tells of its changes.
+fn keep<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+    trim: fn(&mut K),
+) -> (Store<K>, BoxStream<'static, Change>)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+{
+    let (reader, writer) = reflector::store();
+    let mut listed = false;
+    let changes = events
+        .default_backoff()
+        .modify(move |kept| {
+            kept.managed_fields_mut().retain(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
+            trim(kept);
+        })
+        .reflect(writer)
+        .filter_map(move |event| {
+            future::ready(match event {
+                Ok(Event::Apply(kept) | Event::InitApply(kept)) => Some(change(&kept, false)),
+                Ok(Event::Delete(kept)) => Some(change(&kept, true)),
+                Ok(Event::Init) => None,
+                // Every stack is reconciled after the first list anyway.
+                Ok(Event::InitDone) => std::mem::replace(&mut listed, true).then_some(Change::Relisted),
+                Err(error) => {
+                    tracing::warn!(kind = %K::kind(&()), %error, "a watch was interrupted and is opened again");
+                    None
+                }
+            })
+        })
+        .boxed();
+    (reader, changes)
+}
+
+fn change<K: Resource<DynamicType = ()>>(kept: &K, deleted: bool) -> Change {
+    Change::Object {
+        kind: K::kind(&()).into_owned(),
+        namespace: kept.namespace().unwrap_or_default(),
+        name: kept.name_any(),
+        stack: kept.labels().get(INSTANCE_LABEL).cloned(),
+        deleted,
+    }
+}
+
+fn whole<K>(_: &mut K) {}
+
+/// Conditions and container states are read, the rest of a pod is not.
+fn without_spec(pod: &mut Pod) {
+    pod.spec = None;
+}
+
+fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+    client: &Client,
+    namespace: Option<&str>,
+) -> Api<K> {
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+macro_rules! kinds {
+    ($($field:ident: $kind:ty => $kept:ty, $selector:expr, $trim:expr;)*) => {
+        /// The reflectors of one scope: a namespace, or the whole cluster.
+        pub struct Inventory {
+            $($field: Store<$kept>,)*
+        }
+
+        $(impl Child for $kind {
+            type Kept = $kept;
+
+            fn store(inventory: &Inventory) -> &Store<Self::Kept> {
+                &inventory.$field
+            }
+        })*
+
+        impl Inventory {
+            /// Watches every kind in a namespace, or in all of them. The stream must be polled for the inventory to
+            /// fill.
+            pub fn watch(client: &Client, namespace: Option<&str>) -> (Self, BoxStream<'static, Change>) {
+                let base = watcher::Config::default().timeout(WATCH_TIMEOUT);
+                let mut changes = SelectAll::new();
+                $(
+                    let config: Option<String> = $selector;
+                    let config = match config {
+                        Some(selector) => base.clone().labels(&selector),
+                        None => base.clone(),
+                    };
+                    let ($field, stream) = keep::<$kept>(watcher(api::<$kept>(client, namespace), config), $trim);
+                    changes.push(stream);
+                )*
+                (Self { $($field),* }, changes.boxed())
+            }
+
+            /// Waits until every kind has been listed once.
+            ///
+            /// # Errors
+            /// When a watch has ended for good.
+            pub async fn ready(&self) -> Result<(), WriterDropped> {
+                $(self.$field.wait_until_ready().await?;)*
+                Ok(())
+            }
+
+            /// Names of the kinds, for tests and logs.
+            pub fn kinds() -> Vec<String> {
+                vec![$(<$kind as Resource>::kind(&()).into_owned()),*]
+            }
+        }
+    };
+}
+
+kinds! {
+    service_accounts: ServiceAccount => PartialObjectMeta<ServiceAccount>, Some(managed_by_selector()), whole;
+    // Without a selector: a stack restarts its pods when a Secret of the user changes.
+    secrets: Secret => PartialObjectMeta<Secret>, None, whole;
+    config_maps: ConfigMap => PartialObjectMeta<ConfigMap>, Some(managed_by_selector()), whole;
+    claims: PersistentVolumeClaim => PersistentVolumeClaim, Some(managed_by_selector()), whole;
+    network_policies: NetworkPolicy => PartialObjectMeta<NetworkPolicy>, Some(managed_by_selector()), whole;
+    // Whole: the gateway's configuration names the cluster address of the app.
+    services: Service => Service, Some(managed_by_selector()), whole;
+    stateful_sets: StatefulSet => StatefulSet, Some(managed_by_selector()), whole;
+    deployments: Deployment => Deployment, Some(managed_by_selector()), whole;
+    disruption_budgets: PodDisruptionBudget => PartialObjectMeta<PodDisruptionBudget>, Some(managed_by_selector()), whole;
+    ingresses: Ingress => Ingress, Some(managed_by_selector()), whole;
+    pods: Pod => Pod, Some(managed_by_selector()), without_spec;
+}

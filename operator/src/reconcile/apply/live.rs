@@ -1,0 +1,153 @@
+//! What is in the cluster after an apply, for the status.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::{PersistentVolumeClaim, Pod},
+    networking::v1::Ingress,
+};
+
+use crate::{
+    context::Scope,
+    inventory::Child,
+    metadata::{Component, StackIdentity, component_name},
+};
+
+/// Proof that every child has been written, with what is live. Only `apply` makes one that says so.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    live: Live,
+}
+
+impl Applied {
+    pub(super) fn new(live: Live) -> Self {
+        Self { live }
+    }
+
+    /// What is live.
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+}
+
+/// The live children whose state shows in the status.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// The app.
+    pub app: Option<Workload>,
+    /// The gateway.
+    pub gateway: Option<Workload>,
+    /// The managed database.
+    pub postgres: Option<Workload>,
+    /// The managed database's volume.
+    pub claim: Option<Arc<PersistentVolumeClaim>>,
+    /// Public routes.
+    pub ingresses: Vec<Arc<Ingress>>,
+    /// Pods of every component.
+    pub pods: Vec<Arc<Pod>>,
+}
+
+/// The state of a Deployment or a StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// Pods that are wanted.
+    pub wanted: i32,
+    /// Pods that exist.
+    pub existing: i32,
+    /// Pods that take requests.
+    pub ready: i32,
+    /// Pods that run the newest template.
+    pub updated: i32,
+    /// The controller has seen what was last written.
+    pub observed: bool,
+    /// Why pods cannot be made, in the controller's words.
+    pub failure: Option<String>,
+}
+
+/// Reads what is live without writing anything.
+pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
+    let namespace = identity.namespace.as_str();
+    let name = |component| component_name(&identity.name, component);
+    let deployment = |component| {
+        let live = scope
+            .inventory
+            .kept::<Deployment>(namespace, &name(component))?;
+        Some(of_deployment(
+            &live,
+            last_write::<Deployment>(scope, identity, component),
+        ))
+    };
+    let postgres = scope
+        .inventory
+        .kept::<StatefulSet>(namespace, &name(Component::Postgres));
+    Live {
+        app: deployment(Component::App),
+        gateway: deployment(Component::Gateway),
+        postgres: postgres.map(|live| {
+            of_stateful_set(
+                &live,
+                last_write::<StatefulSet>(scope, identity, Component::Postgres),
+            )
+        }),
+        claim: scope
+            .inventory
+            .kept::<PersistentVolumeClaim>(namespace, &name(Component::Postgres)),
+        ingresses: scope
+            .inventory
+            .of_stack::<Ingress>(namespace, &identity.name),
+        pods: scope.inventory.of_stack::<Pod>(namespace, &identity.name),
+    }
+}
+
+/// The generation that our last write led to. The watch may lag behind it.
+fn last_write<K: Child>(scope: &Scope, identity: &StackIdentity, component: Component) -> i64 {
+    let key = (
+        K::kind(&()).into_owned(),
+        identity.namespace.clone(),
+        component_name(&identity.name, component),
+    );
+    scope
+        .context
+        .ledger
+        .get(&key)
+        .and_then(|record| record.generation)
+        .unwrap_or_default()
+}
+
+fn of_deployment(live: &Deployment, last_write: i64) -> Workload {
+    let status = live.status.clone().unwrap_or_default();
+    let failure = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True");
+    Workload {
+        wanted: live
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1),
+        existing: status.replicas.unwrap_or_default(),
+        ready: status.ready_replicas.unwrap_or_default(),
+        updated: status.updated_replicas.unwrap_or_default(),
+        observed: status.observed_generation >= live.metadata.generation.max(Some(last_write)),
+        failure: failure.and_then(|condition| condition.message.clone()),
+    }
+}
+
+fn of_stateful_set(live: &StatefulSet, last_write: i64) -> Workload {
+    let status = live.status.clone().unwrap_or_default();
+    Workload {
+        wanted: live
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1),
+        existing: status.replicas,
+        ready: status.ready_replicas.unwrap_or_default(),
+        updated: status.updated_replicas.unwrap_or_default(),
+        observed: status.observed_generation >= live.metadata.generation.max(Some(last_write)),
+        failure: None,
+    }
+}

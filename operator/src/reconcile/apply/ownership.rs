@@ -1,0 +1,88 @@
+//! Whose an object of a child's name is.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, StackIdentity};
+
+/// Whose an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// This stack's.
+    Ours,
+    /// That of an earlier stack of the same name, which the garbage collector is about to delete.
+    Previous,
+    /// Somebody else's: never touched.
+    Foreign,
+}
+
+/// Tells by the owner's uid; without an owner by the labels, because retained volumes and credentials have none and
+/// somebody may have removed one.
+pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity) -> Ownership {
+    let owner = meta
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true));
+    match owner {
+        Some(owner) if owner.uid == identity.owner.uid => Ownership::Ours,
+        Some(owner) if owner.kind == identity.owner.kind && owner.name == identity.name => {
+            Ownership::Previous
+        }
+        Some(_) => Ownership::Foreign,
+        None if labelled(meta, identity) => Ownership::Ours,
+        None => Ownership::Foreign,
+    }
+}
+
+fn labelled(meta: &ObjectMeta, identity: &StackIdentity) -> bool {
+    let is = |key: &str, value: &str| {
+        meta.labels
+            .as_ref()
+            .and_then(|labels| labels.get(key))
+            .is_some_and(|found| found == value)
+    };
+    is(INSTANCE_LABEL, &identity.name) && is(MANAGED_BY_LABEL, FIELD_MANAGER)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+    use super::*;
+    use crate::metadata::Component;
+
+    fn identity(uid: &str) -> StackIdentity {
+        StackIdentity {
+            name: "acme".to_owned(),
+            namespace: "links".to_owned(),
+            owner: OwnerReference {
+                api_version: "shortener.dev/v1alpha1".to_owned(),
+                kind: "ShortenerStack".to_owned(),
+                name: "acme".to_owned(),
+                uid: uid.to_owned(),
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            },
+        }
+    }
+
+    #[test]
+    fn the_owners_uid_decides() {
+        let child = identity("1").child("acme-app", Component::App);
+        assert_eq!(ownership(&child, &identity("1")), Ownership::Ours);
+        assert_eq!(ownership(&child, &identity("2")), Ownership::Previous);
+        let mut other = child;
+        other.owner_references.get_or_insert_default()[0].name = "other".to_owned();
+        assert_eq!(ownership(&other, &identity("2")), Ownership::Foreign);
+    }
+
+    #[test]
+    fn a_retained_object_is_ours_by_its_labels() {
+        let retained = identity("1").retained("acme-postgres", Component::Postgres);
+        assert_eq!(ownership(&retained, &identity("2")), Ownership::Ours);
+        assert_eq!(
+            ownership(&ObjectMeta::default(), &identity("2")),
+            Ownership::Foreign
+        );
+    }
+}

@@ -1,0 +1,307 @@
+//! One pass over the children of a stack.
+
+use std::collections::HashSet;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        core::v1::{ConfigMap, Secret, Service, ServiceAccount},
+        networking::v1::{Ingress, NetworkPolicy},
+        policy::v1::PodDisruptionBudget,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    core::PartialObjectMeta,
+};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::{
+    live::{Applied, observe},
+    ownership::{Ownership, ownership},
+};
+use crate::{
+    context::Scope,
+    drift,
+    inventory::Child,
+    ledger::{ChildKey, Record},
+    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
+    reconcile::desired::DesiredSecret,
+};
+
+/// Some children could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", describe(.0))]
+pub struct ApplyError(pub Vec<Failure>);
+
+/// A child that could not be written.
+#[derive(Debug)]
+pub struct Failure {
+    /// Kind and name, as in `Service/demo-app`.
+    pub child: String,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a child could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The name belongs to somebody else.
+    #[error(
+        "the name is taken by an object that is not this stack's: rename or delete that object, or rename the stack"
+    )]
+    NameTaken,
+    /// An object of an earlier stack of the same name is still being deleted.
+    #[error(
+        "it belongs to an earlier stack of this name and is being deleted: this resolves itself"
+    )]
+    Previous,
+    /// The API server refused or did not answer.
+    #[error("{0}")]
+    Api(#[from] kube::Error),
+    /// The object cannot be written as JSON.
+    #[error("cannot be rendered: {0}")]
+    Render(#[from] serde_json::Error),
+}
+
+fn describe(failures: &[Failure]) -> String {
+    let Some(first) = failures.first() else {
+        return "no child failed".to_owned();
+    };
+    let more = match failures.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    format!("{}: {}{more}", first.child, first.cause)
+}
+
+/// One pass over the children of a stack.
+pub(super) struct Pass<'a> {
+    scope: &'a Scope,
+    identity: &'a StackIdentity,
+    wanted: HashSet<(String, String)>,
+    failures: Vec<Failure>,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(scope: &'a Scope, identity: &'a StackIdentity) -> Self {
+        Self {
+            scope,
+            identity,
+            wanted: HashSet::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// Writes each object that differs.
+    pub(super) async fn apply<K: Child>(&mut self, desired: Vec<K>) {
+        for object in desired {
+            let name = object.name_any();
+            self.wanted.insert((kind::<K>(), name.clone()));
+            if let Err(cause) = self.apply_one(object, &name).await {
+                self.fail::<K>(&name, cause);
+            }
+        }
+    }
+
+    /// Creates each Secret that was minted just now, then writes the metadata of each like that of any child. The
+    /// data is the user's from then on.
+    pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) {
+        for DesiredSecret { secret, create } in desired {
+            if let Some(minted) = create {
+                // Creating conflicts where applying would silently rotate a credential.
+                let params = PostParams {
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    ..PostParams::default()
+                };
+                if let Err(error) = self.api::<Secret>().create(&params, &minted).await {
+                    self.fail::<Secret>(&minted.name_any(), error.into());
+                    continue;
+                }
+            }
+            self.apply(vec![secret]).await;
+        }
+    }
+
+    /// Deletes children that are no longer wanted. The kinds are listed here on purpose: volumes and Secrets are not
+    /// among them.
+    pub(super) async fn prune(&mut self) {
+        self.prune_kind::<Ingress>().await;
+        self.prune_kind::<PodDisruptionBudget>().await;
+        self.prune_kind::<Deployment>().await;
+        self.prune_kind::<StatefulSet>().await;
+        self.prune_kind::<Service>().await;
+        self.prune_kind::<ConfigMap>().await;
+        self.prune_kind::<ServiceAccount>().await;
+        self.prune_kind::<NetworkPolicy>().await;
+    }
+
+    /// What is live now, or what failed.
+    pub(super) fn finish(self) -> Result<Applied, ApplyError> {
+        if self.failures.is_empty() {
+            Ok(Applied::new(observe(self.scope, self.identity)))
+        } else {
+            Err(ApplyError(self.failures))
+        }
+    }
+
+    async fn apply_one<K: Child>(&self, object: K, name: &str) -> Result<(), Cause> {
+        let mut rendered = serde_json::to_value(&object)?;
+        let hash = hash(&rendered);
+        let live = self.live_metadata::<K>(name).await?;
+        if let Some(live) = &live {
+            match ownership(live, self.identity) {
+                Ownership::Foreign => return Err(Cause::NameTaken),
+                Ownership::Previous => return Err(Cause::Previous),
+                Ownership::Ours => {}
+            }
+            // An object that is being deleted takes no changes; its end triggers the next reconcile.
+            if live.deletion_timestamp.is_some()
+                || self.is_current::<K>(name, live, &hash, &rendered).await?
+            {
+                return Ok(());
+            }
+        }
+        let metadata = &mut rendered["metadata"];
+        metadata["annotations"][APPLIED_HASH] = Value::from(hash.clone());
+        let (uid, before) = live
+            .map(|live| (live.uid, live.resource_version))
+            .unwrap_or_default();
+        if let Some(uid) = uid {
+            // Written onto this very object or not at all.
+            metadata["uid"] = Value::from(uid);
+        }
+        rendered["apiVersion"] = Value::from(K::api_version(&()));
+        rendered["kind"] = Value::from(K::kind(&()));
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let written = self
+            .api::<K>()
+            .patch(name, &params, &Patch::Apply(rendered))
+            .await?;
+        tracing::info!(child = %child::<K>(name), stack = %self.identity.name, namespace = %self.identity.namespace, "applied");
+        self.scope.context.ledger.put(
+            self.key::<K>(name),
+            Record::of(written.meta(), &hash, before),
+        );
+        Ok(())
+    }
+
+    /// The metadata as watched; where the watch knows of no such object, as the API server says, because an object
+    /// without our labels is not watched.
+    async fn live_metadata<K: Child>(&self, name: &str) -> Result<Option<ObjectMeta>, Cause> {
+        if let Some(metadata) = self
+            .scope
+            .inventory
+            .metadata::<K>(&self.identity.namespace, name)
+        {
+            return Ok(Some(metadata));
+        }
+        let api: Api<PartialObjectMeta<K>> =
+            Api::namespaced(self.scope.context.client.clone(), &self.identity.namespace);
+        Ok(api.get_opt(name).await?.map(|object| object.metadata))
+    }
+
+    /// Whether the live object already is as rendered.
+    async fn is_current<K: Child>(
+        &self,
+        name: &str,
+        live: &ObjectMeta,
+        hash: &str,
+        rendered: &Value,
+    ) -> Result<bool, Cause> {
+        let key = self.key::<K>(name);
+        if let Some(record) = self.scope.context.ledger.get(&key) {
+            return Ok(record.holds_for(live, hash));
+        }
+        let applied = live
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(APPLIED_HASH));
+        if applied.map(String::as_str) != Some(hash) {
+            return Ok(false);
+        }
+        // First sight since the process started: the annotation tells what was applied, the object whether it still holds.
+        let Some(object) = self.api::<K>().get_opt(name).await? else {
+            return Ok(false);
+        };
+        let current = drift::covers(&serde_json::to_value(&object)?, rendered);
+        if current {
+            self.scope
+                .context
+                .ledger
+                .put(key, Record::of(object.meta(), hash, None));
+        }
+        Ok(current)
+    }
+
+    async fn prune_kind<K: Child>(&mut self) {
+        for kept in self
+            .scope
+            .inventory
+            .of_stack::<K>(&self.identity.namespace, &self.identity.name)
+        {
+            let (name, meta) = (kept.name_any(), kept.meta());
+            if self.wanted.contains(&(kind::<K>(), name.clone()))
+                || ownership(meta, self.identity) != Ownership::Ours
+                || meta.deletion_timestamp.is_some()
+            {
+                continue;
+            }
+            let params = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: meta.uid.clone(),
+                    resource_version: None,
+                }),
+                propagation_policy: Some(PropagationPolicy::Background),
+                ..DeleteParams::default()
+            };
+            match self.api::<K>().delete(&name, &params).await {
+                Ok(_) => {
+                    tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted: no longer wanted")
+                }
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(error) => self.fail::<K>(&name, error.into()),
+            }
+        }
+    }
+
+    fn fail<K: Child>(&mut self, name: &str, cause: Cause) {
+        self.failures.push(Failure {
+            child: child::<K>(name),
+            cause,
+        });
+    }
+
+    fn api<K: Child>(&self) -> Api<K> {
+        Api::namespaced(self.scope.context.client.clone(), &self.identity.namespace)
+    }
+
+    fn key<K: Child>(&self, name: &str) -> ChildKey {
+        (
+            kind::<K>(),
+            self.identity.namespace.clone(),
+            name.to_owned(),
+        )
+    }
+}
+
+fn kind<K: Child>() -> String {
+    K::kind(&()).into_owned()
+}
+
+fn child<K: Child>(name: &str) -> String {
+    format!("{}/{name}", K::kind(&()))
+}
+
+/// Hash of a rendered object; JSON objects are sorted by key, so equal objects have equal hashes.
+fn hash(rendered: &Value) -> String {
+    let digest = Sha256::digest(rendered.to_string());
+    digest
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

@@ -1,0 +1,91 @@
+//! Conditions: one pure function each, from what is live to a verdict. No client, clock, environment or random source.
+
+mod app;
+mod database;
+mod gateway;
+mod pods;
+mod summary;
+mod workload;
+
+use super::{apply::Live, stack::ValidatedStack};
+
+pub use app::app_ready;
+pub use database::database_ready;
+pub use gateway::gateway_ready;
+pub use summary::{degraded, progressing, ready};
+
+/// Condition type: the stack serves.
+pub const READY: &str = "Ready";
+/// Condition type: the stack is on its way to what the spec says.
+pub const PROGRESSING: &str = "Progressing";
+/// Condition type: something needs a person.
+pub const DEGRADED: &str = "Degraded";
+/// Condition type: the database takes connections.
+pub const DATABASE_READY: &str = "DatabaseReady";
+/// Condition type: the app takes requests.
+pub const APP_READY: &str = "AppReady";
+/// Condition type: requests from outside reach the app.
+pub const GATEWAY_READY: &str = "GatewayReady";
+
+/// What a condition function may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The stack as it should be.
+    pub stack: &'a ValidatedStack,
+    /// The stack as it is.
+    pub live: &'a Live,
+}
+
+/// What a condition function finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The condition's status.
+    pub holds: bool,
+    /// It will not come right by waiting.
+    pub fault: bool,
+    /// CamelCase, for machines.
+    pub reason: &'static str,
+    /// A sentence, for people.
+    pub message: String,
+}
+
+impl Verdict {
+    /// The condition holds.
+    pub fn yes(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            holds: true,
+            fault: false,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// The condition does not hold yet.
+    pub fn no(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            holds: false,
+            fault: false,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// The condition does not hold until somebody acts.
+    pub fn fault(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            holds: false,
+            fault: true,
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// The verdict on each component, by condition type, in the order in which requests depend on them.
+pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
+    vec![
+        (DATABASE_READY, database_ready(view)),
+        (APP_READY, app_ready(view)),
+        (GATEWAY_READY, gateway_ready(view)),
+    ]
+}

@@ -1,0 +1,75 @@
+//! `Ready`, `Progressing` and `Degraded`: what the components add up to.
+
+use super::{Verdict, workload::ROLLING_OUT};
+
+type Components<'a> = &'a [(&'static str, Verdict)];
+
+/// Every component is ready.
+pub fn ready(components: Components<'_>) -> Verdict {
+    match components.iter().find(|(_, verdict)| !verdict.holds) {
+        Some((_, verdict)) => Verdict {
+            holds: false,
+            ..verdict.clone()
+        },
+        None => Verdict::yes("ComponentsReady", "every component is ready"),
+    }
+}
+
+/// Something is on its way and needs nobody.
+pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
+    if paused {
+        return Verdict::no("Paused", "changes wait until spec.paused is false");
+    }
+    let moving = components.iter().find(|(_, verdict)| {
+        verdict.reason == ROLLING_OUT
+            || !(verdict.holds || verdict.fault || verdict.reason == "Stopped")
+    });
+    match moving {
+        Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),
+        None => Verdict::no("Settled", "nothing is on its way"),
+    }
+}
+
+/// Something needs a person.
+pub fn degraded(components: Components<'_>) -> Verdict {
+    match components.iter().find(|(_, verdict)| verdict.fault) {
+        Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),
+        None => Verdict::no("NoFault", "no fault is known"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(verdicts: [Verdict; 2]) -> (bool, bool, bool) {
+        let [first, second] = verdicts;
+        let components = [("DatabaseReady", first), ("AppReady", second)];
+        (
+            ready(&components).holds,
+            progressing(&components, false).holds,
+            degraded(&components).holds,
+        )
+    }
+
+    #[test]
+    fn components_add_up_to_ready_progressing_and_degraded() {
+        let good = || Verdict::yes("PodsReady", "good");
+        let table = [
+            (good(), (true, false, false)),
+            (Verdict::no("PodsStarting", "1 of 2"), (false, true, false)),
+            (Verdict::fault("CrashLoop", "ends"), (false, false, true)),
+            (Verdict::yes(ROLLING_OUT, "1 of 2"), (true, true, false)),
+            (Verdict::no("Stopped", "stopped"), (false, false, false)),
+        ];
+        for (verdict, expected) in table {
+            assert_eq!(summary([good(), verdict.clone()]), expected, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_paused_stack_does_not_progress() {
+        let components = [("AppReady", Verdict::no("PodsStarting", "1 of 2"))];
+        assert_eq!(progressing(&components, true).reason, "Paused");
+    }
+}

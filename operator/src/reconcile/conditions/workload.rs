@@ -1,0 +1,57 @@
+//! The checks that Deployments and StatefulSets have in common.
+
+use super::{Verdict, View, pods};
+use crate::{metadata::Component, reconcile::apply::Workload};
+
+/// Reason while a newer template replaces pods that still take requests.
+pub(super) const ROLLING_OUT: &str = "RollingOut";
+
+/// Checks in the order in which a person would: does it exist, can its pods be made, do they run, are there enough.
+pub(super) fn ready(view: View<'_>, component: Component, workload: Option<&Workload>) -> Verdict {
+    let name = component.as_str();
+    if view.stack.stopped {
+        return Verdict::no(
+            "Stopped",
+            format!("the {name} is scaled to zero: set spec.stopped to false to start it"),
+        );
+    }
+    let Some(workload) = workload.filter(|workload| workload.observed) else {
+        return Verdict::no(
+            "Pending",
+            format!("the cluster has yet to take up the {name}"),
+        );
+    };
+    if let Some(problem) = pods::problem(&view.live.pods, component) {
+        return problem;
+    }
+    let Workload {
+        wanted,
+        existing,
+        ready,
+        updated,
+        ref failure,
+        ..
+    } = *workload;
+    if let Some(failure) = failure {
+        return Verdict::fault(
+            "PodsNotCreated",
+            format!("pods of the {name} cannot be created: {failure}"),
+        );
+    }
+    if ready < wanted {
+        return Verdict::no(
+            "PodsStarting",
+            format!("{ready} of {wanted} pods of the {name} are ready"),
+        );
+    }
+    if updated < wanted || existing > wanted {
+        return Verdict::yes(
+            ROLLING_OUT,
+            format!("{updated} of {wanted} pods of the {name} run the newest template"),
+        );
+    }
+    Verdict::yes(
+        "PodsReady",
+        format!("{ready} of {wanted} pods of the {name} are ready"),
+    )
+}

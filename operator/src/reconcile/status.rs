@@ -1,0 +1,161 @@
+//! Last step: from what the steps before it led to, to the status. Pure; the driver writes it, once per reconcile.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt;
+
+use super::{
+    Error,
+    apply::{Applied, Live},
+    conditions::{self, DEGRADED, PROGRESSING, READY, Verdict, View},
+    stack::ValidatedStack,
+    validate::public_url,
+};
+use crate::{
+    api::{AppStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},
+    metadata::worker_selector,
+};
+
+/// What a reconcile led to.
+pub enum Outcome<'a> {
+    /// Every child has been written.
+    Applied(&'a ValidatedStack, &'a Applied),
+    /// The stack is paused: nothing was written, this is what is live.
+    Paused(&'a ValidatedStack, &'a Live),
+    /// A step failed.
+    Failed(&'a Error),
+}
+
+/// The status of a stack after an outcome. Conditions keep their transition time while their status stays.
+pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> ShortenerStackStatus {
+    let previous = stack.status.clone().unwrap_or_default();
+    let generation = stack.metadata.generation;
+    let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
+    let (conditions, app) = match outcome {
+        Outcome::Applied(validated, applied) => of_live(validated, applied.live(), false),
+        Outcome::Paused(validated, live) => of_live(validated, live, true),
+        Outcome::Failed(error) => (of_failure(error), previous.app.clone()),
+    };
+    let mut conditions: Vec<Condition> = conditions.into_iter().map(stamp).collect();
+    if let Outcome::Failed(_) = outcome {
+        // What is known of the components stays as it was last seen.
+        let seen = previous
+            .conditions
+            .iter()
+            .filter(|old| !SUMMARY.contains(&old.type_.as_str()));
+        conditions.extend(seen.cloned());
+    }
+    ShortenerStackStatus {
+        observed_generation: generation,
+        conditions,
+        url: Some(public_url(&stack.spec)),
+        app,
+        workers: WorkersStatus {
+            replicas: 0,
+            selector: worker_selector(&stack.name_any()),
+        },
+    }
+}
+
+/// The status of a resource that does not parse.
+pub fn unreadable(
+    error: &str,
+    generation: Option<i64>,
+    previous: &ShortenerStackStatus,
+    now: &Time,
+) -> ShortenerStackStatus {
+    let message = format!("the resource cannot be read: {error}. Correct the named field");
+    let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
+    ShortenerStackStatus {
+        observed_generation: generation,
+        conditions: failed("InvalidSpec", &message)
+            .into_iter()
+            .map(stamp)
+            .collect(),
+        ..ShortenerStackStatus::default()
+    }
+}
+
+/// Conditions whose status or reason differs from before, for Events.
+pub fn changes<'a>(
+    before: Option<&ShortenerStackStatus>,
+    after: &'a ShortenerStackStatus,
+) -> Vec<&'a Condition> {
+    let before = before
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+    let known = |new: &Condition| {
+        before.iter().any(|old| {
+            old.type_ == new.type_ && old.status == new.status && old.reason == new.reason
+        })
+    };
+    after
+        .conditions
+        .iter()
+        .filter(|condition| !known(condition))
+        .collect()
+}
+
+/// Whether the status says that the stack serves.
+pub fn is_ready(status: &ShortenerStackStatus) -> bool {
+    status
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == READY && condition.status == "True")
+}
+
+/// Conditions about the stack as a whole.
+const SUMMARY: [&str; 3] = [READY, PROGRESSING, DEGRADED];
+
+type Verdicts = Vec<(&'static str, Verdict)>;
+
+fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> (Verdicts, AppStatus) {
+    let components = conditions::components(View { stack, live });
+    let mut verdicts = vec![
+        (READY, conditions::ready(&components)),
+        (PROGRESSING, conditions::progressing(&components, paused)),
+        (DEGRADED, conditions::degraded(&components)),
+    ];
+    verdicts.extend(components);
+    let app = live.app.clone().unwrap_or_default();
+    (
+        verdicts,
+        AppStatus {
+            replicas: app.existing,
+            ready_replicas: app.ready,
+        },
+    )
+}
+
+fn of_failure(error: &Error) -> Verdicts {
+    failed(error.reason(), &error.to_string())
+}
+
+fn failed(reason: &'static str, message: &str) -> Verdicts {
+    vec![
+        (READY, Verdict::no(reason, message)),
+        (PROGRESSING, Verdict::no(reason, message)),
+        (DEGRADED, Verdict::yes(reason, message)),
+    ]
+}
+
+fn condition(
+    previous: &[Condition],
+    type_: &str,
+    verdict: Verdict,
+    generation: Option<i64>,
+    now: &Time,
+) -> Condition {
+    let status = if verdict.holds { "True" } else { "False" };
+    let since = previous
+        .iter()
+        .find(|old| old.type_ == type_ && old.status == status);
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: verdict.reason.to_owned(),
+        message: verdict.message,
+        observed_generation: generation,
+        last_transition_time: since
+            .map_or_else(|| now.clone(), |old| old.last_transition_time.clone()),
+    }
+}

@@ -1,0 +1,348 @@
+//! Second step: from the spec and what was gathered to a stack that can be built, or a reason why not. Pure.
+//!
+//! Whatever the schema and its CEL rules can refuse is refused at admission; what is checked here depends on other
+//! objects of the cluster.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString, api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity,
+};
+use kube::ResourceExt;
+
+use super::{
+    build,
+    checksum::{CHECKSUM_KEY, checksum},
+    gather::{CredentialFact, DatabaseFacts, Gathered},
+    stack::{App, Credential, Database, Gateway, ManagedDatabase, Pod, Routing, ValidatedStack},
+};
+use crate::{
+    api::{
+        DeletionPolicy, GatewayProvider, GatewaySpec, PodSettings, ResourceSettings, SecretKeyRef,
+        ShortenerStack, ShortenerStackSpec,
+    },
+    metadata::{Component, component_name},
+    settings::Settings,
+};
+
+/// Size of the managed database's volume where the spec names none.
+const DEFAULT_STORAGE: &str = "1Gi";
+/// Base of the short links where the spec names neither an address nor a host.
+const LOCAL_URL: &str = "http://localhost:8080";
+
+/// Why a stack cannot be built as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValidateError {
+    /// A credential is gone while its volume exists.
+    #[error(
+        "Secret {secret} is gone while volume {secret} still needs its password: restore the Secret (keys username and \
+         password, labels app.kubernetes.io/instance={stack} and app.kubernetes.io/managed-by=shortener-operator), or \
+         delete the volume to begin with an empty database"
+    )]
+    CredentialsMissing {
+        /// Secret, and volume of the same name.
+        secret: String,
+        /// Name of the stack.
+        stack: String,
+    },
+    /// A credential lacks a key.
+    #[error("Secret {secret} has no key {key}: add it")]
+    CredentialsIncomplete {
+        /// Secret.
+        secret: String,
+        /// Missing key.
+        key: &'static str,
+    },
+    /// A Secret that the spec refers to does not exist or lacks the key.
+    #[error(
+        "database.external.secretRef: Secret {secret} with key {key} does not exist: create it, or correct the reference"
+    )]
+    SecretNotFound {
+        /// Secret.
+        secret: String,
+        /// Key.
+        key: String,
+    },
+    /// A Secret of a child's name is somebody else's.
+    #[error("Secret {0} is not this stack's: rename or delete it, or rename the stack")]
+    NameTaken(String),
+    /// Another major version cannot read the volume.
+    #[error(
+        "database.managed.image: {wanted} has another major version than the running {running}, and its volume cannot be \
+         read by it: keep the major version, or restore a backup into a new stack"
+    )]
+    MajorVersionChange {
+        /// Image that the spec asks for.
+        wanted: String,
+        /// Image that runs.
+        running: String,
+    },
+}
+
+impl ValidateError {
+    /// The reason in conditions and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::CredentialsMissing { .. } => "CredentialsMissing",
+            Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
+            Self::SecretNotFound { .. } => "SecretNotFound",
+            Self::NameTaken(_) => "NameTaken",
+            Self::MajorVersionChange { .. } => "MajorVersionChange",
+        }
+    }
+}
+
+/// Resolves every default and checks the spec against its surroundings.
+///
+/// # Errors
+/// [`ValidateError`] with the remedy; nothing of the stack is changed until it is followed.
+pub fn validate(
+    stack: &ShortenerStack,
+    gathered: Gathered,
+    settings: &Settings,
+) -> Result<ValidatedStack, ValidateError> {
+    let Gathered {
+        identity,
+        checksum_key,
+        database,
+        upstream,
+        rival,
+    } = gathered;
+    let spec = &stack.spec;
+    let checksum_key = credential(
+        checksum_key,
+        &format!("{}-checksum", identity.name),
+        &identity.name,
+        &[CHECKSUM_KEY],
+    )?;
+    let database = self::database(stack, database, &checksum_key, settings)?;
+    Ok(ValidatedStack {
+        public_url: public_url(spec),
+        stopped: spec.stopped,
+        delete_data: spec.deletion_policy == DeletionPolicy::Delete,
+        image_pull_secrets: spec.image_pull_secrets.clone(),
+        app: App {
+            replicas: if spec.stopped { 0 } else { spec.app.replicas },
+            pod: pod(
+                &spec.app.pod,
+                &settings.images.app,
+                build::app::default_resources(),
+            ),
+            limits: spec.limits.clone(),
+            trusted_hops: spec.gateway.trusted_hops,
+            expose_metrics: spec.gateway.expose_metrics,
+        },
+        gateway: gateway(spec, settings, upstream, rival),
+        database,
+        checksum_key,
+        scrape_from: spec.observability.scrape_from.clone(),
+        operator: settings.operator_peer(),
+        identity,
+    })
+}
+
+/// Base of the short links.
+pub fn public_url(spec: &ShortenerStackSpec) -> String {
+    let gateway = &spec.gateway;
+    match &spec.public_url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None if gateway.host.is_empty() => LOCAL_URL.to_owned(),
+        None if gateway.tls_secret_name.is_some() => format!("https://{}", gateway.host),
+        None => format!("http://{}", gateway.host),
+    }
+}
+
+fn gateway(
+    spec: &ShortenerStackSpec,
+    settings: &Settings,
+    upstream: Option<String>,
+    rival: Option<String>,
+) -> Gateway {
+    let GatewaySpec {
+        host,
+        ingress_class_name,
+        allow_from,
+        tls_secret_name,
+        service_type,
+        ..
+    } = spec.gateway.clone();
+    let (routing, default_peers) = match spec.gateway.provider {
+        GatewayProvider::IngressNginx => (
+            Routing::IngressNginx {
+                host,
+                class: ingress_class_name,
+                tls_secret: tls_secret_name,
+                conflict: rival,
+            },
+            settings.gateway_allow_from.0.clone(),
+        ),
+        GatewayProvider::Standalone => (
+            Routing::Standalone {
+                host,
+                service_type,
+                upstream,
+            },
+            Vec::new(),
+        ),
+    };
+    Gateway {
+        replicas: if spec.stopped {
+            0
+        } else {
+            spec.gateway.replicas
+        },
+        pod: pod(
+            &spec.gateway.pod,
+            &settings.images.gateway,
+            build::gateway::default_resources(),
+        ),
+        allow_from: if allow_from.is_empty() {
+            default_peers
+        } else {
+            allow_from
+        },
+        routing,
+    }
+}
+
+fn database(
+    stack: &ShortenerStack,
+    facts: DatabaseFacts,
+    checksum_key: &Credential,
+    settings: &Settings,
+) -> Result<Database, ValidateError> {
+    let key = checksum_key
+        .data
+        .get(CHECKSUM_KEY)
+        .map(|key| key.0.as_slice())
+        .unwrap_or_default();
+    match facts {
+        DatabaseFacts::External {
+            reference: SecretKeyRef { name, key: entry },
+            url,
+        } => match url {
+            Some(url) => Ok(Database::External {
+                checksum: checksum(key, &BTreeMap::from([(entry.clone(), url)])),
+                secret: name,
+                key: entry,
+            }),
+            None => Err(ValidateError::SecretNotFound {
+                secret: name,
+                key: entry,
+            }),
+        },
+        DatabaseFacts::Managed {
+            credentials,
+            running_image,
+        } => {
+            let managed = stack.spec.database.managed.clone().unwrap_or_default();
+            let name = component_name(&stack.name_any(), Component::Postgres);
+            let credentials = credential(
+                credentials,
+                &name,
+                &stack.name_any(),
+                &["username", "password"],
+            )?;
+            let pod = pod(
+                &managed.pod,
+                &settings.images.postgres,
+                build::postgres::default_resources(),
+            );
+            same_major(&pod.image, running_image)?;
+            Ok(Database::Managed(Box::new(ManagedDatabase {
+                replicas: i32::from(!stack.spec.stopped),
+                pod,
+                storage: Quantity(
+                    managed
+                        .storage
+                        .unwrap_or_else(|| DEFAULT_STORAGE.to_owned()),
+                ),
+                storage_class: managed.storage_class_name,
+                checksum: checksum(key, &credentials.data),
+                credentials,
+            })))
+        }
+    }
+}
+
+fn credential(
+    fact: CredentialFact,
+    secret: &str,
+    stack: &str,
+    keys: &[&'static str],
+) -> Result<Credential, ValidateError> {
+    let (data, minted) = match fact {
+        CredentialFact::Live(data) => (data, false),
+        CredentialFact::Minted(data) => (data, true),
+        CredentialFact::Lost => {
+            return Err(ValidateError::CredentialsMissing {
+                secret: secret.to_owned(),
+                stack: stack.to_owned(),
+            });
+        }
+        CredentialFact::Foreign => return Err(ValidateError::NameTaken(secret.to_owned())),
+    };
+    match keys.iter().find(|key| {
+        data.get(**key)
+            .is_none_or(|value: &ByteString| value.0.is_empty())
+    }) {
+        Some(key) => Err(ValidateError::CredentialsIncomplete {
+            secret: secret.to_owned(),
+            key,
+        }),
+        None => Ok(Credential { data, minted }),
+    }
+}
+
+fn pod(settings: &PodSettings, image: &str, defaults: ResourceRequirements) -> Pod {
+    Pod {
+        image: settings.image.clone().unwrap_or_else(|| image.to_owned()),
+        resources: resources(settings.resources.as_ref(), defaults),
+        node_selector: settings.node_selector.clone(),
+        tolerations: settings.tolerations.clone(),
+        affinity: settings.affinity.clone(),
+        priority_class: settings.priority_class_name.clone(),
+        env: settings.env.clone(),
+    }
+}
+
+/// The defaults, with what the user gives by the same name in their place.
+fn resources(
+    given: Option<&ResourceSettings>,
+    mut defaults: ResourceRequirements,
+) -> ResourceRequirements {
+    if let Some(given) = given {
+        defaults
+            .requests
+            .get_or_insert_default()
+            .extend(given.requests.clone());
+        defaults
+            .limits
+            .get_or_insert_default()
+            .extend(given.limits.clone());
+    }
+    defaults
+}
+
+fn same_major(wanted: &str, running: Option<String>) -> Result<(), ValidateError> {
+    match running {
+        Some(running)
+            if major(wanted)
+                .zip(major(&running))
+                .is_some_and(|(wanted, running)| wanted != running) =>
+        {
+            Err(ValidateError::MajorVersionChange {
+                wanted: wanted.to_owned(),
+                running,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The leading number of an image's tag; none for a digest or a name without one.
+fn major(image: &str) -> Option<u32> {
+    let (_, tag) = image.split('@').next()?.rsplit_once(':')?;
+    let digits = tag.find(|c: char| !c.is_ascii_digit()).unwrap_or(tag.len());
+    tag[..digits].parse().ok()
+}
