@@ -5,8 +5,7 @@ set -euo pipefail
 
 # The profile that the tests use as well, so that every dependency is compiled once.
 profile=${PROFILE:-release}
-rust_target=$(rustc -vV | sed -n 's/^host: //p')
-rust_output=${CARGO_TARGET_DIR:-$cache/target}/$rust_target/$profile
+binaries=${CARGO_TARGET_DIR:-$cache/target}/$(rustc -vV | sed -n 's/^host: //p')/$profile
 
 operator_image=shortenerstack/operator:$version
 app_image=shortenerstack/app:$version
@@ -14,13 +13,12 @@ echo_image=shortenerstack/e2e-echo:$version
 
 product_images() { printf '%s\n' "$operator_image" "$app_image" "$echo_image"; }
 
-# Linked statically by .cargo/config.toml, because the images hold nothing else. Flags in the environment would come on
-# top of those and compile everything a second time.
+# Always the whole workspace: a part of it would be built with other features in the crates that all share, and the
+# tests would build them again. Static linking is set in .cargo/config.toml; flags in the environment would replace it.
 compile() {
   export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
   cd "$repo"
-  cargo build --locked --profile "$profile" --target "$rust_target" \
-    --package shortener-operator --package shortener-app --package shortener-e2e --bins
+  cargo build --locked --profile "$profile" --workspace --bins
 }
 
 ca_bundle() {
@@ -38,7 +36,7 @@ ca_bundle() {
 ensure_product_image() {
   local image=$1 binary=$2 dockerfile=$3 context key
   context=$(empty_context "$binary")
-  cp "$rust_output/$binary" "$context/$binary"
+  cp "$binaries/$binary" "$context/$binary"
   cp "$(ca_bundle)" "$context/ca-certificates.crt"
   cp "$dockerfile" "$context/Dockerfile"
   key=$(content_key "$context")
