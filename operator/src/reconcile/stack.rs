@@ -11,12 +11,12 @@ use k8s_openapi::{
         core::v1::{Affinity, EnvVar, LocalObjectReference, ResourceRequirements, Toleration},
         networking::v1::NetworkPolicyPeer,
     },
-    apimachinery::pkg::api::resource::Quantity,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 
 use crate::{
     api::{GatewayServiceType, LimitsSpec},
-    metadata::StackIdentity,
+    metadata::{Component, StackIdentity},
 };
 
 /// A stack whose spec and surroundings have been checked.
@@ -44,6 +44,17 @@ pub struct ValidatedStack {
     pub scrape_from: Vec<NetworkPolicyPeer>,
     /// The operator's own pods.
     pub operator: NetworkPolicyPeer,
+}
+
+impl ValidatedStack {
+    /// Metadata of a child that holds data: it outlives the stack unless the data is to be deleted with it.
+    pub fn data_metadata(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
+        if self.delete_data {
+            self.identity.child(name, component)
+        } else {
+            self.identity.retained(name, component)
+        }
+    }
 }
 
 /// The app of a stack.
@@ -113,6 +124,24 @@ pub enum Database {
         /// Checksum of the URL, for restarting pods when it changes.
         checksum: String,
     },
+}
+
+impl Database {
+    /// The server that the operator runs, if it runs one.
+    pub fn managed(&self) -> Option<&ManagedDatabase> {
+        match self {
+            Self::Managed(database) => Some(database),
+            Self::External { .. } => None,
+        }
+    }
+
+    /// Checksum of what the app needs to connect.
+    pub fn checksum(&self) -> &str {
+        match self {
+            Self::Managed(database) => &database.checksum,
+            Self::External { checksum, .. } => checksum,
+        }
+    }
 }
 
 /// A database server that the operator runs.

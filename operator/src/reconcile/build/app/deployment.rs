@@ -1,0 +1,195 @@
+//! The app's Deployment. Migrations run in an init container, so a pod starts on a schema that it knows.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
+        core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, PodSpec},
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::{INTERNAL_PORT, PORT, PORT_NAME};
+use crate::{
+    metadata::{Component, component_name, selector},
+    reconcile::{
+        build::{pod, postgres, secret},
+        stack::{Database, ValidatedStack},
+    },
+};
+
+const INTERNAL_PORT_NAME: &str = "internal";
+/// The user of the app's image.
+const USER: i64 = 65532;
+
+/// The Deployment `<stack>-app`.
+pub fn deployment(stack: &ValidatedStack) -> Deployment {
+    let identity = &stack.identity;
+    Deployment {
+        metadata: identity.child(
+            component_name(&identity.name, Component::App),
+            Component::App,
+        ),
+        spec: Some(DeploymentSpec {
+            replicas: Some(stack.app.replicas),
+            selector: selector(&identity.name, Component::App),
+            revision_history_limit: Some(pod::REVISION_HISTORY),
+            // Every node has to hear of a new pod before an old one goes.
+            min_ready_seconds: Some(2),
+            strategy: Some(DeploymentStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                rolling_update: Some(RollingUpdateDeployment {
+                    max_unavailable: Some(IntOrString::Int(0)),
+                    max_surge: Some(IntOrString::Int(1)),
+                }),
+            }),
+            template: pod::template(
+                stack,
+                Component::App,
+                &stack.app.pod,
+                stack.database.checksum().to_owned(),
+                pod_spec(stack),
+            ),
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    }
+}
+
+fn pod_spec(stack: &ValidatedStack) -> PodSpec {
+    PodSpec {
+        init_containers: Some(vec![migrate(stack)]),
+        containers: vec![serve(stack)],
+        security_context: Some(pod::security_context(USER)),
+        // Longer than the app's drain, which ends by itself 20 s after SIGTERM. The drain begins with a time in which
+        // requests are still taken, so it needs no preStop hook.
+        termination_grace_period_seconds: Some(30),
+        topology_spread_constraints: Some(vec![pod::spread(stack, Component::App)]),
+        ..PodSpec::default()
+    }
+}
+
+fn migrate(stack: &ValidatedStack) -> Container {
+    Container {
+        args: Some(vec!["migrate".to_owned()]),
+        resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),
+        ..pod::container("migrate", &stack.app.pod, env(stack))
+    }
+}
+
+fn serve(stack: &ValidatedStack) -> Container {
+    let live = || pod::http_probe("/livez", INTERNAL_PORT_NAME);
+    let ready = pod::http_probe("/readyz", INTERNAL_PORT_NAME);
+    Container {
+        args: Some(vec!["serve".to_owned()]),
+        ports: Some(vec![
+            pod::port(PORT_NAME, PORT),
+            pod::port(INTERNAL_PORT_NAME, INTERNAL_PORT),
+        ]),
+        startup_probe: Some(pod::paced(live(), 1, 2, 60)),
+        liveness_probe: Some(pod::paced(live(), 10, 5, 3)),
+        readiness_probe: Some(pod::paced(ready, 2, 2, 2)),
+        ..pod::container("app", &stack.app.pod, env(stack))
+    }
+}
+
+fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
+    let app = &stack.app;
+    let mut env = database_env(stack);
+    env.extend([
+        pod_name_env(),
+        pod::env("PUBLIC_URL", &stack.public_url),
+        pod::env("TRUSTED_HOPS", app.trusted_hops.to_string()),
+        pod::env("EXPOSE_METRICS", app.expose_metrics.to_string()),
+        pod::env(
+            "LIMIT_SHORTEN_PER_MINUTE",
+            app.limits.shorten_per_minute.to_string(),
+        ),
+        pod::env("LIMIT_SHORTEN_BURST", app.limits.shorten_burst.to_string()),
+        pod::env(
+            "LIMIT_REQUESTS_PER_SECOND",
+            app.limits.requests_per_second.to_string(),
+        ),
+        pod::env(
+            "LIMIT_REQUESTS_BURST",
+            app.limits.requests_burst.to_string(),
+        ),
+    ]);
+    env
+}
+
+fn database_env(stack: &ValidatedStack) -> Vec<EnvVar> {
+    match &stack.database {
+        Database::Managed(_) => {
+            let host = component_name(&stack.identity.name, Component::Postgres);
+            let url = format!(
+                "postgres://{host}:{}/{}",
+                postgres::PORT,
+                postgres::DATABASE
+            );
+            vec![
+                pod::env("DATABASE_URL", url),
+                pod::secret_env("DATABASE_USERNAME", &host, secret::USERNAME_KEY),
+                pod::secret_env("DATABASE_PASSWORD", &host, secret::PASSWORD_KEY),
+            ]
+        }
+        Database::External { secret, key, .. } => {
+            vec![pod::secret_env("DATABASE_URL", secret, key)]
+        }
+    }
+}
+
+/// `/health` and the logs name the pod by it; not every container runtime sets it.
+fn pod_name_env() -> EnvVar {
+    EnvVar {
+        name: "HOSTNAME".to_owned(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: Some("v1".to_owned()),
+                field_path: "metadata.name".to_owned(),
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_deployment_of_a_minimal_stack() {
+        golden("deployment-app", &deployment(&minimal_stack()));
+    }
+
+    #[test]
+    fn an_external_database_is_known_by_its_secret_only() {
+        golden(
+            "deployment-app-external-database",
+            &deployment(&minimal_stack().external_database()),
+        );
+    }
+
+    #[test]
+    fn the_settings_of_the_user_reach_the_pod() {
+        golden(
+            "deployment-app-user-settings",
+            &deployment(&minimal_stack().user_settings()),
+        );
+    }
+
+    #[test]
+    fn migrations_run_with_the_environment_of_the_app() {
+        let spec = deployment(&minimal_stack().user_settings()).spec.unwrap();
+        let pod = spec.template.spec.unwrap();
+        assert_eq!(pod.init_containers.unwrap()[0].env, pod.containers[0].env);
+    }
+
+    #[test]
+    fn the_database_keeps_its_credentials_out_of_literal_values() {
+        let env = database_env(&minimal_stack());
+        let literals: Vec<_> = env.iter().filter_map(|var| var.value.as_deref()).collect();
+        assert_eq!(literals, ["postgres://acme-postgres:5432/shortener"]);
+    }
+}

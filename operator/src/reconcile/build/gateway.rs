@@ -1,0 +1,30 @@
+//! The public entry: an nginx of the stack's own, its Service, and the Ingresses where a controller routes.
+
+mod config_map;
+mod deployment;
+mod ingress;
+mod nginx;
+mod service;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+pub use config_map::config_map;
+pub use deployment::deployment;
+pub use ingress::{api_ingress, ingress};
+pub use service::service;
+
+use super::pod;
+
+/// Port of the gateway's pods.
+pub const PORT: i32 = 8080;
+/// Port of the gateway's Service.
+pub const SERVICE_PORT: i32 = 80;
+/// Name of both ports.
+const PORT_NAME: &str = "http";
+/// Key of the configuration in its ConfigMap, and its file name in the pod.
+const CONFIG_KEY: &str = "nginx.conf";
+
+/// Requests and limits of the gateway's container where the user gives none.
+pub fn default_resources() -> ResourceRequirements {
+    pod::resources(["20m", "32Mi"], ["2", "128Mi"])
+}

@@ -1,0 +1,84 @@
+//! The text of the gateway's `nginx.conf`. The files in `nginx/` are the configuration as people read it; only names
+//! between `%` are filled in. They use nothing that nginx 1.22 lacks or that nginx 1.28 warns about.
+
+use super::{super::app, PORT};
+use crate::reconcile::stack::Routing;
+
+/// The configuration; none while the address of the app is unknown.
+///
+/// The app is named by address and not by host name: nginx resolves a name once, at its start, and would keep a dead
+/// address when the Service is made anew.
+pub(super) fn render(routing: &Routing) -> Option<String> {
+    let servers = match routing {
+        Routing::IngressNginx { .. } => include_str!("nginx/health.conf").to_owned(),
+        Routing::Standalone { host, upstream, .. } => standalone(host, upstream.as_deref()?),
+    };
+    Some(
+        include_str!("nginx/main.conf")
+            .replace("%SERVERS%", &servers)
+            .replace("%PROBLEM%", include_str!("nginx/problem.conf"))
+            .replace("%PORT%", &PORT.to_string()),
+    )
+}
+
+fn standalone(host: &str, upstream: &str) -> String {
+    let (default_server, name, others) = if host.is_empty() {
+        (" default_server", "_", "")
+    } else {
+        ("", host, include_str!("nginx/unknown-host.conf"))
+    };
+    include_str!("nginx/routes.conf")
+        .replace("%OTHERS%", others)
+        .replace("%DEFAULT_SERVER%", default_server)
+        .replace("%SERVER_NAME%", name)
+        .replace("%APP%", &socket_address(upstream))
+}
+
+/// An address of IP version 6 stands in brackets before a port.
+fn socket_address(address: &str) -> String {
+    if address.contains(':') {
+        format!("[{address}]:{}", app::PORT)
+    } else {
+        format!("{address}:{}", app::PORT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden_text, stack::minimal_stack};
+
+    fn rendered(routing: &Routing) -> String {
+        let config = render(routing).unwrap();
+        let mut after_marks = config.split('%').skip(1);
+        let is_name = |text: &str| text.starts_with(|first: char| first.is_ascii_uppercase());
+        assert!(
+            !after_marks.any(is_name),
+            "a name is not filled in: {config}"
+        );
+        config
+    }
+
+    #[test]
+    fn behind_a_controller_the_gateway_answers_for_its_health_only() {
+        let stack = minimal_stack();
+        golden_text("nginx-health", &rendered(&stack.gateway.routing));
+    }
+
+    #[test]
+    fn on_its_own_the_gateway_routes_every_host() {
+        let stack = minimal_stack().standalone();
+        golden_text("nginx-standalone", &rendered(&stack.gateway.routing));
+    }
+
+    #[test]
+    fn with_a_host_the_gateway_refuses_the_others() {
+        let stack = minimal_stack().standalone().host("go.example.com");
+        golden_text("nginx-standalone-host", &rendered(&stack.gateway.routing));
+    }
+
+    #[test]
+    fn an_address_of_ip_version_6_stands_in_brackets() {
+        assert_eq!(socket_address("fd00::7"), "[fd00::7]:3000");
+    }
+}

@@ -1,0 +1,156 @@
+//! Who may connect to the stack's pods: nobody, and then one policy per component with its exceptions. A policy sees
+//! the ports of pods, and kubelet's probes always pass.
+
+use k8s_openapi::{
+    api::networking::v1::{
+        NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
+        NetworkPolicySpec,
+    },
+    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+};
+
+use super::{app, gateway, postgres};
+use crate::{
+    metadata::{Component, component_name, selector, stack_labels},
+    reconcile::stack::{Routing, ValidatedStack},
+};
+
+/// The NetworkPolicy `<stack>-default-deny`: no connection to any pod of the stack.
+pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
+    let identity = &stack.identity;
+    NetworkPolicy {
+        metadata: identity.child(format!("{}-default-deny", identity.name), Component::Stack),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(LabelSelector {
+                match_labels: Some(stack_labels(&identity.name)),
+                ..LabelSelector::default()
+            }),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ..NetworkPolicySpec::default()
+        }),
+    }
+}
+
+/// The NetworkPolicy `<stack>-app`: requests from the gateway, scrapes of the internal port.
+pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
+    let requests = match &stack.gateway.routing {
+        Routing::IngressNginx { .. } => {
+            allowed_or_everybody(stack, pods(stack, Component::Gateway))
+        }
+        Routing::Standalone { .. } => vec![pods(stack, Component::Gateway)],
+    };
+    let mut scrapes = stack.scrape_from.clone();
+    scrapes.push(stack.operator.clone());
+    policy(
+        stack,
+        Component::App,
+        vec![
+            allow(requests, app::PORT),
+            allow(scrapes, app::INTERNAL_PORT),
+        ],
+    )
+}
+
+/// The NetworkPolicy `<stack>-gateway`: requests from those who are allowed to, and from the operator.
+pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
+    let requests = allowed_or_everybody(stack, stack.operator.clone());
+    policy(
+        stack,
+        Component::Gateway,
+        vec![allow(requests, gateway::PORT)],
+    )
+}
+
+/// The NetworkPolicy `<stack>-postgres`: queries from the app. A store has nobody to call, so it may call nobody.
+pub fn postgres(stack: &ValidatedStack) -> NetworkPolicy {
+    let queries = vec![pods(stack, Component::App)];
+    let mut policy = policy(
+        stack,
+        Component::Postgres,
+        vec![allow(queries, postgres::PORT)],
+    );
+    if let Some(types) = policy
+        .spec
+        .as_mut()
+        .and_then(|spec| spec.policy_types.as_mut())
+    {
+        types.push("Egress".to_owned());
+    }
+    policy
+}
+
+/// The peers that may send requests, and `also`. Nobody named means everybody, which an absent `from` says.
+fn allowed_or_everybody(stack: &ValidatedStack, also: NetworkPolicyPeer) -> Vec<NetworkPolicyPeer> {
+    let mut peers = stack.gateway.allow_from.clone();
+    if !peers.is_empty() {
+        peers.push(also);
+    }
+    peers
+}
+
+fn pods(stack: &ValidatedStack, component: Component) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        pod_selector: Some(selector(&stack.identity.name, component)),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+fn allow(from: Vec<NetworkPolicyPeer>, port: i32) -> NetworkPolicyIngressRule {
+    NetworkPolicyIngressRule {
+        from: (!from.is_empty()).then_some(from),
+        ports: Some(vec![NetworkPolicyPort {
+            port: Some(IntOrString::Int(port)),
+            protocol: Some("TCP".to_owned()),
+            ..NetworkPolicyPort::default()
+        }]),
+    }
+}
+
+fn policy(
+    stack: &ValidatedStack,
+    component: Component,
+    ingress: Vec<NetworkPolicyIngressRule>,
+) -> NetworkPolicy {
+    let identity = &stack.identity;
+    NetworkPolicy {
+        metadata: identity.child(component_name(&identity.name, component), component),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(selector(&identity.name, component)),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ingress: Some(ingress),
+            ..NetworkPolicySpec::default()
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_policies_of_a_minimal_stack() {
+        let stack = minimal_stack();
+        golden("network-policy-default-deny", &default_deny(&stack));
+        golden("network-policy-app", &app(&stack));
+        golden("network-policy-gateway", &gateway(&stack));
+        golden("network-policy-postgres", &postgres(&stack));
+    }
+
+    #[test]
+    fn with_a_gateway_of_its_own_only_that_reaches_the_app() {
+        let stack = minimal_stack().standalone();
+        golden("network-policy-app-standalone", &app(&stack));
+        let spec = gateway(&stack).spec.unwrap();
+        assert_eq!(spec.ingress.unwrap()[0].from, None, "everybody may");
+    }
+
+    #[test]
+    fn a_scraper_reaches_the_internal_port_only() {
+        let scraper = pods(&minimal_stack(), Component::Stack);
+        let stack = minimal_stack().scraped_from(scraper.clone());
+        let rules = app(&stack).spec.unwrap().ingress.unwrap();
+        assert!(!rules[0].from.as_ref().unwrap().contains(&scraper));
+        assert!(rules[1].from.as_ref().unwrap().contains(&scraper));
+    }
+}

@@ -1,0 +1,25 @@
+//! The managed database: one PostgreSQL server with a volume of its own.
+
+mod claim;
+mod service;
+mod stateful_set;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+pub use claim::claim;
+pub use service::service;
+pub use stateful_set::stateful_set;
+
+use super::pod;
+
+/// Port of the server.
+pub const PORT: i32 = 5432;
+/// Name of the database.
+pub const DATABASE: &str = "shortener";
+/// Name of the server's port.
+const PORT_NAME: &str = "postgres";
+
+/// Requests and limits of the server's container where the user gives none.
+pub fn default_resources() -> ResourceRequirements {
+    pod::resources(["100m", "128Mi"], ["2", "512Mi"])
+}

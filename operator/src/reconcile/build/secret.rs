@@ -1,0 +1,92 @@
+//! The Secrets that the operator mints. Their data is written when they are created and never again: the live Secret
+//! is the truth, so a rotation by the user stays.
+
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::{
+    metadata::{Component, component_name},
+    reconcile::{
+        desired::DesiredSecret,
+        stack::{Credential, ManagedDatabase, ValidatedStack},
+    },
+};
+
+/// Key of the user name in a Secret of credentials.
+pub const USERNAME_KEY: &str = "username";
+/// Key of the password in a Secret of credentials.
+pub const PASSWORD_KEY: &str = "password";
+
+/// Name of the Secret with the stack's own key for checksums.
+pub fn checksum_name(stack: &str) -> String {
+    format!("{stack}-checksum")
+}
+
+/// The Secret `<stack>-checksum` with the key of the checksums.
+pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
+    let name = checksum_name(&stack.identity.name);
+    desired(stack, name, Component::Stack, &stack.checksum_key)
+}
+
+/// The Secret `<stack>-postgres` with the credentials of the managed database.
+pub fn postgres(stack: &ValidatedStack, database: &ManagedDatabase) -> DesiredSecret {
+    let name = component_name(&stack.identity.name, Component::Postgres);
+    desired(stack, name, Component::Postgres, &database.credentials)
+}
+
+fn desired(
+    stack: &ValidatedStack,
+    name: String,
+    component: Component,
+    credential: &Credential,
+) -> DesiredSecret {
+    let secret = Secret {
+        metadata: stack.data_metadata(name, component),
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    };
+    let create = credential.minted.then(|| Secret {
+        data: Some(credential.data.clone()),
+        ..secret.clone()
+    });
+    DesiredSecret { secret, create }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn a_secret_is_applied_without_data() {
+        let stack = minimal_stack();
+        golden("secret-checksum", &checksum(&stack).secret);
+        let database = stack.database.managed().unwrap();
+        golden("secret-postgres", &postgres(&stack, database).secret);
+    }
+
+    #[test]
+    fn data_is_written_only_when_it_was_minted() {
+        let live = minimal_stack();
+        let database = live.database.managed().unwrap();
+        assert_eq!(checksum(&live).create, None);
+        assert_eq!(postgres(&live, database).create, None);
+
+        let new = minimal_stack().minted();
+        let database = new.database.managed().unwrap();
+        let created = postgres(&new, database).create.unwrap();
+        assert_eq!(created.data.as_ref(), Some(&database.credentials.data));
+        assert_eq!(
+            checksum(&new).create.unwrap().data,
+            Some(new.checksum_key.data)
+        );
+    }
+
+    #[test]
+    fn credentials_outlive_the_stack_unless_the_data_is_to_be_deleted() {
+        let kept = checksum(&minimal_stack()).secret.metadata;
+        assert_eq!(kept.owner_references, None);
+        let stack = minimal_stack().deleting_data();
+        let owned = checksum(&stack).secret.metadata;
+        assert_eq!(owned.owner_references, Some(vec![stack.identity.owner]));
+    }
+}

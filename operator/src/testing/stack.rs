@@ -1,0 +1,262 @@
+//! The smallest stack, and what turns it into others. Its name differs from every product's, so that a swapped name
+//! or label shows.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        core::v1::{
+            Affinity, EnvVar, LocalObjectReference, NodeAffinity, NodeSelector,
+            NodeSelectorRequirement, NodeSelectorTerm, Toleration,
+        },
+        networking::v1::NetworkPolicyPeer,
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, OwnerReference},
+    },
+};
+
+use crate::{
+    api::{GatewayServiceType, LimitsSpec},
+    metadata::StackIdentity,
+    reconcile::{
+        build,
+        stack::{
+            App, Credential, Database, Gateway, ManagedDatabase, Pod, Routing, ValidatedStack,
+        },
+    },
+};
+
+/// The stack `acme` in namespace `links`, as `spec: {}` gives it, with its Secrets in place.
+pub fn minimal_stack() -> ValidatedStack {
+    ValidatedStack {
+        identity: StackIdentity {
+            name: "acme".to_owned(),
+            namespace: "links".to_owned(),
+            owner: OwnerReference {
+                api_version: "shortener.dev/v1alpha1".to_owned(),
+                kind: "ShortenerStack".to_owned(),
+                name: "acme".to_owned(),
+                uid: "5f0c2d1e-0000-4000-8000-000000000001".to_owned(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            },
+        },
+        public_url: "http://localhost:8080".to_owned(),
+        stopped: false,
+        delete_data: false,
+        image_pull_secrets: Vec::new(),
+        app: App {
+            replicas: 2,
+            pod: Pod {
+                image: "registry.test/app:1".to_owned(),
+                resources: build::app::default_resources(),
+                ..Pod::default()
+            },
+            limits: LimitsSpec::default(),
+            trusted_hops: 1,
+            expose_metrics: true,
+        },
+        gateway: Gateway {
+            replicas: 2,
+            pod: Pod {
+                image: "registry.test/nginx:1".to_owned(),
+                resources: build::gateway::default_resources(),
+                ..Pod::default()
+            },
+            allow_from: vec![peer("ingress-nginx", "controller")],
+            routing: Routing::IngressNginx {
+                host: String::new(),
+                class: "nginx".to_owned(),
+                tls_secret: None,
+                conflict: None,
+            },
+        },
+        database: Database::Managed(Box::new(ManagedDatabase {
+            replicas: 1,
+            pod: Pod {
+                image: "registry.test/postgres:17".to_owned(),
+                resources: build::postgres::default_resources(),
+                ..Pod::default()
+            },
+            storage: Quantity("1Gi".to_owned()),
+            storage_class: None,
+            credentials: credential(&[("username", "shortener"), ("password", "s3cret")]),
+            checksum: "checksum-of-credentials".to_owned(),
+        })),
+        checksum_key: credential(&[("key", "0123456789abcdef")]),
+        scrape_from: Vec::new(),
+        operator: peer("operators", "operator"),
+    }
+}
+
+impl ValidatedStack {
+    /// Its Secrets have yet to be created.
+    pub fn minted(mut self) -> Self {
+        self.checksum_key.minted = true;
+        if let Database::Managed(database) = &mut self.database {
+            database.credentials.minted = true;
+        }
+        self
+    }
+
+    /// Volumes and credentials go with the stack.
+    pub fn deleting_data(mut self) -> Self {
+        self.delete_data = true;
+        self
+    }
+
+    /// Scaled to zero.
+    pub fn stopped(mut self) -> Self {
+        self.stopped = true;
+        if let Database::Managed(database) = &mut self.database {
+            database.replicas = 0;
+        }
+        self.replicas(0)
+    }
+
+    /// Another number of pods of the app and of the gateway.
+    pub fn replicas(mut self, replicas: i32) -> Self {
+        self.app.replicas = replicas;
+        self.gateway.replicas = replicas;
+        self
+    }
+
+    /// A database that somebody else runs.
+    pub fn external_database(mut self) -> Self {
+        self.database = Database::External {
+            secret: "links-database".to_owned(),
+            key: "uri".to_owned(),
+            checksum: "checksum-of-url".to_owned(),
+        };
+        self
+    }
+
+    /// An nginx of the stack's own, open to everybody.
+    pub fn standalone(mut self) -> Self {
+        self.gateway.allow_from = Vec::new();
+        self.gateway.routing = Routing::Standalone {
+            host: String::new(),
+            service_type: GatewayServiceType::ClusterIP,
+            upstream: Some("10.96.0.42".to_owned()),
+        };
+        self
+    }
+
+    /// Another address of the app (after [`Self::standalone`]).
+    pub fn upstream(mut self, address: Option<&str>) -> Self {
+        if let Routing::Standalone { upstream, .. } = &mut self.gateway.routing {
+            *upstream = address.map(str::to_owned);
+        }
+        self
+    }
+
+    /// Another type of the gateway's Service (after [`Self::standalone`]).
+    pub fn service_type(mut self, wanted: GatewayServiceType) -> Self {
+        if let Routing::Standalone { service_type, .. } = &mut self.gateway.routing {
+            *service_type = wanted;
+        }
+        self
+    }
+
+    /// Answers to one host.
+    pub fn host(mut self, name: &str) -> Self {
+        match &mut self.gateway.routing {
+            Routing::IngressNginx { host, .. } | Routing::Standalone { host, .. } => {
+                *host = name.to_owned();
+            }
+        }
+        self
+    }
+
+    /// Serves its host by TLS.
+    pub fn tls(mut self, secret: &str) -> Self {
+        if let Routing::IngressNginx { tls_secret, .. } = &mut self.gateway.routing {
+            *tls_secret = Some(secret.to_owned());
+        }
+        self
+    }
+
+    /// An older stack holds the host.
+    pub fn conflict(mut self, older: &str) -> Self {
+        if let Routing::IngressNginx { conflict, .. } = &mut self.gateway.routing {
+            *conflict = Some(older.to_owned());
+        }
+        self
+    }
+
+    /// Its internal port is scraped.
+    pub fn scraped_from(mut self, peer: NetworkPolicyPeer) -> Self {
+        self.scrape_from.push(peer);
+        self
+    }
+
+    /// Every setting of a pod that a user may make, on every component.
+    pub fn user_settings(mut self) -> Self {
+        self.image_pull_secrets = vec![LocalObjectReference {
+            name: "registry".to_owned(),
+        }];
+        user_settings(&mut self.app.pod, "LIMIT_SHORTEN_BURST");
+        user_settings(&mut self.gateway.pod, "TZ");
+        if let Database::Managed(database) = &mut self.database {
+            database.storage_class = Some("fast".to_owned());
+            user_settings(&mut database.pod, "TZ");
+        }
+        self
+    }
+}
+
+fn user_settings(pod: &mut Pod, variable: &str) {
+    pod.node_selector = BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]);
+    pod.tolerations = vec![Toleration {
+        key: Some("dedicated".to_owned()),
+        operator: Some("Exists".to_owned()),
+        ..Toleration::default()
+    }];
+    pod.affinity = Some(Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                node_selector_terms: vec![NodeSelectorTerm {
+                    match_expressions: Some(vec![NodeSelectorRequirement {
+                        key: "zone".to_owned(),
+                        operator: "Exists".to_owned(),
+                        values: None,
+                    }]),
+                    ..NodeSelectorTerm::default()
+                }],
+            }),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    });
+    pod.priority_class = Some("important".to_owned());
+    pod.env = vec![EnvVar {
+        name: variable.to_owned(),
+        value: Some("of-the-user".to_owned()),
+        ..EnvVar::default()
+    }];
+}
+
+fn peer(namespace: &str, component: &str) -> NetworkPolicyPeer {
+    let selector = |key: &str, value: &str| LabelSelector {
+        match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
+        ..LabelSelector::default()
+    };
+    NetworkPolicyPeer {
+        namespace_selector: Some(selector("kubernetes.io/metadata.name", namespace)),
+        pod_selector: Some(selector("app.kubernetes.io/component", component)),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+fn credential(data: &[(&str, &str)]) -> Credential {
+    Credential {
+        data: data
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
+            .collect(),
+        minted: false,
+    }
+}
