@@ -103,7 +103,7 @@ content_key() {
   (
     cd "$repo"
     realpath -s --relative-to=. "$@" | while IFS= read -r path; do
-      find -L "$path" -type f -print0
+      find -L "$path" -type f -print0 || exit 1
     done | sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-12
   )
 }

@@ -4,8 +4,9 @@
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# Together these caches would grow without end, since every upgrade adds to them.
-go_cache_limit_gib=10
+# These caches would grow without end, since every upgrade adds to them.
+compiled_limit_gib=4
+downloaded_limit_gib=6
 
 # link <program> <folder of the tool> [package]
 link() {
@@ -48,12 +49,18 @@ need_kubectl() {
   fi
 }
 
-# Go keeps what it compiled; what the tools need is in $cache/tools, so over the limit it can go.
-trim_go_cache() {
-  local used
-  used=$(du -s --block-size=1G "$cache/go" 2>/dev/null | cut -f 1)
-  if ((${used:-0} > go_cache_limit_gib)); then
-    step "Empty the Go build cache ($used GiB)" go clean -cache
+size_gib() { du -s --block-size=1G "$1" 2>/dev/null | cut -f 1; }
+
+# Go keeps what it compiled and downloaded; the finished tools are elsewhere, so over the limit it can go.
+trim_go_caches() {
+  local compiled downloaded
+  compiled=$(size_gib "$GOCACHE")
+  downloaded=$(size_gib "$GOMODCACHE")
+  if ((${compiled:-0} > compiled_limit_gib)); then
+    step "Empty the Go build cache ($compiled GiB)" flock "$cache/go.lock" go clean -cache
+  fi
+  if ((${downloaded:-0} > downloaded_limit_gib)); then
+    step "Empty the Go module cache ($downloaded GiB)" flock "$cache/go.lock" go clean -modcache
   fi
 }
 
@@ -68,6 +75,6 @@ case "${1:-cluster}" in
     need kube-score "$cluster_dir/tools/kube-score"
     need helm "$cluster_dir/tools/helm"
     ;;
-  trim) trim_go_cache ;;
+  trim) trim_go_caches ;;
   *) die "unknown argument: $1" "tools.sh [cluster|checks|trim]" ;;
 esac
