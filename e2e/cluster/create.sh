@@ -40,8 +40,21 @@ overlay() {
   if closed; then patch_closed; fi
 }
 
+# Every node, and every engine within it, watches many files; the usual limits are used up by the second cluster.
+raise_watch_limits() {
+  if ((EUID != 0)); then return; fi
+  local limit wanted
+  for limit in max_user_instances=512 max_user_watches=524288; do
+    wanted=${limit#*=}
+    if (($(</proc/sys/fs/inotify/"${limit%=*}") < wanted)); then
+      echo "$wanted" >/proc/sys/fs/inotify/"${limit%=*}" || true
+    fi
+  done
+}
+
 create_cluster() {
   local image=()
+  raise_watch_limits
   rm -rf "$state"
   mkdir -p "$state/cni"
   kubectl patch --local --filename "$repo/kind-config.yaml" --type json \

@@ -5,13 +5,20 @@
 
 engine_answers() { docker info >/dev/null 2>&1; }
 
+# RUNLEVEL keeps an old-style init script from starting the engine at once: here it is started with what it needs.
 install_engine() {
-  apt_install docker.io iptables cgroupfs-mount ca-certificates
+  RUNLEVEL=1 apt_install docker.io iptables cgroupfs-mount ca-certificates
+  if runs_systemd && lacks_sys_resource; then systemctl disable --now docker.socket docker.service; fi
 }
+
+runs_systemd() { [[ -d /run/systemd/system ]]; }
 
 # Containers need the cgroup controllers mounted; a machine without an init system may not have done it.
 mount_cgroups() {
-  if [[ ! -f /sys/fs/cgroup/cgroup.controllers && ! -d /sys/fs/cgroup/memory ]]; then cgroupfs-mount; fi
+  if [[ ! -f /sys/fs/cgroup/cgroup.controllers && ! -d /sys/fs/cgroup/memory ]]; then
+    apt_install cgroupfs-mount
+    cgroupfs-mount
+  fi
 }
 
 start_engine() {
@@ -38,7 +45,7 @@ wait_for_engine() {
 }
 
 start_and_wait() {
-  if [[ -d /run/systemd/system ]]; then systemctl start docker; else start_engine; fi
+  if runs_systemd && ! lacks_sys_resource; then systemctl start docker; else start_engine; fi
   wait_for_engine
 }
 

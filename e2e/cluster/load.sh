@@ -19,9 +19,9 @@ loaded() {
     END { exit !(byName != "" && (byName == byId || byName == id)) }' <<<"$present"
 }
 
-load() { docker save "$@" | in_node import --digests --snapshotter overlayfs -; }
+load() { docker save "$@" | in_node import --snapshotter overlayfs -; }
 
-present=$(in_node list)
+present=$(in_node list 2>/dev/null)
 missing=()
 for image in "$@"; do
   if ! loaded "$image"; then missing+=("$image"); fi
