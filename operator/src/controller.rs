@@ -172,7 +172,7 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
         .metrics
         .reconciled(started.elapsed(), result.as_ref().err().map(Error::reason));
     if result.is_ok() {
-        context.succeeded(&ObjectRef::from_obj(stack));
+        context.succeeded(&ObjectRef::from_obj(&*stack));
     }
     result
 }

@@ -4,17 +4,24 @@
 //! [`controller`], which calls them, and [`inventory`] and [`ledger`], which keep the steady state free of requests.
 
 pub mod api;
+pub mod client;
 pub mod context;
 pub mod controller;
+pub mod deadline;
 pub mod drift;
+pub mod fence;
 pub mod http;
 pub mod inventory;
+pub mod leader;
 pub mod ledger;
+pub mod mandate;
 pub mod metadata;
 pub mod metrics;
 pub mod reconcile;
+pub mod run;
 pub mod settings;
 pub mod telemetry;
+pub mod yaml;
 
 #[cfg(test)]
 mod testing;

@@ -306,12 +306,15 @@ fn pod(settings: &PodSettings, image: &str, defaults: ResourceRequirements) -> P
     }
 }
 
-/// The defaults, with what the user gives by the same name in their place.
+/// The defaults, with what the user gives by the same name in their place. A limit without a request drops the default
+/// request, which might exceed it; Kubernetes then requests as much as the limit.
 fn resources(
     given: Option<&ResourceSettings>,
     mut defaults: ResourceRequirements,
 ) -> ResourceRequirements {
     if let Some(given) = given {
+        let requests = defaults.requests.get_or_insert_default();
+        requests.retain(|name, _| !given.limits.contains_key(name));
         defaults
             .requests
             .get_or_insert_default()
