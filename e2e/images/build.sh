@@ -24,8 +24,12 @@ list() {
 }
 
 build() {
+  # Two runs on one machine build one after the other, and the second finds the result.
+  exec {lock}>"$cache/images.lock"
+  flock "$lock"
   build_product
   if closed; then build_services; fi
+  remove_replaced
 }
 
 case "${1:-build}" in

@@ -28,3 +28,6 @@ empty_context() {
   mkdir -p "$context"
   printf '%s\n' "$context"
 }
+
+# remove_replaced: removes what our builds have left behind without a name.
+remove_replaced() { docker image prune --force --filter "label=$key_label" >/dev/null; }

@@ -17,6 +17,10 @@ ensure_debian_services() {
     remedy="packages come from the sources of this machine's apt; it must be Debian 12" \
       step "Install the services' Debian packages into a root file system" "$images_dir/debian-services.sh" "$debian_image"
   fi
+  # Images that still need an older one keep its layers.
+  docker image ls --filter dangling=false --format '{{.Repository}}:{{.Tag}}' "${debian_image%:*}" |
+    awk -v kept="$debian_image" '$0 != kept' |
+    xargs --no-run-if-empty docker image rm >/dev/null
 }
 
 # ensure_service_image <image> <folder>: for those that need nothing but their folder and the Debian packages.
