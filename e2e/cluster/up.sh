@@ -34,8 +34,6 @@ cluster() {
   if closed; then "$cluster_dir/node.sh"; fi
   "$repo/e2e/images/build.sh"
   "$cluster_dir/tools.sh" trim
-  # What a rebuilt image of ours was before; nothing else carries this label.
-  docker image prune --force --filter label=dev.shortener.content-key >/dev/null
   "$cluster_dir/create.sh"
   mapfile -t images < <("$repo/e2e/images/build.sh" list)
   "$cluster_dir/load.sh" "${images[@]}"
