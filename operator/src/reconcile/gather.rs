@@ -18,6 +18,7 @@ use rand::{RngExt, distr::Alphanumeric};
 
 use super::{
     apply::{Ownership, ownership},
+    build,
     checksum::CHECKSUM_KEY,
 };
 use crate::{
@@ -109,7 +110,7 @@ pub async fn gather(
         }
         None => managed_database(scope, &identity).await?,
     };
-    let checksum_secret = format!("{}-checksum", identity.name);
+    let checksum_secret = build::secret::checksum_name(&identity.name);
     let checksum_key = match read_secret(scope, &identity, &checksum_secret).await? {
         Some(secret) => existing(&identity, secret),
         // Nothing is lost with this key: new checksums restart the pods once.

@@ -159,3 +159,6 @@ fn condition(
             .map_or_else(|| now.clone(), |old| old.last_transition_time.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,30 +3,22 @@
 //! Whatever the schema and its CEL rules can refuse is refused at admission; what is checked here depends on other
 //! objects of the cluster.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::{
-    ByteString, api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity,
-};
-use kube::ResourceExt;
+mod database;
+mod pod;
 
 use super::{
     build,
-    checksum::{CHECKSUM_KEY, checksum},
-    gather::{CredentialFact, DatabaseFacts, Gathered},
-    stack::{App, Credential, Database, Gateway, ManagedDatabase, Pod, Routing, ValidatedStack},
+    checksum::CHECKSUM_KEY,
+    gather::Gathered,
+    stack::{App, Gateway, Routing, ValidatedStack},
 };
 use crate::{
-    api::{
-        DeletionPolicy, GatewayProvider, GatewaySpec, PodSettings, ResourceSettings, SecretKeyRef,
-        ShortenerStack, ShortenerStackSpec,
-    },
-    metadata::{Component, component_name},
+    api::{DeletionPolicy, GatewayProvider, GatewaySpec, ShortenerStack, ShortenerStackSpec},
     settings::Settings,
 };
+use database::{credential, database};
+use pod::pod;
 
-/// Size of the managed database's volume where the spec names none.
-const DEFAULT_STORAGE: &str = "1Gi";
 /// Base of the short links where the spec names neither an address nor a host.
 const LOCAL_URL: &str = "http://localhost:8080";
 
@@ -104,18 +96,18 @@ pub fn validate(
     let Gathered {
         identity,
         checksum_key,
-        database,
+        database: facts,
         upstream,
         rival,
     } = gathered;
     let spec = &stack.spec;
     let checksum_key = credential(
         checksum_key,
-        &format!("{}-checksum", identity.name),
+        &build::secret::checksum_name(&identity.name),
         &identity.name,
         &[CHECKSUM_KEY],
     )?;
-    let database = self::database(stack, database, &checksum_key, settings)?;
+    let database = database(stack, facts, &checksum_key, settings)?;
     Ok(ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
@@ -205,147 +197,5 @@ fn gateway(
     }
 }
 
-fn database(
-    stack: &ShortenerStack,
-    facts: DatabaseFacts,
-    checksum_key: &Credential,
-    settings: &Settings,
-) -> Result<Database, ValidateError> {
-    let key = checksum_key
-        .data
-        .get(CHECKSUM_KEY)
-        .map(|key| key.0.as_slice())
-        .unwrap_or_default();
-    match facts {
-        DatabaseFacts::External {
-            reference: SecretKeyRef { name, key: entry },
-            url,
-        } => match url {
-            Some(url) => Ok(Database::External {
-                checksum: checksum(key, &BTreeMap::from([(entry.clone(), url)])),
-                secret: name,
-                key: entry,
-            }),
-            None => Err(ValidateError::SecretNotFound {
-                secret: name,
-                key: entry,
-            }),
-        },
-        DatabaseFacts::Managed {
-            credentials,
-            running_image,
-        } => {
-            let managed = stack.spec.database.managed.clone().unwrap_or_default();
-            let name = component_name(&stack.name_any(), Component::Postgres);
-            let credentials = credential(
-                credentials,
-                &name,
-                &stack.name_any(),
-                &["username", "password"],
-            )?;
-            let pod = pod(
-                &managed.pod,
-                &settings.images.postgres,
-                build::postgres::default_resources(),
-            );
-            same_major(&pod.image, running_image)?;
-            Ok(Database::Managed(Box::new(ManagedDatabase {
-                replicas: i32::from(!stack.spec.stopped),
-                pod,
-                storage: Quantity(
-                    managed
-                        .storage
-                        .unwrap_or_else(|| DEFAULT_STORAGE.to_owned()),
-                ),
-                storage_class: managed.storage_class_name,
-                checksum: checksum(key, &credentials.data),
-                credentials,
-            })))
-        }
-    }
-}
-
-fn credential(
-    fact: CredentialFact,
-    secret: &str,
-    stack: &str,
-    keys: &[&'static str],
-) -> Result<Credential, ValidateError> {
-    let (data, minted) = match fact {
-        CredentialFact::Live(data) => (data, false),
-        CredentialFact::Minted(data) => (data, true),
-        CredentialFact::Lost => {
-            return Err(ValidateError::CredentialsMissing {
-                secret: secret.to_owned(),
-                stack: stack.to_owned(),
-            });
-        }
-        CredentialFact::Foreign => return Err(ValidateError::NameTaken(secret.to_owned())),
-    };
-    match keys.iter().find(|key| {
-        data.get(**key)
-            .is_none_or(|value: &ByteString| value.0.is_empty())
-    }) {
-        Some(key) => Err(ValidateError::CredentialsIncomplete {
-            secret: secret.to_owned(),
-            key,
-        }),
-        None => Ok(Credential { data, minted }),
-    }
-}
-
-fn pod(settings: &PodSettings, image: &str, defaults: ResourceRequirements) -> Pod {
-    Pod {
-        image: settings.image.clone().unwrap_or_else(|| image.to_owned()),
-        resources: resources(settings.resources.as_ref(), defaults),
-        node_selector: settings.node_selector.clone(),
-        tolerations: settings.tolerations.clone(),
-        affinity: settings.affinity.clone(),
-        priority_class: settings.priority_class_name.clone(),
-        env: settings.env.clone(),
-    }
-}
-
-/// The defaults, with what the user gives by the same name in their place. A limit without a request drops the default
-/// request, which might exceed it; Kubernetes then requests as much as the limit.
-fn resources(
-    given: Option<&ResourceSettings>,
-    mut defaults: ResourceRequirements,
-) -> ResourceRequirements {
-    if let Some(given) = given {
-        let requests = defaults.requests.get_or_insert_default();
-        requests.retain(|name, _| !given.limits.contains_key(name));
-        defaults
-            .requests
-            .get_or_insert_default()
-            .extend(given.requests.clone());
-        defaults
-            .limits
-            .get_or_insert_default()
-            .extend(given.limits.clone());
-    }
-    defaults
-}
-
-fn same_major(wanted: &str, running: Option<String>) -> Result<(), ValidateError> {
-    match running {
-        Some(running)
-            if major(wanted)
-                .zip(major(&running))
-                .is_some_and(|(wanted, running)| wanted != running) =>
-        {
-            Err(ValidateError::MajorVersionChange {
-                wanted: wanted.to_owned(),
-                running,
-            })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The leading number of an image's tag; none for a digest or a name without one.
-fn major(image: &str) -> Option<u32> {
-    let (_, tag) = image.split('@').next()?.rsplit_once(':')?;
-    let digits = tag.find(|c: char| !c.is_ascii_digit()).unwrap_or(tag.len());
-    tag[..digits].parse().ok()
-}
+#[cfg(test)]
+mod tests;

@@ -19,8 +19,9 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, LimitsSpec},
+    api::{GatewayServiceType, LimitsSpec, ShortenerStack},
     metadata::StackIdentity,
+    settings::{Cli, Command, Settings},
     reconcile::{
         build,
         stack::{
@@ -258,5 +259,31 @@ fn credential(data: &[(&str, &str)]) -> Credential {
             .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
             .collect(),
         minted: false,
+    }
+}
+
+/// The resource `acme` in namespace `links` as the API server stores it.
+pub fn stored_stack(spec: serde_json::Value) -> ShortenerStack {
+    serde_json::from_value(serde_json::json!({
+        "apiVersion": "shortener.dev/v1alpha1",
+        "kind": "ShortenerStack",
+        "metadata": {
+            "name": "acme",
+            "namespace": "links",
+            "uid": "5f0c2d1e-0000-4000-8000-000000000001",
+            "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// The operator's settings without any flag but the required ones.
+pub fn settings() -> Settings {
+    let arguments = ["operator", "--pod-name", "op-0", "--pod-namespace", "operators"];
+    match Cli::read(arguments.map(Into::into)).unwrap().command {
+        Command::Run(settings) => *settings,
+        Command::Crd => panic!("not the run command"),
     }
 }

@@ -25,6 +25,12 @@ impl Applied {
         Self { live }
     }
 
+    /// What an apply in a test is said to have led to.
+    #[cfg(test)]
+    pub(crate) fn pretended(live: Live) -> Self {
+        Self::new(live)
+    }
+
     /// What is live.
     pub fn live(&self) -> &Live {
         &self.live

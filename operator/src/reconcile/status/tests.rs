@@ -1,0 +1,97 @@
+//! What a reconcile's outcome looks like in the status.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    reconcile::{
+        apply::{Live, Workload},
+        validate::ValidateError,
+    },
+    testing::stack::{minimal_stack, stored_stack},
+};
+
+fn at(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap())
+}
+
+fn workload(ready: i32) -> Option<Workload> {
+    Some(Workload { wanted: 2, existing: 2, ready, updated: 2, observed: true, failure: None })
+}
+
+fn live(app_ready: i32) -> Live {
+    let ingress = json!({"metadata": {}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    Live {
+        app: workload(app_ready),
+        gateway: workload(2),
+        postgres: workload(2),
+        ingresses: vec![std::sync::Arc::new(serde_json::from_value(ingress).unwrap())],
+        ..Live::default()
+    }
+}
+
+fn after(previous: Option<ShortenerStackStatus>, live: &Live, now: i64) -> ShortenerStackStatus {
+    let mut stack = stored_stack(json!({}));
+    stack.status = previous;
+    status(&stack, Outcome::Applied(&minimal_stack(), &Applied::pretended(live.clone())), &at(now))
+}
+
+fn find<'a>(status: &'a ShortenerStackStatus, type_: &str) -> &'a Condition {
+    status.conditions.iter().find(|condition| condition.type_ == type_).unwrap()
+}
+
+#[test]
+fn a_stack_whose_components_are_ready_is_ready() {
+    let status = after(None, &live(2), 1);
+    assert!(is_ready(&status));
+    assert_eq!(status.observed_generation, Some(1));
+    assert!(status.conditions.iter().all(|condition| condition.observed_generation == Some(1)));
+    assert_eq!(status.app, AppStatus { replicas: 2, ready_replicas: 2 });
+    let types: Vec<&str> = status.conditions.iter().map(|condition| condition.type_.as_str()).collect();
+    assert_eq!(types, ["Ready", "Progressing", "Degraded", "DatabaseReady", "AppReady", "GatewayReady"]);
+}
+
+#[test]
+fn the_transition_time_moves_only_when_the_status_flips() {
+    let first = after(None, &live(1), 1);
+    let same = after(Some(first.clone()), &live(0), 2);
+    let flipped = after(Some(same.clone()), &live(2), 3);
+    assert_eq!(find(&same, "Ready").last_transition_time, at(1));
+    assert_eq!(find(&flipped, "Ready").last_transition_time, at(3));
+    assert_eq!(find(&flipped, "DatabaseReady").last_transition_time, at(1));
+}
+
+#[test]
+fn a_failure_names_its_reason_and_keeps_what_is_known_of_the_components() {
+    let mut stack = stored_stack(json!({}));
+    stack.status = Some(after(None, &live(2), 1));
+    let error = Error::from(ValidateError::NameTaken("acme-postgres".to_owned()));
+    let status = status(&stack, Outcome::Failed(&error), &at(2));
+    assert!(!is_ready(&status));
+    assert_eq!((find(&status, "Ready").reason.as_str(), find(&status, "Degraded").status.as_str()), ("NameTaken", "True"));
+    assert_eq!(find(&status, "AppReady").status, "True");
+}
+
+#[test]
+fn a_paused_stack_says_so_and_still_tells_the_truth() {
+    let stack = stored_stack(json!({"paused": true}));
+    let status = status(&stack, Outcome::Paused(&minimal_stack(), &live(1)), &at(1));
+    assert_eq!(find(&status, "Progressing").reason, "Paused");
+    assert!(!is_ready(&status));
+}
+
+#[test]
+fn only_what_changed_is_told_in_events() {
+    let before = after(None, &live(1), 1);
+    let now = after(Some(before.clone()), &live(2), 2);
+    let changed: Vec<&str> = changes(Some(&before), &now).iter().map(|condition| condition.type_.as_str()).collect();
+    assert_eq!(changed, ["Ready", "Progressing", "AppReady"]);
+    assert!(changes(Some(&now), &now).is_empty());
+}
+
+#[test]
+fn the_scale_subresource_always_has_a_selector() {
+    let expected = "app.kubernetes.io/component=worker,app.kubernetes.io/instance=acme,app.kubernetes.io/name=shortener";
+    assert_eq!(after(None, &live(2), 1).workers, WorkersStatus { replicas: 0, selector: expected.to_owned() });
+}
