@@ -22,11 +22,13 @@ mount_cgroups() {
 }
 
 start_engine() {
-  local arguments=()
+  local arguments=() wrapper=$cache/runtime-wrapper.sh
   mount_cgroups
   if lacks_sys_resource; then
     # The engine grants a privileged container every capability it knows and fails on the one it does not hold itself.
-    arguments+=(--add-runtime "without-sys-resource=$cluster_dir/runtime-wrapper.sh")
+    # The engine outlives this checkout, so it gets a copy.
+    install -m 0755 "$cluster_dir/runtime-wrapper.sh" "$wrapper"
+    arguments+=(--add-runtime "without-sys-resource=$wrapper")
     arguments+=(--default-runtime without-sys-resource)
   fi
   # Its own session and no terminal: the engine must outlive the script that started it.
