@@ -21,17 +21,18 @@ patch_closed() {
     "$state/cni"
 }
 
-kubelet_patch() {
-  printf 'kind: KubeletConfiguration\n'
+# What the kubelet must be told on this host, in the form of a YAML mapping's lines; nothing on an ordinary one.
+kubelet_settings() {
   if [[ $(docker info --format '{{.CgroupVersion}}') == 1 ]]; then printf 'failCgroupV1: false\n'; fi
   if restricted; then printf 'featureGates: {KubeletInUserNamespace: true}\n'; fi
 }
 
-# JSON and YAML agree on this form of a string with line breaks.
 patch_kubelet() {
-  local lines
-  lines=$(kubelet_patch | awk '{printf "%s\\n", $0}')
-  printf '{"op":"add","path":"/kubeadmConfigPatches","value":["%s"]}\n' "$lines"
+  local settings
+  settings=$(kubelet_settings | awk '{printf "\\n%s", $0}')
+  if [[ -n $settings ]]; then
+    printf '{"op":"add","path":"/kubeadmConfigPatches","value":["kind: KubeletConfiguration%s"]}\n' "$settings"
+  fi
 }
 
 overlay() {
