@@ -1,0 +1,44 @@
+//! Connections to the API server: one for everything, behind the fence, and one for the lease alone.
+//!
+//! Neither repeats a request by itself, as kube would: a repetition would pass behind the fence and could arrive after
+//! the mandate has ended. Reconciles and watches have their own backoff.
+
+use std::time::Duration;
+
+use kube::{Client, Config, client::ClientBuilder};
+
+use crate::{deadline::DeadlineLayer, fence::FenceLayer};
+
+/// Time limit of a request, a large list included.
+const REQUEST_LIMIT: Duration = Duration::from_secs(25);
+/// Time limit of a request for the lease.
+const LEASE_LIMIT: Duration = Duration::from_secs(5);
+/// Time limit of a connection attempt.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// The operator's connections.
+#[derive(Clone)]
+pub struct Clients {
+    /// For everything but the lease; its writes pass the fence.
+    pub main: Client,
+    /// For the lease, so that a renewal never queues behind other requests.
+    pub lease: Client,
+}
+
+/// Builds both connections from the kubeconfig or the pod's service account. Nothing is sent yet.
+///
+/// # Errors
+/// No configuration, or one that cannot be used.
+pub async fn connect(fence: &FenceLayer) -> Result<Clients, kube::Error> {
+    let mut config = Config::infer().await.map_err(kube::Error::InferConfig)?;
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_LIMIT);
+    let lease = ClientBuilder::try_from(config.clone())?
+        .with_layer(&DeadlineLayer(LEASE_LIMIT))
+        .build();
+    let main = ClientBuilder::try_from(config)?
+        .with_layer(&DeadlineLayer(REQUEST_LIMIT))
+        .with_layer(fence)
+        .build();
+    Ok(Clients { main, lease })
+}

@@ -1,0 +1,269 @@
+//! The election's decisions, without a client and without a clock: what was seen and the time come in, a step goes out.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use tokio::time::Instant;
+
+/// How often a candidate looks; it bounds how long a handover takes.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Who asks for the lease, and for how long at a time.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    identity: String,
+    duration: Duration,
+}
+
+/// The lease as last seen, with what follows from when it was seen.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    lease: Option<Lease>,
+    /// Nobody but the holder may take the lease before.
+    protected_until: Option<Instant>,
+}
+
+/// What a candidate does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Somebody is protected by the lease.
+    Wait,
+    /// The lease is free, expired or its own: write it, against what was seen.
+    Take,
+}
+
+impl Sighting {
+    /// The lease, if it exists.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+}
+
+impl Candidate {
+    /// A candidate of this name, whose lease lasts for the duration.
+    pub fn new(identity: String, duration: Duration) -> Self {
+        Self { identity, duration }
+    }
+
+    /// How long after the start of a successful write the holder may act: two thirds of the lease, so that requests
+    /// under way and clocks that run unevenly have the rest.
+    pub fn renew_deadline(&self) -> Duration {
+        self.duration * 2 / 3
+    }
+
+    /// Pause between renewals.
+    pub fn renew_interval(&self) -> Duration {
+        self.duration / 6
+    }
+
+    /// Pause between looks at somebody else's lease.
+    pub fn poll_interval(&self) -> Duration {
+        POLL_INTERVAL.min(self.renew_interval())
+    }
+
+    /// Takes note of a lease that was read at this moment. Protection starts anew with every change of the lease.
+    pub fn look(&self, earlier: Option<Sighting>, lease: Option<Lease>, now: Instant) -> Sighting {
+        let protected_until = match (earlier, &lease) {
+            (Some(earlier), Some(lease)) if same_version(earlier.lease(), lease) => {
+                earlier.protected_until
+            }
+            (_, Some(lease)) => holder(lease).map(|_| now + self.duration.max(promised(lease))),
+            // Deleting the lease does not end the holder's mandate.
+            (Some(earlier), None) => earlier.protected_until,
+            // A holder that is alive puts a deleted lease back with its next renewal.
+            (None, None) => Some(now + self.renew_interval() * 2),
+        };
+        Sighting {
+            lease,
+            protected_until,
+        }
+    }
+
+    /// What to do now.
+    pub fn step(&self, sighting: &Sighting, now: Instant) -> Step {
+        let protected = sighting.protected_until.is_some_and(|until| now < until);
+        if protected && !self.holds(sighting) {
+            Step::Wait
+        } else {
+            Step::Take
+        }
+    }
+
+    /// Whether the lease names this candidate.
+    pub fn holds(&self, sighting: &Sighting) -> bool {
+        sighting.lease().and_then(holder) == Some(&self.identity)
+    }
+
+    /// Who else the lease names.
+    pub fn rival<'a>(&self, sighting: &'a Sighting) -> Option<&'a str> {
+        sighting
+            .lease()
+            .and_then(holder)
+            .filter(|holder| *holder != self.identity)
+    }
+
+    /// The lease as this candidate holds it from now on. Everything else in it stays, its resource version included.
+    pub fn renewed(&self, seen: Option<&Lease>, now: Timestamp) -> Lease {
+        let mut lease = seen.cloned().unwrap_or_default();
+        let first = seen.and_then(holder) != Some(&self.identity);
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        if first {
+            spec.acquire_time = Some(MicroTime(now));
+            spec.lease_transitions = Some(
+                spec.lease_transitions
+                    .map_or(0, |count| count.saturating_add(1)),
+            );
+        }
+        spec.holder_identity = Some(self.identity.clone());
+        spec.lease_duration_seconds = i32::try_from(self.duration.as_secs()).ok();
+        spec.renew_time = Some(MicroTime(now));
+        lease
+    }
+
+    /// The lease without a holder.
+    pub fn released(&self, seen: Option<&Lease>) -> Lease {
+        let mut lease = seen.cloned().unwrap_or_default();
+        lease
+            .spec
+            .get_or_insert_with(LeaseSpec::default)
+            .holder_identity = None;
+        lease
+    }
+}
+
+fn holder(lease: &Lease) -> Option<&str> {
+    let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+    (!holder.is_empty()).then_some(holder)
+}
+
+/// How long the holder says that the lease protects it.
+fn promised(lease: &Lease) -> Duration {
+    let seconds = lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.lease_duration_seconds);
+    Duration::from_secs(
+        seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or_default(),
+    )
+}
+
+fn same_version(earlier: Option<&Lease>, now: &Lease) -> bool {
+    earlier.is_some_and(|earlier| {
+        earlier.metadata.uid == now.metadata.uid
+            && earlier.metadata.resource_version == now.metadata.resource_version
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DURATION: Duration = Duration::from_secs(15);
+
+    fn candidate(name: &str) -> Candidate {
+        Candidate::new(name.to_owned(), DURATION)
+    }
+
+    fn lease(holder: &str, seconds: i32, version: &str) -> Lease {
+        let mut lease = Lease::default();
+        lease.metadata.resource_version = Some(version.to_owned());
+        lease.spec = Some(LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(seconds),
+            renew_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
+            ..LeaseSpec::default()
+        });
+        lease
+    }
+
+    /// How long a candidate waits that sees this lease and no change of it.
+    fn patience(lease: Option<Lease>) -> Duration {
+        let (candidate, now) = (candidate("a"), Instant::now());
+        let seen = candidate.look(None, lease, now);
+        (0..600)
+            .map(Duration::from_secs)
+            .find(|wait| candidate.step(&seen, now + *wait) == Step::Take)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_held_lease_is_waited_out_whatever_its_time_stamps_say() {
+        assert_eq!(patience(Some(lease("b", 15, "1"))), DURATION);
+    }
+
+    #[test]
+    fn the_longer_of_both_durations_protects_the_holder() {
+        assert_eq!(patience(Some(lease("b", 60, "1"))), Duration::from_secs(60));
+        assert_eq!(patience(Some(lease("b", 1, "1"))), DURATION);
+        assert_eq!(patience(Some(lease("b", -1, "1"))), DURATION);
+    }
+
+    #[test]
+    fn a_lease_without_a_holder_or_of_our_own_is_taken_at_once() {
+        assert_eq!(patience(Some(lease("", 15, "1"))), Duration::ZERO);
+        assert_eq!(patience(Some(Lease::default())), Duration::ZERO);
+        assert_eq!(patience(Some(lease("a", 15, "1"))), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_lease_that_never_was_there_gives_a_live_holder_time_to_put_it_back() {
+        assert_eq!(patience(None), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn every_change_protects_the_holder_anew() {
+        let (candidate, now) = (candidate("a"), Instant::now());
+        let first = candidate.look(None, Some(lease("b", 15, "1")), now);
+        let unchanged = candidate.look(Some(first), Some(lease("b", 15, "1")), now + DURATION / 2);
+        assert_eq!(candidate.step(&unchanged, now + DURATION), Step::Take);
+        let renewed = candidate.look(
+            Some(unchanged),
+            Some(lease("b", 15, "2")),
+            now + DURATION / 2,
+        );
+        assert_eq!(candidate.step(&renewed, now + DURATION), Step::Wait);
+        assert_eq!(candidate.step(&renewed, now + DURATION * 3 / 2), Step::Take);
+    }
+
+    #[test]
+    fn deleting_the_lease_does_not_end_its_holders_protection() {
+        let (candidate, now) = (candidate("a"), Instant::now());
+        let seen = candidate.look(None, Some(lease("b", 15, "1")), now);
+        let gone = candidate.look(Some(seen), None, now + DURATION / 3);
+        assert_eq!(candidate.step(&gone, now + DURATION / 2), Step::Wait);
+        assert_eq!(candidate.step(&gone, now + DURATION), Step::Take);
+    }
+
+    #[test]
+    fn the_holder_stops_well_before_anyone_else_may_start() {
+        let candidate = candidate("a");
+        assert!(candidate.renew_deadline() + Duration::from_secs(5) <= DURATION);
+        assert!(candidate.renew_interval() * 3 < candidate.renew_deadline());
+        assert!(candidate.poll_interval() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn taking_over_counts_a_transition_and_keeps_everything_else() {
+        let mut seen = lease("b", 60, "7");
+        seen.metadata.labels = Some([("team".to_owned(), "links".to_owned())].into());
+        let taken = candidate("a").renewed(Some(&seen), Timestamp::UNIX_EPOCH);
+        assert_eq!(taken.metadata, seen.metadata);
+        let spec = taken.spec.clone().unwrap();
+        assert_eq!(
+            (spec.holder_identity.as_deref(), spec.lease_duration_seconds),
+            (Some("a"), Some(15))
+        );
+        assert_eq!(spec.lease_transitions, Some(0));
+        let again = candidate("b")
+            .renewed(Some(&taken), Timestamp::UNIX_EPOCH)
+            .spec
+            .unwrap();
+        assert_eq!(again.lease_transitions, Some(1));
+    }
+}

@@ -1,0 +1,231 @@
+//! The operator's own metrics, in the Prometheus text format.
+
+use std::time::Duration;
+
+use prometheus::{
+    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+
+/// Upper bounds of the duration histogram, in seconds: a skipped reconcile takes milliseconds, a first one seconds.
+const DURATIONS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0];
+
+/// Result of a reconcile in the labels, when it has not failed.
+const OK: &str = "ok";
+/// Result of a reconcile in the labels, when it has failed.
+const ERROR: &str = "error";
+
+/// Every metric of the operator; clones share their values.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Registry,
+    reconciles: IntCounterVec,
+    errors: IntCounterVec,
+    durations: HistogramVec,
+    running: IntGauge,
+    waiting: IntGauge,
+    stacks: IntGaugeVec,
+    leader: IntGauge,
+    requests: IntCounterVec,
+}
+
+impl Metrics {
+    /// Registers the metrics under `shortener_operator_*`.
+    ///
+    /// # Errors
+    /// Two metrics of one name, which is a mistake in this file.
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let metrics = Self {
+            registry: Registry::new_custom(Some("shortener_operator".to_owned()), None)?,
+            reconciles: counter(
+                "reconciles_total",
+                "Reconciles that have ended, by result.",
+                &["result"],
+            )?,
+            errors: counter(
+                "reconcile_errors_total",
+                "Reconciles that have failed, by reason.",
+                &["reason"],
+            )?,
+            durations: HistogramVec::new(
+                HistogramOpts::new(
+                    "reconcile_duration_seconds",
+                    "Duration of a reconcile, by result.",
+                )
+                .buckets(DURATIONS.to_vec()),
+                &["result"],
+            )?,
+            running: IntGauge::new("reconciles_running", "Reconciles that are under way.")?,
+            waiting: IntGauge::new(
+                "reconciles_waiting",
+                "Reconciles that wait for one of the running to end.",
+            )?,
+            stacks: IntGaugeVec::new(
+                Opts::new("stack_ready", "Whether a stack is ready (1) or not (0)."),
+                &["namespace", "name"],
+            )?,
+            leader: IntGauge::new(
+                "leader",
+                "Whether this replica is the leader (1) or stands by (0).",
+            )?,
+            requests: counter(
+                "mutating_requests_total",
+                "Requests that change the cluster, by method and HTTP status (or error, refused), leases apart.",
+                &["method", "status"],
+            )?,
+        };
+        metrics.register()?;
+        Ok(metrics)
+    }
+
+    fn register(&self) -> Result<(), prometheus::Error> {
+        self.registry.register(Box::new(self.reconciles.clone()))?;
+        self.registry.register(Box::new(self.errors.clone()))?;
+        self.registry.register(Box::new(self.durations.clone()))?;
+        self.registry.register(Box::new(self.running.clone()))?;
+        self.registry.register(Box::new(self.waiting.clone()))?;
+        self.registry.register(Box::new(self.stacks.clone()))?;
+        self.registry.register(Box::new(self.leader.clone()))?;
+        self.registry.register(Box::new(self.requests.clone()))
+    }
+
+    /// Counts a reconcile that has ended; `failure` is its reason, a fixed string.
+    pub fn reconciled(&self, duration: Duration, failure: Option<&'static str>) {
+        let result = if failure.is_some() { ERROR } else { OK };
+        self.reconciles.with_label_values(&[result]).inc();
+        self.durations
+            .with_label_values(&[result])
+            .observe(duration.as_secs_f64());
+        if let Some(reason) = failure {
+            self.errors.with_label_values(&[reason]).inc();
+        }
+    }
+
+    /// Counts a reconcile as running until the guard is dropped.
+    pub fn running(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.running)
+    }
+
+    /// Counts a reconcile as waiting for its turn until the guard is dropped.
+    pub fn waiting(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.waiting)
+    }
+
+    /// Says whether a stack is ready.
+    pub fn stack_ready(&self, namespace: &str, name: &str, ready: bool) {
+        self.stacks
+            .with_label_values(&[namespace, name])
+            .set(ready.into());
+    }
+
+    /// Forgets a stack that is gone.
+    pub fn forget_stack(&self, namespace: &str, name: &str) {
+        // The error says that the stack had never been counted.
+        let _ = self.stacks.remove_label_values(&[namespace, name]);
+    }
+
+    /// Says whether this replica is the leader.
+    pub fn leader(&self, leading: bool) {
+        self.leader.set(leading.into());
+    }
+
+    /// Counts a request that changes the cluster; `status` is the HTTP status, `error` or `refused`.
+    pub fn mutating_request(&self, method: &str, status: &str) {
+        self.requests.with_label_values(&[method, status]).inc();
+    }
+
+    /// Renders all metrics in the text format.
+    ///
+    /// # Errors
+    /// A metric that the format cannot express, which is a mistake in this file.
+    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let mut page = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut page)?;
+        Ok(page)
+    }
+}
+
+fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
+    IntCounterVec::new(Opts::new(name, help), labels)
+}
+
+/// Raises a gauge by one for as long as it lives, also when the work that it counts is cancelled.
+#[derive(Debug)]
+pub struct GaugeGuard(IntGauge);
+
+impl GaugeGuard {
+    fn new(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for GaugeGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.render().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_failed_reconcile_is_counted_with_its_reason() {
+        let metrics = Metrics::new().unwrap();
+        metrics.reconciled(Duration::from_millis(20), None);
+        metrics.reconciled(Duration::from_millis(20), Some("apply"));
+        let page = page(&metrics);
+        assert!(
+            page.contains("shortener_operator_reconciles_total{result=\"ok\"} 1"),
+            "{page}"
+        );
+        assert!(
+            page.contains("shortener_operator_reconcile_errors_total{reason=\"apply\"} 1"),
+            "{page}"
+        );
+        assert!(
+            page.contains(
+                "shortener_operator_reconcile_duration_seconds_count{result=\"error\"} 1"
+            ),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_stack_that_is_gone_leaves_no_metric_behind() {
+        let metrics = Metrics::new().unwrap();
+        metrics.stack_ready("team-a", "acme", true);
+        assert!(
+            page(&metrics)
+                .contains("shortener_operator_stack_ready{name=\"acme\",namespace=\"team-a\"} 1")
+        );
+        metrics.forget_stack("team-a", "acme");
+        assert!(!page(&metrics).contains("acme"));
+    }
+
+    #[test]
+    fn a_reconcile_counts_as_running_until_it_ends() {
+        let metrics = Metrics::new().unwrap();
+        let guard = metrics.running();
+        assert!(page(&metrics).contains("shortener_operator_reconciles_running 1"));
+        drop(guard);
+        assert!(page(&metrics).contains("shortener_operator_reconciles_running 0"));
+    }
+
+    #[test]
+    fn clones_share_their_values() {
+        let metrics = Metrics::new().unwrap();
+        metrics.clone().leader(true);
+        metrics.clone().mutating_request("PATCH", "200");
+        let page = page(&metrics);
+        assert!(page.contains("shortener_operator_leader 1"), "{page}");
+        assert!(page.contains(
+            "shortener_operator_mutating_requests_total{method=\"PATCH\",status=\"200\"} 1"
+        ));
+    }
+}

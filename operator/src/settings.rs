@@ -1,0 +1,351 @@
+//! What the operator is told at its start: command line and environment come in, typed [`Settings`] go out.
+
+use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, str::FromStr, time::Duration};
+
+use clap::{Args, Parser, Subcommand, builder::RangedU64ValueParser};
+use k8s_openapi::{
+    api::networking::v1::NetworkPolicyPeer, apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+
+/// Label that Kubernetes sets on every namespace, with its name.
+const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// The operator's command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "operator",
+    version,
+    about = "Runs link-shortening services from ShortenerStack resources"
+)]
+pub struct Cli {
+    /// What to do; `run` if absent
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// Parses a command line, program name first. `run` may be left out.
+    ///
+    /// # Errors
+    /// What cannot be understood, and the answers to `--help` and `--version`.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+        let about = ["-h", "--help", "-V", "--version"];
+        let names_a_command = arguments
+            .get(1)
+            .and_then(|first| first.to_str())
+            .is_some_and(|first| !first.starts_with('-') || about.contains(&first));
+        if !names_a_command {
+            arguments.insert(arguments.len().min(1), "run".into());
+        }
+        Self::try_parse_from(arguments)
+    }
+}
+
+/// What the operator can be asked to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the operator against the cluster of the kubeconfig or of its own pod (the default)
+    Run(Box<Settings>),
+    /// Print the CustomResourceDefinition as YAML
+    Crd,
+}
+
+/// Settings of a running operator, from flags or environment variables.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Images of the components that a stack does not choose itself
+    #[command(flatten)]
+    pub images: Images,
+    /// Namespaces to look after, separated by commas; empty for all
+    #[arg(long, env = "WATCH_NAMESPACES", default_value = "")]
+    pub watch_namespaces: Namespaces,
+    /// Who may connect to the stacks' gateways by default: a JSON list of NetworkPolicyPeer
+    #[arg(long, env = "GATEWAY_ALLOW_FROM", default_value = INGRESS_NGINX)]
+    pub gateway_allow_from: Peers,
+    /// Address of /livez, /readyz and /metrics
+    #[arg(long, env = "LISTEN", default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+    /// Name of the operator's pod, by which it holds the Lease
+    #[arg(long, env = "POD_NAME")]
+    pub pod_name: String,
+    /// Namespace of the operator's pod and of the Lease
+    #[arg(long, env = "POD_NAMESPACE")]
+    pub pod_namespace: String,
+    /// Labels that select the operator's pods, as key=value separated by commas
+    #[arg(
+        long,
+        env = "OPERATOR_SELECTOR",
+        default_value = "app.kubernetes.io/name=shortener-operator"
+    )]
+    pub operator_selector: Labels,
+    /// Name of the Lease that the replicas elect their leader with
+    #[arg(long, env = "LEASE_NAME", default_value = "shortener-operator")]
+    pub lease_name: String,
+    /// Seconds after which another replica takes over from a leader that is gone
+    #[arg(long, env = "LEASE_DURATION_SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..=600))]
+    pub lease_duration_seconds: u16,
+    /// How many stacks are reconciled at the same time
+    #[arg(long, env = "MAX_CONCURRENT_RECONCILES", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    pub max_concurrent_reconciles: usize,
+}
+
+/// Images of the components that a stack does not choose itself.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct Images {
+    /// Image of the app
+    #[arg(id = "app_image", long = "app-image", env = "APP_IMAGE", default_value = APP_IMAGE)]
+    pub app: String,
+    /// Image of the managed database
+    #[arg(
+        id = "postgres_image",
+        long = "postgres-image",
+        env = "POSTGRES_IMAGE",
+        default_value = "postgres:17.6"
+    )]
+    pub postgres: String,
+    /// Image of the gateway
+    #[arg(
+        id = "gateway_image",
+        long = "gateway-image",
+        env = "GATEWAY_IMAGE",
+        default_value = "nginx:1.28.0"
+    )]
+    pub gateway: String,
+}
+
+/// The app that was released together with this operator.
+const APP_IMAGE: &str = concat!("shortenerstack/app:", env!("CARGO_PKG_VERSION"));
+
+/// The controller of ingress-nginx as its own manifests label it.
+const INGRESS_NGINX: &str = r#"[{
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}},
+    "podSelector": {"matchLabels": {
+        "app.kubernetes.io/name": "ingress-nginx",
+        "app.kubernetes.io/component": "controller"
+    }}
+}]"#;
+
+impl Settings {
+    /// One entry per controller: a namespace each, or a single `None` for all namespaces.
+    pub fn scopes(&self) -> Vec<Option<String>> {
+        if self.watch_namespaces.0.is_empty() {
+            return vec![None];
+        }
+        self.watch_namespaces.0.iter().cloned().map(Some).collect()
+    }
+
+    /// The operator's own pods, as a NetworkPolicy names them.
+    pub fn operator_peer(&self) -> NetworkPolicyPeer {
+        let own_namespace =
+            BTreeMap::from([(NAMESPACE_NAME_LABEL.to_owned(), self.pod_namespace.clone())]);
+        NetworkPolicyPeer {
+            namespace_selector: Some(match_labels(own_namespace)),
+            pod_selector: Some(match_labels(self.operator_selector.0.clone())),
+            ip_block: None,
+        }
+    }
+
+    /// How long the Lease protects its holder.
+    pub fn lease_duration(&self) -> Duration {
+        Duration::from_secs(self.lease_duration_seconds.into())
+    }
+}
+
+fn match_labels(labels: BTreeMap<String, String>) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(labels),
+        match_expressions: None,
+    }
+}
+
+/// Why a setting cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// Not a list of NetworkPolicyPeer.
+    #[error("is not a JSON list of NetworkPolicyPeer: {0}")]
+    Peers(#[from] serde_json::Error),
+    /// Not a list of labels.
+    #[error("`{0}` is not a label: write key=value, separated by commas")]
+    Label(String),
+    /// No labels at all would select every pod of the namespace.
+    #[error("is empty: name at least one label of the operator's pods")]
+    NoLabels,
+    /// Not a namespace's name.
+    #[error("`{0}` is not the name of a namespace: write lower case letters, digits and '-'")]
+    Namespace(String),
+}
+
+/// Namespaces, sorted and without duplicates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces(pub Vec<String>);
+
+impl FromStr for Namespaces {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut names: Vec<String> = items(text).map(str::to_owned).collect();
+        let plain = |name: &str| {
+            name.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
+        if let Some(wrong) = names.iter().find(|name| name.len() > 63 || !plain(name)) {
+            return Err(SettingsError::Namespace(wrong.clone()));
+        }
+        names.sort();
+        names.dedup();
+        Ok(Self(names))
+    }
+}
+
+/// Labels that pods must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labels(pub BTreeMap<String, String>);
+
+impl FromStr for Labels {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let label = |item: &str| match item.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() => {
+                Ok((key.trim().to_owned(), value.trim().to_owned()))
+            }
+            _ => Err(SettingsError::Label(item.to_owned())),
+        };
+        let labels = items(text)
+            .map(label)
+            .collect::<Result<BTreeMap<_, _>, _>>()?;
+        if labels.is_empty() {
+            Err(SettingsError::NoLabels)
+        } else {
+            Ok(Self(labels))
+        }
+    }
+}
+
+/// Peers of a NetworkPolicy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peers(pub Vec<NetworkPolicyPeer>);
+
+impl FromStr for Peers {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(serde_json::from_str(text)?))
+    }
+}
+
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POD: [&str; 5] = ["operator", "--pod-name", "op-0", "--pod-namespace", "ops"];
+
+    fn read(arguments: &[&str]) -> Result<Command, clap::Error> {
+        Cli::read(arguments.iter().map(OsString::from)).map(|cli| cli.command)
+    }
+
+    fn settings(extra: &[&str]) -> Result<Settings, clap::Error> {
+        match read(&[&POD, extra].concat())? {
+            Command::Run(settings) => Ok(*settings),
+            Command::Crd => panic!("not the run command"),
+        }
+    }
+
+    #[test]
+    fn without_a_subcommand_the_operator_runs() {
+        assert_eq!(settings(&[]).unwrap().pod_name, "op-0");
+        let spelled_out = [
+            "operator",
+            "run",
+            "--pod-name",
+            "op-0",
+            "--pod-namespace",
+            "ops",
+        ];
+        assert!(matches!(read(&spelled_out), Ok(Command::Run(_))));
+    }
+
+    #[test]
+    fn the_crd_can_be_printed_without_any_setting() {
+        assert!(matches!(read(&["operator", "crd"]), Ok(Command::Crd)));
+    }
+
+    #[test]
+    fn help_tells_the_commands() {
+        let help = read(&["operator", "--help"]).unwrap_err().to_string();
+        assert!(help.contains("crd") && help.contains("run"), "{help}");
+    }
+
+    #[test]
+    fn a_missing_pod_name_is_refused_by_name() {
+        let error = read(&["operator", "--pod-namespace", "ops"])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("--pod-name"), "{error}");
+    }
+
+    #[test]
+    fn defaults_watch_all_namespaces_and_let_ingress_nginx_in() {
+        let settings = settings(&[]).unwrap();
+        assert_eq!(settings.scopes(), vec![None]);
+        assert_eq!(settings.lease_duration(), Duration::from_secs(15));
+        assert_eq!(settings.images.app, "shortenerstack/app:0.1.0");
+        let peer = &settings.gateway_allow_from.0[0];
+        let labels = peer
+            .pod_selector
+            .as_ref()
+            .unwrap()
+            .match_labels
+            .as_ref()
+            .unwrap();
+        assert_eq!(labels["app.kubernetes.io/component"], "controller");
+    }
+
+    #[test]
+    fn a_list_of_namespaces_gives_one_scope_each() {
+        let settings = settings(&["--watch-namespaces", "team-b, team-a,team-b,"]).unwrap();
+        assert_eq!(
+            settings.scopes(),
+            vec![Some("team-a".to_owned()), Some("team-b".to_owned())]
+        );
+    }
+
+    #[test]
+    fn the_operator_is_named_by_its_namespace_and_its_labels() {
+        let settings = settings(&["--operator-selector", "app=op,tier=control"]).unwrap();
+        let expected = serde_json::json!({
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ops"}},
+            "podSelector": {"matchLabels": {"app": "op", "tier": "control"}},
+        });
+        assert_eq!(
+            serde_json::to_value(settings.operator_peer()).unwrap(),
+            expected
+        );
+    }
+
+    #[test]
+    fn values_that_cannot_be_used_are_refused_with_a_reason() {
+        for (flag, value, reason) in [
+            ("--operator-selector", "app", "is not a label"),
+            ("--operator-selector", "", "is empty"),
+            ("--gateway-allow-from", "{}", "is not a JSON list"),
+            (
+                "--watch-namespaces",
+                "Team",
+                "is not the name of a namespace",
+            ),
+            ("--lease-duration-seconds", "2", "is not in 3..=600"),
+            ("--max-concurrent-reconciles", "0", "is not in 1..=256"),
+        ] {
+            let error = settings(&[flag, value]).unwrap_err().to_string();
+            assert!(error.contains(reason), "{flag}: {error}");
+        }
+    }
+}
