@@ -1,5 +1,6 @@
 //! Helpers of this crate's tests.
 
+pub mod api_server;
 pub mod stack;
 
 use serde::Serialize;

@@ -1,0 +1,199 @@
+//! An API server in memory, for tests of everything that talks to one.
+//!
+//! It keeps objects of any kind without knowing their schemas: create, replace, server-side apply, merge patch, delete,
+//! get, list and watch, with uids, resource versions, generations, field ownership, owner references and the status
+//! subresource. It defaults nothing, runs no controller and lists are owned as a whole. Every write is numbered,
+//! recorded and can be made to fail.
+
+mod faults;
+mod fields;
+mod route;
+mod scenario;
+mod store;
+mod tests;
+mod watch;
+mod write;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll},
+};
+
+use futures::future::{BoxFuture, FutureExt, pending};
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use hyper::body::Bytes;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::sync::watch as signal;
+use tower::{BoxError, Service};
+
+use faults::Plan;
+pub use faults::{Effect, Fault, Write};
+use route::{Query, Route};
+use store::Store;
+use watch::Watched;
+use write::{Change, Refusal, Written};
+
+/// An API server in memory; clones are one server.
+#[derive(Clone, Debug, Default)]
+pub struct FakeApiServer {
+    state: Arc<Mutex<State>>,
+    changed: signal::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    store: Store,
+    plan: Plan,
+    writes: Vec<Write>,
+}
+
+type Answer = Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+
+impl FakeApiServer {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn with_store<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
+        look(&self.state().store)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        let result = change(&mut self.state().store);
+        self.changed.send_replace(());
+        result
+    }
+
+    fn changes(&self) -> signal::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    async fn answer(self, request: Request<Body>) -> Answer {
+        let (head, body) = request.into_parts();
+        let body = body.collect_bytes().await?;
+        let mutating = head.method != Method::GET;
+        let fault = self.state().plan.next(mutating);
+        let carried_out = !matches!(fault, Some(Fault::LoseRequest | Fault::Refuse(_)));
+        let reached = !matches!(fault, Some(Fault::LoseRequest | Fault::Hang));
+        let answer = if carried_out && reached {
+            self.carry_out(&head, &body)
+        } else {
+            answer(503, &Value::Null)
+        };
+        if mutating && reached && !carried_out {
+            self.record(&head, None);
+        }
+        match fault {
+            None => answer,
+            Some(Fault::LoseRequest | Fault::LoseResponse) => {
+                Err("the connection was closed".into())
+            }
+            Some(Fault::Refuse(code) | Fault::CommitThenAnswer(code)) => {
+                refuse(&Refusal::new(code, "this failure was asked for"))
+            }
+            Some(Fault::Hang) => pending().await,
+        }
+    }
+
+    fn carry_out(&self, head: &http::request::Parts, body: &Bytes) -> Answer {
+        let Some(route) = Route::parse(head.uri.path()) else {
+            return refuse(&Refusal::new(404, "no such path"));
+        };
+        let query = Query::parse(head.uri.query());
+        if head.method == Method::GET {
+            return self.read(route, &query);
+        }
+        let content_type = head
+            .headers
+            .get(header::CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        let change = Change {
+            method: head.method.as_str(),
+            content_type,
+            route: &route,
+            query: &query,
+            body: serde_json::from_slice(body).unwrap_or_default(),
+        };
+        let written: Result<Written, Refusal> = self.change(|store| write::write(store, change));
+        self.record(head, written.as_ref().ok().map(|(_, _, effect)| *effect));
+        match written {
+            Ok((status, object, _)) => answer(status.as_u16(), &object),
+            Err(refusal) => refuse(&refusal),
+        }
+    }
+
+    fn read(&self, route: Route, query: &Query) -> Answer {
+        if let Some(name) = &route.name {
+            let object = self.with_store(|store| store.objects.get(&route.key(name)).cloned());
+            return match object {
+                Some(object) => answer(200, &object),
+                None => refuse(&Refusal::new(
+                    404,
+                    format!("{} \"{name}\" not found", route.collection.plural),
+                )),
+            };
+        }
+        let selector = query.selector();
+        if query.is_true("watch") {
+            let since = query
+                .get("resourceVersion")
+                .and_then(|version| version.parse().ok())
+                .unwrap_or_default();
+            return Ok(Response::new(watch::body(
+                self.clone(),
+                Watched {
+                    route,
+                    selector,
+                    since,
+                },
+            )));
+        }
+        answer(
+            200,
+            &self.with_store(|store| {
+                store.list(&route.collection, route.namespace.as_deref(), &selector)
+            }),
+        )
+    }
+
+    fn record(&self, head: &http::request::Parts, effect: Option<Effect>) {
+        let write = Write {
+            method: head.method.to_string(),
+            path: head.uri.path().to_owned(),
+            effect,
+        };
+        self.state().writes.push(write);
+    }
+}
+
+fn answer(code: u16, object: &Value) -> Answer {
+    let body = Full::new(Bytes::from(object.to_string())).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(code)?;
+    Ok(response)
+}
+
+fn refuse(refusal: &Refusal) -> Answer {
+    let mut response = answer(refusal.code, &refusal.status())?;
+    if refusal.code == 429 {
+        response.headers_mut().insert(header::RETRY_AFTER, 1.into());
+    }
+    Ok(response)
+}
+
+impl Service<Request<Body>> for FakeApiServer {
+    type Response = Response<UnsyncBoxBody<Bytes, BoxError>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Answer>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.clone().answer(request).boxed()
+    }
+}

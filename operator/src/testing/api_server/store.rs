@@ -1,0 +1,150 @@
+//! The objects and the history of their changes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::route::{Collection, Key, Selector};
+
+/// 2026-01-01T00:00:00Z; every change is a second later than the one before.
+const EPOCH: i64 = 1_767_225_600;
+/// Kinds with a spec and without a generation.
+const NO_GENERATION: [&str; 3] = ["persistentvolumeclaims", "pods", "services"];
+
+/// A change of an object.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) version: u64,
+    pub(super) key: Key,
+    pub(super) old: Option<Value>,
+    pub(super) new: Option<Value>,
+}
+
+/// The objects and the history of their changes.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    pub(super) objects: BTreeMap<Key, Value>,
+    pub(super) history: Vec<Change>,
+    pub(super) version: u64,
+    /// Watches from before this version have expired.
+    pub(super) oldest: u64,
+    /// Watches show nothing after this version.
+    pub(super) held_at: Option<u64>,
+}
+
+impl Store {
+    pub(super) fn list(
+        &self,
+        collection: &Collection,
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Value {
+        let wanted = |(key, object): &(&Key, &Value)| {
+            key.collection == *collection
+                && namespace.is_none_or(|wanted| wanted == key.namespace)
+                && selector.matches(object)
+        };
+        let items: Vec<&Value> = self
+            .objects
+            .iter()
+            .filter(wanted)
+            .map(|(_, object)| object)
+            .collect();
+        json!({
+            "kind": "List",
+            "apiVersion": collection.api_version,
+            "metadata": {"resourceVersion": self.version.to_string()},
+            "items": items,
+        })
+    }
+
+    /// Puts an object in place as the server would keep it. Tells whether anything changed.
+    pub(super) fn put(&mut self, key: &Key, mut object: Value) -> (Value, bool) {
+        let old = self.objects.get(key);
+        let next = self.version + 1;
+        let metadata = &mut object["metadata"];
+        metadata["name"] = key.name.clone().into();
+        metadata["namespace"] = key.namespace.clone().into();
+        match old {
+            Some(old) => {
+                for field in ["uid", "creationTimestamp", "resourceVersion", "generation"] {
+                    metadata[field] = old["metadata"][field].clone();
+                }
+            }
+            None => {
+                metadata["uid"] = format!("00000000-0000-4000-8000-{next:012x}").into();
+                metadata["creationTimestamp"] = time(next).into();
+                metadata["generation"] = Value::Null;
+            }
+        }
+        if let Some(fields) = metadata.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        if old == Some(&object) {
+            return (object, false);
+        }
+        let counted = object.get("spec").is_some()
+            && !NO_GENERATION.contains(&key.collection.plural.as_str());
+        if counted && old.is_none_or(|old| old["spec"] != object["spec"]) {
+            let generation = object["metadata"]["generation"]
+                .as_i64()
+                .unwrap_or_default()
+                + 1;
+            object["metadata"]["generation"] = generation.into();
+        }
+        self.commit(key, Some(object.clone()));
+        (self.objects[key].clone(), true)
+    }
+
+    /// Deletes an object, or marks it if it has finalizers, and what it owns.
+    pub(super) fn delete(&mut self, key: &Key) -> Option<Value> {
+        let mut object = self.objects.get(key)?.clone();
+        if object["metadata"]["finalizers"]
+            .as_array()
+            .is_some_and(|finalizers| !finalizers.is_empty())
+        {
+            object["metadata"]["deletionTimestamp"] = time(self.version + 1).into();
+            return Some(self.put(key, object).0);
+        }
+        self.commit(key, None);
+        let uid = object["metadata"]["uid"].clone();
+        let owned = |object: &Value| {
+            object["metadata"]["ownerReferences"]
+                .as_array()
+                .is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == uid))
+        };
+        let orphans: Vec<Key> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| owned(object))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for orphan in orphans {
+            self.delete(&orphan);
+        }
+        Some(object)
+    }
+
+    fn commit(&mut self, key: &Key, new: Option<Value>) {
+        self.version += 1;
+        let stamped = new.map(|mut object| {
+            object["metadata"]["resourceVersion"] = self.version.to_string().into();
+            object
+        });
+        let old = match &stamped {
+            Some(object) => self.objects.insert(key.clone(), object.clone()),
+            None => self.objects.remove(key),
+        };
+        self.history.push(Change {
+            version: self.version,
+            key: key.clone(),
+            old,
+            new: stamped,
+        });
+    }
+}
+
+fn time(version: u64) -> String {
+    let seconds = EPOCH + i64::try_from(version).unwrap();
+    jiff::Timestamp::from_second(seconds).unwrap().to_string()
+}

@@ -1,0 +1,102 @@
+//! Watches: the history of a collection from a version on, as lines of JSON.
+
+use futures::{Stream, stream};
+use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::{Bytes, Frame};
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use super::{
+    FakeApiServer,
+    route::{Route, Selector},
+    store::{Change, Store},
+    write::Refusal,
+};
+
+/// What a watch shows.
+pub(super) struct Watched {
+    pub(super) route: Route,
+    pub(super) selector: Selector,
+    /// The last version that the client knows.
+    pub(super) since: u64,
+}
+
+enum Next {
+    Event(Value),
+    Expired(Value),
+    Wait,
+}
+
+/// The open body of a watch.
+pub(super) fn body(server: FakeApiServer, watched: Watched) -> UnsyncBoxBody<Bytes, BoxError> {
+    let lines = events(server, watched);
+    BodyExt::boxed_unsync(StreamBody::new(lines))
+}
+
+fn events(
+    server: FakeApiServer,
+    watched: Watched,
+) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> {
+    let changes = server.changes();
+    stream::unfold(Some((server, watched, changes)), |state| async move {
+        let (server, mut watched, mut changes) = state?;
+        loop {
+            changes.mark_unchanged();
+            match server.with_store(|store| watched.next(store)) {
+                Next::Event(event) => {
+                    return Some((line(&event), Some((server, watched, changes))));
+                }
+                Next::Expired(event) => return Some((line(&event), None)),
+                Next::Wait => changes.changed().await.ok()?,
+            }
+        }
+    })
+}
+
+fn line(event: &Value) -> Result<Frame<Bytes>, BoxError> {
+    Ok(Frame::data(Bytes::from(format!("{event}\n"))))
+}
+
+impl Watched {
+    fn next(&mut self, store: &Store) -> Next {
+        if self.since < store.oldest {
+            let status = Refusal::new(410, "too old resource version").status();
+            return Next::Expired(json!({"type": "ERROR", "object": status}));
+        }
+        let shown = store.held_at.unwrap_or(u64::MAX);
+        let since = self.since;
+        for change in store
+            .history
+            .iter()
+            .filter(|change| change.version > since && change.version <= shown)
+        {
+            self.since = change.version;
+            if let Some(event) = self.event(change) {
+                return Next::Event(event);
+            }
+        }
+        Next::Wait
+    }
+
+    fn event(&self, change: &Change) -> Option<Value> {
+        let ours = change.key.collection == self.route.collection
+            && self
+                .route
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| *namespace == change.key.namespace);
+        let shown = |object: &Option<Value>| {
+            object
+                .clone()
+                .filter(|object| ours && self.selector.matches(object))
+        };
+        let (kind, mut object) = match (shown(&change.old), shown(&change.new)) {
+            (None, None) => return None,
+            (None, Some(new)) => ("ADDED", new),
+            (Some(_), Some(new)) => ("MODIFIED", new),
+            (Some(old), None) => ("DELETED", old),
+        };
+        object["metadata"]["resourceVersion"] = change.version.to_string().into();
+        Some(json!({"type": kind, "object": object}))
+    }
+}
