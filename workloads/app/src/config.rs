@@ -282,7 +282,9 @@ mod tests {
             ("--request-timeout-seconds", "soon"),
             ("--max-connections", "0"),
         ] {
-            let message = serve(&[flag, value]).unwrap_err().to_string();
+            let message = serve(&[&format!("{flag}={value}")])
+                .unwrap_err()
+                .to_string();
             assert!(message.contains(flag), "{message}");
         }
     }

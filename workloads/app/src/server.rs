@@ -161,7 +161,6 @@ fn connection(
         .max_buf_size(MAX_HEAD)
         // A client that closes its sending side early still gets its answer.
         .half_close(true)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service)
 }
 

@@ -19,6 +19,10 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
+/// How long, and how many bytes, a closing connection goes on reading. Closing a socket with unread bytes resets
+/// the connection, and the client would lose the very answer that tells it to send less (RFC 9112, section 9.6).
+const LINGER: (Duration, usize) = (Duration::from_secs(1), 256 * 1024);
+
 /// Nothing was answered yet on this connection.
 const NEW: u8 = 0;
 /// The first bytes of a header are here.
@@ -57,6 +61,8 @@ pub(super) struct TimedStream {
     write_timeout: Duration,
     read_alarm: Alarm,
     write_alarm: Alarm,
+    /// Set once our side is closed: until when to go on reading, and how much.
+    linger: Option<(Instant, usize)>,
 }
 
 impl TimedStream {
@@ -76,6 +82,7 @@ impl TimedStream {
             write_timeout,
             read_alarm: Alarm::default(),
             write_alarm: Alarm::default(),
+            linger: None,
         }
     }
 
@@ -172,8 +179,30 @@ impl AsyncWrite for TimedStream {
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
+    /// Closes our side, then reads what the client still sends until it closes its own.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        let this = &mut *self;
+        if this.linger.is_none() {
+            ready!(Pin::new(&mut this.inner).poll_shutdown(context))?;
+        }
+        let (deadline, budget) = this
+            .linger
+            .get_or_insert_with(|| (Instant::now() + LINGER.0, LINGER.1));
+        let mut scratch = [0; 4096];
+        while *budget > 0 {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut this.inner).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    *budget = budget.saturating_sub(buffer.filled().len());
+                }
+                Poll::Ready(_) => break,
+                Poll::Pending => {
+                    ready!(this.read_alarm.poll(*deadline, context));
+                    break;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,0 +1,76 @@
+//! What must hold for any input: the fuzz targets search for a counterexample, and the tests replay the corpus.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderValue, header::ACCEPT};
+use shortener_app::{body, client, code::Code, error::Error, routes::shorten, target::OwnAddress};
+use shortener_common::{
+    exposition::Format,
+    trace::{TRACEPARENT, TraceContext},
+};
+
+/// A body is refused as the client's fault, or becomes a link that fits into a header and a row.
+pub fn shorten(data: &[u8]) {
+    let own = OwnAddress::from(&url::Url::parse("http://sho.rt:8080").expect("a URL"));
+    let now = "2030-01-01T00:00:00Z".parse().expect("a time");
+    let link = match body::parse_object(data).and_then(|object| shorten::parse(object, &own, now)) {
+        Ok(link) => link,
+        Err(error) => {
+            assert!(
+                matches!(error, Error::MalformedJson(_) | Error::InvalidFields(_)),
+                "{error:?}"
+            );
+            let problem = error.to_problem("/shorten", None);
+            assert_eq!(problem.status(), 400);
+            return;
+        }
+    };
+    let header =
+        HeaderValue::from_bytes(link.url.as_bytes()).expect("a destination is a header value");
+    assert_eq!(header.as_bytes(), link.url.as_bytes());
+    assert!(link.url.len() <= 2048 && !link.url.contains(char::is_control));
+    assert!(link.url.starts_with("http://") || link.url.starts_with("https://"));
+    assert!(link.code.is_none_or(|code| Code::parse(&code).is_ok()));
+    assert!(link.expires_at.is_none_or(|end| end > now));
+}
+
+/// A text is refused, or is a code that means the same in every path.
+pub fn code(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(code) = Code::parse(&text) {
+        let path = format!("/{}", code.as_str());
+        let uri: http::Uri = path.parse().expect("a path");
+        assert_eq!(uri.path(), path);
+        assert!((1..=64).contains(&code.as_str().len()));
+        assert!(
+            !["api", "health", "metrics", "shorten", "jobs", "docs"]
+                .contains(&code.as_str().to_ascii_lowercase().as_str())
+        );
+    }
+}
+
+/// Any header is read without a panic, and nothing that a client writes on the left changes its address.
+pub fn headers(data: &[u8]) {
+    let Ok(value) = HeaderValue::from_bytes(data) else {
+        return;
+    };
+    let peer = IpAddr::from([10, 0, 0, 1]);
+    let mut headers = HeaderMap::new();
+    headers.insert(TRACEPARENT, value.clone());
+    headers.insert(ACCEPT, value.clone());
+    headers.append(client::X_FORWARDED_FOR, value);
+    headers.append(
+        client::X_FORWARDED_FOR,
+        HeaderValue::from_static("203.0.113.9"),
+    );
+    assert_eq!(
+        client::address(peer, &headers, 1),
+        IpAddr::from([203, 0, 113, 9])
+    );
+    assert_eq!(client::address(peer, &headers, 0), peer);
+    let _ = client::address(peer, &headers, 3);
+    let trace = TraceContext::from_headers(&headers);
+    assert!(trace.trace_id.to_string().len() == 32 && trace.span_id.to_string().len() == 16);
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let _ = Format::negotiate(accept);
+}

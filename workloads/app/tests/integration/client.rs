@@ -1,0 +1,189 @@
+//! A small HTTP client that sends exactly the bytes it is given.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// A response as it came.
+#[derive(Debug)]
+pub struct Response {
+    pub status: u16,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// The only value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut values = self
+            .headers
+            .iter()
+            .filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        let value = values
+            .next()
+            .map(|(_, value)| std::str::from_utf8(value).unwrap());
+        assert!(
+            values.next().is_none(),
+            "{name} is there more than once: {self:?}"
+        );
+        value
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    /// Checks that this is a complete problem of the given kind, and returns it.
+    #[track_caller]
+    pub fn problem(&self, status: u16, kind: &str) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
+        let problem = self.json();
+        assert_eq!(problem["type"], format!("/problems/{kind}"), "{problem}");
+        assert_eq!(problem["status"], status, "{problem}");
+        for member in ["title", "detail", "instance"] {
+            assert!(
+                problem[member].is_string(),
+                "{member} is missing: {problem}"
+            );
+        }
+        problem
+    }
+}
+
+/// A connection that can carry several requests.
+pub struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub async fn open(address: SocketAddr) -> Self {
+        Self {
+            stream: TcpStream::connect(address).await.unwrap(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The server may answer and close before it has read everything, so a failed write is no failure yet.
+    pub async fn write(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).await.is_ok()
+    }
+
+    /// The next response, or `None` when the server closed the connection instead.
+    pub async fn response(&mut self, has_body: bool) -> Option<Response> {
+        let end = loop {
+            if let Some(at) = self
+                .buffer
+                .windows(4)
+                .position(|window| window == b"\r\n\r\n")
+            {
+                break at + 4;
+            }
+            self.fill().await?;
+        };
+        let head = self.buffer.drain(..end).collect::<Vec<_>>();
+        let mut lines = head
+            .split(|byte| *byte == b'\n')
+            .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let status = std::str::from_utf8(lines.next()?)
+            .unwrap()
+            .split(' ')
+            .nth(1)
+            .unwrap()
+            .parse()
+            .unwrap();
+        let headers: Vec<(String, Vec<u8>)> = lines
+            .take_while(|line| !line.is_empty())
+            .map(|line| {
+                let colon = line.iter().position(|byte| *byte == b':').unwrap();
+                (
+                    String::from_utf8(line[..colon].to_vec()).unwrap(),
+                    line[colon + 1..].trim_ascii().to_vec(),
+                )
+            })
+            .collect();
+        let mut response = Response {
+            status,
+            headers,
+            body: Vec::new(),
+        };
+        if has_body {
+            let length = response
+                .header("content-length")
+                .map_or(0, |length| length.parse().unwrap());
+            while self.buffer.len() < length {
+                self.fill().await?;
+            }
+            response.body = self.buffer.drain(..length).collect();
+        }
+        Some(response)
+    }
+
+    async fn fill(&mut self) -> Option<()> {
+        let read = self.stream.read_buf(&mut self.buffer).await.unwrap_or(0);
+        (read > 0).then_some(())
+    }
+
+    /// Completes when the server has closed the connection; returns what it sent until then.
+    pub async fn closed(mut self) -> Vec<u8> {
+        while self.fill().await.is_some() {}
+        self.buffer
+    }
+}
+
+/// One request on a connection of its own.
+pub async fn send(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
+    let request = request.as_ref();
+    let mut connection = Connection::open(address).await;
+    connection.write(request).await;
+    connection
+        .response(!request.starts_with(b"HEAD "))
+        .await
+        .expect("the server closed without an answer")
+}
+
+/// `method path` with extra header lines, each ending in CR LF.
+pub async fn request(address: SocketAddr, method: &str, path: &str, headers: &str) -> Response {
+    send(
+        address,
+        format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{headers}connection: close\r\n\r\n"),
+    )
+    .await
+}
+
+pub async fn get(address: SocketAddr, path: &str) -> Response {
+    request(address, "GET", path, "").await
+}
+
+/// A POST of JSON text.
+pub fn post_bytes(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+pub async fn post(address: SocketAddr, path: &str, body: impl AsRef<[u8]>) -> Response {
+    send(address, post_bytes(path, "", body.as_ref())).await
+}
+
+/// Creates a link and returns its code.
+pub async fn shorten(address: SocketAddr, body: Value) -> String {
+    let response = post(address, "/shorten", body.to_string()).await;
+    assert_eq!(response.status, 201, "{response:?}");
+    response.json()["code"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,463 @@
+//! Creating and following links: what the specification promises.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+use shortener_app::{code::CodeSpace, store::migrate::migrate};
+use sqlx::{
+    ConnectOptions, Executor,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    client::{get, post, request, send, shorten},
+    support::{App, config, url_of},
+};
+
+#[sqlx::test(migrations = false)]
+async fn a_created_link_redirects_to_exactly_the_given_url(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database).await;
+    let created = post(
+        app.public,
+        "/shorten",
+        r#"{"url":"https://example.com/a?b=c"}"#,
+    )
+    .await;
+    assert_eq!(created.status, 201);
+    let link = created.json();
+    let code = link["code"].as_str().unwrap();
+    assert_eq!(code.len(), 7);
+    assert_eq!(link["url"], "https://example.com/a?b=c");
+    assert_eq!(link["short_url"], format!("http://sho.rt:8080/{code}"));
+    assert_eq!(created.header("location"), link["short_url"].as_str());
+    assert_eq!(created.header("content-type"), Some("application/json"));
+    assert!(link["created_at"].as_str().unwrap().ends_with('Z'));
+    assert!(link["expires_at"].is_null() && link.as_object().unwrap().contains_key("expires_at"));
+
+    let followed = get(app.public, &format!("/{code}")).await;
+    assert_eq!(followed.status, 302);
+    assert_eq!(
+        followed.header("location"),
+        Some("https://example.com/a?b=c")
+    );
+    assert_eq!(followed.header("cache-control"), Some("no-store"));
+    assert_eq!(followed.header("content-length"), Some("0"));
+    assert_eq!(get(app.public, &format!("/{code}?utm=x")).await.status, 302);
+}
+
+#[sqlx::test(migrations = false)]
+async fn head_answers_like_get_without_a_body_on_every_route(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    for (path, status) in [
+        (format!("/{code}"), 302),
+        ("/health".into(), 200),
+        ("/metrics".into(), 200),
+        ("/openapi.json".into(), 200),
+        ("/unknown".into(), 404),
+    ] {
+        let response = request(app.public, "HEAD", &path, "").await;
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(
+            response.header("location"),
+            (status == 302).then_some("https://example.com/")
+        );
+    }
+    for path in ["/livez", "/readyz", "/metrics"] {
+        assert_eq!(
+            request(app.internal, "HEAD", path, "").await.status,
+            200,
+            "{path}"
+        );
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_chosen_code_is_taken_once_and_for_all(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database).await;
+    assert_eq!(
+        shorten(
+            app.public,
+            json!({"url": "https://example.com/1", "code": "My_code-1"})
+        )
+        .await,
+        "My_code-1"
+    );
+    for url in ["https://example.com/1", "https://example.com/2"] {
+        post(
+            app.public,
+            "/shorten",
+            json!({"url": url, "code": "My_code-1"}).to_string(),
+        )
+        .await
+        .problem(409, "code-taken");
+    }
+    assert_eq!(
+        get(app.public, "/My_code-1").await.header("location"),
+        Some("https://example.com/1")
+    );
+    // Codes are case-sensitive.
+    get(app.public, "/my_code-1")
+        .await
+        .problem(404, "not-found");
+    shorten(
+        app.public,
+        json!({"url": "https://example.com/3", "code": "my_code-1"}),
+    )
+    .await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn one_code_asked_for_by_many_at_once_is_given_to_one(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database).await;
+    let mut posts = JoinSet::new();
+    for number in 0..32 {
+        posts.spawn(async move {
+            let url = format!("https://example.com/{number}");
+            (
+                post(
+                    app.public,
+                    "/shorten",
+                    json!({"url": url, "code": "race"}).to_string(),
+                )
+                .await
+                .status,
+                url,
+            )
+        });
+    }
+    let outcomes = posts.join_all().await;
+    let winners: Vec<&String> = outcomes
+        .iter()
+        .filter(|(status, _)| *status == 201)
+        .map(|(_, url)| url)
+        .collect();
+    assert_eq!(winners.len(), 1, "{outcomes:?}");
+    assert!(
+        outcomes
+            .iter()
+            .all(|(status, _)| matches!(status, 201 | 409)),
+        "{outcomes:?}"
+    );
+    assert_eq!(
+        get(app.public, "/race").await.header("location"),
+        Some(winners[0].as_str())
+    );
+}
+
+#[sqlx::test(migrations = false)]
+async fn reuse_returns_the_oldest_lasting_link_and_nothing_else(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database).await;
+    let ask = |extra: serde_json::Value| {
+        let mut body = json!({"url": "https://example.com/same", "reuse": true});
+        body.as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        async move { post(app.public, "/shorten", body.to_string()).await }
+    };
+    let expiring = shorten(
+        app.public,
+        json!({"url": "https://example.com/same", "ttl_seconds": 60}),
+    )
+    .await;
+    let first = ask(json!({})).await;
+    assert_eq!(first.status, 201);
+    let code = first.json()["code"].as_str().unwrap().to_owned();
+    assert_ne!(code, expiring, "a link that expires is not reused");
+    shorten(app.public, json!({"url": "https://example.com/same"})).await;
+
+    let again = ask(json!({})).await;
+    assert_eq!((again.status, again.json()), (200, first.json()));
+    assert_eq!(again.header("location"), first.header("location"));
+    assert_eq!(
+        ask(json!({"code": code})).await.status,
+        200,
+        "the very link is asked for"
+    );
+    let other = ask(json!({"code": "another"})).await;
+    assert_eq!(
+        (other.status, other.json()["code"].as_str()),
+        (201, Some("another"))
+    );
+    let shorter = ask(json!({"ttl_seconds": 60})).await;
+    assert_eq!(
+        shorter.status, 201,
+        "a lasting link does not stand in for one that expires"
+    );
+    let different = post(
+        app.public,
+        "/shorten",
+        r#"{"url":"https://example.com/same/","reuse":true}"#,
+    )
+    .await;
+    assert_eq!(different.status, 201);
+}
+
+#[sqlx::test(migrations = false)]
+async fn reuse_asked_for_by_many_at_once_makes_one_link(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database).await;
+    let mut posts = JoinSet::new();
+    for _ in 0..32 {
+        posts.spawn(async move {
+            post(
+                app.public,
+                "/shorten",
+                r#"{"url":"https://example.com/one","reuse":true}"#,
+            )
+            .await
+        });
+    }
+    let outcomes = posts.join_all().await;
+    assert_eq!(
+        outcomes
+            .iter()
+            .filter(|response| response.status == 201)
+            .count(),
+        1
+    );
+    let codes: HashSet<String> = outcomes
+        .iter()
+        .map(|response| response.json()["code"].to_string())
+        .collect();
+    assert_eq!(codes.len(), 1);
+}
+
+#[sqlx::test(migrations = false)]
+async fn an_expired_link_is_gone_even_after_it_was_purged_and_its_code_is_never_given_out_again(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database.clone()).await;
+    let created = post(
+        app.public,
+        "/shorten",
+        r#"{"url":"https://example.com/","code":"brief","ttl_seconds":60}"#,
+    )
+    .await;
+    let link = created.json();
+    let time = |field: &str| {
+        link[field]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+    };
+    assert_eq!(
+        time("expires_at")
+            .duration_since(time("created_at"))
+            .as_secs(),
+        60
+    );
+    assert_eq!(get(app.public, "/brief").await.status, 302);
+
+    let mut connection = database.connect().await.unwrap();
+    for step in [
+        "UPDATE links SET created_at = now() - interval '2 minutes', expires_at = now()",
+        "UPDATE links SET url = NULL",
+    ] {
+        connection.execute(step).await.unwrap();
+        get(app.public, "/brief").await.problem(410, "link-expired");
+        post(
+            app.public,
+            "/shorten",
+            r#"{"url":"https://example.com/","code":"brief"}"#,
+        )
+        .await
+        .problem(409, "code-taken");
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn an_end_given_as_a_time_is_kept_to_the_microsecond(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database).await;
+    let end = jiff::Timestamp::now() + std::time::Duration::from_secs(3600);
+    let created = post(
+        app.public,
+        "/shorten",
+        json!({"url": "https://example.com/", "expires_at": end.to_string()}).to_string(),
+    )
+    .await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let kept: jiff::Timestamp = created.json()["expires_at"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert_eq!(kept.as_microsecond(), end.as_microsecond());
+}
+
+#[sqlx::test(migrations = false)]
+async fn in_a_crowded_code_space_codes_grow_and_nothing_is_overwritten(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    // 62 characters and two places, like the whole space at a hundredth of its size; then far more links than fit.
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    migrate(database.clone(), std::time::Duration::from_secs(30))
+        .await
+        .unwrap();
+    let fill = "INSERT INTO links (code, url) SELECT a || b, 'https://example.com/kept' \
+        FROM regexp_split_to_table('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789', '') a, \
+             regexp_split_to_table('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789', '') b \
+        WHERE a || b <> 'A7'";
+    let mut connection = database.connect().await.unwrap();
+    connection.execute(fill).await.unwrap();
+    let app = App::serve(
+        config(&url_of(&database)),
+        CodeSpace {
+            alphabet: ALPHABET,
+            length: 2,
+        },
+    )
+    .await;
+    let mut codes = HashSet::new();
+    for number in 0..50 {
+        let url = format!("https://example.com/{number}");
+        let code = shorten(app.public, json!({"url": url})).await;
+        assert!(code.len() == 3 || code == "A7", "{code}");
+        assert_eq!(
+            get(app.public, &format!("/{code}"))
+                .await
+                .header("location"),
+            Some(url.as_str())
+        );
+        assert!(codes.insert(code));
+    }
+    let (kept,): (i64,) =
+        sqlx::query_as("SELECT count(*) FROM links WHERE url = 'https://example.com/kept'")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+    assert_eq!(kept, 62 * 62 - 1);
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_full_code_space_ends_in_an_error_after_bounded_tries(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    migrate(database.clone(), std::time::Duration::from_secs(30))
+        .await
+        .unwrap();
+    let app = App::serve(
+        config(&url_of(&database)),
+        CodeSpace {
+            alphabet: b"x",
+            length: 1,
+        },
+    )
+    .await;
+    for length in 1..=5 {
+        assert_eq!(
+            shorten(app.public, json!({"url": "https://example.com/"})).await,
+            "x".repeat(length)
+        );
+    }
+    post(app.public, "/shorten", r#"{"url":"https://example.com/"}"#)
+        .await
+        .problem(500, "internal");
+}
+
+#[sqlx::test(migrations = false)]
+async fn refused_requests_name_every_field_at_fault(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database).await;
+    let problem = post(
+        app.public,
+        "/shorten",
+        r#"{"url":"ftp://x","code":"health","ttl_seconds":5}"#,
+    )
+    .await
+    .problem(400, "invalid-fields");
+    assert_eq!(problem["instance"], "/shorten");
+    assert_eq!(problem["trace_id"].as_str().unwrap().len(), 32);
+    let fields: Vec<&str> = problem["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| error["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(fields, ["url", "code", "ttl_seconds"]);
+    let own = post(
+        app.public,
+        "/shorten",
+        r#"{"url":"http://sho.rt:8080/abc"}"#,
+    )
+    .await
+    .problem(400, "invalid-fields");
+    assert_eq!(own["errors"][0]["field"], "url");
+}
+
+#[sqlx::test(migrations = false)]
+async fn unknown_routes_and_methods_are_problems(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database).await;
+    for path in ["/", "/a/b", "/api/shorten", "//x", "/x/", "/health/"] {
+        get(app.public, path).await.problem(404, "not-found");
+    }
+    for (method, path, allowed) in [
+        ("DELETE", "/abc", "GET,HEAD"),
+        ("GET", "/shorten", "POST"),
+        ("GET", "/jobs", "POST"),
+        ("POST", "/health", "GET,HEAD"),
+        ("BREW", "/abc", "GET,HEAD"),
+        ("OPTIONS", "/shorten", "POST"),
+    ] {
+        let response = request(app.public, method, path, "").await;
+        response.problem(405, "method-not-allowed");
+        assert_eq!(response.header("allow"), Some(allowed), "{method} {path}");
+    }
+    get(app.internal, "/shorten")
+        .await
+        .problem(404, "not-found");
+    request(app.internal, "POST", "/livez", "")
+        .await
+        .problem(405, "method-not-allowed");
+}
+
+#[sqlx::test(migrations = false)]
+async fn jobs_need_the_queue_profile(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database).await;
+    post(app.public, "/jobs", r#"{"task":"email","id":1}"#)
+        .await
+        .problem(501, "profile-disabled");
+    post(app.public, "/jobs", vec![b'x'; 64 * 1024 + 1])
+        .await
+        .problem(413, "body-too-large");
+    let without_body = send(app.public, "POST /jobs HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    without_body.problem(501, "profile-disabled");
+}
+
+#[sqlx::test(migrations = false)]
+async fn migrations_may_run_again_at_the_same_time_and_under_a_newer_schema(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let limit = std::time::Duration::from_secs(30);
+    let (first, second) = tokio::join!(
+        migrate(database.clone(), limit),
+        migrate(database.clone(), limit)
+    );
+    first.and(second).unwrap();
+    let mut connection = database.connect().await.unwrap();
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'newer', true, '', 0)";
+    connection.execute(newer).await.unwrap();
+    migrate(database, limit).await.unwrap();
+}

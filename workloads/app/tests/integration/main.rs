@@ -1,0 +1,14 @@
+//! The application over real sockets against a real PostgreSQL.
+//!
+//! Run with `workloads/test-database.sh cargo test -p shortener-app`; without `DATABASE_URL` every test here fails.
+
+mod client;
+mod corpus;
+mod drain;
+mod hostile;
+mod limits;
+mod links;
+mod observability;
+mod outage;
+mod process;
+mod support;

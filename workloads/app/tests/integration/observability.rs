@@ -1,0 +1,140 @@
+//! Health, metrics, the OpenAPI document and the probes.
+
+use serde_json::json;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::{
+    client::{get, request, shorten},
+    support::App,
+};
+
+#[sqlx::test(migrations = false)]
+async fn health_names_the_replica_and_its_role(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database).await;
+    let response = get(app.public, "/health").await;
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    assert_eq!(response.json(), json!({"host": "replica-7", "role": "app"}));
+}
+
+#[sqlx::test(migrations = false)]
+async fn every_request_is_counted_under_its_route_and_never_under_its_path(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    get(app.public, &format!("/{code}")).await;
+    get(app.public, "/no-such-code").await;
+    get(app.public, "/a/b/c").await;
+    request(app.public, "BREW", "/health", "").await;
+    get(app.internal, "/readyz").await;
+    let metrics = get(app.public, "/metrics").await;
+    assert_eq!(
+        metrics.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    let text = metrics.text();
+    for (method, route, status) in [
+        ("POST", "/shorten", 201),
+        ("GET", "/{code}", 302),
+        ("GET", "/{code}", 404),
+        ("GET", "unmatched", 404),
+        ("_OTHER", "/health", 405),
+    ] {
+        let labels = format!(
+            "{{http_request_method=\"{method}\",http_route=\"{route}\",http_response_status_code=\"{status}\"}}"
+        );
+        for series in [
+            format!("http_requests_total{labels} 1"),
+            format!("http_server_request_duration_seconds_count{labels} 1"),
+        ] {
+            assert!(
+                text.lines().any(|line| line == series),
+                "{series} is missing in\n{text}"
+            );
+        }
+    }
+    assert!(
+        !text.contains(&code) && !text.contains("readyz") && !text.contains("# EOF"),
+        "{text}"
+    );
+    assert!(text.contains("\ndatabase_up 1\n"), "{text}");
+    assert_eq!(get(app.internal, "/metrics").await.status, 200);
+}
+
+#[sqlx::test(migrations = false)]
+async fn open_metrics_carry_the_trace_of_a_request_as_its_exemplar(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    request(
+        app.public,
+        "GET",
+        "/health",
+        &format!("traceparent: 00-{trace}-b7ad6b7169203331-00\r\n"),
+    )
+    .await;
+    let metrics = request(
+        app.public,
+        "GET",
+        "/metrics",
+        "accept: application/openmetrics-text; version=1.0.0\r\n",
+    )
+    .await;
+    assert_eq!(
+        metrics.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    assert!(
+        metrics
+            .text()
+            .contains(&format!("# {{trace_id=\"{trace}\",span_id=\"")),
+        "{}",
+        metrics.text()
+    );
+    assert!(metrics.text().ends_with("# EOF\n"));
+}
+
+#[sqlx::test(migrations = false)]
+async fn metrics_can_be_kept_off_the_public_port(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start_with(database, |config| config.expose_metrics = false).await;
+    get(app.public, "/metrics").await.problem(404, "not-found");
+    assert_eq!(get(app.internal, "/metrics").await.status, 200);
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_caller_s_trace_reaches_the_problem(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let response = request(
+        app.public,
+        "GET",
+        "/unknown",
+        &format!("traceparent: 00-{trace}-b7ad6b7169203331-00\r\n"),
+    )
+    .await;
+    assert_eq!(response.problem(404, "not-found")["trace_id"], trace);
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_openapi_document_describes_the_routes(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database).await;
+    let response = get(app.public, "/openapi.json").await;
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    let document = response.json();
+    let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(
+        paths,
+        [
+            "/health",
+            "/jobs",
+            "/metrics",
+            "/openapi.json",
+            "/shorten",
+            "/{code}"
+        ]
+    );
+}

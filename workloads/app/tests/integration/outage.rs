@@ -1,0 +1,238 @@
+//! The database goes away: clear answers at once, recovery by itself, and no link that was acknowledged is lost.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Executor,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    client::{Response, get, post, shorten},
+    support::{App, Blocker, Path, Proxy},
+};
+
+const LINK: &str = r#"{"url":"https://example.com/"}"#;
+/// What a client may wait to hear that the database is away.
+const FAST: Duration = Duration::from_millis(250);
+/// How long the database may be back before the application has noticed.
+const RECOVERY: Duration = Duration::from_secs(2);
+
+async fn timed(ask: impl Future<Output = Response>) -> (Response, Duration) {
+    let start = Instant::now();
+    (ask.await, start.elapsed())
+}
+
+fn assert_unavailable((response, elapsed): &(Response, Duration)) {
+    response.problem(503, "database-unavailable");
+    assert!(
+        response
+            .header("retry-after")
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            >= 1
+    );
+    assert!(*elapsed < FAST, "it took {elapsed:?} to say so");
+}
+
+/// Asks until the answer is right; returns how long that took.
+async fn recovered(app: &App, path: &str) -> Duration {
+    let start = Instant::now();
+    while get(app.public, path).await.status != 302
+        || post(app.public, "/shorten", LINK).await.status != 201
+    {
+        assert!(start.elapsed() < Duration::from_secs(30), "never recovered");
+        tokio::task::yield_now().await;
+    }
+    start.elapsed()
+}
+
+async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
+    let proxy = Proxy::before(&database).await;
+    let app = App::start(proxy.options.clone()).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    let path = format!("/{code}");
+    for _ in 0..2 {
+        proxy.set(path_of_bytes);
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(1) {
+            let (read, write) = tokio::join!(
+                timed(get(app.public, &path)),
+                timed(post(app.public, "/shorten", LINK))
+            );
+            // A connection that is just being cut may still have answered.
+            if start.elapsed() > FAST || read.0.status == 503 {
+                assert_unavailable(&read);
+            }
+            if start.elapsed() > FAST || write.0.status == 503 {
+                assert_unavailable(&write);
+            }
+        }
+        assert_eq!(
+            get(app.public, "/health").await.status,
+            200,
+            "what needs no database works"
+        );
+        get(app.public, "/no.such.code")
+            .await
+            .problem(404, "not-found");
+        assert_eq!(
+            get(app.internal, "/readyz").await.status,
+            200,
+            "a clear answer needs a replica that is in rotation"
+        );
+        proxy.set(Path::Open);
+        let took = recovered(&app, &path).await;
+        assert!(took < RECOVERY, "recovery took {took:?}");
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_database_that_refuses_connections_is_reported_at_once_and_found_again(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    survives(database, Path::Refused).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_database_that_fell_silent_is_reported_at_once_and_found_again(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    survives(database, Path::Silent).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_application_starts_without_a_database_and_finds_it_later(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let running = App::start(database.clone()).await;
+    let code = shorten(running.public, json!({"url": "https://example.com/"})).await;
+    let proxy = Proxy::before(&database).await;
+    proxy.set(Path::Refused);
+    let app = App::serve(
+        crate::support::config(&crate::support::url_of(&proxy.options)),
+        shortener_app::code::CodeSpace::default(),
+    )
+    .await;
+    assert_unavailable(&timed(post(app.public, "/shorten", LINK)).await);
+    proxy.set(Path::Open);
+    assert!(recovered(&app, &format!("/{code}")).await < RECOVERY);
+}
+
+#[sqlx::test(migrations = false)]
+async fn links_acknowledged_while_the_database_is_cut_off_again_and_again_are_all_there(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let proxy = Proxy::before(&database).await;
+    let app = App::start(proxy.options.clone()).await;
+    let mut writers = JoinSet::new();
+    let end = Instant::now() + Duration::from_secs(3);
+    for writer in 0..8 {
+        writers.spawn(async move {
+            let mut acknowledged = Vec::new();
+            for number in 0.. {
+                if Instant::now() > end {
+                    break;
+                }
+                let url = format!("https://example.com/{writer}/{number}");
+                let response = post(app.public, "/shorten", json!({"url": url}).to_string()).await;
+                match response.status {
+                    201 => acknowledged
+                        .push((response.json()["code"].as_str().unwrap().to_owned(), url)),
+                    _ => drop(response.problem(503, "database-unavailable")),
+                }
+            }
+            acknowledged
+        });
+    }
+    let mut cuts = tokio::time::interval(Duration::from_millis(250));
+    while Instant::now() < end {
+        cuts.tick().await;
+        proxy.set(Path::Refused);
+        tokio::task::yield_now().await;
+        cuts.tick().await;
+        proxy.set(Path::Open);
+    }
+    proxy.set(Path::Open);
+    let acknowledged: Vec<(String, String)> =
+        writers.join_all().await.into_iter().flatten().collect();
+    assert!(!acknowledged.is_empty());
+    let probe = shorten_when_back(&app).await;
+    recovered(&app, &format!("/{probe}")).await;
+    for (code, url) in &acknowledged {
+        assert_eq!(
+            get(app.public, &format!("/{code}"))
+                .await
+                .header("location"),
+            Some(url.as_str())
+        );
+    }
+}
+
+async fn shorten_when_back(app: &App) -> String {
+    let start = Instant::now();
+    loop {
+        let response = post(app.public, "/shorten", LINK).await;
+        if response.status == 201 {
+            return response.json()["code"].as_str().unwrap().to_owned();
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "never recovered");
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_failover_to_a_read_only_server_stops_writes_and_keeps_redirects(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database.clone()).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    let path = format!("/{code}");
+    let mut administrator = database
+        .clone()
+        .options([("default_transaction_read_only", "off")])
+        .connect()
+        .await
+        .unwrap();
+    let name = database.get_database().unwrap().to_owned();
+    let read_only = |on: &str| {
+        AssertSqlSafe(format!(
+            "ALTER DATABASE \"{name}\" SET default_transaction_read_only = {on}"
+        ))
+    };
+    let disconnect = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+
+    administrator.execute(read_only("on")).await.unwrap();
+    administrator.execute(disconnect).await.unwrap();
+    let start = Instant::now();
+    while get(app.public, &path).await.status != 302 {
+        assert!(start.elapsed() < RECOVERY, "redirects did not come back");
+    }
+    assert_unavailable(&timed(post(app.public, "/shorten", LINK)).await);
+    assert_eq!(get(app.public, &path).await.status, 302);
+
+    administrator.execute(read_only("off")).await.unwrap();
+    let took = recovered(&app, &path).await;
+    assert!(took < RECOVERY, "recovery took {took:?}");
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_slow_database_is_waited_for(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database.clone()).await;
+    let mut blocker = Blocker::hold(&database).await;
+    let create = tokio::spawn(post(app.public, "/shorten", LINK));
+    // Longer than a dead database would be given.
+    let held = Instant::now();
+    while held.elapsed() < FAST * 2 {
+        blocker.somebody_waits().await;
+    }
+    blocker.release().await;
+    assert_eq!(create.await.unwrap().status, 201);
+}

@@ -1,0 +1,255 @@
+//! The binary itself: commands, log lines, signals and exit codes.
+
+use std::{
+    io::Write,
+    net::SocketAddr,
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout},
+};
+
+use crate::{
+    client::{Connection, get, request},
+    support::url_of,
+};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_app");
+
+struct Process {
+    child: Child,
+    log: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::spawn(
+            Command::new(BINARY)
+                .args(arguments)
+                .envs(environment.iter().copied()),
+        )
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut command =
+            tokio::process::Command::from(std::mem::replace(command, Command::new("")));
+        let mut child = command
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, log }
+    }
+
+    /// The next log line of this event.
+    async fn event(&mut self, name: &str) -> Value {
+        loop {
+            let line = self
+                .log
+                .next_line()
+                .await
+                .unwrap()
+                .unwrap_or_else(|| panic!("the log ended without {name}"));
+            let line: Value =
+                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if line["event"] == name {
+                return line;
+            }
+        }
+    }
+
+    async fn addresses(&mut self) -> (SocketAddr, SocketAddr) {
+        let line = self.event("listening").await;
+        let address = |field: &str| line[field].as_str().unwrap().parse().unwrap();
+        (address("public.address"), address("internal.address"))
+    }
+
+    fn terminate(&self) {
+        let pid = self.child.id().unwrap().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    async fn exit(mut self) -> ExitStatus {
+        tokio::time::timeout(Duration::from_secs(30), self.child.wait())
+            .await
+            .expect("never exits")
+            .unwrap()
+    }
+}
+
+fn serving(url: &str) -> Vec<(&str, &str)> {
+    vec![
+        ("DATABASE_URL", url),
+        ("APP_LISTEN", "127.0.0.1:0"),
+        ("APP_INTERNAL_LISTEN", "127.0.0.1:0"),
+        ("HOSTNAME", "replica-9"),
+        ("DRAIN_DELAY_SECONDS", "0.5"),
+        ("RUST_LOG", "info"),
+    ]
+}
+
+async fn migrated(database: &PgConnectOptions) -> String {
+    let url = url_of(database);
+    let process = Process::start(&["migrate"], &[("DATABASE_URL", &url)]);
+    assert!(process.exit().await.success());
+    url
+}
+
+#[sqlx::test(migrations = false)]
+async fn sigterm_ends_the_process_cleanly_after_the_requests_in_flight(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let url = migrated(&database).await;
+    let mut process = Process::start(&[], &serving(&url));
+    let (public, internal) = process.addresses().await;
+    let mut in_flight = Connection::open(public).await;
+    in_flight.write(b"POST /shorten HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 30\r\n\r\n").await;
+    assert_eq!(get(internal, "/readyz").await.status, 200);
+
+    process.terminate();
+    process.event("draining").await;
+    assert_eq!(get(internal, "/readyz").await.status, 503);
+    in_flight.write(br#"{"url":"https://example.com/"}"#).await;
+    let response = in_flight.response(true).await.unwrap();
+    assert_eq!(
+        (response.status, response.header("connection")),
+        (201, Some("close"))
+    );
+    assert_eq!(process.event("stopped").await["complete"], true);
+    assert!(process.exit().await.success());
+}
+
+#[sqlx::test(migrations = false)]
+async fn every_request_is_one_log_line_with_its_fields(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let url = migrated(&database).await;
+    let mut process = Process::start(&["serve"], &serving(&url));
+    let (public, internal) = process.addresses().await;
+    get(internal, "/readyz").await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let headers = format!(
+        "traceparent: 00-{trace}-b7ad6b7169203331-00\r\nx-forwarded-for: 6.6.6.6, 203.0.113.9\r\n"
+    );
+    request(public, "GET", "/unknown%0a%22?secret=1", &headers).await;
+    let line = process.event("request").await;
+    assert_eq!(line["body"], "request");
+    assert_eq!(line["level"], "INFO");
+    assert_eq!(line["host"], "replica-9");
+    assert_eq!(line["trace_id"], trace);
+    assert_eq!(line["span_id"].as_str().unwrap().len(), 16);
+    assert_eq!(line["http.request.method"], "GET");
+    assert_eq!(line["http.route"], "/{code}");
+    assert_eq!(line["http.response.status_code"], 404);
+    assert_eq!(line["url.path"], "/unknown%0a%22");
+    assert_eq!(line["client.address"], "203.0.113.9");
+    assert_eq!(line["error.type"], "not-found");
+    assert!(line["duration"].as_f64().unwrap() > 0.0);
+    assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+}
+
+#[sqlx::test(migrations = false)]
+async fn out_of_file_descriptors_the_process_waits_and_then_goes_on(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let url = migrated(&database).await;
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -n 64 && exec \"$0\"", BINARY])
+        .envs(serving(&url));
+    let mut process = Process::spawn(&mut command);
+    let (public, _) = process.addresses().await;
+    let mut held = Vec::new();
+    for _ in 0..100 {
+        held.push(Connection::open(public).await);
+    }
+    process.event("accept_failed").await;
+    drop(held);
+    assert_eq!(get(public, "/health").await.status, 200);
+    process.terminate();
+    assert!(process.exit().await.success());
+}
+
+#[tokio::test]
+async fn migrate_says_what_is_wrong_when_the_database_never_comes() {
+    let environment = [
+        ("DATABASE_URL", "postgres://app:secret@127.0.0.1:1/app"),
+        ("MIGRATE_TIMEOUT_SECONDS", "0.1"),
+    ];
+    let output = tokio::process::Command::new(BINARY)
+        .arg("migrate")
+        .envs(environment)
+        .output()
+        .await
+        .unwrap();
+    assert!(!output.status.success());
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        message.contains("the database was not ready") && message.contains("refused"),
+        "{message}"
+    );
+    assert!(
+        !message.contains("secret") && !String::from_utf8_lossy(&output.stdout).contains("secret")
+    );
+}
+
+#[sqlx::test(migrations = false)]
+async fn migrate_fails_at_once_when_the_database_does_not_exist(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let url = url_of(&database.database("no_such_database"));
+    let output = tokio::process::Command::new(BINARY)
+        .arg("migrate")
+        .env("DATABASE_URL", url)
+        .output()
+        .await
+        .unwrap();
+    assert!(!output.status.success());
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("no_such_database")
+    );
+}
+
+#[tokio::test]
+async fn malformed_settings_stop_the_process_with_a_message() {
+    for (name, value) in [
+        ("PUBLIC_URL", "localhost"),
+        ("REQUEST_TIMEOUT_SECONDS", "ten"),
+        ("RUST_LOG", "a=b=c"),
+        ("DATABASE_URL", "nonsense"),
+    ] {
+        let mut environment = vec![("DATABASE_URL", "postgres://localhost/x")];
+        environment.push((name, value));
+        let output = tokio::process::Command::new(BINARY)
+            .envs(environment)
+            .output()
+            .await
+            .unwrap();
+        assert!(!output.status.success(), "{name}={value}");
+        let mut message = output.stderr;
+        message.flush().unwrap();
+        let message = String::from_utf8(message)
+            .unwrap()
+            .to_uppercase()
+            .replace('-', "_");
+        assert!(message.contains(name), "{name} is not named in {message}");
+    }
+}

@@ -1,0 +1,207 @@
+//! A running application with a database of its own, and a way to take the database away.
+
+use std::{net::SocketAddr, time::Duration};
+
+use clap::Parser;
+use shortener_app::{
+    code::CodeSpace,
+    config::{Cli, Command, ServeArgs},
+    metrics::Metrics,
+    run::Server,
+    store::migrate::migrate,
+};
+use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::{oneshot, watch},
+    task::{JoinHandle, JoinSet},
+};
+
+/// The defaults with free ports, no rate limits and no wait before the end.
+pub fn config(database_url: &str) -> ServeArgs {
+    let arguments = [
+        ("--listen", "127.0.0.1:0"),
+        ("--internal-listen", "127.0.0.1:0"),
+        ("--database-url", database_url),
+        ("--hostname", "replica-7"),
+        ("--public-url", "http://sho.rt:8080/"),
+        ("--limit-shorten-per-minute", "0"),
+        ("--limit-requests-per-second", "0"),
+        ("--drain-delay-seconds", "0"),
+    ];
+    let arguments = ["app", "serve"].into_iter().chain(
+        arguments
+            .into_iter()
+            .flat_map(|(flag, value)| [flag, value]),
+    );
+    match Cli::parse_from(arguments).command {
+        Command::Serve(args) => *args,
+        Command::Migrate(_) => unreachable!(),
+    }
+}
+
+pub fn url_of(options: &PgConnectOptions) -> String {
+    options.to_url_lossy().to_string()
+}
+
+/// An application that serves in this process.
+pub struct App {
+    pub public: SocketAddr,
+    pub internal: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<bool>,
+}
+
+impl App {
+    /// With a fresh schema and default settings.
+    pub async fn start(database: PgConnectOptions) -> Self {
+        Self::start_with(database, |_| {}).await
+    }
+
+    pub async fn start_with(
+        database: PgConnectOptions,
+        change: impl FnOnce(&mut ServeArgs),
+    ) -> Self {
+        migrate(database.clone(), Duration::from_secs(30))
+            .await
+            .unwrap();
+        let mut config = config(&url_of(&database));
+        change(&mut config);
+        Self::serve(config, CodeSpace::default()).await
+    }
+
+    pub async fn serve(config: ServeArgs, space: CodeSpace) -> Self {
+        let server = Server::bind(config, Metrics::default(), space)
+            .await
+            .unwrap();
+        let (public, internal) = server.addresses().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let served = tokio::spawn(server.run(async {
+            let _ = stopped.await;
+        }));
+        Self {
+            public,
+            internal,
+            stop,
+            served,
+        }
+    }
+
+    /// Begins the end and returns a handle to wait for it: whether every request was finished.
+    pub fn stop(self) -> JoinHandle<bool> {
+        let _ = self.stop.send(());
+        self.served
+    }
+}
+
+/// Holds up every statement on the links, as a slow database would.
+pub struct Blocker {
+    holder: PgConnection,
+    observer: PgConnection,
+}
+
+impl Blocker {
+    pub async fn hold(database: &PgConnectOptions) -> Self {
+        let mut holder = database.connect().await.unwrap();
+        holder
+            .execute("BEGIN; LOCK TABLE links IN ACCESS EXCLUSIVE MODE")
+            .await
+            .unwrap();
+        // A transaction sees one snapshot of the activity, so somebody else has to look.
+        Self {
+            holder,
+            observer: database.connect().await.unwrap(),
+        }
+    }
+
+    /// Completes when a statement waits.
+    pub async fn somebody_waits(&mut self) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity \
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while sqlx::query_scalar::<_, i64>(waiting)
+            .fetch_one(&mut self.observer)
+            .await
+            .unwrap()
+            == 0
+        {}
+    }
+
+    pub async fn release(mut self) {
+        self.holder.execute("COMMIT").await.unwrap();
+    }
+}
+
+/// What happens to connections to the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Bytes pass.
+    Open,
+    /// Connections are cut, and new ones are refused.
+    Refused,
+    /// Connections are accepted, and nothing passes any more: a machine that vanished, or a stopped process.
+    Silent,
+}
+
+/// Stands between the application and its database.
+pub struct Proxy {
+    pub options: PgConnectOptions,
+    path: watch::Sender<Path>,
+}
+
+impl Proxy {
+    pub async fn before(database: &PgConnectOptions) -> Self {
+        let upstream = format!("{}:{}", database.get_host(), database.get_port());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (path, state) = watch::channel(Path::Open);
+        tokio::spawn(forward(listener, upstream, state));
+        Self {
+            options: database.clone().host("127.0.0.1").port(address.port()),
+            path,
+        }
+    }
+
+    pub fn set(&self, path: Path) {
+        self.path.send_replace(path);
+    }
+}
+
+async fn forward(listener: TcpListener, upstream: String, mut state: watch::Receiver<Path>) {
+    let address = listener.local_addr().unwrap();
+    let mut listener = Some(listener);
+    let mut connections = JoinSet::new();
+    loop {
+        let path = *state.borrow_and_update();
+        if path == Path::Refused {
+            listener = None;
+            connections.shutdown().await;
+        } else if listener.is_none() {
+            listener = Some(TcpListener::bind(address).await.unwrap());
+        }
+        let accept = async {
+            match &listener {
+                Some(listener) => listener.accept().await.unwrap().0,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = state.changed() => if changed.is_err() { return },
+            client = accept => { connections.spawn(carry(client, upstream.clone(), state.clone())); }
+        }
+    }
+}
+
+/// Carries bytes while the path is open, and holds the connection without a word while it is silent.
+async fn carry(mut client: TcpStream, upstream: String, mut state: watch::Receiver<Path>) {
+    if state.wait_for(|path| *path == Path::Open).await.is_err() {
+        return;
+    }
+    let mut server = TcpStream::connect(upstream).await.unwrap();
+    tokio::select! {
+        _ = copy_bidirectional(&mut client, &mut server) => return,
+        _ = state.wait_for(|path| *path != Path::Open) => {}
+    }
+    // What was in flight is lost: this connection never speaks again.
+    std::future::pending::<()>().await;
+}
