@@ -1,6 +1,6 @@
 //! The operator's process: arguments, telemetry, then `run` or `crd`.
 
-use std::{error::Error, process::ExitCode};
+use std::{error::Error, io::Write, process::ExitCode};
 
 use shortener_operator::{
     run,
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn print_crd() -> Result<(), Box<dyn Error>> {
-    print!("{}", yaml::crd()?);
+    std::io::stdout().write_all(yaml::crd()?.as_bytes())?;
     Ok(())
 }
 

@@ -62,7 +62,10 @@ pub enum Error {
 /// # Errors
 /// The first step that failed; the status tells it too.
 pub async fn reconcile(guarded: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
+    let waiting = scope.context.metrics.waiting();
     let _permit = scope.context.permits.acquire().await;
+    drop(waiting);
+    let _running = scope.context.metrics.running();
     let work = async {
         match &guarded.0 {
             Ok(stack) => reconcile_stack(stack, &scope).await,

@@ -11,6 +11,7 @@ pub fn init() {
     let _ = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
+        .with_span_list(false)
         .with_env_filter(filter)
         .try_init();
 }
