@@ -3,15 +3,16 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# Builds a tool once per version and keeps it in the cache. From `/`, or this project's build flags would apply to it.
+# Builds a tool once per version and keeps it in the cache. From `/`, or this project's build flags would apply to it;
+# unoptimized, because compiling takes far longer than either tool ever runs.
 cargo_tool() {
   local name=$1 version=$2 home
   home=$cache/tools/$name-$version
   if [[ ! -x $home/bin/$name ]]; then
-    printf 'building %s %s\n' "$name" "$version" >&2
+    say "building $name $version"
     rm -rf "$cache"/tools/"$name"-*
-    (cd / && CARGO_TARGET_DIR=$cache/tools/build-$name \
-      cargo "+$toolchain" install --quiet --locked --root "$home" --version "$version" "$name" >&2)
+    (cd / && CARGO_TARGET_DIR=$cache/tools/build-$name CARGO_PROFILE_DEV_DEBUG=0 \
+      cargo "+$toolchain" install --quiet --debug --locked --root "$home" --version "$version" "$name" >&2)
     rm -rf "$cache/tools/build-$name"
   fi
   printf '%s\n' "$home/bin/$name"
@@ -28,7 +29,7 @@ database=https://github.com/rustsec/advisory-db
 if timeout 20 git ls-remote --exit-code "$database" HEAD >/dev/null 2>&1; then
   "$deny" --log-level warn check --hide-inclusion-graph advisories
 else
-  printf 'note: %s cannot be reached, so advisories were not checked\n' "$database"
+  say "note: $database cannot be reached, so advisories were not checked"
 fi
 
 "$machete" .
