@@ -86,7 +86,7 @@ source_stage() {
   stage
   run check 'machine' e2e/checks/preflight.sh
   stage
-  run check 'formatting' cargo fmt --all --check
+  run check 'formatting' cargo fmt --all --check -- --color never
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'documents' e2e/checks/docs.sh
   run check 'clippy' cargo clippy --release --workspace --all-targets -- -D warnings
@@ -119,6 +119,8 @@ cluster_stage() {
   run tests 'cluster tests' cluster_tests cluster
   run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
+  stage
+  run check 'a list of namespaces' e2e/checks/scope.sh
 }
 
 exec 8>"$cache/test.lock"

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The operator limited to a list of namespaces, on the test cluster: it works inside with Roles alone, and outside it
+# neither acts nor may look. Changes the installed release, so it runs after everything that wants it cluster-wide.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+namespace=shortener-system
+release=shortener-operator
+inside=scope-inside
+outside=scope-outside
+
+# A database by a Secret that is not there: the operator has something to say at once and no pods to start.
+stack_in() {
+  kubectl create namespace "$1" --dry-run=client --output yaml | kubectl apply --filename -
+  kubectl apply --namespace "$1" --filename - <<STACK
+apiVersion: shortener.dev/v1alpha1
+kind: ShortenerStack
+metadata: {name: scoped}
+spec:
+  gateway: {provider: Standalone}
+  database: {external: {secretRef: {name: absent}}}
+STACK
+}
+
+limit_operator() {
+  kubectl create namespace "$inside" --dry-run=client --output yaml | kubectl apply --filename -
+  helm upgrade "$release" charts/shortener-operator --namespace "$namespace" --reuse-values \
+    --set "watchNamespaces={$inside}" --wait --timeout 3m
+}
+
+# may <verb> <resource> <namespace>: what the API server thinks of the operator's ServiceAccount.
+may() {
+  [[ $(kubectl auth can-i "$1" "$2" --namespace "$3" --as "system:serviceaccount:$namespace:$release") == yes ]]
+}
+
+# The outside stack comes first, so an operator that saw it would have written its status by the time of the other.
+works_inside_only() {
+  stack_in "$outside"
+  stack_in "$inside"
+  kubectl wait --namespace "$inside" sst/scoped --for=condition=Ready=false --timeout 60s
+  kubectl get --namespace "$inside" networkpolicy scoped-default-deny
+  [[ -z $(kubectl get --namespace "$outside" sst/scoped --output jsonpath='{.status.conditions}') ]] \
+    || die "the operator wrote a status outside its namespaces" "see WATCH_NAMESPACES in the operator"
+}
+
+has_roles_only() {
+  ! kubectl get clusterrole,clusterrolebinding --selector "app.kubernetes.io/instance=$release" --output name | grep . \
+    || die "a ClusterRole is left" "see templates/rbac.yaml and templates/user-roles.yaml of the chart"
+  may patch deployments.apps "$inside" || die "the operator may not work in $inside" "see templates/rbac.yaml of the chart"
+  ! may list secrets "$outside" || die "the operator may read Secrets in $outside" "see templates/rbac.yaml of the chart"
+  ! kubectl logs --namespace "$namespace" "deployment/$release" | grep -i forbidden \
+    || die "the operator asks for what it may not have" "see the chart's rules and what the operator watches"
+}
+
+limit_operator
+works_inside_only
+has_roles_only
+say "limited to $inside the operator works there and nowhere else"
