@@ -1,41 +1,59 @@
 //! A resource that the schema lets pass and the operator cannot read.
 
 use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use shortener_e2e::{Provider, Space, echo_spec, merge};
+use shortener_e2e::{Provider, Space, Stack, echo_spec, merge};
+
+/// A date for the API server, whose check of offsets is lax, and for nobody else.
+const LAX_DATE: &str = "2026-01-01T00:00:00+99:99";
 
 #[tokio::test]
 async fn a_resource_that_does_not_parse_says_so_and_holds_up_nobody() -> Result<()> {
     Space::with("unreadable", async |space| {
         space.unused_database().await?;
-        let mut spec = echo_spec(space, Provider::IngressNginx);
-        let (unreadable, other) = (space.stack("unreadable"), space.stack("other"));
-        // The schema's int32 is advice to the API server, and no 32 bits hold this weight.
-        let preference = json!({"matchExpressions": [{"key": "disk", "operator": "Exists"}]});
-        let preferred = json!([{"weight": 3_000_000_000_u32, "preference": preference}]);
-        let affinity = json!({
-            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred},
-        });
-        let mut broken = spec.clone();
-        merge(&mut broken, json!({"app": {"affinity": affinity}}));
-        unreadable.apply(&broken).await?;
+        let spec = echo_spec(space, Provider::IngressNginx);
+        let unreadable = space.stack("unreadable");
+        unreadable.apply(&spec).await?;
+        foreign_condition(&unreadable, LAX_DATE).await?;
         let degraded = unreadable
             .until_reason("Degraded", "True", "InvalidSpec")
             .await?;
-        ensure!(
-            degraded.message.contains("3000000000"),
-            "{}",
-            degraded.message
-        );
+        ensure!(degraded.message.contains("offset"), "{}", degraded.message);
 
+        let mut fine = spec.clone();
         merge(
-            &mut spec,
-            json!({"gateway": {"host": format!("other.{}", space.host())}}),
+            &mut fine,
+            json!({"gateway": {"host": format!("fine.{}", space.host())}}),
         );
-        other.apply(&spec).await?;
-        other.ready().await?;
-        unreadable.edit(json!({"app": {"affinity": null}})).await?;
+        let neighbour = space.stack("neighbour");
+        neighbour.apply(&fine).await?;
+        neighbour.ready().await?;
+        unreadable
+            .until_reason("Degraded", "True", "InvalidSpec")
+            .await?;
+
+        foreign_condition(&unreadable, "2026-01-01T00:00:00Z").await?;
         unreadable.ready().await
     })
     .await
+}
+
+/// Adds a condition to the status, as another controller may.
+async fn foreign_condition(stack: &Stack, date: &str) -> Result<()> {
+    let condition = json!({
+        "type": "Foreign", "status": "True", "reason": "Added", "message": "by somebody else",
+        "lastTransitionTime": date,
+    });
+    let patch = json!({
+        "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
+        "metadata": {"name": stack.name},
+        "status": {"conditions": [condition]},
+    });
+    let somebody = PatchParams::apply("somebody-else").force();
+    stack
+        .api
+        .patch_status(&stack.name, &somebody, &Patch::Apply(patch))
+        .await?;
+    Ok(())
 }
