@@ -90,7 +90,8 @@ source_stage() {
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'documents' e2e/checks/docs.sh
   run check 'clippy' cargo clippy --release --workspace --all-targets -- -D warnings
-  run check 'rustdoc' env RUSTDOCFLAGS='-D warnings' cargo doc --release --workspace --no-deps --document-private-items
+  run check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
+    cargo doc --release --workspace --no-deps --document-private-items
 }
 
 unit_stage() {
