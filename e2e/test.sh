@@ -89,6 +89,7 @@ source_stage() {
   run check 'formatting' cargo fmt --all --check -- --color never
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'documents' e2e/checks/docs.sh
+  run check 'one build for all' e2e/checks/features.sh
   run check 'clippy' cargo clippy --release --workspace --all-targets -- -D warnings
   run check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
     cargo doc --release --workspace --no-deps --document-private-items
