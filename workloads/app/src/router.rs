@@ -32,7 +32,6 @@ fn documented() -> OpenApiRouter<AppState> {
 }
 
 /// The public port.
-#[must_use]
 pub fn public(state: AppState) -> Router {
     let (router, _) = documented().split_for_parts();
     router
@@ -42,7 +41,6 @@ pub fn public(state: AppState) -> Router {
 }
 
 /// The internal port: probes and metrics for the cluster, neither counted nor logged.
-#[must_use]
 pub fn internal(state: AppState) -> Router {
     Router::new()
         .route("/livez", get(health::livez))

@@ -28,9 +28,9 @@ use super::StoreError;
 
 /// A request that waits longer makes the watcher look. Together with [`PROBE`] it stays below 250 ms, the
 /// longest that a client waits to hear that the database is away.
-const SUSPICIOUS: Duration = Duration::from_millis(50);
+const SUSPICIOUS: Duration = Duration::from_millis(40);
 /// How long a living database may take to answer the watcher.
-const PROBE: Duration = Duration::from_millis(180);
+const PROBE: Duration = Duration::from_millis(140);
 /// How often the watcher looks without being asked.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// How often the watcher looks while the database is away.

@@ -2,6 +2,13 @@
 //!
 //! Run with `workloads/test-database.sh cargo test -p shortener-app`; without `DATABASE_URL` every test here fails.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "everything here is a test, helpers included"
+)]
+
 mod client;
 mod corpus;
 mod drain;
