@@ -25,6 +25,25 @@ export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
 # A cache of their own keeps these large builds from filling the person's, and lets us put a ceiling on it.
 export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build
 
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
+
+# Cargo goes by file times, and to it our crates are the same in every checkout: it would take what another checkout
+# built for this one's. What that left of our crates is removed; the dependencies stay.
+claim_target() {
+  local claim=$CARGO_TARGET_DIR/checkout profile
+  if [[ -e $claim && $(<"$claim") != "$repo" ]]; then
+    for profile in release dist; do
+      if [[ -d $CARGO_TARGET_DIR/$(host_triple)/$profile ]]; then
+        (cd "$repo" && cargo clean --quiet --profile "$profile" --workspace)
+      fi
+    done
+  fi
+  mkdir -p "$CARGO_TARGET_DIR"
+  printf '%s' "$repo" >"$claim"
+}
+
+host_triple() { rustc -vV | sed -n 's/^host: //p'; }
+
 say() { printf '%s\n' "$*" >&2; }
 
 # die "what is wrong" "what to do about it"

@@ -5,7 +5,7 @@ set -euo pipefail
 
 # The profile that the tests use as well, so that every dependency is compiled once.
 profile=${PROFILE:-release}
-binaries=${CARGO_TARGET_DIR:-$cache/target}/$(rustc -vV | sed -n 's/^host: //p')/$profile
+binaries=$CARGO_TARGET_DIR/$(host_triple)/$profile
 
 operator_image=shortenerstack/operator:$version
 app_image=shortenerstack/app:$version
@@ -16,7 +16,7 @@ product_images() { printf '%s\n' "$operator_image" "$app_image" "$echo_image"; }
 # Always the whole workspace: a part of it would be built with other features in the crates that all share, and the
 # tests would build them again. Static linking is set in .cargo/config.toml; flags in the environment would replace it.
 compile() {
-  export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
+  claim_target
   cd "$repo"
   cargo build --locked --profile "$profile" --workspace --bins
 }
