@@ -59,9 +59,9 @@ pub enum Error {
     /// A part of the stack that is not switched on.
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),
-    /// The database cannot be asked now.
+    /// The database cannot be asked now; the reason is logged and never shown.
     #[error("The database is not available.")]
-    DatabaseUnavailable,
+    DatabaseUnavailable(String),
     /// The answer was not ready before the request deadline.
     #[error("The request took too long.")]
     Deadline,
@@ -82,7 +82,7 @@ pub struct FieldError {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) => Self::DatabaseUnavailable,
+            StoreError::Unavailable(reason) => Self::DatabaseUnavailable(reason),
             StoreError::Internal(error) => Self::Internal(error.to_string()),
         }
     }
@@ -138,7 +138,7 @@ impl Error {
                 "profile-disabled",
                 "Profile disabled",
             ),
-            Self::DatabaseUnavailable => (
+            Self::DatabaseUnavailable(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "database-unavailable",
                 "Database unavailable",
@@ -161,7 +161,7 @@ impl Error {
                     .unwrap_or(u64::MAX)
                     .max(1),
             ),
-            Self::DatabaseUnavailable | Self::Deadline => Some(1),
+            Self::DatabaseUnavailable(_) | Self::Deadline => Some(1),
             _ => None,
         }
     }
@@ -170,7 +170,7 @@ impl Error {
     #[must_use]
     pub fn for_log(&self) -> (&'static str, Option<&str>) {
         let reason = match self {
-            Self::Internal(reason) => Some(reason.as_str()),
+            Self::Internal(reason) | Self::DatabaseUnavailable(reason) => Some(reason.as_str()),
             _ => None,
         };
         (self.kind().1, reason)

@@ -14,7 +14,7 @@ use shortener_common::logging::{self, Logging};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Two providers may be linked in one day; naming one keeps TLS from having to choose.
+    // With two providers linked in, TLS panics unless one was named; a dependency may bring a second at any time.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let result = match Cli::from_command_line().command {
         Command::Serve(args) => serve(*args).await,

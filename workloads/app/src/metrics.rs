@@ -279,7 +279,11 @@ mod tests {
             "http_requests_total{http_request_method=\"_OTHER\",http_route=\"/{code}\",http_response_status_code=\"302\"} 1",
             "http_requests_total{http_request_method=\"POST\",http_route=\"/shorten\",http_response_status_code=\"201\"} 0",
             "# TYPE http_server_request_duration_seconds histogram",
-            "shortener_build_info{version=\"0.1.0\"} 1",
+            concat!(
+                "shortener_build_info{version=\"",
+                env!("CARGO_PKG_VERSION"),
+                "\"} 1"
+            ),
         ] {
             assert!(
                 text.lines().any(|found| found == line),

@@ -30,7 +30,7 @@ use super::StoreError;
 /// longest that a client waits to hear that the database is away.
 const SUSPICIOUS: Duration = Duration::from_millis(40);
 /// How long a living database may take to answer the watcher.
-const PROBE: Duration = Duration::from_millis(140);
+const PROBE: Duration = Duration::from_millis(160);
 /// How often the watcher looks without being asked.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// How often the watcher looks while the database is away.
@@ -38,7 +38,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// How long a connection attempt may take while the database is away.
 const CONNECT: Duration = Duration::from_secs(1);
 /// The least time between two searches for a successor of a read-only server.
-const RECONNECT: Duration = Duration::from_secs(1);
+const RECONNECT: Duration = Duration::from_millis(500);
 /// The longest that a living database may work on one operation.
 const OPERATION: Duration = Duration::from_secs(5);
 

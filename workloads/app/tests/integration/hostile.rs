@@ -88,7 +88,7 @@ async fn an_idle_connection_outlives_the_header_deadline(
     database: PgConnectOptions,
 ) {
     let app = App::start_with(database, |config| {
-        config.header_timeout = Duration::from_millis(50)
+        config.header_timeout = Duration::from_millis(200)
     })
     .await;
     let mut kept = Connection::open(app.public).await;
@@ -130,9 +130,9 @@ async fn two_thousand_slow_clients_do_not_slow_down_the_others(
         slow.push(connection);
     }
     let during = worst_of(&path).await;
-    // The generous floor is for busy machines; what is excluded is waiting for the slow ones, which takes seconds.
+    // The generous floor is for busy machines; what is excluded is waiting for the slow ones, which takes ten.
     assert!(
-        during < (before * 2).max(Duration::from_millis(500)),
+        during < (before * 2).max(Duration::from_secs(2)),
         "{before:?} became {during:?}"
     );
 }
