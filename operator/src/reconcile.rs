@@ -150,3 +150,6 @@ fn api_reason(error: &kube::Error, fallback: &'static str) -> &'static str {
         _ => fallback,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 pub mod api_server;
 pub mod stack;
+pub mod world;
 
 use serde::Serialize;
 

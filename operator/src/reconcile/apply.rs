@@ -42,10 +42,13 @@ pub async fn apply(
     pass.apply(network_policies).await;
     // What pods refer to comes before the pods.
     pass.apply(service_accounts).await;
-    pass.apply_secrets(secrets).await;
+    let secrets_exist = pass.apply_secrets(secrets).await;
     pass.apply(config_maps).await;
-    // The volume outlives its StatefulSet, so it is an object of its own.
-    pass.apply(claims).await;
+    // The volume outlives its StatefulSet, so it is an object of its own. It never comes before its password: a volume
+    // without one looks like a database whose credentials are lost.
+    if secrets_exist {
+        pass.apply(claims).await;
+    }
     // Names resolve before somebody asks for them.
     pass.apply(services).await;
     // Stores before their clients.

@@ -21,13 +21,13 @@ use k8s_openapi::{
 use crate::{
     api::{GatewayServiceType, LimitsSpec, ShortenerStack},
     metadata::StackIdentity,
-    settings::{Cli, Command, Settings},
     reconcile::{
         build,
         stack::{
             App, Credential, Database, Gateway, ManagedDatabase, Pod, Routing, ValidatedStack,
         },
     },
+    settings::{Cli, Command, Settings},
 };
 
 /// The stack `acme` in namespace `links`, as `spec: {}` gives it, with its Secrets in place.
@@ -281,7 +281,13 @@ pub fn stored_stack(spec: serde_json::Value) -> ShortenerStack {
 
 /// The operator's settings without any flag but the required ones.
 pub fn settings() -> Settings {
-    let arguments = ["operator", "--pod-name", "op-0", "--pod-namespace", "operators"];
+    let arguments = [
+        "operator",
+        "--pod-name",
+        "op-0",
+        "--pod-namespace",
+        "operators",
+    ];
     match Cli::read(arguments.map(Into::into)).unwrap().command {
         Command::Run(settings) => *settings,
         Command::Crd => panic!("not the run command"),

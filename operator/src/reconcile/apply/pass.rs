@@ -107,11 +107,15 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Creates each Secret that was minted just now, then writes the metadata of each like that of any child. The
-    /// data is the user's from then on.
-    pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) {
+    /// Creates each Secret that was minted just now, then writes the metadata of each like that of any child. The data
+    /// is the user's from then on. Tells whether every minted Secret exists.
+    pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) -> bool {
+        let mut all_exist = true;
         for DesiredSecret { secret, create } in desired {
-            if let Some(minted) = create {
+            if let Some(mut minted) = create {
+                // A field of this request would have a second owner, which keeps it when applying leaves it out, and
+                // the owner reference has to go when the deletion policy changes.
+                minted.metadata.owner_references = None;
                 // Creating conflicts where applying would silently rotate a credential.
                 let params = PostParams {
                     field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -119,11 +123,13 @@ impl<'a> Pass<'a> {
                 };
                 if let Err(error) = self.api::<Secret>().create(&params, &minted).await {
                     self.fail::<Secret>(&minted.name_any(), error.into());
+                    all_exist = false;
                     continue;
                 }
             }
             self.apply(vec![secret]).await;
         }
+        all_exist
     }
 
     /// Deletes children that are no longer wanted. The kinds are listed here on purpose: volumes and Secrets are not

@@ -45,6 +45,10 @@ fn desired(
         ..Secret::default()
     };
     let create = credential.minted.then(|| Secret {
+        // What a create sets, no later apply can take away. The policy may change, so the owner comes with the apply.
+        metadata: stack
+            .identity
+            .retained(secret.metadata.name.clone().unwrap_or_default(), component),
         data: Some(credential.data.clone()),
         ..secret.clone()
     });

@@ -17,16 +17,26 @@ fn at(second: i64) -> Time {
 }
 
 fn workload(ready: i32) -> Option<Workload> {
-    Some(Workload { wanted: 2, existing: 2, ready, updated: 2, observed: true, failure: None })
+    Some(Workload {
+        wanted: 2,
+        existing: 2,
+        ready,
+        updated: 2,
+        observed: true,
+        failure: None,
+    })
 }
 
 fn live(app_ready: i32) -> Live {
-    let ingress = json!({"metadata": {}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    let ingress =
+        json!({"metadata": {}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     Live {
         app: workload(app_ready),
         gateway: workload(2),
         postgres: workload(2),
-        ingresses: vec![std::sync::Arc::new(serde_json::from_value(ingress).unwrap())],
+        ingresses: vec![std::sync::Arc::new(
+            serde_json::from_value(ingress).unwrap(),
+        )],
         ..Live::default()
     }
 }
@@ -34,11 +44,19 @@ fn live(app_ready: i32) -> Live {
 fn after(previous: Option<ShortenerStackStatus>, live: &Live, now: i64) -> ShortenerStackStatus {
     let mut stack = stored_stack(json!({}));
     stack.status = previous;
-    status(&stack, Outcome::Applied(&minimal_stack(), &Applied::pretended(live.clone())), &at(now))
+    status(
+        &stack,
+        Outcome::Applied(&minimal_stack(), &Applied::pretended(live.clone())),
+        &at(now),
+    )
 }
 
 fn find<'a>(status: &'a ShortenerStackStatus, type_: &str) -> &'a Condition {
-    status.conditions.iter().find(|condition| condition.type_ == type_).unwrap()
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+        .unwrap()
 }
 
 #[test]
@@ -46,10 +64,35 @@ fn a_stack_whose_components_are_ready_is_ready() {
     let status = after(None, &live(2), 1);
     assert!(is_ready(&status));
     assert_eq!(status.observed_generation, Some(1));
-    assert!(status.conditions.iter().all(|condition| condition.observed_generation == Some(1)));
-    assert_eq!(status.app, AppStatus { replicas: 2, ready_replicas: 2 });
-    let types: Vec<&str> = status.conditions.iter().map(|condition| condition.type_.as_str()).collect();
-    assert_eq!(types, ["Ready", "Progressing", "Degraded", "DatabaseReady", "AppReady", "GatewayReady"]);
+    assert!(
+        status
+            .conditions
+            .iter()
+            .all(|condition| condition.observed_generation == Some(1))
+    );
+    assert_eq!(
+        status.app,
+        AppStatus {
+            replicas: 2,
+            ready_replicas: 2
+        }
+    );
+    let types: Vec<&str> = status
+        .conditions
+        .iter()
+        .map(|condition| condition.type_.as_str())
+        .collect();
+    assert_eq!(
+        types,
+        [
+            "Ready",
+            "Progressing",
+            "Degraded",
+            "DatabaseReady",
+            "AppReady",
+            "GatewayReady"
+        ]
+    );
 }
 
 #[test]
@@ -69,7 +112,13 @@ fn a_failure_names_its_reason_and_keeps_what_is_known_of_the_components() {
     let error = Error::from(ValidateError::NameTaken("acme-postgres".to_owned()));
     let status = status(&stack, Outcome::Failed(&error), &at(2));
     assert!(!is_ready(&status));
-    assert_eq!((find(&status, "Ready").reason.as_str(), find(&status, "Degraded").status.as_str()), ("NameTaken", "True"));
+    assert_eq!(
+        (
+            find(&status, "Ready").reason.as_str(),
+            find(&status, "Degraded").status.as_str()
+        ),
+        ("NameTaken", "True")
+    );
     assert_eq!(find(&status, "AppReady").status, "True");
 }
 
@@ -85,7 +134,10 @@ fn a_paused_stack_says_so_and_still_tells_the_truth() {
 fn only_what_changed_is_told_in_events() {
     let before = after(None, &live(1), 1);
     let now = after(Some(before.clone()), &live(2), 2);
-    let changed: Vec<&str> = changes(Some(&before), &now).iter().map(|condition| condition.type_.as_str()).collect();
+    let changed: Vec<&str> = changes(Some(&before), &now)
+        .iter()
+        .map(|condition| condition.type_.as_str())
+        .collect();
     assert_eq!(changed, ["Ready", "Progressing", "AppReady"]);
     assert!(changes(Some(&now), &now).is_empty());
 }
@@ -93,5 +145,11 @@ fn only_what_changed_is_told_in_events() {
 #[test]
 fn the_scale_subresource_always_has_a_selector() {
     let expected = "app.kubernetes.io/component=worker,app.kubernetes.io/instance=acme,app.kubernetes.io/name=shortener";
-    assert_eq!(after(None, &live(2), 1).workers, WorkersStatus { replicas: 0, selector: expected.to_owned() });
+    assert_eq!(
+        after(None, &live(2), 1).workers,
+        WorkersStatus {
+            replicas: 0,
+            selector: expected.to_owned()
+        }
+    );
 }

@@ -49,8 +49,10 @@ mod tests {
     use super::*;
 
     fn defaults() -> ResourceRequirements {
-        serde_json::from_value(json!({"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}))
-            .unwrap()
+        serde_json::from_value(
+            json!({"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}),
+        )
+        .unwrap()
     }
 
     fn given(settings: serde_json::Value) -> ResourceRequirements {
@@ -61,14 +63,20 @@ mod tests {
     #[test]
     fn without_settings_the_defaults_hold() {
         let pod = pod(&PodSettings::default(), "default:1", defaults());
-        assert_eq!((pod.image.as_str(), pod.resources), ("default:1", defaults()));
+        assert_eq!(
+            (pod.image.as_str(), pod.resources),
+            ("default:1", defaults())
+        );
     }
 
     #[test]
     fn a_given_quantity_replaces_the_default_of_its_name_only() {
         let resources = given(json!({"resources": {"requests": {"cpu": "1"}}}));
         let requests = resources.requests.unwrap();
-        assert_eq!((&requests["cpu"], &requests["memory"]), (&Quantity("1".into()), &Quantity("32Mi".into())));
+        assert_eq!(
+            (&requests["cpu"], &requests["memory"]),
+            (&Quantity("1".into()), &Quantity("32Mi".into()))
+        );
     }
 
     #[test]

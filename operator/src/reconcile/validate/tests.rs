@@ -18,7 +18,9 @@ use crate::{
 
 fn data(entries: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
     let entries = entries.iter();
-    entries.map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec()))).collect()
+    entries
+        .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
+        .collect()
 }
 
 fn gathered(stack: &ShortenerStack, database: DatabaseFacts) -> Gathered {
@@ -32,7 +34,10 @@ fn gathered(stack: &ShortenerStack, database: DatabaseFacts) -> Gathered {
 }
 
 fn managed(credentials: CredentialFact) -> DatabaseFacts {
-    DatabaseFacts::Managed { credentials, running_image: None }
+    DatabaseFacts::Managed {
+        credentials,
+        running_image: None,
+    }
 }
 
 fn credentials() -> CredentialFact {
@@ -41,7 +46,12 @@ fn credentials() -> CredentialFact {
 
 fn validated(spec: Value) -> ValidatedStack {
     let stack = stored_stack(spec);
-    validate(&stack, gathered(&stack, managed(credentials())), &settings()).unwrap()
+    validate(
+        &stack,
+        gathered(&stack, managed(credentials())),
+        &settings(),
+    )
+    .unwrap()
 }
 
 fn refused(spec: Value, database: DatabaseFacts) -> ValidateError {
@@ -54,8 +64,14 @@ fn short_links_begin_with_the_public_url_the_host_or_localhost() {
     let table = [
         (json!({}), "http://localhost:8080"),
         (json!({"gateway": {"host": "go.test"}}), "http://go.test"),
-        (json!({"gateway": {"host": "go.test", "tlsSecretName": "tls"}}), "https://go.test"),
-        (json!({"publicUrl": "https://x.test/", "gateway": {"host": "go.test"}}), "https://x.test"),
+        (
+            json!({"gateway": {"host": "go.test", "tlsSecretName": "tls"}}),
+            "https://go.test",
+        ),
+        (
+            json!({"publicUrl": "https://x.test/", "gateway": {"host": "go.test"}}),
+            "https://x.test",
+        ),
     ];
     for (spec, url) in table {
         assert_eq!(validated(spec.clone()).public_url, url, "{spec}");
@@ -66,13 +82,21 @@ fn short_links_begin_with_the_public_url_the_host_or_localhost() {
 fn images_come_from_the_spec_or_the_operators_release() {
     let settings = settings();
     assert_eq!(validated(json!({})).app.pod.image, settings.images.app);
-    assert_eq!(validated(json!({"app": {"image": "mine:2"}})).app.pod.image, "mine:2");
+    assert_eq!(
+        validated(json!({"app": {"image": "mine:2"}})).app.pod.image,
+        "mine:2"
+    );
 }
 
 #[test]
 fn a_gateway_of_its_own_lets_everybody_in_unless_told_otherwise() {
     assert!(!validated(json!({})).gateway.allow_from.is_empty());
-    assert!(validated(json!({"gateway": {"provider": "Standalone"}})).gateway.allow_from.is_empty());
+    assert!(
+        validated(json!({"gateway": {"provider": "Standalone"}}))
+            .gateway
+            .allow_from
+            .is_empty()
+    );
     let given = json!({"gateway": {"provider": "Standalone", "allowFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}});
     assert_eq!(validated(given).gateway.allow_from.len(), 1);
 }
@@ -81,7 +105,9 @@ fn a_gateway_of_its_own_lets_everybody_in_unless_told_otherwise() {
 fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
     let stack = validated(json!({"stopped": true}));
     assert_eq!((stack.app.replicas, stack.gateway.replicas), (0, 0));
-    let Database::Managed(database) = stack.database else { panic!("not managed") };
+    let Database::Managed(database) = stack.database else {
+        panic!("not managed")
+    };
     assert_eq!((database.replicas, database.storage.0.as_str()), (0, "1Gi"));
 }
 
@@ -99,19 +125,36 @@ fn incomplete_and_foreign_secrets_are_named() {
         refused(json!({}), managed(incomplete)).to_string(),
         "Secret acme-postgres has no key password: add it"
     );
-    assert_eq!(refused(json!({}), managed(CredentialFact::Foreign)).reason(), "NameTaken");
+    assert_eq!(
+        refused(json!({}), managed(CredentialFact::Foreign)).reason(),
+        "NameTaken"
+    );
 }
 
 #[test]
 fn an_external_database_needs_its_secret() {
-    let reference = SecretKeyRef { name: "db".to_owned(), key: "uri".to_owned() };
+    let reference = SecretKeyRef {
+        name: "db".to_owned(),
+        key: "uri".to_owned(),
+    };
     let spec = json!({"database": {"external": {"secretRef": {"name": "db", "key": "uri"}}}});
-    let absent = DatabaseFacts::External { reference: reference.clone(), url: None };
+    let absent = DatabaseFacts::External {
+        reference: reference.clone(),
+        url: None,
+    };
     let error = refused(spec.clone(), absent);
-    assert!(error.to_string().contains("Secret db with key uri does not exist"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("Secret db with key uri does not exist"),
+        "{error}"
+    );
 
     let stack = stored_stack(spec);
-    let present = DatabaseFacts::External { reference, url: Some(ByteString(b"postgres://".to_vec())) };
+    let present = DatabaseFacts::External {
+        reference,
+        url: Some(ByteString(b"postgres://".to_vec())),
+    };
     let validated = validate(&stack, gathered(&stack, present), &settings()).unwrap();
     assert!(matches!(validated.database, Database::External { secret, .. } if secret == "db"));
 }
@@ -123,10 +166,20 @@ fn a_running_database_keeps_its_major_version() {
         running_image: Some(running.to_owned()),
     };
     let spec = json!({"database": {"managed": {"image": "postgres:18.1"}}});
-    assert_eq!(refused(spec.clone(), facts("postgres:17.6")).reason(), "MajorVersionChange");
+    assert_eq!(
+        refused(spec.clone(), facts("postgres:17.6")).reason(),
+        "MajorVersionChange"
+    );
     let stack = stored_stack(spec);
-    for running in ["mirror.test/postgres:18.0-bookworm", "postgres@sha256:abc", "postgres"] {
-        assert!(validate(&stack, gathered(&stack, facts(running)), &settings()).is_ok(), "{running}");
+    for running in [
+        "mirror.test/postgres:18.0-bookworm",
+        "postgres@sha256:abc",
+        "postgres",
+    ] {
+        assert!(
+            validate(&stack, gathered(&stack, facts(running)), &settings()).is_ok(),
+            "{running}"
+        );
     }
 }
 

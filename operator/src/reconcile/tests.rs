@@ -1,0 +1,5 @@
+//! The operator against an API server in memory: what it creates, leaves alone, puts back and removes.
+
+mod drift;
+mod faults;
+mod lifecycle;

@@ -1,0 +1,262 @@
+//! What others do to a stack's objects: repaired where it is ours, untouched where it is not.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
+        networking::v1::{Ingress, NetworkPolicy},
+        policy::v1::PodDisruptionBudget,
+    },
+};
+use kube::{Resource, ResourceExt};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use crate::{
+    metadata::{COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL},
+    testing::{
+        api_server::FakeApiServer,
+        stack::stored_stack,
+        world::{NAMESPACE, World},
+    },
+};
+
+trait Kind:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Serialize
+{
+}
+impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Serialize>
+    Kind for K
+{
+}
+
+/// Runs a check for one object of each kind; those that are never deleted by the operator are marked.
+macro_rules! for_every_kind {
+    ($check:ident, $world:expr) => {
+        $check::<ServiceAccount>($world, "acme-app", true).await;
+        $check::<Secret>($world, "acme-postgres", false).await;
+        $check::<ConfigMap>($world, "acme-gateway", true).await;
+        $check::<PersistentVolumeClaim>($world, "acme-postgres", false).await;
+        $check::<NetworkPolicy>($world, "acme-default-deny", true).await;
+        $check::<Service>($world, "acme-app", true).await;
+        $check::<StatefulSet>($world, "acme-postgres", true).await;
+        $check::<Deployment>($world, "acme-app", true).await;
+        $check::<PodDisruptionBudget>($world, "acme-app", true).await;
+        $check::<Ingress>($world, "acme-api", true).await;
+    };
+}
+
+/// The one child that was written.
+fn only_write<K: Kind>(world: &World, name: &str) {
+    let writes = world.child_writes();
+    let suffix = format!("/{}/{name}", K::plural(&()));
+    assert!(
+        writes.len() == 1 && writes[0].ends_with(&suffix),
+        "{} led to {writes:?}",
+        K::kind(&())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_child_of_every_kind_is_put_back_alone() {
+    async fn check<K: Kind>(world: &World, name: &str, deletable: bool) {
+        if !deletable {
+            return;
+        }
+        let before = world.uid::<K>(name);
+        world.server.forget_writes();
+        world.server.delete::<K>(NAMESPACE, name);
+        world.settle().await;
+        let after = world.uid::<K>(name);
+        assert!(
+            after.is_some() && after != before,
+            "{} was not put back",
+            K::kind(&())
+        );
+        only_write::<K>(world, name);
+    }
+    let world = World::with_stack(json!({})).await;
+    for_every_kind!(check, &world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_field_of_every_kind_is_put_back_alone() {
+    async fn check<K: Kind>(world: &World, name: &str, _: bool) {
+        let component = |world: &World| {
+            world.server.get::<K>(NAMESPACE, name).unwrap().labels()[COMPONENT_LABEL].clone()
+        };
+        let (uid, wanted) = (world.uid::<K>(name), component(world));
+        world.server.forget_writes();
+        world.server.edit::<K>(NAMESPACE, name, |object| {
+            object["metadata"]["labels"][COMPONENT_LABEL] = "edited".into()
+        });
+        world.settle().await;
+        assert_eq!(
+            (world.uid::<K>(name), component(world)),
+            (uid, wanted),
+            "{}",
+            K::kind(&())
+        );
+        only_write::<K>(world, name);
+    }
+    let world = World::with_stack(json!({})).await;
+    for_every_kind!(check, &world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_lost_the_label_it_is_watched_by_gets_it_back() {
+    async fn check<K: Kind>(world: &World, name: &str, _: bool) {
+        let uid = world.uid::<K>(name);
+        world.server.edit::<K>(NAMESPACE, name, |object| {
+            if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
+                labels.remove(MANAGED_BY_LABEL);
+            }
+        });
+        world.settle().await;
+        let object = world.server.get::<K>(NAMESPACE, name).unwrap();
+        assert_eq!(object.uid(), uid);
+        assert!(
+            object.labels().contains_key(MANAGED_BY_LABEL),
+            "{}",
+            K::kind(&())
+        );
+    }
+    let world = World::with_stack(json!({"deletionPolicy": "Delete"})).await;
+    for_every_kind!(check, &world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_add_is_left_alone() {
+    async fn check<K: Kind>(world: &World, name: &str, _: bool) {
+        world.server.edit::<K>(NAMESPACE, name, |object| {
+            object["metadata"]["labels"]["their/label"] = "kept".into()
+        });
+        world.settle().await;
+        assert_eq!(
+            world.server.get::<K>(NAMESPACE, name).unwrap().labels()["their/label"],
+            "kept",
+            "{}",
+            K::kind(&())
+        );
+    }
+    let world = World::with_stack(json!({})).await;
+    for_every_kind!(check, &world);
+    assert_eq!(world.child_writes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_while_the_operator_is_down_is_put_back_when_it_returns() {
+    let mut world = World::with_stack(json!({})).await;
+    world = world.restart().await;
+    world
+        .server
+        .edit::<Service>(NAMESPACE, "acme-app", |service| {
+            service["spec"]["ports"][0]["port"] = 1.into()
+        });
+    world.settle().await;
+    let service = world.server.get::<Service>(NAMESPACE, "acme-app").unwrap();
+    assert_eq!(service.spec.unwrap().ports.unwrap()[0].port, 3000);
+    only_write::<Service>(&world, "acme-app");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_a_childs_name_that_is_not_ours_is_never_touched() {
+    let world = World::start(FakeApiServer::default());
+    let foreign: ConfigMap = serde_json::from_value(json!({
+        "metadata": {"name": "acme-gateway", "namespace": NAMESPACE, "labels": {INSTANCE_LABEL: "acme"}},
+        "data": {"theirs": "1"},
+    }))
+    .unwrap();
+    let foreign = world.server.create(&foreign);
+    world.server.create(&stored_stack(json!({})));
+    world.settle().await;
+    assert_eq!(
+        world
+            .server
+            .get::<ConfigMap>(NAMESPACE, "acme-gateway")
+            .unwrap(),
+        foreign
+    );
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(
+        (degraded.status.as_str(), degraded.reason.as_str()),
+        ("True", "NameTaken")
+    );
+    assert!(
+        degraded.message.contains("ConfigMap/acme-gateway"),
+        "{}",
+        degraded.message
+    );
+    // The rest goes on.
+    assert!(
+        world
+            .children()
+            .contains(&"deployments/acme-app".to_owned())
+    );
+    world.server.delete::<ConfigMap>(NAMESPACE, "acme-gateway");
+    // Somebody else's object is not watched: the next try after the backoff finds the name free.
+    world.pass(Duration::from_secs(360)).await;
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_credential_is_never_minted_anew_over_an_existing_volume() {
+    let world = World::with_stack(json!({})).await;
+    let secret = world
+        .server
+        .get::<Secret>(NAMESPACE, "acme-postgres")
+        .unwrap();
+    world.server.delete::<Secret>(NAMESPACE, "acme-postgres");
+    world.settle().await;
+    assert!(
+        world
+            .server
+            .get::<Secret>(NAMESPACE, "acme-postgres")
+            .is_none()
+    );
+    assert_eq!(
+        world.condition("acme", "Degraded").reason,
+        "CredentialsMissing"
+    );
+    world.server.create(&secret);
+    world.settle().await;
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+    assert_eq!(
+        world
+            .server
+            .get::<Secret>(NAMESPACE, "acme-postgres")
+            .unwrap()
+            .data,
+        secret.data
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_password_stays_and_restarts_the_pods_that_use_it() {
+    let world = World::with_stack(json!({})).await;
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-postgres", |secret| {
+            secret["data"]["password"] = "bmV3".into()
+        });
+    world.settle().await;
+    let secret = world
+        .server
+        .get::<Secret>(NAMESPACE, "acme-postgres")
+        .unwrap();
+    assert_eq!(secret.data.unwrap()["password"].0, b"new");
+    let mut writes = world.child_writes();
+    writes.sort();
+    let expected = ["deployments/acme-app", "statefulsets/acme-postgres"];
+    assert!(
+        writes.len() == 2
+            && writes
+                .iter()
+                .zip(expected)
+                .all(|(write, name)| write.ends_with(name)),
+        "{writes:?}"
+    );
+}
