@@ -30,7 +30,7 @@ pub struct Answer {
 }
 
 impl Door {
-    /// Finds the address of a stack and waits until its gateway answers there.
+    /// Finds the address of a stack and waits until its gateway and its app answer there.
     pub async fn open(
         space: &Space,
         stack: &Stack,
@@ -42,9 +42,12 @@ impl Door {
             Provider::Standalone => node_port(&space.client, stack).await?,
         };
         let door = Self::at(base, host)?;
-        await_condition(&format!("the gateway answers for {host}"), async || {
+        // An ingress controller hears of a stack and of its pods a moment after the stack is ready.
+        await_condition(&format!("the gateway serves {host}"), async || {
             let answer = door.get("/gateway-health").await?;
             ensure!(answer.body.trim_end() == "gateway ok", "{answer:?}");
+            let answer = door.get("/api/health").await?;
+            ensure!(answer.status == 200, "{answer:?}");
             Ok(())
         })
         .await?;

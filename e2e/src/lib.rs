@@ -32,5 +32,5 @@ pub use settings::Settings;
 pub use shared::{Provider, SharedStack, echo_stack, real_stack};
 pub use space::Space;
 pub use spec::{base_spec, echo_spec, merge};
-pub use stack::{Stack, condition_of, stack_resource};
+pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};
 pub use wait::{PATIENCE, await_condition, await_within, holds_for};

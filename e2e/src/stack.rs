@@ -1,14 +1,31 @@
 //! A `ShortenerStack` as a person sees it with kubectl.
 
 use anyhow::{Context, Result, bail, ensure};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::await_condition;
+
+/// A condition in a status. Its time is left out: a test may put one there that nobody can read.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// What it speaks of.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// The cause in one word.
+    pub reason: String,
+    /// The cause in sentences.
+    pub message: String,
+    /// The generation that it speaks of.
+    pub observed_generation: Option<i64>,
+}
 
 /// The resource definition under test.
 pub fn stack_resource() -> ApiResource {
@@ -116,24 +133,26 @@ impl Stack {
 
 /// A condition of a stack by type.
 pub fn condition_of(stack: &DynamicObject, kind: &str) -> Result<Condition> {
-    let conditions = stack
-        .data
-        .pointer("/status/conditions")
-        .context("the stack has no conditions yet")?;
-    let conditions: Vec<Condition> = serde_json::from_value(conditions.clone())?;
-    conditions
+    conditions_of(stack)?
         .into_iter()
-        .find(|condition| condition.type_ == kind)
+        .find(|condition| condition.kind == kind)
         .with_context(|| format!("the stack has no condition {kind} yet"))
 }
 
+/// Every condition of a stack.
+pub fn conditions_of(stack: &DynamicObject) -> Result<Vec<Condition>> {
+    let conditions = stack.data.pointer("/status/conditions");
+    let conditions = conditions.context("the stack has no conditions yet")?;
+    Ok(serde_json::from_value(conditions.clone())?)
+}
+
 fn shown(condition: &Condition) -> String {
-    format!(
-        "{}={}, reason {}, generation {:?}: {}",
-        condition.type_,
-        condition.status,
-        condition.reason,
-        condition.observed_generation,
-        condition.message
-    )
+    let Condition {
+        kind,
+        status,
+        reason,
+        message,
+        observed_generation,
+    } = condition;
+    format!("{kind}={status}, reason {reason}, generation {observed_generation:?}: {message}")
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 use shortener_e2e::{
-    Provider, Space, Stack, await_condition, await_within, echo_spec, merge, real_stack,
+    Provider, Space, Stack, await_condition, await_within, conditions_of, echo_spec, merge,
+    real_stack,
 };
 
 /// The promise: what is wrong is named within 30 s.
@@ -192,12 +192,11 @@ async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
 
 /// Exactly the conditions of a base stack, each with reason, message and this generation.
 async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
-    let conditions: Value = stack.get().await?.data["status"]["conditions"].clone();
-    let mut conditions: Vec<Condition> = serde_json::from_value(conditions)?;
-    conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
+    let mut conditions = conditions_of(&stack.get().await?)?;
+    conditions.sort_by(|one, other| one.kind.cmp(&other.kind));
     let types: Vec<&str> = conditions
         .iter()
-        .map(|condition| condition.type_.as_str())
+        .map(|condition| condition.kind.as_str())
         .collect();
     ensure!(types == CONDITIONS, "{types:?}");
     for condition in &conditions {

@@ -85,7 +85,7 @@ async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
         let children = children_of(&stack).await?;
         ensure!(children.len() > 15, "only {} children", children.len());
         for child in &children {
-            let added = json!({"example.com/added": "by somebody"});
+            let added = json!({"example.com/added": "somebody"});
             edit(
                 child,
                 json!({"metadata": {"annotations": added, "labels": added}}),
@@ -101,7 +101,7 @@ async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
             for kept in [now.annotations(), now.labels()] {
                 let kept = kept.get("example.com/added").map(String::as_str);
                 ensure!(
-                    kept == Some("by somebody"),
+                    kept == Some("somebody"),
                     "{} lost what was added",
                     child.title()
                 );

@@ -10,7 +10,7 @@ use shortener_e2e::{
 
 use crate::alone;
 
-/// Rollouts without a drain until one request fails at the latest.
+/// Rollouts without a drain until one request is dropped at the latest.
 const MOST_ROLLOUTS: u32 = 12;
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_rolling_update_behind_a_standalone_gateway_fails_no_request() -> Resu
 
 /// Shows that the two tests above can fail.
 #[tokio::test]
-async fn without_the_drain_a_rolling_update_fails_requests() -> Result<()> {
+async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
     let _alone = alone().await?;
     Space::with("no-drain", async |space| {
         let undrained = json!([
@@ -35,11 +35,11 @@ async fn without_the_drain_a_rolling_update_fails_requests() -> Result<()> {
         let (stack, door) = two_of_everything(space, Provider::Standalone, undrained).await?;
         for number in 1..=MOST_ROLLOUTS {
             let report = update_under_load(&stack, &door, number).await?;
-            if report.failed > 0 {
+            if report.dropped > 0 {
                 return Ok(());
             }
         }
-        anyhow::bail!("{MOST_ROLLOUTS} rollouts without a drain failed no request")
+        anyhow::bail!("{MOST_ROLLOUTS} rollouts without a drain dropped no request")
     })
     .await
 }
@@ -58,9 +58,14 @@ async fn updates_fail_nothing(provider: Provider) -> Result<()> {
 async fn two_of_everything(space: &Space, provider: Provider, env: Value) -> Result<(Stack, Door)> {
     let stack = space.stack("acme");
     let mut spec = base_spec(space, provider);
+    // The operator's own requests: with next to none a busy machine starves the pods, and that is not what is tested.
     merge(
         &mut spec,
-        json!({"app": {"replicas": 2, "env": env}, "gateway": {"replicas": 2}}),
+        json!({
+            "app": {"replicas": 2, "env": env, "resources": null},
+            "gateway": {"replicas": 2, "resources": null},
+            "database": {"managed": {"resources": null}},
+        }),
     );
     stack.apply(&spec).await?;
     stack.ready().await?;
@@ -83,10 +88,12 @@ async fn update_under_load(stack: &Stack, door: &Door, number: u32) -> Result<Lo
         replaced(stack, number).await
     })
     .await?;
-    let slowest = report.slowest.as_millis();
     println!(
-        "update {number}: {} of {} requests failed, slowest {slowest} ms",
-        report.failed, report.due
+        "update {number}: of {} requests {} failed, {} of them dropped; slowest {} ms",
+        report.due,
+        report.failed,
+        report.dropped,
+        report.slowest.as_millis(),
     );
     for failure in &report.failures {
         println!("   {failure}");

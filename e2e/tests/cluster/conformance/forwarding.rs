@@ -72,7 +72,6 @@ mod checks {
             "/api/links/a.b",
             "/api/links/a/b",
             "/api/links/a%20b",
-            "/api/links/%61",
             "/API/LINKS/x",
             "/API/HEALTH",
             "/Api/shorten",
