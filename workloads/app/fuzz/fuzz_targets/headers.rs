@@ -1,6 +1,3 @@
 #![no_main]
 
-#[path = "../properties.rs"]
-mod properties;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| properties::headers(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| shortener_app_fuzz::headers(data));
