@@ -5,6 +5,7 @@ mod conformance;
 mod credentials;
 mod database;
 mod deletion;
+mod gateway;
 mod isolation;
 mod pod_security;
 mod status;

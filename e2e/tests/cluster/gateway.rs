@@ -1,0 +1,105 @@
+//! Changes to a live gateway, and what the app makes of what the gateway tells it.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, ResourceExt, api::DeleteParams};
+use reqwest::Method;
+use serde_json::json;
+use shortener_e2e::{
+    Door, Provider, Space, await_condition, base_spec, children_of, echo_spec, merge,
+};
+
+#[tokio::test]
+async fn a_standalone_gateway_follows_the_app_to_a_new_address() -> Result<()> {
+    Space::with("address", async |space| {
+        space.unused_database().await?;
+        let stack = space.stack("acme");
+        stack.apply(&echo_spec(space, Provider::Standalone)).await?;
+        stack.ready().await?;
+        let door = Door::open(space, &stack, Provider::Standalone, &space.host()).await?;
+
+        let services = Api::<Service>::namespaced(space.client.clone(), &space.name);
+        let old = services.get("acme-app").await?.uid();
+        services
+            .delete("acme-app", &DeleteParams::default())
+            .await?;
+        await_condition("the app has a new Service", async || {
+            let new = services.get("acme-app").await?.uid();
+            ensure!(new != old, "still the old one");
+            Ok(())
+        })
+        .await?;
+        await_condition("the gateway forwards to the new address", async || {
+            let answer = door.get("/api/health").await?;
+            ensure!(answer.status == 200, "{answer:?}");
+            Ok(())
+        })
+        .await?;
+        stack.ready().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
+    Space::with("provider", async |space| {
+        space.unused_database().await?;
+        let stack = space.stack("acme");
+        for provider in [
+            Provider::Standalone,
+            Provider::IngressNginx,
+            Provider::Standalone,
+        ] {
+            stack.apply(&echo_spec(space, provider)).await?;
+            stack.ready().await?;
+            Door::open(space, &stack, provider, &space.host()).await?;
+            let ingresses = if provider == Provider::IngressNginx {
+                2
+            } else {
+                0
+            };
+            await_condition("the Ingresses are those of the provider", async || {
+                let mut children = children_of(&stack).await?;
+                children.retain(|child| child.kind.kind == "Ingress");
+                ensure!(children.len() == ingresses, "{} Ingresses", children.len());
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn limits_count_by_the_address_that_the_gateway_saw() -> Result<()> {
+    Space::with("limits", async |space| {
+        let stack = space.stack("acme");
+        let mut spec = base_spec(space, Provider::IngressNginx);
+        let limits = json!({"shortenPerMinute": 1, "shortenBurst": 3});
+        merge(
+            &mut spec,
+            json!({"limits": limits, "gateway": {"exposeMetrics": false}}),
+        );
+        stack.apply(&spec).await?;
+        stack.ready().await?;
+        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        for number in 0..3 {
+            door.shorten(&format!("https://example.com/{number}"))
+                .await?;
+        }
+        for forged in ["203.0.113.1", "203.0.113.2"] {
+            let body = json!({"url": "https://example.com/too-many"});
+            let request = door.request(Method::POST, "/api/shorten").json(&body);
+            let answer = door.send(request.header("x-forwarded-for", forged)).await?;
+            assert_eq!(answer.status, 429, "{answer:?}");
+            let wait: u32 = answer.header("retry-after").parse()?;
+            ensure!((1..=60).contains(&wait), "{answer:?}");
+        }
+        for path in ["/api/metrics", "/metrics"] {
+            assert_eq!(door.get(path).await?.status, 404, "{path} is exposed");
+        }
+        Ok(())
+    })
+    .await
+}
