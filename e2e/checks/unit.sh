@@ -12,8 +12,11 @@ export CI=true INSTA_UPDATE=no INSTA_SNAPSHOT_REFERENCES_FILE=$references
 # The kinds of tests are chosen instead of the packages, because another choice of packages has other features in the
 # crates that all share and would compile them anew. What needs a cluster is in the `--test` targets of e2e.
 targets=(--lib --bins)
-for file in operator/tests/*.rs workloads/*/tests/*.rs; do
+for file in {operator,workloads/*}/tests/*.rs; do
   [[ ! -e $file ]] || targets+=(--test "$(basename "$file" .rs)")
+done
+for file in {operator,workloads/*}/tests/*/main.rs; do
+  [[ ! -e $file ]] || targets+=(--test "$(basename "$(dirname "$file")")")
 done
 
 status=0
