@@ -118,22 +118,29 @@ cluster_stage() {
   run check 'test cluster' cluster_up
   stage
   run check 'helm test' helm_test
-  run tests 'cluster tests' cluster_tests cluster
-  run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1
+  run tests 'cluster tests' cluster_tests cluster --test-threads=4 --show-output
+  run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage
   run check 'a list of namespaces' e2e/checks/scope.sh
 }
 
-exec 8>"$cache/test.lock"
-flock -n 8 || die "another run of the tests is under way" "wait for it: both would use the cluster $CLUSTER_NAME"
-trap finish EXIT
-trap 'failed=$((failed + 1)); exit 130' INT TERM
+# A function, because bash reads a script while it runs it, and an edit during a run would derail it.
+main() {
+  local name
+  exec 8>"$cache/test.lock"
+  flock -n 8 || die "another run of the tests is under way" "wait for it: both would use the cluster $CLUSTER_NAME"
+  trap finish EXIT
+  trap 'failed=$((failed + 1)); exit 130' INT TERM
+  claim_target
+  if (($# == 0)); then set -- source unit chart cluster; fi
+  for name in "$@"; do
+    case $name in
+      source | unit | chart | cluster) "${name}_stage" ;;
+      *) die "there is no stage $name" "name one of source, unit, chart, cluster, or none for all" ;;
+    esac
+  done
+  exit
+}
 
-for name in "${@:-all}"; do
-  case $name in
-    all) source_stage && unit_stage && chart_stage && cluster_stage ;;
-    source | unit | chart | cluster) "${name}_stage" ;;
-    *) die "there is no stage $name" "name one of source, unit, chart, cluster, or none for all" ;;
-  esac
-done
+main "$@"

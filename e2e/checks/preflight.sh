@@ -19,7 +19,6 @@ if ((${used_gib:-0} >= ceiling_gib)); then
   say "the build output holds $used_gib GiB, more than $ceiling_gib: removing it"
   rm -rf "$CARGO_TARGET_DIR"
 fi
-claim_target
 
 rustc --version
 cargo clippy --version
