@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::{Provider, Space, Stack, await_condition};
 
+/// Right answers in a row after which every part of a gateway is taken to know the stack.
+const SETTLED: usize = 32;
+
 /// A way into one stack.
 #[derive(Clone)]
 pub struct Door {
@@ -42,12 +45,15 @@ impl Door {
             Provider::Standalone => node_port(&space.client, stack).await?,
         };
         let door = Self::at(base, host)?;
-        // An ingress controller hears of a stack and of its pods a moment after the stack is ready.
+        // Nodes and an ingress controller hear of a stack and of its pods a moment after the stack is ready, and each
+        // worker of the controller by itself: only a row of right answers comes from all of them.
         await_condition(&format!("the gateway serves {host}"), async || {
-            let answer = door.get("/gateway-health").await?;
-            ensure!(answer.body.trim_end() == "gateway ok", "{answer:?}");
-            let answer = door.get("/api/health").await?;
-            ensure!(answer.status == 200, "{answer:?}");
+            for _ in 0..SETTLED {
+                let answer = door.get("/gateway-health").await?;
+                ensure!(answer.body.trim_end() == "gateway ok", "{answer:?}");
+                let answer = door.get("/api/health").await?;
+                ensure!(answer.status == 200, "{answer:?}");
+            }
             Ok(())
         })
         .await?;
