@@ -11,7 +11,7 @@ use shortener_e2e::{Operator, PATIENCE, Provider, Space, await_within, echo_spec
 use crate::alone;
 
 #[tokio::test]
-async fn a_second_operator_takes_over_when_the_leader_is_killed_or_leaves() -> Result<()> {
+async fn a_second_operator_takes_over_from_a_leader_that_is_forced_out_or_leaves() -> Result<()> {
     let _alone = alone().await?;
     Space::with("leader", async |space| {
         space.unused_database().await?;
@@ -33,7 +33,7 @@ async fn take_over_twice(space: &Space, operator: &Operator) -> Result<()> {
     let at_once = DeleteParams::default().grace_period(0);
     let time = replaced_by_the_other(space, operator, &at_once).await?;
     println!(
-        "drift was repaired {:.1} s after the leader was killed",
+        "drift was repaired {:.1} s after the leader was forced out",
         time.as_secs_f32()
     );
     operator.settled(2).await?;
