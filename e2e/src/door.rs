@@ -120,6 +120,14 @@ impl Door {
         code.with_context(|| format!("an answer without a code: {answer:?}"))
     }
 
+    /// Waits until a code redirects to exactly this URL, through a gateway that may still learn of new pods.
+    pub async fn comes_to_lead_to(&self, code: &str, url: &str) -> Result<()> {
+        await_condition(&format!("{code} leads to {url}"), async || {
+            self.leads_to(code, url).await
+        })
+        .await
+    }
+
     /// Checks that a code redirects to exactly this URL.
     pub async fn leads_to(&self, code: &str, url: &str) -> Result<()> {
         let answer = self.get(&format!("/api/links/{code}")).await?;

@@ -54,7 +54,8 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
         secrets.create(&PostParams::default(), &lost).await?;
         stack.until("Degraded", "False").await?;
         stack.ready().await?;
-        door.leads_to(&code, "https://example.com/kept").await
+        door.comes_to_lead_to(&code, "https://example.com/kept")
+            .await
     })
     .await
 }
@@ -90,10 +91,8 @@ async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()
         })
         .await?;
         // The old pod of the app still answers for a moment, with a password that is no longer right.
-        await_condition("the old link leads on", async || {
-            door.leads_to(&code, "https://example.com/before").await
-        })
-        .await
+        door.comes_to_lead_to(&code, "https://example.com/before")
+            .await
     })
     .await
 }

@@ -68,7 +68,8 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
         }
         report(&mut times)?;
         stack.ready().await?;
-        door.leads_to(&code, "https://example.com/drift").await
+        door.comes_to_lead_to(&code, "https://example.com/drift")
+            .await
     })
     .await
 }
