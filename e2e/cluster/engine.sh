@@ -21,9 +21,23 @@ mount_cgroups() {
   fi
 }
 
+# A killed engine leaves its process number behind. It may be another process's by now, and an engine that finds it
+# alive does not start.
+forget_killed_engine() {
+  local file pid
+  for file in /var/run/docker.pid /var/run/docker/containerd/containerd.pid; do
+    pid=$(cat "$file" 2>/dev/null) || continue
+    case $(cat "/proc/$pid/comm" 2>/dev/null) in
+      dockerd | containerd) ;;
+      *) rm -f "$file" ;;
+    esac
+  done
+}
+
 start_engine() {
   local arguments=() wrapper=$cache/runtime-wrapper.sh
   mount_cgroups
+  forget_killed_engine
   if lacks_sys_resource; then
     # The engine grants a privileged container every capability it knows and fails on the one it does not hold itself.
     # The engine outlives this checkout, so it gets a copy.
