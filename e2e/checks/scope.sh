@@ -9,16 +9,17 @@ release=shortener-operator
 inside=scope-inside
 outside=scope-outside
 
-# A database by a Secret that is not there: the operator has something to say at once and no pods to start.
+# A database that never answers (an address for documentation): all children appear, and nobody waits for a ready stack.
 stack_in() {
   kubectl create namespace "$1" --dry-run=client --output yaml | kubectl apply --filename -
+  kubectl create secret generic elsewhere --namespace "$1" --from-literal=url=postgres://nobody:none@192.0.2.1:5432/links
   kubectl apply --namespace "$1" --filename - <<STACK
 apiVersion: shortener.dev/v1alpha1
 kind: ShortenerStack
 metadata: {name: scoped}
 spec:
   gateway: {provider: Standalone}
-  database: {external: {secretRef: {name: absent}}}
+  database: {external: {secretRef: {name: elsewhere}}}
 STACK
 }
 
@@ -38,7 +39,7 @@ works_inside_only() {
   stack_in "$outside"
   stack_in "$inside"
   kubectl wait --namespace "$inside" sst/scoped --for=condition=Ready=false --timeout 60s
-  kubectl get --namespace "$inside" networkpolicy scoped-default-deny
+  kubectl wait --namespace "$inside" deployment/scoped-app --for=create --timeout 30s
   [[ -z $(kubectl get --namespace "$outside" sst/scoped --output jsonpath='{.status.conditions}') ]] \
     || die "the operator wrote a status outside its namespaces" "see WATCH_NAMESPACES in the operator"
 }
