@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use sqlx::postgres::PgConnectOptions;
+use shortener_common::config::{DatabaseArgs, LogArgs, seconds};
 use url::Url;
 
 use crate::limits::Rate;
@@ -41,75 +41,6 @@ fn with_default_command(mut arguments: Vec<String>) -> Vec<String> {
         arguments.insert(1.min(arguments.len()), "serve".to_owned());
     }
     arguments
-}
-
-/// Where the database is and how to log in.
-#[derive(Clone, Debug, Args)]
-pub struct DatabaseArgs {
-    /// `postgres://host:port/database`, with or without credentials.
-    #[arg(long, env, hide_env_values = true)]
-    pub database_url: String,
-    /// Takes precedence over the user in the URL.
-    #[arg(long, env)]
-    pub database_username: Option<String>,
-    /// Takes precedence over the password in the URL.
-    #[arg(long, env, hide_env_values = true)]
-    pub database_password: Option<String>,
-}
-
-impl DatabaseArgs {
-    /// Options for a connection.
-    ///
-    /// # Errors
-    /// When the URL is malformed. The message does not repeat the URL, which may hold a password.
-    pub fn connect_options(&self) -> anyhow::Result<PgConnectOptions> {
-        let mut options: PgConnectOptions = self
-            .database_url
-            .parse()
-            .map_err(|error| anyhow::anyhow!("DATABASE_URL is invalid: {error}"))?;
-        if let Some(username) = self
-            .database_username
-            .as_deref()
-            .filter(|name| !name.is_empty())
-        {
-            options = options.username(username);
-        }
-        if let Some(password) = self
-            .database_password
-            .as_deref()
-            .filter(|password| !password.is_empty())
-        {
-            options = options.password(password);
-        }
-        Ok(options)
-    }
-}
-
-/// What every line of the log says.
-#[derive(Clone, Debug, Args)]
-pub struct LogArgs {
-    /// Which events are logged.
-    #[arg(long, env, default_value = "info")]
-    pub rust_log: String,
-    /// The identity of this replica in `/health` and in the log; the machine's name when absent.
-    #[arg(long, env)]
-    pub hostname: Option<String>,
-}
-
-impl LogArgs {
-    /// The identity of this replica.
-    #[must_use]
-    pub fn host(&self) -> String {
-        let machine = || {
-            std::fs::read_to_string("/proc/sys/kernel/hostname")
-                .ok()
-                .map(|name| name.trim().to_owned())
-        };
-        self.hostname
-            .clone()
-            .or_else(machine)
-            .unwrap_or_else(|| "unknown".to_owned())
-    }
 }
 
 /// Settings of `app migrate`.
@@ -204,14 +135,6 @@ impl ServeArgs {
     }
 }
 
-/// Seconds, with or without a fraction.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "must be a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
-}
-
 /// An absolute URL that short codes can be appended to.
 fn public_url(text: &str) -> Result<Url, String> {
     let url: Url = text
@@ -287,29 +210,5 @@ mod tests {
                 .to_string();
             assert!(message.contains(flag), "{message}");
         }
-    }
-
-    #[test]
-    fn credentials_of_their_own_take_precedence_over_those_in_the_url() {
-        let args = serve(&[
-            "--database-username",
-            "alice",
-            "--database-password",
-            "s%e/c",
-        ])
-        .unwrap();
-        assert_eq!(
-            args.database.connect_options().unwrap().get_username(),
-            "alice"
-        );
-        assert_eq!(
-            serve(&[])
-                .unwrap()
-                .database
-                .connect_options()
-                .unwrap()
-                .get_username(),
-            "u"
-        );
     }
 }

@@ -13,9 +13,8 @@ use http::{
     header::{CONTENT_TYPE, RETRY_AFTER},
 };
 use serde::Serialize;
+use shortener_common::database::StoreError;
 use utoipa::ToSchema;
-
-use crate::store::StoreError;
 
 /// Everything that can go wrong with a request.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! The link-shortening application: creates short codes and resolves them to redirects.
 //!
-//! `main` reads [`config`], [`run`] wires [`state`], [`router`] and [`server`] together and drains on SIGTERM.
+//! `main` reads [`config`], [`run`] wires [`state`] and [`router`] together and drains on SIGTERM.
 
 pub mod body;
 pub mod client;
@@ -13,7 +13,6 @@ pub mod observe;
 pub mod router;
 pub mod routes;
 pub mod run;
-pub mod server;
 pub mod state;
 pub mod store;
 pub mod target;

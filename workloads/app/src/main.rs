@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
 use shortener_app::{
     code::CodeSpace,
-    config::{Cli, Command, LogArgs, MigrateArgs, ServeArgs},
+    config::{Cli, Command, MigrateArgs, ServeArgs},
     metrics::Metrics,
-    run::{Server, termination},
+    run::Server,
     store::migrate::migrate,
 };
-use shortener_common::logging::{self, Logging};
+use shortener_common::signal::termination;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -29,14 +28,8 @@ async fn main() -> ExitCode {
     }
 }
 
-fn init_log(args: &LogArgs) -> anyhow::Result<Logging> {
-    logging::init(&args.rust_log, &args.host())
-        .map_err(|error| anyhow!(error))
-        .context("RUST_LOG is invalid")
-}
-
 async fn serve(args: ServeArgs) -> anyhow::Result<()> {
-    let log = init_log(&args.log)?;
+    let log = args.log.start()?;
     // From the first moment on, so that an early SIGTERM is not lost.
     let stop = termination()?;
     let mut metrics = Metrics::default();
@@ -49,7 +42,7 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
-    let _log = init_log(&args.log)?;
+    let _log = args.log.start()?;
     migrate(args.database.connect_options()?, args.timeout).await?;
     tracing::info!(event = "migrated", "migrated");
     Ok(())

@@ -16,7 +16,7 @@ use http::{
     HeaderMap, HeaderValue, Method, StatusCode, Uri,
     header::{ALLOW, CONNECTION},
 };
-use shortener_common::trace::TraceContext;
+use shortener_common::{server::Peer, trace::TraceContext};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -24,7 +24,6 @@ use crate::{
     client,
     error::{Error, Failure},
     metrics::{Route, method_label},
-    server::Peer,
     state::{AppState, Shared},
 };
 
@@ -44,6 +43,7 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         Err(error) => error.into_response(),
         Ok(()) => {
             request.extensions_mut().insert(deadline);
+            request.extensions_mut().insert(facts.trace);
             answer(request, next, deadline.end()).await
         }
     };

@@ -4,8 +4,8 @@ use axum::{
     Router,
     body::Bytes,
     middleware::{from_fn, from_fn_with_state},
-    routing::get,
 };
+use shortener_common::internal;
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -42,13 +42,9 @@ pub fn public(state: AppState) -> Router {
 
 /// The internal port: probes and metrics for the cluster, neither counted nor logged.
 pub fn internal(state: AppState) -> Router {
-    Router::new()
-        .route("/livez", get(health::livez))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics::internal))
+    internal::router(state)
         .fallback(|| async { Error::NotFound })
         .layer(from_fn(observe::internal))
-        .with_state(state)
 }
 
 /// The description of the public port.

@@ -2,24 +2,14 @@
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
-use anyhow::Context;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-    time::sleep,
+use shortener_common::{
+    database::Database,
+    server::{self, Settings, listen},
 };
+use tokio::{net::TcpListener, sync::watch, time::sleep};
 
-use crate::{
-    code::CodeSpace,
-    config::ServeArgs,
-    metrics::Metrics,
-    router,
-    server::{self, Settings},
-    state::AppState,
-    store::database::Database,
-};
+use crate::{code::CodeSpace, config::ServeArgs, metrics::Metrics, router, state::AppState};
 
 /// How long to wait for the database before serving without it.
 const DATABASE_GRACE: Duration = Duration::from_secs(2);
@@ -47,6 +37,7 @@ impl Server {
         let internal = listen(config.internal_listen).await?;
         let options = config.database.connect_options()?;
         let database = Database::connect(
+            "shortener-app",
             options,
             config.database_max_connections,
             metrics.database_up.clone(),
@@ -113,25 +104,4 @@ async fn leave_rotation(state: &AppState, stop: impl Future<Output = ()>) {
     state.start_draining();
     tracing::info!(event = "draining", "draining");
     sleep(state.config.drain_delay).await;
-}
-
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))
-}
-
-/// Completes on SIGTERM or SIGINT.
-///
-/// # Errors
-/// When the handlers cannot be installed.
-pub fn termination() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }

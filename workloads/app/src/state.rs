@@ -9,14 +9,12 @@ use std::{
 };
 
 use axum::body::Bytes;
+use prometheus_client::registry::Registry;
+use shortener_common::{database::Database, internal::Process};
 
 use crate::{
-    code::CodeSpace,
-    config::ServeArgs,
-    limits::RateLimiter,
-    metrics::Metrics,
-    store::{database::Database, postgres::Links},
-    target::OwnAddress,
+    code::CodeSpace, config::ServeArgs, limits::RateLimiter, metrics::Metrics,
+    store::postgres::Links, target::OwnAddress,
 };
 
 /// A handle to the shared state; cheap to clone.
@@ -83,5 +81,17 @@ impl Shared {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
+    }
+}
+
+impl Process for AppState {
+    /// The database does not matter here: without it every replica would leave at once, and clients would get no
+    /// answer instead of a clear one.
+    fn unready(&self) -> Option<&'static str> {
+        self.is_draining().then_some("draining")
+    }
+
+    fn registry(&self) -> &Registry {
+        self.metrics.registry()
     }
 }

@@ -1,6 +1,5 @@
 //! The durable store of links.
 
-pub mod database;
 pub mod migrate;
 pub mod postgres;
 
@@ -26,15 +25,4 @@ pub enum Resolved {
     To(String),
     /// A link that has expired, whether or not it was purged.
     Gone,
-}
-
-/// Why the store did not answer.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The database is down, read-only, overloaded or out of reach: trying again later may work.
-    #[error("database unavailable: {0}")]
-    Unavailable(String),
-    /// The database refused the question itself, or answered with something that cannot be.
-    #[error(transparent)]
-    Internal(sqlx::Error),
 }

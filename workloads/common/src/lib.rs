@@ -1,5 +1,11 @@
-//! What the application and the worker share: log lines, trace context and the exposition of metrics.
+//! What the application and the worker share: settings, the server of the internal port, access to the database, log
+//! lines, trace context and the exposition of metrics.
 
+pub mod config;
+pub mod database;
 pub mod exposition;
+pub mod internal;
 pub mod logging;
+pub mod server;
+pub mod signal;
 pub mod trace;

@@ -1,7 +1,6 @@
-//! Who answers, and the probes of the cluster.
+//! Who answers.
 
 use axum::{Json, extract::State};
-use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -25,19 +24,4 @@ pub async fn health(State(state): State<AppState>) -> Json<Health> {
         host: state.host.clone(),
         role: "app",
     })
-}
-
-/// The process can answer at all.
-pub async fn livez() -> &'static str {
-    "ok\n"
-}
-
-/// Whether the replica wants traffic. The database does not matter here: without it every replica would leave at
-/// once, and clients would get no answer instead of a clear one.
-pub async fn readyz(State(state): State<AppState>) -> (StatusCode, &'static str) {
-    if state.is_draining() {
-        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
-    } else {
-        (StatusCode::OK, "ok\n")
-    }
 }

@@ -1,14 +1,8 @@
 //! The metrics of this process as text.
 
-use axum::{
-    extract::State,
-    response::{IntoResponse, Response},
-};
-use http::{
-    HeaderMap, HeaderValue,
-    header::{ACCEPT, CONTENT_TYPE, VARY},
-};
-use shortener_common::exposition::Format;
+use axum::{extract::State, response::Response};
+use http::HeaderMap;
+use shortener_common::internal;
 
 use crate::{error::Error, state::AppState};
 
@@ -26,27 +20,6 @@ pub async fn public(State(state): State<AppState>, headers: HeaderMap) -> Result
     if !state.config.expose_metrics {
         return Err(Error::NotFound);
     }
-    internal(State(state), headers).await
-}
-
-/// The same for scrapers inside the cluster, whatever the public port shows.
-///
-/// # Errors
-/// When a metric fails to encode itself.
-pub async fn internal(
-    State(state): State<AppState>,
-    headers: HeaderMap,
-) -> Result<Response, Error> {
-    let format = Format::negotiate(headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
-    let text = format
-        .encode(state.metrics.registry())
-        .map_err(|error| Error::Internal(error.to_string()))?;
-    let headers = [
-        (
-            CONTENT_TYPE,
-            HeaderValue::from_static(format.content_type()),
-        ),
-        (VARY, HeaderValue::from_static("accept")),
-    ];
-    Ok((headers, text).into_response())
+    internal::metrics(state.metrics.registry(), &headers)
+        .map_err(|error| Error::Internal(error.to_string()))
 }

@@ -1,9 +1,10 @@
 //! Links in PostgreSQL. Every query is prepared once per connection.
 
 use jiff::Timestamp;
+use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
-use super::{Link, Resolved, StoreError, database::Database};
+use super::{Link, Resolved};
 use crate::code::{Code, CodeSpace};
 
 const FIND: &str = "SELECT url, expires_at <= now() FROM links WHERE code = $1";

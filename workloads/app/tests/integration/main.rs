@@ -4,12 +4,10 @@
 
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     clippy::unwrap_used,
     reason = "everything here is a test, helpers included"
 )]
 
-mod client;
 mod corpus;
 mod drain;
 mod hostile;
@@ -19,3 +17,5 @@ mod observability;
 mod outage;
 mod process;
 mod support;
+
+use shortener_testing::client;

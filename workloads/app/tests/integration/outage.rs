@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use shortener_testing::proxy::Path;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Executor,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -11,7 +12,7 @@ use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     client::{Response, get, post, shorten},
-    support::{App, Blocker, Path, Proxy},
+    support::{App, Blocker, proxy_before},
 };
 
 const LINK: &str = r#"{"url":"https://example.com/"}"#;
@@ -72,8 +73,8 @@ async fn recovered(app: &App, path: &str) -> Duration {
 }
 
 async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
-    let proxy = Proxy::before(&database).await;
-    let app = App::start(proxy.options.clone()).await;
+    let (proxy, options) = proxy_before(&database).await;
+    let app = App::start(options).await;
     let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
     let path = format!("/{code}");
     let (mut waits, mut recoveries) = (Vec::new(), Vec::new());
@@ -124,10 +125,10 @@ async fn the_application_starts_without_a_database_and_finds_it_later(
 ) {
     let running = App::start(database.clone()).await;
     let code = shorten(running.public, json!({"url": "https://example.com/"})).await;
-    let proxy = Proxy::before(&database).await;
+    let (proxy, options) = proxy_before(&database).await;
     proxy.set(Path::Refused);
     let app = App::serve(
-        crate::support::config(&crate::support::url_of(&proxy.options)),
+        crate::support::config(&crate::support::url_of(&options)),
         shortener_app::code::CodeSpace::default(),
     )
     .await;
@@ -141,8 +142,8 @@ async fn links_acknowledged_while_the_database_is_cut_off_again_and_again_are_al
     _: PgPoolOptions,
     database: PgConnectOptions,
 ) {
-    let proxy = Proxy::before(&database).await;
-    let app = App::start(proxy.options.clone()).await;
+    let (proxy, options) = proxy_before(&database).await;
+    let app = App::start(options).await;
     let (count, mut counted) = watch::channel(Answers::default());
     let mut writers = JoinSet::new();
     for writer in 0..8 {

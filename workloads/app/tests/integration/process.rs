@@ -1,18 +1,10 @@
 //! The binary itself: commands, log lines, signals and exit codes.
 
-use std::{
-    io::Write,
-    net::SocketAddr,
-    process::{Command, ExitStatus, Stdio},
-    time::Duration,
-};
+use std::{io::Write, net::SocketAddr};
 
-use serde_json::Value;
+use shortener_testing::process::Process;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout},
-};
+use tokio::process::Command;
 
 use crate::{
     client::{Connection, get, request},
@@ -21,72 +13,19 @@ use crate::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_app");
 
-struct Process {
-    child: Child,
-    log: Lines<BufReader<ChildStdout>>,
+fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
+    Process::spawn(
+        Command::new(BINARY)
+            .args(arguments)
+            .envs(environment.iter().copied()),
+    )
 }
 
-impl Process {
-    fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        Self::spawn(
-            Command::new(BINARY)
-                .args(arguments)
-                .envs(environment.iter().copied()),
-        )
-    }
-
-    fn spawn(command: &mut Command) -> Self {
-        let mut command =
-            tokio::process::Command::from(std::mem::replace(command, Command::new("")));
-        let mut child = command
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let log = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, log }
-    }
-
-    /// The next log line of this event.
-    async fn event(&mut self, name: &str) -> Value {
-        loop {
-            let line = self
-                .log
-                .next_line()
-                .await
-                .unwrap()
-                .unwrap_or_else(|| panic!("the log ended without {name}"));
-            let line: Value =
-                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-            if line["event"] == name {
-                return line;
-            }
-        }
-    }
-
-    async fn addresses(&mut self) -> (SocketAddr, SocketAddr) {
-        let line = self.event("listening").await;
-        let address = |field: &str| line[field].as_str().unwrap().parse().unwrap();
-        (address("public.address"), address("internal.address"))
-    }
-
-    fn terminate(&self) {
-        let pid = self.child.id().unwrap().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
-    }
-
-    async fn exit(mut self) -> ExitStatus {
-        tokio::time::timeout(Duration::from_secs(30), self.child.wait())
-            .await
-            .expect("never exits")
-            .unwrap()
-    }
+/// The public and the internal port.
+async fn addresses(process: &mut Process) -> (SocketAddr, SocketAddr) {
+    let line = process.event("listening").await;
+    let address = |field: &str| line[field].as_str().unwrap().parse().unwrap();
+    (address("public.address"), address("internal.address"))
 }
 
 fn serving(url: &str) -> Vec<(&str, &str)> {
@@ -102,7 +41,7 @@ fn serving(url: &str) -> Vec<(&str, &str)> {
 
 async fn migrated(database: &PgConnectOptions) -> String {
     let url = url_of(database);
-    let process = Process::start(&["migrate"], &[("DATABASE_URL", &url)]);
+    let process = start(&["migrate"], &[("DATABASE_URL", &url)]);
     assert!(process.exit().await.success());
     url
 }
@@ -113,13 +52,13 @@ async fn sigterm_ends_the_process_cleanly_after_the_requests_in_flight(
     database: PgConnectOptions,
 ) {
     let url = migrated(&database).await;
-    let mut process = Process::start(&[], &serving(&url));
-    let (public, internal) = process.addresses().await;
+    let mut process = start(&[], &serving(&url));
+    let (public, internal) = addresses(&mut process).await;
     let mut in_flight = Connection::open(public).await;
     in_flight.write(b"POST /shorten HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 30\r\n\r\n").await;
     assert_eq!(get(internal, "/readyz").await.status, 200);
 
-    process.terminate();
+    process.terminate().await;
     process.event("draining").await;
     assert_eq!(get(internal, "/readyz").await.status, 503);
     in_flight.write(br#"{"url":"https://example.com/"}"#).await;
@@ -138,8 +77,8 @@ async fn every_request_is_one_log_line_with_its_fields(
     database: PgConnectOptions,
 ) {
     let url = migrated(&database).await;
-    let mut process = Process::start(&["serve"], &serving(&url));
-    let (public, internal) = process.addresses().await;
+    let mut process = start(&["serve"], &serving(&url));
+    let (public, internal) = addresses(&mut process).await;
     get(internal, "/readyz").await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let headers = format!(
@@ -173,7 +112,7 @@ async fn out_of_file_descriptors_the_process_waits_and_then_goes_on(
         .args(["-c", "ulimit -n 64 && exec \"$0\"", BINARY])
         .envs(serving(&url));
     let mut process = Process::spawn(&mut command);
-    let (public, _) = process.addresses().await;
+    let (public, _) = addresses(&mut process).await;
     let mut held = Vec::new();
     for _ in 0..100 {
         held.push(Connection::open(public).await);
@@ -181,7 +120,7 @@ async fn out_of_file_descriptors_the_process_waits_and_then_goes_on(
     process.event("accept_failed").await;
     drop(held);
     assert_eq!(get(public, "/health").await.status, 200);
-    process.terminate();
+    process.terminate().await;
     assert!(process.exit().await.success());
 }
 
@@ -191,7 +130,7 @@ async fn migrate_says_what_is_wrong_when_the_database_never_comes() {
         ("DATABASE_URL", "postgres://app:secret@127.0.0.1:1/app"),
         ("MIGRATE_TIMEOUT_SECONDS", "0.1"),
     ];
-    let output = tokio::process::Command::new(BINARY)
+    let output = Command::new(BINARY)
         .arg("migrate")
         .envs(environment)
         .output()
@@ -214,7 +153,7 @@ async fn migrate_fails_at_once_when_the_database_does_not_exist(
     database: PgConnectOptions,
 ) {
     let url = url_of(&database.database("no_such_database"));
-    let output = tokio::process::Command::new(BINARY)
+    let output = Command::new(BINARY)
         .arg("migrate")
         .env("DATABASE_URL", url)
         .output()
@@ -238,7 +177,7 @@ async fn malformed_settings_stop_the_process_with_a_message() {
     ] {
         let mut environment = vec![("DATABASE_URL", "postgres://localhost/x")];
         environment.push((name, value));
-        let output = tokio::process::Command::new(BINARY)
+        let output = Command::new(BINARY)
             .envs(environment)
             .output()
             .await

@@ -1,4 +1,4 @@
-//! A running application with a database of its own, and a way to take the database away.
+//! A running application with a database of its own, and ways to take the database away.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,13 +10,9 @@ use shortener_app::{
     run::Server,
     store::migrate::migrate,
 };
+use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    sync::{oneshot, watch},
-    task::{JoinHandle, JoinSet},
-};
+use tokio::{sync::oneshot, task::JoinHandle};
 
 /// The defaults with free ports, no rate limits and no wait before the end.
 pub fn config(database_url: &str) -> ServeArgs {
@@ -132,76 +128,9 @@ impl Blocker {
     }
 }
 
-/// What happens to connections to the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Path {
-    /// Bytes pass.
-    Open,
-    /// Connections are cut, and new ones are refused.
-    Refused,
-    /// Connections are accepted, and nothing passes any more: a machine that vanished, or a stopped process.
-    Silent,
-}
-
-/// Stands between the application and its database.
-pub struct Proxy {
-    pub options: PgConnectOptions,
-    path: watch::Sender<Path>,
-}
-
-impl Proxy {
-    pub async fn before(database: &PgConnectOptions) -> Self {
-        let upstream = format!("{}:{}", database.get_host(), database.get_port());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (path, state) = watch::channel(Path::Open);
-        tokio::spawn(forward(listener, upstream, state));
-        Self {
-            options: database.clone().host("127.0.0.1").port(address.port()),
-            path,
-        }
-    }
-
-    pub fn set(&self, path: Path) {
-        self.path.send_replace(path);
-    }
-}
-
-async fn forward(listener: TcpListener, upstream: String, mut state: watch::Receiver<Path>) {
-    let address = listener.local_addr().unwrap();
-    let mut listener = Some(listener);
-    let mut connections = JoinSet::new();
-    loop {
-        let path = *state.borrow_and_update();
-        if path == Path::Refused {
-            listener = None;
-            connections.shutdown().await;
-        } else if listener.is_none() {
-            listener = Some(TcpListener::bind(address).await.unwrap());
-        }
-        let accept = async {
-            match &listener {
-                Some(listener) => listener.accept().await.unwrap().0,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            changed = state.changed() => if changed.is_err() { return },
-            client = accept => { connections.spawn(carry(client, upstream.clone(), state.clone())); }
-        }
-    }
-}
-
-/// Carries bytes while the path is open, and holds the connection without a word while it is silent.
-async fn carry(mut client: TcpStream, upstream: String, mut state: watch::Receiver<Path>) {
-    if state.wait_for(|path| *path == Path::Open).await.is_err() {
-        return;
-    }
-    let mut server = TcpStream::connect(upstream).await.unwrap();
-    tokio::select! {
-        _ = copy_bidirectional(&mut client, &mut server) => return,
-        _ = state.wait_for(|path| *path != Path::Open) => {}
-    }
-    // What was in flight is lost: this connection never speaks again.
-    std::future::pending::<()>().await;
+/// A proxy before the database, and the way through it.
+pub async fn proxy_before(database: &PgConnectOptions) -> (Proxy, PgConnectOptions) {
+    let proxy = Proxy::before(format!("{}:{}", database.get_host(), database.get_port())).await;
+    let (host, port) = (proxy.address.ip().to_string(), proxy.address.port());
+    (proxy, database.clone().host(&host).port(port))
 }

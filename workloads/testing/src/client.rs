@@ -11,8 +11,11 @@ use tokio::{
 /// A response as it came.
 #[derive(Debug)]
 pub struct Response {
+    /// The status.
     pub status: u16,
+    /// Names and values in their order.
     pub headers: Vec<(String, Vec<u8>)>,
+    /// The body's bytes.
     pub body: Vec<u8>,
 }
 
@@ -33,10 +36,12 @@ impl Response {
         value
     }
 
+    /// The body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
+    /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
@@ -70,6 +75,7 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Connects.
     pub async fn open(address: SocketAddr) -> Self {
         Self {
             stream: TcpStream::connect(address).await.unwrap(),
@@ -164,6 +170,7 @@ pub async fn request(address: SocketAddr, method: &str, path: &str, headers: &st
     .await
 }
 
+/// A GET on a connection of its own.
 pub async fn get(address: SocketAddr, path: &str) -> Response {
     request(address, "GET", path, "").await
 }
@@ -177,6 +184,7 @@ pub fn post_bytes(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
+/// A POST of JSON text on a connection of its own.
 pub async fn post(address: SocketAddr, path: &str, body: impl AsRef<[u8]>) -> Response {
     send(address, post_bytes(path, "", body.as_ref())).await
 }

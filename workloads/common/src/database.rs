@@ -24,8 +24,6 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::StoreError;
-
 /// A request that waits longer makes the watcher look. A database that refuses or ended the connection is known to
 /// be away right then, well within the 250 ms that a client may wait to hear it.
 const SUSPICIOUS: Duration = Duration::from_millis(40);
@@ -43,6 +41,17 @@ const CONNECT: Duration = Duration::from_secs(1);
 const RECONNECT: Duration = Duration::from_millis(500);
 /// The longest that a living database may work on one operation.
 const OPERATION: Duration = Duration::from_secs(5);
+
+/// Why the database did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database is down, read-only, overloaded or out of reach: trying again later may work.
+    #[error("database unavailable: {0}")]
+    Unavailable(String),
+    /// The database refused the question itself, or answered with something that cannot be.
+    #[error(transparent)]
+    Internal(sqlx::Error),
+}
 
 /// A pool of connections that belongs to one uninterrupted life of the database.
 #[derive(Clone, Debug)]
@@ -70,15 +79,16 @@ struct Doubts {
 }
 
 impl Database {
-    /// Starts the watcher. It ends when the last handle is dropped.
+    /// Starts the watcher. It ends when the last handle is dropped. The server knows the connections by `name`.
     pub fn connect(
+        name: &str,
         options: PgConnectOptions,
         max_connections: u32,
         up: Gauge<u32, AtomicU32>,
     ) -> Self {
         // The server ends what the client no longer waits for.
         let options = options
-            .application_name("shortener-app")
+            .application_name(name)
             .options([
                 ("statement_timeout", "5s"),
                 ("lock_timeout", "4s"),
@@ -103,6 +113,12 @@ impl Database {
     pub async fn wait_until_up(&self, at_most: Duration) {
         let mut state = self.state.clone();
         let _ = timeout(at_most, state.wait_for(Option::is_some)).await;
+    }
+
+    /// Waits until the database answers, however long that takes.
+    pub async fn up(&self) {
+        let mut state = self.state.clone();
+        let _ = state.wait_for(Option::is_some).await;
     }
 
     /// Runs one operation, or fails at once when the database is known to be away.

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context;
 use axum::{Router, body::Body, extract::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
@@ -34,7 +35,7 @@ pub struct Peer(pub SocketAddr);
 /// request into a connection that is just being closed.
 const IDLE: Duration = Duration::from_secs(75);
 
-/// The header of a request, beyond what [`crate::observe`] answers politely.
+/// The header of a request, beyond what the application answers politely.
 const MAX_HEAD: usize = 40 * 1024;
 
 /// First and longest pause after the process ran out of file descriptors or memory.
@@ -53,6 +54,16 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// Counts the open connections.
     pub open_connections: Gauge<u32, AtomicU32>,
+}
+
+/// Takes the socket of an address.
+///
+/// # Errors
+/// When the address is in use or not this machine's.
+pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Serves until `stop` completes, then lets requests in flight finish. Returns whether all of them did.

@@ -1,0 +1,12 @@
+//! What the integration tests of app and worker share; no part of any program.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "everything here is a test helper, and a failed test panics"
+)]
+
+pub mod client;
+pub mod process;
+pub mod proxy;

@@ -1,0 +1,63 @@
+//! A program as a process of its own: its log lines, signals and exit code.
+
+use std::{
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+};
+
+/// A running program; killed when dropped.
+pub struct Process {
+    child: Child,
+    log: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Starts the program.
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, log }
+    }
+
+    /// The next log line of this event.
+    pub async fn event(&mut self, name: &str) -> Value {
+        loop {
+            let line = self
+                .log
+                .next_line()
+                .await
+                .unwrap()
+                .unwrap_or_else(|| panic!("the log ended without {name}"));
+            let line: Value =
+                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if line["event"] == name {
+                return line;
+            }
+        }
+    }
+
+    /// Sends SIGTERM.
+    pub async fn terminate(&self) {
+        let pid = self.child.id().unwrap().to_string();
+        let kill = Command::new("kill").args(["-TERM", &pid]).status().await;
+        assert!(kill.unwrap().success());
+    }
+
+    /// Waits for the end.
+    pub async fn exit(mut self) -> ExitStatus {
+        tokio::time::timeout(Duration::from_secs(30), self.child.wait())
+            .await
+            .expect("never exits")
+            .unwrap()
+    }
+}

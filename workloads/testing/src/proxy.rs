@@ -1,0 +1,84 @@
+//! A proxy that can cut connections, refuse them, or fall silent.
+
+use std::net::SocketAddr;
+
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+
+/// What happens to connections to the server behind the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Bytes pass.
+    Open,
+    /// Connections are cut, and new ones are refused.
+    Refused,
+    /// Connections are accepted, and nothing passes any more: a machine that vanished, or a stopped process.
+    Silent,
+}
+
+/// Stands between a program and a server that it needs.
+pub struct Proxy {
+    /// Where the program connects to.
+    pub address: SocketAddr,
+    path: watch::Sender<Path>,
+}
+
+impl Proxy {
+    /// Before the server at `host:port`.
+    pub async fn before(upstream: impl Into<String>) -> Self {
+        let upstream = upstream.into();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (path, state) = watch::channel(Path::Open);
+        tokio::spawn(forward(listener, upstream, state));
+        Self { address, path }
+    }
+
+    /// From now on.
+    pub fn set(&self, path: Path) {
+        self.path.send_replace(path);
+    }
+}
+
+async fn forward(listener: TcpListener, upstream: String, mut state: watch::Receiver<Path>) {
+    let address = listener.local_addr().unwrap();
+    let mut listener = Some(listener);
+    let mut connections = JoinSet::new();
+    loop {
+        let path = *state.borrow_and_update();
+        if path == Path::Refused {
+            listener = None;
+            connections.shutdown().await;
+        } else if listener.is_none() {
+            listener = Some(TcpListener::bind(address).await.unwrap());
+        }
+        let accept = async {
+            match &listener {
+                Some(listener) => listener.accept().await.unwrap().0,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = state.changed() => if changed.is_err() { return },
+            client = accept => { connections.spawn(carry(client, upstream.clone(), state.clone())); }
+        }
+    }
+}
+
+/// Carries bytes while the path is open, and holds the connection without a word while it is silent.
+async fn carry(mut client: TcpStream, upstream: String, mut state: watch::Receiver<Path>) {
+    if state.wait_for(|path| *path == Path::Open).await.is_err() {
+        return;
+    }
+    let mut server = TcpStream::connect(upstream).await.unwrap();
+    tokio::select! {
+        _ = copy_bidirectional(&mut client, &mut server) => return,
+        _ = state.wait_for(|path| *path != Path::Open) => {}
+    }
+    // What was in flight is lost: this connection never speaks again.
+    std::future::pending::<()>().await;
+}
