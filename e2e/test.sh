@@ -114,6 +114,8 @@ cluster_stage() {
   stage
   run check 'images' e2e/images/build.sh
   stage
+  run check 'contract of the images' image_contract
+  stage
   if [[ $blocked == no ]]; then cluster_is_up=yes; fi
   run check 'test cluster' cluster_up
   stage

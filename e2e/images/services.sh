@@ -6,10 +6,17 @@ set -euo pipefail
 
 postgres_image=local/postgres:15
 nginx_image=local/nginx:1.22
+valkey_image=local/valkey:7
+rabbitmq_image=local/rabbitmq:3.10
+prometheus_image=local/prometheus:2.42
+collector_image=local/otel-collector:0.162
 controller_image=local/ingress-nginx/controller:v1.11.0-debian
 calico_image=local/calico:v3.28.5
 
-service_images() { printf '%s\n' "$postgres_image" "$nginx_image" "$controller_image" "$calico_image"; }
+service_images() {
+  printf '%s\n' "$postgres_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$prometheus_image" \
+    "$collector_image" "$controller_image" "$calico_image"
+}
 
 ensure_debian_services() {
   debian_image=local/debian-services:$(content_key "$images_dir/debian-services.sh")
@@ -78,10 +85,37 @@ ensure_calico_image() {
   step "Build the image $calico_image" make_image "$calico_image" "$key" "$context" --build-arg "BASE=$base"
 }
 
+# compile_collector <folder>: the builder writes the collector's source there and compiles it with the pinned modules.
+compile_collector() {
+  local folder=$1 module=$images_dir/modules/otel-collector
+  cp "$module"/{builder.yaml,go.mod,go.sum} "$folder"
+  cd "$folder"
+  "$(built "$module")/builder" --config builder.yaml --skip-get-modules --skip-strict-versioning
+}
+
+ensure_collector_image() {
+  local folder=$images_dir/otel-collector key context
+  key=$(key_of "$(content_key "$folder")" "$(program_key otel-collector)")
+  if has_image "$collector_image" "$key"; then return; fi
+  go_programs otel-collector
+  context=$(empty_context otel-collector)
+  mkdir "$context/source"
+  step "Build the OpenTelemetry collector from its Go modules" compile_collector "$context/source"
+  mv "$context/source/otelcol" "$context"
+  rm -r "$context/source"
+  cp "$folder/Dockerfile" "$context"
+  cp "$(ca_bundle)" "$context/ca-certificates.crt"
+  step "Build the image $collector_image" make_image "$collector_image" "$key" "$context"
+}
+
 build_services() {
   ensure_debian_services
   ensure_service_image "$postgres_image" postgres
   ensure_service_image "$nginx_image" nginx
+  ensure_service_image "$valkey_image" valkey
+  ensure_service_image "$rabbitmq_image" rabbitmq
+  ensure_service_image "$prometheus_image" prometheus
+  ensure_collector_image
   ensure_controller_image
   ensure_calico_image
 }

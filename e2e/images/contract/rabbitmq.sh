@@ -1,0 +1,66 @@
+# shellcheck shell=bash
+# What contract.sh checks of RabbitMQ.
+# shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
+
+# manage <password> <path> curl-arguments...: asks the management API; prints the status code after the answer.
+manage() {
+  local password=$1 path=$2
+  shift 2
+  in_container curl --silent --max-time 10 --user "shortener:$password" --write-out ' %{http_code}' \
+    --header 'content-type: application/json' "$@" "http://127.0.0.1:15672/api/$path"
+}
+
+manages() { [[ $(manage secret overview) == *' 200' ]]; }
+
+# The salted hash of `secret` with a salt of zeros, in the form that definitions hold.
+definitions() {
+  local salt='\0\0\0\0' digest
+  digest=$( (printf '%b' "$salt"; printf 'secret') | sha256sum | cut -d ' ' -f 1 | sed 's/../\\x&/g')
+  cat <<JSON
+{
+  "users": [{"name": "shortener", "tags": ["administrator"], "hashing_algorithm": "rabbit_password_hashing_sha256",
+    "password_hash": "$(printf '%b' "$salt$digest" | base64)"}],
+  "vhosts": [{"name": "/"}],
+  "permissions": [{"user": "shortener", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
+  "policies": [{"vhost": "/", "name": "shortener-jobs", "pattern": "^jobs$", "apply-to": "queues", "priority": 0,
+    "definition": {"delivery-limit": 5, "overflow": "reject-publish"}}]
+}
+JSON
+}
+
+start_rabbitmq() {
+  docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 --volume "$work/home:/home" \
+    --volume "$work/log:/var/log/rabbitmq" --volume "$work/data:/var/lib/rabbitmq" \
+    --volume "$work/rabbitmq.conf:/etc/rabbitmq/conf.d/20-stack.conf:ro" \
+    --volume "$work/definitions.json:/etc/rabbitmq/definitions.json:ro" --env HOME=/home \
+    --env RABBITMQ_NODENAME=rabbit@localhost --env RABBITMQ_LOGS=- --env ERL_MAX_PORTS=4096 \
+    "$rabbitmq_image" >/dev/null
+  await manages
+}
+
+check_rabbitmq() {
+  local queue='{"durable": true, "arguments": {"x-queue-type": "quorum"}}'
+  local message='{"properties": {"delivery_mode": 2}, "routing_key": "jobs", "payload": "{}", "payload_encoding": "string"}'
+  local take='{"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}'
+  printf 'load_definitions = /etc/rabbitmq/definitions.json\n' >"$work/rabbitmq.conf"
+  definitions >"$work/definitions.json"
+
+  start_rabbitmq
+  expect "it runs as 999 with a read-only root" "999 999" "$(in_container id -u) $(in_container id -g)"
+  expect "the policy of the definitions is there" yes \
+    "$(says '"delivery-limit":5' manage secret policies/%2f/shortener-jobs)"
+  expect "a wrong password is refused" 401 "$(manage wrong overview | sed 's/.* //')"
+  expect "the guest of a fresh server is not there" 401 \
+    "$(in_container curl --silent --user guest:guest --output /dev/null --write-out '%{http_code}' \
+      http://127.0.0.1:15672/api/overview)"
+  expect "a quorum queue can be declared" 201 "$(manage secret queues/%2f/jobs --request PUT --data "$queue" | sed 's/.* //')"
+  expect "a message is taken" '{"routed":true} 200' \
+    "$(manage secret exchanges/%2f/amq.default/publish --request POST --data "$message")"
+  expect "the stop signal stops it in order" 0 "$(stop_container)"
+  docker rm "$container" >/dev/null
+
+  start_rabbitmq
+  expect "a restart keeps the message" yes \
+    "$(says '"payload":"{}"' manage secret queues/%2f/jobs/get --request POST --data "$take")"
+  docker rm --force "$container" >/dev/null
+}

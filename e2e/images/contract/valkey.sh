@@ -1,0 +1,44 @@
+# shellcheck shell=bash
+# What contract.sh checks of Valkey.
+# shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
+
+# ask <password, or empty> <command>...: the answer of the server, errors included.
+ask() {
+  local password=$1
+  shift
+  in_container env ${password:+REDISCLI_AUTH="$password"} valkey-cli --no-auth-warning "$@" 2>&1
+}
+
+answers() { [[ $(ask "$1" ping) == PONG ]]; }
+
+check_valkey() {
+  local other
+  printf 'maxmemory 32mb\nmaxmemory-policy allkeys-lfu\nsave ""\n' >"$work/valkey.conf"
+  # As the operator starts it: settings from a file, users from the standard input.
+  printf 'exec valkey-server /etc/shortener/valkey.conf - <<USERS\nuser default on >secret ~* &* +@all\nUSERS\n' >"$work/start.sh"
+  docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 --volume "$work/data:/data" \
+    --volume "$work/valkey.conf:/etc/shortener/valkey.conf:ro" --volume "$work/start.sh:/start.sh:ro" \
+    "$valkey_image" sh /start.sh >/dev/null
+  await answers secret
+  expect "it runs as 999 with a read-only root" "999 999" "$(in_container id -u) $(in_container id -g)"
+  expect "nobody is let in without the password" "NOAUTH Authentication required." "$(ask '' get x)"
+  expect "a wrong password is refused" yes "$(says WRONGPASS ask wrong get x)"
+  expect "an entry has a time to live" "OK 60" "$(ask secret set link:x y ex 60) $(ask secret ttl link:x)"
+  expect "settings come from the file" allkeys-lfu "$(ask secret config get maxmemory-policy | tail -n 1)"
+  expect "the stop signal stops it in order" 0 "$(stop_container)"
+  docker rm "$container" >/dev/null
+
+  docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 --volume "$work/data:/data" \
+    "$valkey_image" >/dev/null
+  await answers ''
+  other=$(in_container hostname -i)
+  expect "without a password other machines are let in" PONG "$(ask '' -h "$other" ping)"
+  docker rm --force "$container" >/dev/null
+
+  docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 --volume "$work/data:/data" "$valkey_image" sh -c \
+    'echo "sentinel monitor mymaster 192.0.2.1 6379 1" >s.conf && exec valkey-sentinel s.conf' >/dev/null
+  await in_container valkey-cli -p 26379 ping
+  expect "valkey-sentinel is a sentinel" sentinel \
+    "$(in_container valkey-cli -p 26379 info server | sed -n 's/^redis_mode:\([a-z]*\).*/\1/p')"
+  docker rm --force "$container" >/dev/null
+}
