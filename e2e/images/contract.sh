@@ -60,7 +60,7 @@ check() {
   trap 'docker rm --force --volumes "$container" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
   # The containers run as other users than this script.
   chmod 0755 "$work"
-  mkdir -m 0777 "$work/data" "$work/home" "$work/log"
+  mkdir -m 0777 "$work/data" "$work/home"
   say "==> ${!image}"
   "check_$1"
 }

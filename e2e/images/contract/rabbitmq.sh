@@ -28,12 +28,14 @@ definitions() {
 JSON
 }
 
+# As the operator starts it: everything it reads in folders of our own, everything it writes beside the data in another.
 start_rabbitmq() {
-  docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 --volume "$work/home:/home" \
-    --volume "$work/log:/var/log/rabbitmq" --volume "$work/data:/var/lib/rabbitmq" \
-    --volume "$work/rabbitmq.conf:/etc/rabbitmq/conf.d/20-stack.conf:ro" \
-    --volume "$work/definitions.json:/etc/rabbitmq/definitions.json:ro" --env HOME=/home \
-    --env RABBITMQ_NODENAME=rabbit@localhost --env RABBITMQ_LOGS=- --env ERL_MAX_PORTS=4096 \
+  docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 \
+    --volume "$work/data:/var/lib/rabbitmq" --volume "$work/home:/run/rabbitmq" --volume "$work/config:/etc/shortener:ro" \
+    --env HOME=/run/rabbitmq --env RABBITMQ_LOG_BASE=/run/rabbitmq --env RABBITMQ_LOGS=- \
+    --env RABBITMQ_CONFIG_FILE=/etc/shortener/rabbitmq.conf \
+    --env RABBITMQ_ENABLED_PLUGINS_FILE=/etc/shortener/enabled_plugins \
+    --env RABBITMQ_NODENAME=rabbit@localhost --env ERL_MAX_PORTS=4096 --env ERL_EPMD_ADDRESS=127.0.0.1 \
     "$rabbitmq_image" >/dev/null
   await manages
 }
@@ -42,8 +44,10 @@ check_rabbitmq() {
   local queue='{"durable": true, "arguments": {"x-queue-type": "quorum"}}'
   local message='{"properties": {"delivery_mode": 2}, "routing_key": "jobs", "payload": "{}", "payload_encoding": "string"}'
   local take='{"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}'
-  printf 'load_definitions = /etc/rabbitmq/definitions.json\n' >"$work/rabbitmq.conf"
-  definitions >"$work/definitions.json"
+  mkdir "$work/config"
+  printf 'load_definitions = /etc/shortener/definitions.json\n' >"$work/config/rabbitmq.conf"
+  printf '[rabbitmq_management].\n' >"$work/config/enabled_plugins"
+  definitions >"$work/config/definitions.json"
 
   start_rabbitmq
   expect "it runs as 999 with a read-only root" "999 999" "$(in_container id -u) $(in_container id -g)"
