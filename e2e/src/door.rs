@@ -112,6 +112,17 @@ impl Door {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
+    /// The value of a series of the app's metrics, such as `cache_requests_total{result="hit"}`; 0 before it begins.
+    pub async fn count(&self, series: &str) -> Result<u64> {
+        let metrics = self.get("/api/metrics").await?;
+        ensure!(metrics.status == 200, "{metrics:?}");
+        let line = metrics
+            .body
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map_or(Ok(0), |value| Ok(value.trim().parse::<f64>()? as u64))
+    }
+
     /// Shortens a URL and returns the code.
     pub async fn shorten(&self, url: &str) -> Result<String> {
         let answer = self.post("/api/shorten", &json!({"url": url})).await?;

@@ -6,10 +6,13 @@
 //! A test reads: take a [`Space`] (a namespace of its own), apply a [`Stack`], wait with [`await_condition`], talk
 //! through the [`Door`]. What fails is dumped; with `E2E_KEEP=1` the namespace of a failed test stays.
 
+mod broker;
 mod children;
 mod door;
 mod dump;
 mod echoed;
+mod jobs;
+mod kubectl;
 mod load;
 mod meter;
 mod operator;
@@ -19,18 +22,23 @@ mod shared;
 mod space;
 mod spec;
 mod stack;
+mod valkey;
 mod wait;
 
+pub use broker::{Broker, Depth, MANAGEMENT_PORT};
 pub use children::{CHILD_KINDS, Child, Kind, children_of};
 pub use door::{Answer, Door};
 pub use echoed::Echoed;
-pub use load::{LoadReport, under_load};
+pub use jobs::{Job, log_of_job, pods_of};
+pub use kubectl::{Forward, kubectl, kubectl_with_input};
+pub use load::{LoadReport, follow_links, under_load};
 pub use meter::{Meter, Reading};
 pub use operator::{OPERATOR_NAMESPACE, Operator};
 pub use pods::{restricted_container, restricted_pod, run_script};
 pub use settings::Settings;
-pub use shared::{Provider, SharedStack, echo_stack, real_stack};
+pub use shared::{Provider, SharedStack, cached_stack, echo_stack, queued_stack, real_stack};
 pub use space::Space;
 pub use spec::{base_spec, echo_spec, merge};
 pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};
+pub use valkey::valkey;
 pub use wait::{PATIENCE, await_condition, await_within, holds_for};

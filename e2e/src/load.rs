@@ -12,7 +12,6 @@ use tokio::{
 
 use crate::Door;
 
-const PERIOD: Duration = Duration::from_millis(5);
 const MOST_IN_FLIGHT: usize = 600;
 const KEPT_FAILURES: usize = 20;
 
@@ -35,11 +34,29 @@ pub struct LoadReport {
 ///
 /// The `POST` matters: a proxy repeats a failed `GET` on another pod, and so hides what a pod did wrong.
 pub async fn under_load(door: &Door, work: impl Future<Output = Result<()>>) -> Result<LoadReport> {
+    send(door, Duration::from_millis(5), 2, work).await
+}
+
+/// Follows a link 100 times per second until `work` is done.
+pub async fn follow_links(
+    door: &Door,
+    work: impl Future<Output = Result<()>>,
+) -> Result<LoadReport> {
+    send(door, Duration::from_millis(10), 1, work).await
+}
+
+/// One request per period. Every `one_reads`th is a redirect, the others are `POST`s.
+async fn send(
+    door: &Door,
+    period: Duration,
+    one_reads: u64,
+    work: impl Future<Output = Result<()>>,
+) -> Result<LoadReport> {
     let target = "https://example.com/under?load=1";
     let code = door.shorten(target).await?;
     let mut report = LoadReport::default();
     let mut running = JoinSet::new();
-    let mut clock = interval(PERIOD);
+    let mut clock = interval(period);
     clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut work = std::pin::pin!(work);
     loop {
@@ -51,7 +68,7 @@ pub async fn under_load(door: &Door, work: impl Future<Output = Result<()>>) -> 
             _ = clock.tick() => {
                 report.due += 1;
                 if running.len() < MOST_IN_FLIGHT {
-                    let reads = report.due.is_multiple_of(2);
+                    let reads = report.due.is_multiple_of(one_reads);
                     running.spawn(one(door.clone(), code.clone(), target, reads));
                 } else {
                     report.fail(format!("{MOST_IN_FLIGHT} requests are unanswered"));

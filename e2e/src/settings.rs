@@ -13,6 +13,8 @@ pub struct Settings {
     pub postgres_image: String,
     /// Image of the stand-in app (`E2E_ECHO_IMAGE`).
     pub echo_image: String,
+    /// The operator's program on this machine, for its commands (`E2E_OPERATOR`).
+    pub operator: String,
     /// Namespaces of failed tests stay (`E2E_KEEP=1`).
     pub keep_failed: bool,
 }
@@ -27,6 +29,7 @@ impl Settings {
             app_image: variable("E2E_APP_IMAGE")?,
             postgres_image: variable("E2E_POSTGRES_IMAGE")?,
             echo_image: variable("E2E_ECHO_IMAGE")?,
+            operator: variable("E2E_OPERATOR")?,
             keep_failed: std::env::var("E2E_KEEP").is_ok_and(|value| value == "1"),
         })
     }

@@ -1,10 +1,11 @@
-//! Long-lived stacks that read-only tests share: for each gateway provider one of the real app and one that echoes.
+//! Long-lived stacks that tests share: for each gateway provider one of the real app and one that echoes, which are only
+//! read, and one for each profile whose store counts, which one test at a time has for itself.
 
 use anyhow::Result;
-use serde_json::json;
-use tokio::sync::OnceCell;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::{Door, Space, Stack, base_spec, echo_spec, merge};
+use crate::{Door, Space, Stack, base_spec, echo_spec, merge, spec::small};
 
 /// How a stack is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +65,37 @@ pub async fn echo_stack(provider: Provider) -> Result<SharedStack> {
     shared(&READY[provider as usize], space, "mirror", spec, provider).await
 }
 
+/// The shared stack with the profile `caching`, for one test at a time: what it counts is what that test did.
+pub async fn cached_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
+    static ONE: Mutex<()> = Mutex::const_new(());
+    let guard = ONE.lock().await;
+    let changes = json!({"profiles": ["caching"], "cache": {"managed": {"resources": small()}}});
+    Ok((profiled("e2e-shared-caching", changes).await?, guard))
+}
+
+/// The shared stack with the profile `queue`, for one test at a time.
+pub async fn queued_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
+    static ONE: Mutex<()> = Mutex::const_new(());
+    let guard = ONE.lock().await;
+    let queue = json!({"managed": {"storage": "512Mi"}});
+    let changes = json!({"profiles": ["queue"], "queue": queue, "workers": {"replicas": 1}});
+    Ok((profiled("e2e-shared-queue", changes).await?, guard))
+}
+
+/// Whatever an earlier test left, the stack is as described when this returns.
+async fn profiled(namespace: &str, changes: Value) -> Result<SharedStack> {
+    let space = Space::shared(namespace).await?;
+    let mut changes = changes;
+    merge(&mut changes, json!({"paused": false, "stopped": false}));
+    let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+    Ok(SharedStack { space, stack, door })
+}
+
 async fn shared(
     ready: &OnceCell<()>,
     space: Space,
     name: &str,
-    spec: serde_json::Value,
+    spec: Value,
     provider: Provider,
 ) -> Result<SharedStack> {
     let stack = space.stack(name);

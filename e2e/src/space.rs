@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{Settings, Stack, dump};
+use crate::{Door, Provider, Settings, Stack, base_spec, dump, merge};
 
 /// A namespace that enforces the restricted Pod Security Standard.
 #[derive(Clone)]
@@ -86,6 +86,21 @@ impl Space {
     /// The stack of the given name in this namespace, whether it exists or not.
     pub fn stack(&self, name: &str) -> Stack {
         Stack::new(&self.client, &self.name, name)
+    }
+
+    /// Brings up the stack `acme` of the real app, the base spec with `changes` laid over it, and opens its gateway.
+    pub async fn serve(
+        &self,
+        provider: Provider,
+        changes: serde_json::Value,
+    ) -> Result<(Stack, Door)> {
+        let mut spec = base_spec(self, provider);
+        merge(&mut spec, changes);
+        let stack = self.stack("acme");
+        stack.apply(&spec).await?;
+        stack.ready().await?;
+        let door = Door::open(self, &stack, provider, &self.host()).await?;
+        Ok((stack, door))
     }
 
     /// Makes the Secret of a database that nobody asks, for stacks that echo.

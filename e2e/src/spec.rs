@@ -54,6 +54,6 @@ pub fn merge(target: &mut Value, patch: Value) {
 }
 
 /// Requests so small that two dozen stacks fit on a node of two cores; the limits stay the operator's.
-fn small() -> Value {
+pub(crate) fn small() -> Value {
     json!({"requests": {"cpu": "5m", "memory": "16Mi"}})
 }

@@ -1,6 +1,7 @@
 //! A `ShortenerStack` as a person sees it with kubectl.
 
 use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams},
@@ -95,6 +96,15 @@ impl Stack {
     /// The live object.
     pub async fn get(&self) -> Result<DynamicObject> {
         Ok(self.api.get(&self.name).await?)
+    }
+
+    /// A value of a Secret in the stack's namespace.
+    pub async fn credential(&self, secret: &str, key: &str) -> Result<String> {
+        let secrets = Api::<Secret>::namespaced(self.client.clone(), &self.namespace);
+        let data = secrets.get(secret).await?.data.unwrap_or_default();
+        let value = data.get(key);
+        let value = value.with_context(|| format!("Secret {secret} has no {key}"))?;
+        Ok(String::from_utf8(value.0.clone())?)
     }
 
     /// Waits for a condition that speaks of the current generation, and returns it.

@@ -9,9 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use shortener_e2e::{
-    Door, Provider, Space, await_condition, base_spec, condition_of, echo_spec, holds_for,
-};
+use shortener_e2e::{Provider, Space, await_condition, condition_of, echo_spec, holds_for};
 
 /// Long enough for several reconciles, each of which would act if it ever did.
 const WATCHED: Duration = Duration::from_secs(5);
@@ -19,12 +17,7 @@ const WATCHED: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists() -> Result<()> {
     Space::with("lost-password", async |space| {
-        let stack = space.stack("acme");
-        stack
-            .apply(&base_spec(space, Provider::IngressNginx))
-            .await?;
-        stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
         let code = door.shorten("https://example.com/kept").await?;
 
         let secrets = Api::<Secret>::namespaced(space.client.clone(), &space.name);
@@ -63,12 +56,7 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
 #[tokio::test]
 async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()> {
     Space::with("rotation", async |space| {
-        let stack = space.stack("acme");
-        stack
-            .apply(&base_spec(space, Provider::IngressNginx))
-            .await?;
-        stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
         let code = door.shorten("https://example.com/before").await?;
         let before = pods_using_the_password(space).await?;
 

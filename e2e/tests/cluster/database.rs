@@ -17,12 +17,7 @@ use shortener_e2e::{
 #[tokio::test]
 async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result<()> {
     Space::with("database-pod", async |space| {
-        let stack = space.stack("acme");
-        stack
-            .apply(&base_spec(space, Provider::IngressNginx))
-            .await?;
-        stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
         let mut links = vec![];
         for number in 0..20 {
             let url = format!("https://example.com/before/{number}");

@@ -53,11 +53,7 @@ async fn a_retained_volume_serves_its_links_to_the_next_stack_of_the_name() -> R
 #[tokio::test]
 async fn the_policy_delete_takes_the_data_along() -> Result<()> {
     Space::with("delete", async |space| {
-        let stack = space.stack("acme");
-        stack
-            .apply(&base_spec(space, Provider::IngressNginx))
-            .await?;
-        stack.ready().await?;
+        let (stack, _door) = space.serve(Provider::IngressNginx, json!({})).await?;
         stack.delete().await?;
         await_condition("nothing of the stack is left", async || {
             let left = titles(space).await?;

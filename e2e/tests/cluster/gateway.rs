@@ -5,9 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt, api::DeleteParams};
 use reqwest::Method;
 use serde_json::json;
-use shortener_e2e::{
-    Door, Provider, Space, await_condition, base_spec, children_of, echo_spec, merge,
-};
+use shortener_e2e::{Door, Provider, Space, await_condition, children_of, echo_spec};
 
 #[tokio::test]
 async fn a_standalone_gateway_follows_the_app_to_a_new_address() -> Result<()> {
@@ -74,16 +72,9 @@ async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
 #[tokio::test]
 async fn limits_count_by_the_address_that_the_gateway_saw() -> Result<()> {
     Space::with("limits", async |space| {
-        let stack = space.stack("acme");
-        let mut spec = base_spec(space, Provider::IngressNginx);
         let limits = json!({"shortenPerMinute": 1, "shortenBurst": 3});
-        merge(
-            &mut spec,
-            json!({"limits": limits, "gateway": {"exposeMetrics": false}}),
-        );
-        stack.apply(&spec).await?;
-        stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let changes = json!({"limits": limits, "gateway": {"exposeMetrics": false}});
+        let (_stack, door) = space.serve(Provider::IngressNginx, changes).await?;
         for number in 0..3 {
             door.shorten(&format!("https://example.com/{number}"))
                 .await?;

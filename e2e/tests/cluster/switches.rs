@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use serde_json::json;
-use shortener_e2e::{Door, Provider, Space, await_condition, base_spec, echo_spec, holds_for};
+use shortener_e2e::{Door, Provider, Space, await_condition, echo_spec, holds_for};
 
 #[tokio::test]
 async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
@@ -44,10 +44,7 @@ async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
 #[tokio::test]
 async fn a_stopped_stack_has_no_pods_and_comes_back_with_its_links() -> Result<()> {
     Space::with("stopped", async |space| {
-        let stack = space.stack("acme");
-        stack.apply(&base_spec(space, Provider::Standalone)).await?;
-        stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::Standalone, &space.host()).await?;
+        let (stack, door) = space.serve(Provider::Standalone, json!({})).await?;
         let code = door.shorten("https://example.com/rested").await?;
 
         stack.edit(json!({"stopped": true})).await?;

@@ -4,9 +4,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
-use shortener_e2e::{
-    Door, LoadReport, Provider, Space, Stack, await_condition, base_spec, merge, under_load,
-};
+use shortener_e2e::{Door, LoadReport, Provider, Space, Stack, await_condition, under_load};
 
 use crate::alone;
 
@@ -56,21 +54,13 @@ async fn updates_fail_nothing(provider: Provider) -> Result<()> {
 }
 
 async fn two_of_everything(space: &Space, provider: Provider, env: Value) -> Result<(Stack, Door)> {
-    let stack = space.stack("acme");
-    let mut spec = base_spec(space, provider);
     // The operator's own requests: with next to none a busy machine starves the pods, and that is not what is tested.
-    merge(
-        &mut spec,
-        json!({
-            "app": {"replicas": 2, "env": env, "resources": null},
-            "gateway": {"replicas": 2, "resources": null},
-            "database": {"managed": {"resources": null}},
-        }),
-    );
-    stack.apply(&spec).await?;
-    stack.ready().await?;
-    let door = Door::open(space, &stack, provider, &space.host()).await?;
-    Ok((stack, door))
+    let changes = json!({
+        "app": {"replicas": 2, "env": env, "resources": null},
+        "gateway": {"replicas": 2, "resources": null},
+        "database": {"managed": {"resources": null}},
+    });
+    space.serve(provider, changes).await
 }
 
 /// Replaces every pod of the app under load and reports what became of the requests.

@@ -1,0 +1,89 @@
+//! The managed broker of a stack, seen by its management API through a forwarded port with the Secret's credentials.
+
+use anyhow::{Context, Result, ensure};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use crate::{Forward, Stack};
+
+/// Port of the management UI and its API.
+pub const MANAGEMENT_PORT: u16 = 15672;
+
+/// The management API; it ends with the pod that it was opened to.
+pub struct Broker {
+    /// The forwarded port.
+    pub forward: Forward,
+    username: String,
+    password: String,
+    http: Client,
+}
+
+/// Messages of a queue, as the management UI shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Depth {
+    /// Waiting for a worker.
+    pub ready: u64,
+    /// Delivered to a worker and not acknowledged.
+    pub unacked: u64,
+    /// Both together.
+    pub total: u64,
+}
+
+impl Broker {
+    /// Opens the way to the broker of a stack.
+    pub async fn open(stack: &Stack) -> Result<Self> {
+        let name = format!("{}-rabbitmq", stack.name);
+        Ok(Self {
+            forward: Forward::to(stack, &name, MANAGEMENT_PORT).await?,
+            username: stack.credential(&name, "username").await?,
+            password: stack.credential(&name, "password").await?,
+            http: Client::new(),
+        })
+    }
+
+    /// What queue `name` holds. The broker itself counts anew every few seconds only.
+    pub async fn depth(&self, name: &str) -> Result<Depth> {
+        let queue = self
+            .ask(Method::GET, &format!("queues/%2f/{name}"), None)
+            .await?;
+        let count = |field: &str| {
+            let value = queue[field].as_u64();
+            value.with_context(|| format!("no {field} yet: {queue}"))
+        };
+        Ok(Depth {
+            ready: count("messages_ready")?,
+            unacked: count("messages_unacknowledged")?,
+            total: count("messages")?,
+        })
+    }
+
+    /// Puts a message into a queue past the app, whatever it is.
+    pub async fn publish(&self, queue: &str, id: &str, body: &str) -> Result<()> {
+        let message = json!({
+            "properties": {"delivery_mode": 2, "message_id": id, "content_type": "application/json"},
+            "routing_key": queue, "payload": body, "payload_encoding": "string",
+        });
+        let path = "exchanges/%2f/amq.default/publish";
+        let answer = self.ask(Method::POST, path, Some(&message)).await?;
+        ensure!(answer["routed"] == true, "not routed: {answer}");
+        Ok(())
+    }
+
+    /// Asks the API; the path begins behind `/api/`.
+    pub async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
+        let url = format!("http://{}/api/{path}", self.forward.address);
+        let mut request = self.http.request(method, url);
+        request = request.basic_auth(&self.username, Some(&self.password));
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await?;
+        let status = response.status();
+        let text = response.text().await?;
+        ensure!(status.is_success(), "{path}: {status}: {text}");
+        if text.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&text).with_context(|| format!("{path}: not JSON: {text}"))
+    }
+}

@@ -1,0 +1,105 @@
+//! Background jobs: handed in through the gateway, and what workers write about them.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, LogParams},
+};
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::{Answer, Door, Stack, await_condition};
+
+/// A job that was accepted.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its identity.
+    pub id: String,
+    /// The trace of the request that handed it in.
+    pub trace_id: String,
+}
+
+impl Job {
+    /// Reads the answer to an accepted request.
+    pub fn accepted(answer: &Answer) -> Result<Self> {
+        ensure!(answer.status == 202, "not accepted: {answer:?}");
+        let body = answer.json()?;
+        ensure!(body["status"] == "enqueued", "{answer:?}");
+        let text = |field: &str| {
+            let value = body[field].as_str().map(str::to_owned);
+            value.with_context(|| format!("no {field}: {answer:?}"))
+        };
+        Ok(Self {
+            id: text("id")?,
+            trace_id: text("trace_id")?,
+        })
+    }
+}
+
+impl Door {
+    /// Hands in a job.
+    pub async fn enqueue(&self, job: &Value) -> Result<Job> {
+        Job::accepted(&self.post("/api/jobs", job).await?)
+    }
+
+    /// What the ledger says of a job; nothing until a worker took it.
+    pub async fn job(&self, id: &str) -> Result<Option<Value>> {
+        let answer = self
+            .send(self.request(Method::GET, &format!("/jobs/{id}")))
+            .await?;
+        match answer.status {
+            404 => Ok(None),
+            200 => answer.json().map(Some),
+            _ => anyhow::bail!("{answer:?}"),
+        }
+    }
+
+    /// Waits until the ledger says `status` of a job, and returns the whole entry.
+    pub async fn job_comes_to_be(&self, id: &str, status: &str) -> Result<Value> {
+        await_condition(&format!("job {id} is {status}"), async || {
+            let entry = self.job(id).await?;
+            let entry = entry.context("no worker took it yet")?;
+            ensure!(entry["status"] == status, "{entry}");
+            Ok(entry)
+        })
+        .await
+    }
+}
+
+/// The pods of a component that are not on their way out, by name.
+pub async fn pods_of(stack: &Stack, component: &str) -> Result<Vec<Pod>> {
+    let selector = format!(
+        "app.kubernetes.io/instance={},app.kubernetes.io/component={component}",
+        stack.name
+    );
+    let pods = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
+    let mut pods = pods
+        .list(&ListParams::default().labels(&selector))
+        .await?
+        .items;
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    Ok(pods)
+}
+
+/// The lines that the workers of a stack wrote about a job, by the name of the event.
+pub async fn log_of_job(stack: &Stack, event: &str, id: &str) -> Result<Vec<Value>> {
+    let api = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
+    let mut found = Vec::new();
+    for pod in pods_of(stack, "worker").await? {
+        let parameters = LogParams {
+            container: Some("worker".to_owned()),
+            ..LogParams::default()
+        };
+        // A pod that starts has no log yet.
+        let log = api
+            .logs(&pod.name_any(), &parameters)
+            .await
+            .unwrap_or_default();
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        found.extend(lines.filter(|line| line["body"] == event && line["job.id"] == id));
+    }
+    Ok(found)
+}

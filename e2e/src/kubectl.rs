@@ -1,0 +1,88 @@
+//! What people do with kubectl: run a command in a pod, forward a port, scale a stack.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::Stack;
+
+/// Runs kubectl in the namespace of a stack and returns what it printed.
+pub async fn kubectl(stack: &Stack, arguments: &[&str]) -> Result<String> {
+    kubectl_with_input(stack, arguments, "").await
+}
+
+/// Like [`kubectl`] with something on the standard input, where a password belongs.
+pub async fn kubectl_with_input(stack: &Stack, arguments: &[&str], input: &str) -> Result<String> {
+    let mut command = Command::new("kubectl");
+    command.args(["--namespace", &stack.namespace]);
+    run(command.args(arguments), input).await
+}
+
+/// Runs a program with something on its standard input and returns what it printed.
+pub(crate) async fn run(command: &mut Command, input: &str) -> Result<String> {
+    let shown = format!("{:?}", command.as_std());
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("starting {shown}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that reads nothing may be gone already.
+        stdin.write_all(input.as_bytes()).await.ok();
+    }
+    let output = child.wait_with_output().await?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "{shown} failed: {}{printed}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(printed)
+}
+
+/// A forwarded port; it ends with the value.
+pub struct Forward {
+    /// Host and port on this machine.
+    pub address: String,
+    _process: Child,
+}
+
+impl Forward {
+    /// Forwards a port of a Service to a free one here.
+    pub async fn to(stack: &Stack, service: &str, port: u16) -> Result<Self> {
+        let mut process = Command::new("kubectl")
+            .args(["--namespace", &stack.namespace, "port-forward"])
+            .args([format!("service/{service}"), format!(":{port}")])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting kubectl port-forward")?;
+        let stdout = process.stdout.take().context("kubectl without an output")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let Some(line) = lines.next_line().await? else {
+            let output = process.wait_with_output().await?;
+            bail!(
+                "no forwarding to {service}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        };
+        // Forwarding from 127.0.0.1:40123 -> 15672
+        let address = line
+            .strip_prefix("Forwarding from ")
+            .and_then(|rest| rest.split(' ').next());
+        let address = address.with_context(|| format!("not an address: {line}"))?;
+        // Whoever writes into a closed pipe ends, and kubectl writes a line for every connection.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Ok(Self {
+            address: address.to_owned(),
+            _process: process,
+        })
+    }
+}
