@@ -1,15 +1,19 @@
 //! The custom resource `ShortenerStack`: its fields, defaults and admission rules. No behaviour.
 
+mod cache;
 mod component;
 mod database;
 mod gateway;
+mod profile;
 mod schema;
 mod spec;
 mod status;
 
+pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{GatewayProvider, GatewayServiceType, GatewaySpec};
+pub use profile::Profile;
 pub use spec::{
     AppSpec, DeletionPolicy, LimitsSpec, ObservabilitySpec, ShortenerStack, ShortenerStackSpec,
     WorkersSpec,

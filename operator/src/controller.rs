@@ -25,8 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     context::{Context, GuardedStack, Scope},
     inventory::{Change, Inventory},
-    metadata::{Component, component_name},
-    reconcile::{Error, reconcile},
+    reconcile::{Error, gather::reads_secret, reconcile},
 };
 
 /// Events that come in a burst lead to one reconcile.
@@ -147,14 +146,10 @@ fn users_of_secret(
     secret: &str,
 ) -> Vec<ObjectRef<GuardedStack>> {
     let uses = |stack: &GuardedStack| {
-        let Ok(stack) = &stack.0 else { return false };
-        let external = stack
-            .spec
-            .database
-            .external
+        stack
+            .0
             .as_ref()
-            .map(|external| external.secret_ref.name.as_str());
-        external == Some(secret) || component_name(&stack.name_any(), Component::Postgres) == secret
+            .is_ok_and(|stack| reads_secret(stack, secret))
     };
     let found =
         stacks.state_filter(|stack| stack.namespace().as_deref() == Some(namespace) && uses(stack));

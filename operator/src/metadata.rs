@@ -33,17 +33,23 @@ pub enum Component {
     Gateway,
     /// The managed database.
     Postgres,
+    /// The managed cache.
+    Cache,
     /// What belongs to the stack as a whole.
     Stack,
 }
 
 impl Component {
+    /// Every component that runs pods.
+    pub const WITH_PODS: [Self; 4] = [Self::App, Self::Gateway, Self::Postgres, Self::Cache];
+
     /// The label's value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::App => "app",
             Self::Gateway => "gateway",
             Self::Postgres => "postgres",
+            Self::Cache => "cache",
             Self::Stack => "stack",
         }
     }

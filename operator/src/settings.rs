@@ -104,6 +104,14 @@ pub struct Images {
         default_value = "postgres:17.6"
     )]
     pub postgres: String,
+    /// Image of the managed cache
+    #[arg(
+        id = "cache_image",
+        long = "cache-image",
+        env = "CACHE_IMAGE",
+        default_value = "valkey/valkey:8.1.4"
+    )]
+    pub cache: String,
     /// Image of the gateway
     #[arg(
         id = "gateway_image",

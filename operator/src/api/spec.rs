@@ -1,13 +1,17 @@
 //! The desired state of a stack.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::{core::v1::LocalObjectReference, networking::v1::NetworkPolicyPeer};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DatabaseSpec, GatewaySpec, PodSettings, ShortenerStackStatus, schema};
+use super::{
+    CacheSpec, DatabaseSpec, GatewaySpec, PodSettings, Profile, ShortenerStackStatus, schema,
+};
 
-/// A complete link-shortening service: a gateway, the app behind it and its database.
+/// A complete link-shortening service: a gateway, the app behind it, its database and what `profiles` names.
 ///
 /// `spec: {}` is valid and gives the base stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
@@ -29,6 +33,7 @@ use super::{DatabaseSpec, GatewaySpec, PodSettings, ShortenerStackStatus, schema
     ),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "Profiles", type_ = "string", json_path = ".status.profiles"),
     printcolumn(name = "App", type_ = "integer", json_path = ".status.app.readyReplicas"),
     printcolumn(name = "Workers", type_ = "integer", json_path = ".status.workers.replicas"),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
@@ -58,6 +63,11 @@ pub struct ShortenerStackSpec {
         r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?/?$')"
     ).message("publicUrl is not an http(s) address: write http:// or https://, a host and at most a port, such as https://go.example.com"))]
     pub public_url: Option<String>,
+    /// The optional parts that are on. What is set for a part that is off has no effect and is kept.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub profiles: BTreeSet<Profile>,
     /// The public entry.
     #[serde(default)]
     pub gateway: GatewaySpec,
@@ -73,6 +83,9 @@ pub struct ShortenerStackSpec {
     /// Where the links are kept.
     #[serde(default)]
     pub database: DatabaseSpec,
+    /// Where copies of links are kept (profile `caching`).
+    #[serde(default)]
+    pub cache: CacheSpec,
     /// Who may observe the stack.
     #[serde(default)]
     pub observability: ObservabilitySpec,

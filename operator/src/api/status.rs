@@ -19,6 +19,9 @@ pub struct ShortenerStackStatus {
     /// Base of the short links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The optional parts that the stack's objects were last written for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<String>,
     /// Pods of the app.
     #[serde(default)]
     pub app: AppStatus,

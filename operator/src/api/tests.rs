@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ShortenerStack;
+use super::{Profile, ShortenerStack};
 
 fn stack(name: &str, spec: Value) -> ShortenerStack {
     serde_json::from_value(json!({
@@ -38,8 +38,38 @@ fn a_full_spec_is_valid() {
         "gateway": {"host": "go.example.com", "tlsSecretName": "go-tls"},
         "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
+        "profiles": ["caching"],
+        "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
     });
     assert_eq!(refusal(spec), "");
+}
+
+#[test]
+fn an_external_cache_is_one_server_sentinels_or_a_cluster() {
+    let external = |settings: Value| {
+        let mut external = json!({"secretRef": {"name": "redis"}});
+        external
+            .as_object_mut()
+            .unwrap()
+            .extend(settings.as_object().unwrap().clone());
+        json!({"profiles": ["caching"], "cache": {"external": external}})
+    };
+    for settings in [
+        json!({}),
+        json!({"mode": "Cluster"}),
+        json!({"mode": "Sentinel"}),
+        json!({"mode": "Sentinel", "sentinelMaster": "links"}),
+    ] {
+        assert_eq!(refusal(external(settings.clone())), "", "{settings}");
+    }
+    for settings in [
+        json!({"sentinelMaster": "links"}),
+        json!({"mode": "Cluster", "sentinelMaster": "links"}),
+    ] {
+        let refusal = refusal(external(settings));
+        let message = "cache.external.sentinelMaster is for cache.external.mode Sentinel";
+        assert!(refusal.contains(message), "{refusal}");
+    }
 }
 
 #[test]
@@ -80,6 +110,18 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         (
             json!({"database": {"managed": {"storage": "0"}}}),
             "database.managed.storage is not a size",
+        ),
+        (
+            json!({"cache": {"managed": {}, "external": {"secretRef": {"name": "redis"}}}}),
+            "cache.managed and cache.external exclude each other",
+        ),
+        (
+            json!({"cache": {"managed": {"maxMemory": "much"}}}),
+            "cache.managed.maxMemory is not a size of at least 8Mi",
+        ),
+        (
+            json!({"cache": {"managed": {"maxMemory": "1Mi"}}}),
+            "cache.managed.maxMemory is not a size of at least 8Mi",
         ),
         (
             json!({"app": {"resources": {"requests": {"cpu": "fast"}}}}),
@@ -150,6 +192,20 @@ fn schema_defaults_are_scalars_that_a_release_may_keep() {
     assert_eq!(stored["workers"], json!({"replicas": 1}));
     assert_eq!(stored["app"], json!({"replicas": 2}));
     assert_eq!(stored["database"], json!({}));
+    assert_eq!(stored["cache"], json!({"ttlSeconds": 3600}));
+    assert!(stored.get("profiles").is_none());
     assert_eq!(stored["gateway"]["provider"], "IngressNginx");
     assert!(stored["gateway"].get("image").is_none() && stored["app"].get("resources").is_none());
+}
+
+#[test]
+fn profiles_are_a_set_of_those_that_are_built() {
+    use kube::CustomResourceExt;
+    let crd = serde_json::to_value(ShortenerStack::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    let profiles = &schema["spec"]["properties"]["profiles"];
+    assert_eq!(profiles["x-kubernetes-list-type"], "set");
+    let built: Vec<_> = Profile::ALL.map(Profile::as_str).to_vec();
+    assert_eq!(profiles["items"]["enum"], json!(built));
+    assert!(profiles.get("uniqueItems").is_none(), "{profiles}");
 }

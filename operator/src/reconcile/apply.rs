@@ -3,13 +3,14 @@
 //! A child is written only where it differs (see [`crate::ledger`]); one that fails does not hold up the others.
 //! Objects of a child's name that belong to somebody else are never touched.
 
+mod error;
 mod live;
 mod ownership;
 mod pass;
 
+pub use error::{ApplyError, Cause, Failure};
 pub use live::{Applied, Live, Workload, observe};
 pub(super) use ownership::{Ownership, ownership};
-pub use pass::{ApplyError, Cause, Failure};
 
 use super::desired::Desired;
 use crate::{context::Scope, metadata::StackIdentity};
@@ -35,6 +36,7 @@ pub async fn apply(
         deployments,
         disruption_budgets,
         ingresses,
+        discarded,
         prunable,
     } = desired;
     let mut pass = Pass::new(scope, identity);
@@ -59,6 +61,7 @@ pub async fn apply(
     pass.apply(ingresses).await;
     if prunable {
         pass.prune().await;
+        pass.discard(&discarded).await;
     }
     pass.finish()
 }

@@ -3,6 +3,8 @@
 //! One line per child object; each is built by the file of its name. A child that this stack does not have is `None`.
 
 pub mod app;
+mod backends;
+pub mod cache;
 pub mod disruption_budget;
 pub mod gateway;
 pub mod network_policy;
@@ -10,6 +12,7 @@ mod pod;
 pub mod postgres;
 pub mod secret;
 pub mod service_account;
+pub mod store;
 
 use super::{
     desired::Desired,
@@ -19,37 +22,41 @@ use crate::metadata::Component;
 
 /// Every child object that the stack should have.
 pub fn build(stack: &ValidatedStack) -> Desired {
-    let managed = stack.database.managed();
+    let stores = stack.managed_stores();
+    let stores = || stores.iter().copied();
     Desired {
-        service_accounts: present([
+        service_accounts: all([
             Some(service_account::build(stack, Component::App)),
             Some(service_account::build(stack, Component::Gateway)),
-            managed.map(|_| service_account::build(stack, Component::Postgres)),
-        ]),
-        secrets: present([
-            Some(secret::checksum(stack)),
-            managed.map(|database| secret::postgres(stack, database)),
-        ]),
-        config_maps: present([gateway::config_map(stack)]),
-        claims: present([managed.map(|database| postgres::claim(stack, database))]),
-        network_policies: present([
+        ])
+        .chain(stores().map(|(component, _)| service_account::build(stack, component)))
+        .collect(),
+        secrets: all([Some(secret::checksum(stack))])
+            .chain(stores().map(|(component, store)| secret::store(stack, component, store)))
+            .collect(),
+        config_maps: all([gateway::config_map(stack), cache::config_map(stack)]).collect(),
+        claims: stores()
+            .filter_map(|(component, store)| store::claim(stack, component, store))
+            .collect(),
+        network_policies: all([
             Some(network_policy::default_deny(stack)),
             Some(network_policy::app(stack)),
             Some(network_policy::gateway(stack)),
-            managed.map(|_| network_policy::postgres(stack)),
-        ]),
-        services: present([
-            Some(app::service(stack)),
-            Some(gateway::service(stack)),
-            managed.map(|_| postgres::service(stack)),
-        ]),
-        stateful_sets: present([managed.map(|database| postgres::stateful_set(stack, database))]),
-        deployments: present([Some(app::deployment(stack)), gateway::deployment(stack)]),
-        disruption_budgets: present([
+        ])
+        .chain(stores().map(|(component, _)| network_policy::store(stack, component)))
+        .collect(),
+        services: all([Some(app::service(stack)), Some(gateway::service(stack))])
+            .chain(stores().map(|(component, _)| store::service(stack, component)))
+            .collect(),
+        stateful_sets: all([postgres::stateful_set(stack), cache::stateful_set(stack)]).collect(),
+        deployments: all([Some(app::deployment(stack)), gateway::deployment(stack)]).collect(),
+        disruption_budgets: all([
             disruption_budget::build(stack, Component::App, stack.app.replicas),
             disruption_budget::build(stack, Component::Gateway, stack.gateway.replicas),
-        ]),
-        ingresses: present([gateway::api_ingress(stack), gateway::ingress(stack)]),
+        ])
+        .collect(),
+        ingresses: all([gateway::api_ingress(stack), gateway::ingress(stack)]).collect(),
+        discarded: discarded(stack),
         // The gateway is rendered from the address of the app's Service, so until that is known it may not be deleted.
         prunable: !matches!(
             stack.gateway.routing,
@@ -58,8 +65,17 @@ pub fn build(stack: &ValidatedStack) -> Desired {
     }
 }
 
-fn present<T, const N: usize>(children: [Option<T>; N]) -> Vec<T> {
-    children.into_iter().flatten().collect()
+/// The stores whose data goes: their part of the stack is off, and the stack keeps no data.
+fn discarded(stack: &ValidatedStack) -> Vec<Component> {
+    let optional = [(Component::Cache, stack.cache.is_none())];
+    let off = optional
+        .into_iter()
+        .filter(|(_, off)| *off && stack.delete_data);
+    off.map(|(component, _)| component).collect()
+}
+
+fn all<T, const N: usize>(children: [Option<T>; N]) -> impl Iterator<Item = T> {
+    children.into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -1,15 +1,19 @@
 //! Conditions: one pure function each, from what is live to a verdict. No client, clock, environment or random source.
 
 mod app;
+mod cache;
 mod database;
 mod gateway;
 mod pods;
+mod store;
 mod summary;
 mod workload;
 
 use super::{apply::Live, stack::ValidatedStack};
+use crate::api::Profile;
 
 pub use app::app_ready;
+pub use cache::cache_ready;
 pub use database::database_ready;
 pub use gateway::gateway_ready;
 pub use summary::{degraded, progressing, ready};
@@ -22,6 +26,8 @@ pub const PROGRESSING: &str = "Progressing";
 pub const DEGRADED: &str = "Degraded";
 /// Condition type: the database takes connections.
 pub const DATABASE_READY: &str = "DatabaseReady";
+/// Condition type: the cache takes connections.
+pub const CACHE_READY: &str = "CacheReady";
 /// Condition type: the app takes requests.
 pub const APP_READY: &str = "AppReady";
 /// Condition type: requests from outside reach the app.
@@ -83,9 +89,23 @@ impl Verdict {
 
 /// The verdict on each component, by condition type, in the order in which requests depend on them.
 pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
-    vec![
-        (DATABASE_READY, database_ready(view)),
-        (APP_READY, app_ready(view)),
-        (GATEWAY_READY, gateway_ready(view)),
-    ]
+    let View { stack, .. } = view;
+    let verdicts = [
+        Some((DATABASE_READY, database_ready(view))),
+        stack
+            .cache
+            .as_ref()
+            .map(|cache| (CACHE_READY, cache_ready(view, cache))),
+        Some((APP_READY, app_ready(view))),
+        Some((GATEWAY_READY, gateway_ready(view))),
+    ];
+    verdicts.into_iter().flatten().collect()
+}
+
+/// The profile that a condition type speaks of; none for the base stack.
+pub fn profile(type_: &str) -> Option<Profile> {
+    match type_ {
+        CACHE_READY => Some(Profile::Caching),
+        _ => None,
+    }
 }

@@ -7,6 +7,8 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
 };
 
+use crate::metadata::Component;
+
 /// Every child object of a stack. `apply` destructures it without `..`, so a forgotten kind does not compile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Desired {
@@ -16,7 +18,7 @@ pub struct Desired {
     pub secrets: Vec<DesiredSecret>,
     /// Rendered configuration.
     pub config_maps: Vec<ConfigMap>,
-    /// Volumes; never pruned.
+    /// Volumes; never pruned with the others.
     pub claims: Vec<PersistentVolumeClaim>,
     /// Who may connect to whom.
     pub network_policies: Vec<NetworkPolicy>,
@@ -30,6 +32,8 @@ pub struct Desired {
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// Public routes.
     pub ingresses: Vec<Ingress>,
+    /// Stores whose volumes and Secrets are to be deleted.
+    pub discarded: Vec<Component>,
     /// Everything that is wanted is listed, so what is not listed may be deleted. False while an address that a child
     /// is rendered from is not known yet.
     pub prunable: bool,

@@ -3,18 +3,16 @@
 //! Everything random is made here, so that the steps after it are pure: a credential is minted when neither its Secret
 //! nor the volume that it opens exists, by live reads, because a stale answer would lock a database for good.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod rival;
+mod store;
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::{
     ByteString,
-    api::{
-        apps::v1::StatefulSet,
-        core::v1::{PersistentVolumeClaim, Secret, Service},
-    },
-    apimachinery::pkg::apis::meta::v1::Time,
+    api::core::v1::{Secret, Service},
 };
-use kube::{Api, ResourceExt};
-use rand::{RngExt, distr::Alphanumeric};
+use kube::Api;
 
 use super::{
     apply::{Ownership, ownership},
@@ -22,15 +20,10 @@ use super::{
     checksum::CHECKSUM_KEY,
 };
 use crate::{
-    api::{GatewayProvider, SecretKeyRef, ShortenerStack},
+    api::{SecretKeyRef, ShortenerStack},
     context::Scope,
     metadata::{Component, StackIdentity, component_name},
 };
-
-/// Name of the role that owns the managed database.
-const DATABASE_ROLE: &str = "shortener";
-/// Characters of a minted password: 190 bits.
-const PASSWORD_LENGTH: usize = 32;
 
 /// What was read.
 #[derive(Clone, Debug)]
@@ -40,19 +33,21 @@ pub struct Gathered {
     /// The stack's own key for checksums.
     pub checksum_key: CredentialFact,
     /// What the database depends on.
-    pub database: DatabaseFacts,
+    pub database: StoreFacts,
+    /// What each store of a profile that is on depends on.
+    pub optional: BTreeMap<Component, StoreFacts>,
     /// Cluster address of the app's Service.
     pub upstream: Option<String>,
     /// An older stack (`namespace/name`) with the same class and host.
     pub rival: Option<String>,
 }
 
-/// What the database depends on.
+/// What a store depends on.
 #[derive(Clone, Debug)]
-pub enum DatabaseFacts {
+pub enum StoreFacts {
     /// The operator runs it.
     Managed {
-        /// The Secret with `username` and `password`.
+        /// The Secret `<stack>-<component>`.
         credentials: CredentialFact,
         /// Image that runs now.
         running_image: Option<String>,
@@ -99,58 +94,39 @@ pub async fn gather(
     stack: &ShortenerStack,
     identity: StackIdentity,
 ) -> Result<Gathered, kube::Error> {
-    let database = match &stack.spec.database.external {
-        Some(external) => {
-            let reference = external.secret_ref.clone();
-            let secret = read_secret(scope, &identity, &reference.name).await?;
-            DatabaseFacts::External {
-                url: secret.and_then(|secret| secret.data?.remove(&reference.key)),
-                reference,
-            }
-        }
-        None => managed_database(scope, &identity).await?,
-    };
+    let (component, external) = store::database(&stack.spec);
+    let database = store::facts(scope, &identity, component, external).await?;
+    let mut optional = BTreeMap::new();
+    for (component, external) in store::optional(&stack.spec) {
+        let facts = store::facts(scope, &identity, component, external).await?;
+        optional.insert(component, facts);
+    }
     let checksum_secret = build::secret::checksum_name(&identity.name);
     let checksum_key = match read_secret(scope, &identity, &checksum_secret).await? {
         Some(secret) => existing(&identity, secret),
         // Nothing is lost with this key: new checksums restart the pods once.
-        None => CredentialFact::Minted(entries([(CHECKSUM_KEY, random(PASSWORD_LENGTH))])),
+        None => CredentialFact::Minted(store::minted(&[CHECKSUM_KEY])),
     };
     Ok(Gathered {
         checksum_key,
         database,
+        optional,
         upstream: upstream(scope, &identity),
-        rival: rival(stack, &scope.context.known_stacks()),
+        rival: rival::rival(stack, &scope.context.known_stacks()),
         identity,
     })
 }
 
-async fn managed_database(
-    scope: &Scope,
-    identity: &StackIdentity,
-) -> Result<DatabaseFacts, kube::Error> {
-    let name = component_name(&identity.name, Component::Postgres);
-    let credentials = match read_secret(scope, identity, &name).await? {
-        Some(secret) => existing(identity, secret),
-        None => {
-            let claims: Api<PersistentVolumeClaim> =
-                Api::namespaced(scope.context.client.clone(), &identity.namespace);
-            match claims.get_metadata_opt(&name).await? {
-                Some(_) => CredentialFact::Lost,
-                None => CredentialFact::Minted(entries([
-                    ("username", DATABASE_ROLE.to_owned()),
-                    ("password", random(PASSWORD_LENGTH)),
-                ])),
-            }
-        }
+/// Whether a stack reads a Secret, its own or one that its spec refers to.
+pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
+    let name = stack.metadata.name.as_deref().unwrap_or_default();
+    let read_by = |(component, external): (Component, Option<&SecretKeyRef>)| {
+        component_name(name, component) == secret
+            || external.is_some_and(|reference| reference.name == secret)
     };
-    let running = scope
-        .inventory
-        .kept::<StatefulSet>(&identity.namespace, &name);
-    Ok(DatabaseFacts::Managed {
-        credentials,
-        running_image: running.as_ref().and_then(image_of),
-    })
+    build::secret::checksum_name(name) == secret
+        || read_by(store::database(&stack.spec))
+        || store::optional(&stack.spec).into_iter().any(read_by)
 }
 
 async fn read_secret(
@@ -171,19 +147,6 @@ fn existing(identity: &StackIdentity, secret: Secret) -> CredentialFact {
     }
 }
 
-fn image_of(stateful_set: &Arc<StatefulSet>) -> Option<String> {
-    stateful_set
-        .spec
-        .as_ref()?
-        .template
-        .spec
-        .as_ref()?
-        .containers
-        .first()?
-        .image
-        .clone()
-}
-
 fn upstream(scope: &Scope, identity: &StackIdentity) -> Option<String> {
     let name = component_name(&identity.name, Component::App);
     let service = scope
@@ -195,85 +158,4 @@ fn upstream(scope: &Scope, identity: &StackIdentity) -> Option<String> {
         return None;
     }
     service.spec.as_ref()?.cluster_ip.clone()
-}
-
-/// The stack that holds the same class and host and is older: the first come is served.
-fn rival(stack: &ShortenerStack, others: &[ShortenerStack]) -> Option<String> {
-    fn route(stack: &ShortenerStack) -> Option<(&str, &str)> {
-        let gateway = &stack.spec.gateway;
-        (gateway.provider == GatewayProvider::IngressNginx)
-            .then_some((gateway.ingress_class_name.as_str(), gateway.host.as_str()))
-    }
-    fn age(stack: &ShortenerStack) -> (Option<Time>, Option<String>, String) {
-        (
-            stack.creation_timestamp(),
-            stack.namespace(),
-            stack.name_any(),
-        )
-    }
-    let wanted = route(stack)?;
-    let rival = others
-        .iter()
-        .filter(|other| other.uid() != stack.uid() && other.metadata.deletion_timestamp.is_none())
-        .filter(|other| route(other) == Some(wanted) && age(other) < age(stack))
-        .min_by_key(|other| age(other))?;
-    Some(format!(
-        "{}/{}",
-        rival.namespace().unwrap_or_default(),
-        rival.name_any()
-    ))
-}
-
-fn entries<const N: usize>(entries: [(&str, String); N]) -> BTreeMap<String, ByteString> {
-    entries
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), ByteString(value.into_bytes())))
-        .collect()
-}
-
-/// Letters and digits from the thread's cryptographically secure generator.
-fn random(length: usize) -> String {
-    rand::rng()
-        .sample_iter(Alphanumeric)
-        .take(length)
-        .map(char::from)
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn stack(name: &str, created: &str, host: &str) -> ShortenerStack {
-        serde_json::from_value(json!({
-            "apiVersion": "shortener.dev/v1alpha1",
-            "kind": "ShortenerStack",
-            "metadata": {"name": name, "namespace": "links", "uid": name, "creationTimestamp": created},
-            "spec": {"gateway": {"host": host}},
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn the_older_of_two_stacks_on_one_host_keeps_it() {
-        let (older, younger) = (
-            stack("b", "2026-01-01T00:00:00Z", "x"),
-            stack("a", "2026-01-02T00:00:00Z", "x"),
-        );
-        let all = [
-            older.clone(),
-            younger.clone(),
-            stack("c", "2025-01-01T00:00:00Z", "y"),
-        ];
-        assert_eq!(rival(&younger, &all).as_deref(), Some("links/b"));
-        assert_eq!(rival(&older, &all), None);
-    }
-
-    #[test]
-    fn passwords_are_long_and_differ() {
-        assert_eq!(random(PASSWORD_LENGTH).len(), 32);
-        assert_ne!(random(PASSWORD_LENGTH), random(PASSWORD_LENGTH));
-    }
 }

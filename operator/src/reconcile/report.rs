@@ -75,9 +75,7 @@ pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action
         Api::namespaced_with(scope.context.client.clone(), namespace, &kind);
     scope.context.metrics.stack_ready(namespace, name, false);
     let live = stacks.get_status(name).await.map_err(Error::Status)?;
-    let previous: ShortenerStackStatus =
-        serde_json::from_value(live.data.get("status").cloned().unwrap_or(Value::Null))
-            .unwrap_or_default();
+    let previous = readable(&live.data["status"]);
     let now = Time(jiff::Timestamp::now());
     let new = status::unreadable(&invalid.error, metadata.generation, &previous, &now);
     if new != previous {
@@ -88,6 +86,20 @@ pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action
             .map_err(Error::Status)?;
     }
     Err(Error::Unreadable(invalid.error.clone()))
+}
+
+/// As much of a status as can be read, so that transition times stay where a part of it cannot.
+fn readable(status: &Value) -> ShortenerStackStatus {
+    serde_json::from_value(status.clone()).unwrap_or_else(|_| ShortenerStackStatus {
+        observed_generation: status["observedGeneration"].as_i64(),
+        conditions: status["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|condition| serde_json::from_value(condition.clone()).ok())
+            .collect(),
+        ..ShortenerStackStatus::default()
+    })
 }
 
 fn status_params() -> PatchParams {
@@ -128,5 +140,47 @@ async fn publish(scope: &Scope, stack: &ShortenerStack, condition: &Condition) {
         .await
     {
         tracing::warn!(%error, stack = %stack.name_any(), "an Event could not be published");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(type_: &str) -> Value {
+        json!({
+            "type": type_, "status": "False", "reason": "InvalidSpec", "message": "why",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    }
+
+    #[test]
+    fn what_can_be_read_of_a_status_is_kept_where_the_rest_cannot() {
+        let status = json!({
+            "observedGeneration": 7,
+            "conditions": [condition("Ready"), {"type": 1}],
+            "app": "not an object",
+        });
+        let kept = readable(&status);
+        assert_eq!(kept.observed_generation, Some(7));
+        let types: Vec<_> = kept.conditions.iter().map(|kept| &kept.type_).collect();
+        assert_eq!(types, ["Ready"]);
+        assert_eq!(readable(&Value::Null), ShortenerStackStatus::default());
+    }
+
+    #[test]
+    fn a_status_that_cannot_be_read_is_corrected_once() {
+        let broken = json!({"conditions": [condition("Ready"), condition("Degraded")], "app": 1});
+        let at = |second| Time(jiff::Timestamp::from_second(second).unwrap());
+        let first = status::unreadable("spec.x: bad", Some(1), &readable(&broken), &at(1));
+        let ready = first.conditions.iter().find(|found| found.type_ == "Ready");
+        assert_eq!(
+            serde_json::to_value(&ready.unwrap().last_transition_time).unwrap(),
+            json!("2026-01-01T00:00:00Z")
+        );
+        let mut written = serde_json::to_value(&first).unwrap();
+        written["app"] = json!(1);
+        let second = status::unreadable("spec.x: bad", Some(1), &readable(&written), &at(2));
+        assert_eq!(second, first);
     }
 }

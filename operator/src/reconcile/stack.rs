@@ -15,7 +15,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, LimitsSpec},
+    api::{CacheMode, GatewayServiceType, LimitsSpec, Profile},
     metadata::{Component, StackIdentity},
 };
 
@@ -37,7 +37,9 @@ pub struct ValidatedStack {
     /// The public entry.
     pub gateway: Gateway,
     /// Where the links are kept.
-    pub database: Database,
+    pub database: Store,
+    /// Where copies of links are kept.
+    pub cache: Option<Cache>,
     /// The stack's own key for checksums; see [`crate::reconcile::checksum`].
     pub checksum_key: Credential,
     /// Who may scrape the internal port.
@@ -47,6 +49,38 @@ pub struct ValidatedStack {
 }
 
 impl ValidatedStack {
+    /// The optional parts that are on.
+    pub fn profiles(&self) -> Vec<Profile> {
+        let on = [self.cache.as_ref().map(|_| Profile::Caching)];
+        on.into_iter().flatten().collect()
+    }
+
+    /// Everything that keeps something for the stack.
+    pub fn stores(&self) -> Vec<(Component, &Store)> {
+        let optional = [self
+            .cache
+            .as_ref()
+            .map(|cache| (Component::Cache, &cache.store))];
+        std::iter::once((Component::Postgres, &self.database))
+            .chain(optional.into_iter().flatten())
+            .collect()
+    }
+
+    /// The stores that the operator runs.
+    pub fn managed_stores(&self) -> Vec<(Component, &ManagedStore)> {
+        let stores = self.stores().into_iter();
+        stores
+            .filter_map(|(component, store)| Some((component, store.managed()?)))
+            .collect()
+    }
+
+    /// Changes with every Secret that the clients of the stores use, so that their pods restart.
+    pub fn client_checksum(&self) -> String {
+        let stores = self.stores().into_iter();
+        let checksums: Vec<&str> = stores.map(|(_, store)| store.checksum()).collect();
+        checksums.join(".")
+    }
+
     /// Metadata of a child that holds data: it outlives the stack unless the data is to be deleted with it.
     pub fn data_metadata(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
         if self.delete_data {
@@ -110,55 +144,77 @@ pub enum Routing {
     },
 }
 
-/// The database of a stack.
+/// The cache of a stack.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Database {
+pub struct Cache {
+    /// Where the copies are kept.
+    pub store: Store,
+    /// Seconds that a copy is kept.
+    pub ttl_seconds: i32,
+    /// Bytes for the copies in a server that the operator runs.
+    pub max_memory: u64,
+    /// What the connection URL leads to.
+    pub mode: CacheMode,
+    /// Name of the master that the sentinels watch.
+    pub sentinel_master: Option<String>,
+}
+
+/// A server that keeps something for the stack.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Store {
     /// A server that the operator runs.
-    Managed(Box<ManagedDatabase>),
+    Managed(Box<ManagedStore>),
     /// A server that somebody else runs.
     External {
         /// Secret with the connection URL.
         secret: String,
         /// Key within the Secret.
         key: String,
-        /// Checksum of the URL, for restarting pods when it changes.
+        /// Checksum of what is referred to, for restarting pods when it changes.
         checksum: String,
     },
 }
 
-impl Database {
+impl Store {
     /// The server that the operator runs, if it runs one.
-    pub fn managed(&self) -> Option<&ManagedDatabase> {
+    pub fn managed(&self) -> Option<&ManagedStore> {
         match self {
-            Self::Managed(database) => Some(database),
+            Self::Managed(store) => Some(store),
             Self::External { .. } => None,
         }
     }
 
-    /// Checksum of what the app needs to connect.
+    /// Checksum of what a client needs to connect.
     pub fn checksum(&self) -> &str {
         match self {
-            Self::Managed(database) => &database.checksum,
+            Self::Managed(store) => &store.checksum,
             Self::External { checksum, .. } => checksum,
         }
     }
 }
 
-/// A database server that the operator runs.
+/// A server that the operator runs: one pod, a Secret and, unless it is derived data in memory, a volume.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ManagedDatabase {
+pub struct ManagedStore {
     /// Number of pods (0 when stopped, else 1).
     pub replicas: i32,
     /// How the pod runs.
     pub pod: Pod,
-    /// Size of the volume.
-    pub storage: Quantity,
-    /// Storage class of the volume; the cluster's default if absent.
-    pub storage_class: Option<String>,
-    /// The Secret `<stack>-postgres` with `username` and `password`.
+    /// Where it keeps its data.
+    pub volume: Option<StoreVolume>,
+    /// The Secret `<stack>-<component>`.
     pub credentials: Credential,
     /// Checksum of the credentials, for restarting pods when they change.
     pub checksum: String,
+}
+
+/// The volume of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreVolume {
+    /// Size.
+    pub size: Quantity,
+    /// Storage class; the cluster's default if absent.
+    pub class: Option<String>,
 }
 
 /// A Secret that the operator minted, now or earlier. The live Secret is the truth, so its data is written once.

@@ -11,8 +11,8 @@ use super::{
     validate::public_url,
 };
 use crate::{
-    api::{AppStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},
-    metadata::worker_selector,
+    api::{AppStatus, Profile, ShortenerStack, ShortenerStackStatus, WorkersStatus},
+    metadata::{Component, worker_selector},
 };
 
 /// What a reconcile led to.
@@ -35,19 +35,27 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Outcome::Paused(validated, live) => of_live(validated, live, true),
         Outcome::Failed(error) => (of_failure(error), previous.app.clone()),
     };
+    let profiles = match outcome {
+        Outcome::Applied(validated, _) => names(&validated.profiles()),
+        Outcome::Paused(..) | Outcome::Failed(_) => previous.profiles.clone(),
+    };
     let mut conditions: Vec<Condition> = conditions.into_iter().map(stamp).collect();
     if let Outcome::Failed(_) = outcome {
-        // What is known of the components stays as it was last seen.
+        // What is known of the components that are on stays as it was last seen.
+        let on = |type_| {
+            conditions::profile(type_).is_none_or(|profile| stack.spec.profiles.contains(&profile))
+        };
         let seen = previous
             .conditions
             .iter()
-            .filter(|old| !SUMMARY.contains(&old.type_.as_str()));
+            .filter(|old| !SUMMARY.contains(&old.type_.as_str()) && on(&old.type_));
         conditions.extend(seen.cloned());
     }
     ShortenerStackStatus {
         observed_generation: generation,
         conditions,
         url: Some(public_url(&stack.spec)),
+        profiles,
         app,
         workers: WorkersStatus {
             replicas: 0,
@@ -116,7 +124,8 @@ fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> (Verdicts, AppS
         (DEGRADED, conditions::degraded(&components)),
     ];
     verdicts.extend(components);
-    let app = live.app.clone().unwrap_or_default();
+    let app = live.workloads.get(&Component::App);
+    let app = app.cloned().unwrap_or_default();
     (
         verdicts,
         AppStatus {
@@ -124,6 +133,11 @@ fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> (Verdicts, AppS
             ready_replicas: app.ready,
         },
     )
+}
+
+fn names(profiles: &[Profile]) -> Vec<String> {
+    let names = profiles.iter().map(|profile| profile.as_str().to_owned());
+    names.collect()
 }
 
 fn of_failure(error: &Error) -> Verdicts {

@@ -3,3 +3,4 @@
 mod drift;
 mod faults;
 mod lifecycle;
+mod profiles;

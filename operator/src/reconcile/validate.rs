@@ -3,8 +3,11 @@
 //! Whatever the schema and its CEL rules can refuse is refused at admission; what is checked here depends on other
 //! objects of the cluster.
 
+mod cache;
 mod database;
 mod pod;
+mod quantity;
+mod store;
 
 use super::{
     build,
@@ -14,10 +17,11 @@ use super::{
 };
 use crate::{
     api::{DeletionPolicy, GatewayProvider, GatewaySpec, ShortenerStack, ShortenerStackSpec},
+    metadata::Component,
     settings::Settings,
 };
-use database::{credential, database};
 use pod::pod;
+use store::{Surroundings, credential};
 
 /// Base of the short links where the spec names neither an address nor a host.
 const LOCAL_URL: &str = "http://localhost:8080";
@@ -27,15 +31,18 @@ const LOCAL_URL: &str = "http://localhost:8080";
 pub enum ValidateError {
     /// A credential is gone while its volume exists.
     #[error(
-        "Secret {secret} is gone while volume {secret} still needs its password: restore the Secret (keys username and \
-         password, labels app.kubernetes.io/instance={stack} and app.kubernetes.io/managed-by=shortener-operator), or \
-         delete the volume to begin with an empty database"
+        "Secret {secret} is gone while volume {secret} still needs its credentials: restore the Secret ({} {}, label \
+         app.kubernetes.io/instance={stack}), or delete the volume to begin with an empty one",
+        if keys.len() == 1 { "key" } else { "keys" },
+        keys.join(" and ")
     )]
     CredentialsMissing {
         /// Secret, and volume of the same name.
         secret: String,
         /// Name of the stack.
         stack: String,
+        /// Keys that it has to have.
+        keys: &'static [&'static str],
     },
     /// A credential lacks a key.
     #[error("Secret {secret} has no key {key}: add it")]
@@ -47,13 +54,23 @@ pub enum ValidateError {
     },
     /// A Secret that the spec refers to does not exist or lacks the key.
     #[error(
-        "database.external.secretRef: Secret {secret} with key {key} does not exist: create it, or correct the reference"
+        "{field}.external: Secret {secret} with key {key} does not exist: create it, or correct the reference"
     )]
     SecretNotFound {
+        /// Field of the store.
+        field: &'static str,
         /// Secret.
         secret: String,
         /// Key.
         key: String,
+    },
+    /// A quantity that the schema let pass is none that the operator can use.
+    #[error("{field}: {value} is not a size that can be used: write a quantity such as 128Mi")]
+    NotASize {
+        /// Field.
+        field: &'static str,
+        /// Its value.
+        value: String,
     },
     /// A Secret of a child's name is somebody else's.
     #[error("Secret {0} is not this stack's: rename or delete it, or rename the stack")]
@@ -78,6 +95,7 @@ impl ValidateError {
             Self::CredentialsMissing { .. } => "CredentialsMissing",
             Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
             Self::SecretNotFound { .. } => "SecretNotFound",
+            Self::NotASize { .. } => "NotASize",
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
         }
@@ -96,7 +114,8 @@ pub fn validate(
     let Gathered {
         identity,
         checksum_key,
-        database: facts,
+        database,
+        mut optional,
         upstream,
         rival,
     } = gathered;
@@ -107,7 +126,16 @@ pub fn validate(
         &identity.name,
         &[CHECKSUM_KEY],
     )?;
-    let database = database(stack, facts, &checksum_key, settings)?;
+    let surroundings = Surroundings {
+        stack,
+        checksum_key: &checksum_key,
+        settings,
+    };
+    let database = database::database(&surroundings, database)?;
+    let cache = optional
+        .remove(&Component::Cache)
+        .map(|facts| cache::cache(&surroundings, facts))
+        .transpose()?;
     Ok(ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
@@ -126,6 +154,7 @@ pub fn validate(
         },
         gateway: gateway(spec, settings, upstream, rival),
         database,
+        cache,
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
         operator: settings.operator_peer(),

@@ -8,7 +8,7 @@ use k8s_openapi::{
     api::{
         core::v1::{
             Affinity, EnvVar, LocalObjectReference, NodeAffinity, NodeSelector,
-            NodeSelectorRequirement, NodeSelectorTerm, Toleration,
+            NodeSelectorRequirement, NodeSelectorTerm, ResourceRequirements, Toleration,
         },
         networking::v1::NetworkPolicyPeer,
     },
@@ -19,12 +19,13 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, LimitsSpec, ShortenerStack},
+    api::{CacheMode, GatewayServiceType, LimitsSpec, ShortenerStack},
     metadata::StackIdentity,
     reconcile::{
         build,
         stack::{
-            App, Credential, Database, Gateway, ManagedDatabase, Pod, Routing, ValidatedStack,
+            App, Cache, Credential, Gateway, ManagedStore, Pod, Routing, Store, StoreVolume,
+            ValidatedStack,
         },
     },
     settings::{Cli, Command, Settings},
@@ -75,30 +76,99 @@ pub fn minimal_stack() -> ValidatedStack {
                 conflict: None,
             },
         },
-        database: Database::Managed(Box::new(ManagedDatabase {
-            replicas: 1,
-            pod: Pod {
-                image: "registry.test/postgres:17".to_owned(),
-                resources: build::postgres::default_resources(),
-                ..Pod::default()
-            },
-            storage: Quantity("1Gi".to_owned()),
-            storage_class: None,
-            credentials: credential(&[("username", "shortener"), ("password", "s3cret")]),
-            checksum: "checksum-of-credentials".to_owned(),
-        })),
+        database: managed(
+            "registry.test/postgres:17",
+            build::postgres::default_resources(),
+            &[("username", "shortener"), ("password", "s3cret")],
+        ),
+        cache: None,
         checksum_key: credential(&[("key", "0123456789abcdef")]),
         scrape_from: Vec::new(),
         operator: peer("operators", "operator"),
     }
 }
 
+/// The minimal stack with every profile on, each store run by the operator.
+pub fn every_profile() -> ValidatedStack {
+    minimal_stack().caching()
+}
+
+/// A store that the operator runs.
+fn managed(image: &str, resources: ResourceRequirements, data: &[(&str, &str)]) -> Store {
+    Store::Managed(Box::new(ManagedStore {
+        replicas: 1,
+        pod: Pod {
+            image: image.to_owned(),
+            resources,
+            ..Pod::default()
+        },
+        volume: Some(StoreVolume {
+            size: Quantity("1Gi".to_owned()),
+            class: None,
+        }),
+        credentials: credential(data),
+        checksum: "checksum-of-credentials".to_owned(),
+    }))
+}
+
+/// A store that somebody else runs.
+fn external(secret: &str) -> Store {
+    Store::External {
+        secret: secret.to_owned(),
+        key: "uri".to_owned(),
+        checksum: "checksum-of-url".to_owned(),
+    }
+}
+
 impl ValidatedStack {
+    fn managed_stores_mut(&mut self) -> impl Iterator<Item = &mut ManagedStore> {
+        let optional = [self.cache.as_mut().map(|cache| &mut cache.store)];
+        std::iter::once(&mut self.database)
+            .chain(optional.into_iter().flatten())
+            .filter_map(|store| match store {
+                Store::Managed(store) => Some(&mut **store),
+                Store::External { .. } => None,
+            })
+    }
+
+    /// With a cache that the operator runs.
+    pub fn caching(mut self) -> Self {
+        let max_memory = 128 << 20;
+        let mut store = managed(
+            "registry.test/valkey:8",
+            build::cache::default_resources(max_memory),
+            &[("password", "s3cret")],
+        );
+        if let Store::Managed(store) = &mut store {
+            store.volume = None;
+        }
+        self.cache = Some(Cache {
+            store,
+            ttl_seconds: 3600,
+            max_memory,
+            mode: CacheMode::Single,
+            sentinel_master: None,
+        });
+        self
+    }
+
+    /// With a cache that somebody else runs behind sentinels.
+    pub fn external_cache(mut self) -> Self {
+        self.cache = Some(Cache {
+            store: external("links-cache"),
+            ttl_seconds: 60,
+            max_memory: 128 << 20,
+            mode: CacheMode::Sentinel,
+            sentinel_master: Some("links".to_owned()),
+        });
+        self
+    }
+
     /// Its Secrets have yet to be created.
     pub fn minted(mut self) -> Self {
         self.checksum_key.minted = true;
-        if let Database::Managed(database) = &mut self.database {
-            database.credentials.minted = true;
+        for store in self.managed_stores_mut() {
+            store.credentials.minted = true;
         }
         self
     }
@@ -112,8 +182,8 @@ impl ValidatedStack {
     /// Scaled to zero.
     pub fn stopped(mut self) -> Self {
         self.stopped = true;
-        if let Database::Managed(database) = &mut self.database {
-            database.replicas = 0;
+        for store in self.managed_stores_mut() {
+            store.replicas = 0;
         }
         self.replicas(0)
     }
@@ -127,11 +197,7 @@ impl ValidatedStack {
 
     /// A database that somebody else runs.
     pub fn external_database(mut self) -> Self {
-        self.database = Database::External {
-            secret: "links-database".to_owned(),
-            key: "uri".to_owned(),
-            checksum: "checksum-of-url".to_owned(),
-        };
+        self.database = external("links-database");
         self
     }
 
@@ -201,9 +267,11 @@ impl ValidatedStack {
         }];
         user_settings(&mut self.app.pod, "LIMIT_SHORTEN_BURST");
         user_settings(&mut self.gateway.pod, "TZ");
-        if let Database::Managed(database) = &mut self.database {
-            database.storage_class = Some("fast".to_owned());
-            user_settings(&mut database.pod, "TZ");
+        for store in self.managed_stores_mut() {
+            if let Some(volume) = &mut store.volume {
+                volume.class = Some("fast".to_owned());
+            }
+            user_settings(&mut store.pod, "TZ");
         }
         self
     }

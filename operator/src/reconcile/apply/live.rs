@@ -1,6 +1,6 @@
 //! What is in the cluster after an apply, for the status.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
@@ -40,14 +40,10 @@ impl Applied {
 /// The live children whose state shows in the status.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
-    /// The app.
-    pub app: Option<Workload>,
-    /// The gateway.
-    pub gateway: Option<Workload>,
-    /// The managed database.
-    pub postgres: Option<Workload>,
-    /// The managed database's volume.
-    pub claim: Option<Arc<PersistentVolumeClaim>>,
+    /// The Deployment or StatefulSet of each component that has one.
+    pub workloads: BTreeMap<Component, Workload>,
+    /// The volume of each store that has one.
+    pub claims: BTreeMap<Component, Arc<PersistentVolumeClaim>>,
     /// Public routes.
     pub ingresses: Vec<Arc<Ingress>>,
     /// Pods of every component.
@@ -73,45 +69,51 @@ pub struct Workload {
 
 /// Reads what is live without writing anything.
 pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
-    let namespace = identity.namespace.as_str();
-    let name = |component| component_name(&identity.name, component);
-    let deployment = |component| {
-        let live = scope
-            .inventory
-            .kept::<Deployment>(namespace, &name(component))?;
-        Some(of_deployment(
-            &live,
-            last_write::<Deployment>(scope, identity, component),
-        ))
+    let inventory = &scope.inventory;
+    let (namespace, stack) = (identity.namespace.as_str(), identity.name.as_str());
+    let mut live = Live {
+        ingresses: inventory.of_stack::<Ingress>(namespace, stack),
+        pods: inventory.of_stack::<Pod>(namespace, stack),
+        ..Live::default()
     };
-    let postgres = scope
-        .inventory
-        .kept::<StatefulSet>(namespace, &name(Component::Postgres));
-    Live {
-        app: deployment(Component::App),
-        gateway: deployment(Component::Gateway),
-        postgres: postgres.map(|live| {
-            of_stateful_set(
-                &live,
-                last_write::<StatefulSet>(scope, identity, Component::Postgres),
-            )
-        }),
-        claim: scope
-            .inventory
-            .kept::<PersistentVolumeClaim>(namespace, &name(Component::Postgres)),
-        ingresses: scope
-            .inventory
-            .of_stack::<Ingress>(namespace, &identity.name),
-        pods: scope.inventory.of_stack::<Pod>(namespace, &identity.name),
+    for component in Component::WITH_PODS {
+        let name = component_name(stack, component);
+        let workload =
+            deployment(scope, identity, &name).or_else(|| stateful_set(scope, identity, &name));
+        live.workloads
+            .extend(workload.map(|workload| (component, workload)));
+        let claim = inventory.kept::<PersistentVolumeClaim>(namespace, &name);
+        live.claims.extend(claim.map(|claim| (component, claim)));
     }
+    live
+}
+
+fn deployment(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<Workload> {
+    let live = scope
+        .inventory
+        .kept::<Deployment>(&identity.namespace, name)?;
+    Some(of_deployment(
+        &live,
+        last_write::<Deployment>(scope, identity, name),
+    ))
+}
+
+fn stateful_set(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<Workload> {
+    let live = scope
+        .inventory
+        .kept::<StatefulSet>(&identity.namespace, name)?;
+    Some(of_stateful_set(
+        &live,
+        last_write::<StatefulSet>(scope, identity, name),
+    ))
 }
 
 /// The generation that our last write led to. The watch may lag behind it.
-fn last_write<K: Child>(scope: &Scope, identity: &StackIdentity, component: Component) -> i64 {
+fn last_write<K: Child>(scope: &Scope, identity: &StackIdentity, name: &str) -> i64 {
     let key = (
         K::kind(&()).into_owned(),
         identity.namespace.clone(),
-        component_name(&identity.name, component),
+        name.to_owned(),
     );
     scope
         .context

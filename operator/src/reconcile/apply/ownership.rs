@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, StackIdentity};
+use crate::metadata::{INSTANCE_LABEL, StackIdentity};
 
 /// Whose an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub enum Ownership {
     Foreign,
 }
 
-/// Tells by the owner's uid; without an owner by the labels, because retained volumes and credentials have none and
-/// somebody may have removed one.
+/// Tells by the owner's uid; without an owner by the label of the instance, because retained volumes and credentials
+/// have none and somebody may have removed one.
 pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity) -> Ownership {
     let owner = meta
         .owner_references
@@ -35,13 +35,8 @@ pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity) -> Ownership {
 }
 
 fn labelled(meta: &ObjectMeta, identity: &StackIdentity) -> bool {
-    let is = |key: &str, value: &str| {
-        meta.labels
-            .as_ref()
-            .and_then(|labels| labels.get(key))
-            .is_some_and(|found| found == value)
-    };
-    is(INSTANCE_LABEL, &identity.name) && is(MANAGED_BY_LABEL, FIELD_MANAGER)
+    let labels = meta.labels.as_ref();
+    labels.and_then(|labels| labels.get(INSTANCE_LABEL)) == Some(&identity.name)
 }
 
 #[cfg(test)]
@@ -77,8 +72,11 @@ mod tests {
     }
 
     #[test]
-    fn a_retained_object_is_ours_by_its_labels() {
-        let retained = identity("1").retained("acme-postgres", Component::Postgres);
+    fn a_retained_object_is_ours_by_the_label_of_its_instance_alone() {
+        let mut retained = identity("1").retained("acme-postgres", Component::Postgres);
+        assert_eq!(ownership(&retained, &identity("2")), Ownership::Ours);
+        let labels = retained.labels.get_or_insert_default();
+        labels.retain(|key, _| key == INSTANCE_LABEL);
         assert_eq!(ownership(&retained, &identity("2")), Ownership::Ours);
         assert_eq!(
             ownership(&ObjectMeta::default(), &identity("2")),

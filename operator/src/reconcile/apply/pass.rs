@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, StatefulSet},
-        core::v1::{ConfigMap, Secret, Service, ServiceAccount},
+        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
         networking::v1::{Ingress, NetworkPolicy},
         policy::v1::PodDisruptionBudget,
     },
@@ -16,10 +16,11 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::PartialObjectMeta,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
+    error::{ApplyError, Cause, Failure},
     live::{Applied, observe},
     ownership::{Ownership, ownership},
 };
@@ -28,55 +29,12 @@ use crate::{
     drift,
     inventory::Child,
     ledger::{ChildKey, Record},
-    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
+    metadata::{APPLIED_HASH, Component, FIELD_MANAGER, StackIdentity, component_name},
     reconcile::desired::DesiredSecret,
 };
 
-/// Some children could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", describe(.0))]
-pub struct ApplyError(pub Vec<Failure>);
-
-/// A child that could not be written.
-#[derive(Debug)]
-pub struct Failure {
-    /// Kind and name, as in `Service/demo-app`.
-    pub child: String,
-    /// Why.
-    pub cause: Cause,
-}
-
-/// Why a child could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum Cause {
-    /// The name belongs to somebody else.
-    #[error(
-        "the name is taken by an object that is not this stack's: rename or delete that object, or rename the stack"
-    )]
-    NameTaken,
-    /// An object of an earlier stack of the same name is still being deleted.
-    #[error(
-        "it belongs to an earlier stack of this name and is being deleted: this resolves itself"
-    )]
-    Previous,
-    /// The API server refused or did not answer.
-    #[error("{0}")]
-    Api(#[from] kube::Error),
-    /// The object cannot be written as JSON.
-    #[error("cannot be rendered: {0}")]
-    Render(#[from] serde_json::Error),
-}
-
-fn describe(failures: &[Failure]) -> String {
-    let Some(first) = failures.first() else {
-        return "no child failed".to_owned();
-    };
-    let more = match failures.len() {
-        1 => String::new(),
-        count => format!(" (and {} more)", count - 1),
-    };
-    format!("{}: {}{more}", first.child, first.cause)
-}
+/// A uid that no object has.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// One pass over the children of a stack.
 pub(super) struct Pass<'a> {
@@ -143,6 +101,15 @@ impl<'a> Pass<'a> {
         self.prune_kind::<ConfigMap>().await;
         self.prune_kind::<ServiceAccount>().await;
         self.prune_kind::<NetworkPolicy>().await;
+    }
+
+    /// Hands the volumes and Secrets of stores to the garbage collector. They get an owner that is gone, so the
+    /// operator needs no right to delete what holds data.
+    pub(super) async fn discard(&mut self, stores: &[Component]) {
+        for &store in stores {
+            self.discard_kind::<PersistentVolumeClaim>(store).await;
+            self.discard_kind::<Secret>(store).await;
+        }
     }
 
     /// What is live now, or what failed.
@@ -271,6 +238,40 @@ impl<'a> Pass<'a> {
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 Err(error) => self.fail::<K>(&name, error.into()),
             }
+        }
+    }
+
+    async fn discard_kind<K: Child>(&mut self, store: Component) {
+        let name = component_name(&self.identity.name, store);
+        let live = self
+            .scope
+            .inventory
+            .metadata::<K>(&self.identity.namespace, &name);
+        let Some(live) = live.filter(|live| {
+            ownership(live, self.identity) == Ownership::Ours && live.deletion_timestamp.is_none()
+        }) else {
+            return;
+        };
+        let gone = json!({"metadata": {"uid": live.uid, "ownerReferences": [{
+            "apiVersion": StatefulSet::api_version(&()),
+            "kind": StatefulSet::kind(&()),
+            "name": name,
+            "uid": NOBODY,
+        }]}});
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        match self
+            .api::<K>()
+            .patch(&name, &params, &Patch::Merge(gone))
+            .await
+        {
+            Ok(_) => {
+                tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "given up: its profile is off")
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => self.fail::<K>(&name, error.into()),
         }
     }
 

@@ -9,7 +9,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
 
-use super::{app, gateway, postgres};
+use super::{app, gateway, store};
 use crate::{
     metadata::{Component, component_name, selector, stack_labels},
     reconcile::stack::{Routing, ValidatedStack},
@@ -61,14 +61,18 @@ pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
     )
 }
 
-/// The NetworkPolicy `<stack>-postgres`: queries from the app. A store has nobody to call, so it may call nobody.
-pub fn postgres(stack: &ValidatedStack) -> NetworkPolicy {
-    let queries = vec![pods(stack, Component::App)];
-    let mut policy = policy(
-        stack,
-        Component::Postgres,
-        vec![allow(queries, postgres::PORT)],
-    );
+/// The NetworkPolicy `<stack>-<component>` of a store: each port from those who need it. A store has nobody to call, so
+/// it may call nobody.
+pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
+    let callers = |port: &store::Port| {
+        let clients = port.clients.then(|| pods(stack, Component::App));
+        let operator = port.operator.then(|| stack.operator.clone());
+        clients.into_iter().chain(operator).collect()
+    };
+    let rules = store::ports(component)
+        .iter()
+        .map(|port| allow(callers(port), port.number));
+    let mut policy = policy(stack, component, rules.collect());
     if let Some(types) = policy
         .spec
         .as_mut()
@@ -126,7 +130,10 @@ fn policy(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::testing::{
+        golden,
+        stack::{every_profile, minimal_stack},
+    };
 
     #[test]
     fn the_policies_of_a_minimal_stack() {
@@ -134,7 +141,15 @@ mod tests {
         golden("network-policy-default-deny", &default_deny(&stack));
         golden("network-policy-app", &app(&stack));
         golden("network-policy-gateway", &gateway(&stack));
-        golden("network-policy-postgres", &postgres(&stack));
+    }
+
+    #[test]
+    fn a_store_is_reached_by_its_clients_only_and_reaches_nobody() {
+        let stack = every_profile();
+        for (component, _) in stack.managed_stores() {
+            let name = format!("network-policy-{}", component.as_str());
+            golden(&name, &store(&stack, component));
+        }
     }
 
     #[test]

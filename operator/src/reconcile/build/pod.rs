@@ -13,6 +13,7 @@ use k8s_openapi::{
         api::resource::Quantity, apis::meta::v1::ObjectMeta, util::intstr::IntOrString,
     },
 };
+use sha2::{Digest, Sha256};
 
 use crate::{
     metadata::{CONFIG_CHECKSUM, Component, component_name, labels, selector},
@@ -204,6 +205,14 @@ pub(super) fn resources(requests: [&str; 2], limits: [&str; 2]) -> ResourceRequi
         limits: Some(quantities(limits)),
         ..ResourceRequirements::default()
     }
+}
+
+/// Hash of a configuration, for its pods' checksum. A plain one will do: a configuration holds no secret.
+pub(super) fn digest(config: &str) -> String {
+    Sha256::digest(config)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Owned copies of literal strings.

@@ -1,21 +1,24 @@
 //! The managed database: one PostgreSQL server with a volume of its own.
 
-mod claim;
-mod service;
 mod stateful_set;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-pub use claim::claim;
-pub use service::service;
 pub use stateful_set::stateful_set;
 
-use super::pod;
+use super::{pod, store::Port};
 
 /// Port of the server.
 pub const PORT: i32 = 5432;
 /// Name of the database.
 pub const DATABASE: &str = "shortener";
+/// Ports of the server.
+pub(super) const PORTS: [Port; 1] = [Port {
+    name: PORT_NAME,
+    number: PORT,
+    clients: true,
+    operator: false,
+}];
 /// Name of the server's port.
 const PORT_NAME: &str = "postgres";
 

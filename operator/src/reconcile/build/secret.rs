@@ -7,7 +7,7 @@ use crate::{
     metadata::{Component, component_name},
     reconcile::{
         desired::DesiredSecret,
-        stack::{Credential, ManagedDatabase, ValidatedStack},
+        stack::{Credential, ManagedStore, ValidatedStack},
     },
 };
 
@@ -15,6 +15,15 @@ use crate::{
 pub const USERNAME_KEY: &str = "username";
 /// Key of the password in a Secret of credentials.
 pub const PASSWORD_KEY: &str = "password";
+
+/// The keys that a store's Secret has.
+pub fn keys(store: Component) -> &'static [&'static str] {
+    match store {
+        Component::Postgres => &[USERNAME_KEY, PASSWORD_KEY],
+        Component::Cache => &[PASSWORD_KEY],
+        Component::App | Component::Gateway | Component::Stack => &[],
+    }
+}
 
 /// Name of the Secret with the stack's own key for checksums.
 pub fn checksum_name(stack: &str) -> String {
@@ -27,10 +36,10 @@ pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
     desired(stack, name, Component::Stack, &stack.checksum_key)
 }
 
-/// The Secret `<stack>-postgres` with the credentials of the managed database.
-pub fn postgres(stack: &ValidatedStack, database: &ManagedDatabase) -> DesiredSecret {
-    let name = component_name(&stack.identity.name, Component::Postgres);
-    desired(stack, name, Component::Postgres, &database.credentials)
+/// The Secret `<stack>-<component>` with the credentials of a store.
+pub fn store(stack: &ValidatedStack, component: Component, store: &ManagedStore) -> DesiredSecret {
+    let name = component_name(&stack.identity.name, component);
+    desired(stack, name, component, &store.credentials)
 }
 
 fn desired(
@@ -62,10 +71,12 @@ mod tests {
 
     #[test]
     fn a_secret_is_applied_without_data() {
-        let stack = minimal_stack();
+        let stack = minimal_stack().caching();
         golden("secret-checksum", &checksum(&stack).secret);
-        let database = stack.database.managed().unwrap();
-        golden("secret-postgres", &postgres(&stack, database).secret);
+        for (component, managed) in stack.managed_stores() {
+            let name = format!("secret-{}", component.as_str());
+            golden(&name, &store(&stack, component, managed).secret);
+        }
     }
 
     #[test]
@@ -73,11 +84,11 @@ mod tests {
         let live = minimal_stack();
         let database = live.database.managed().unwrap();
         assert_eq!(checksum(&live).create, None);
-        assert_eq!(postgres(&live, database).create, None);
+        assert_eq!(store(&live, Component::Postgres, database).create, None);
 
         let new = minimal_stack().minted();
         let database = new.database.managed().unwrap();
-        let created = postgres(&new, database).create.unwrap();
+        let created = store(&new, Component::Postgres, database).create.unwrap();
         assert_eq!(created.data.as_ref(), Some(&database.credentials.data));
         assert_eq!(
             checksum(&new).create.unwrap().data,

@@ -20,21 +20,19 @@ pub fn build(stack: &ValidatedStack, component: Component) -> ServiceAccount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::testing::{golden, stack::every_profile};
 
     #[test]
     fn a_service_account_mounts_no_token() {
-        golden(
-            "service-account-app",
-            &build(&minimal_stack(), Component::App),
-        );
-        golden(
-            "service-account-gateway",
-            &build(&minimal_stack(), Component::Gateway),
-        );
-        golden(
-            "service-account-postgres",
-            &build(&minimal_stack(), Component::Postgres),
-        );
+        let stack = every_profile();
+        let stores = stack.managed_stores().into_iter();
+        let stores = stores.map(|(component, _)| component);
+        for component in [Component::App, Component::Gateway]
+            .into_iter()
+            .chain(stores)
+        {
+            let name = format!("service-account-{}", component.as_str());
+            golden(&name, &build(&stack, component));
+        }
     }
 }

@@ -9,7 +9,11 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt};
 
 use super::*;
-use crate::{metadata::selector_labels, testing::stack::minimal_stack};
+use crate::{
+    api::Profile,
+    metadata::selector_labels,
+    testing::stack::{every_profile, minimal_stack},
+};
 
 /// Kind and name of every child, in the order of `Desired`.
 fn names(stack: &ValidatedStack) -> Vec<String> {
@@ -29,6 +33,7 @@ fn names(stack: &ValidatedStack) -> Vec<String> {
         deployments,
         disruption_budgets,
         ingresses,
+        discarded: _,
         prunable: _,
     } = build(stack);
     let secrets: Vec<_> = secrets.into_iter().map(|desired| desired.secret).collect();
@@ -86,6 +91,60 @@ const MINIMAL: [&str; 21] = [
 #[test]
 fn a_minimal_stack_has_exactly_these_children() {
     assert_eq!(names(&minimal_stack()), MINIMAL);
+}
+
+/// What a profile adds to a stack whose stores the operator runs.
+fn added(profile: Profile) -> Vec<&'static str> {
+    match profile {
+        Profile::Caching => vec![
+            "ServiceAccount/acme-cache",
+            "Secret/acme-cache",
+            "ConfigMap/acme-cache",
+            "NetworkPolicy/acme-cache",
+            "Service/acme-cache",
+            "StatefulSet/acme-cache",
+        ],
+    }
+}
+
+/// The stack with a profile on.
+fn with(stack: ValidatedStack, profile: Profile) -> ValidatedStack {
+    match profile {
+        Profile::Caching => stack.caching(),
+    }
+}
+
+#[test]
+fn every_combination_of_profiles_has_exactly_the_children_of_its_parts() {
+    for number in 0..1_usize << Profile::ALL.len() {
+        let chosen = Profile::ALL.into_iter().enumerate();
+        let chosen = chosen.filter(|(place, _)| number >> place & 1 == 1);
+        let chosen: Vec<Profile> = chosen.map(|(_, profile)| profile).collect();
+        let stack = chosen.iter().copied().fold(minimal_stack(), with);
+        assert_eq!(stack.profiles(), chosen);
+        let mut expected = MINIMAL.to_vec();
+        expected.extend(chosen.iter().copied().flat_map(added));
+        expected.sort_unstable();
+        let mut found = names(&stack);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{chosen:?}");
+    }
+}
+
+#[test]
+fn only_a_stack_that_keeps_no_data_discards_that_of_a_part_that_is_off() {
+    let discarded = |stack: ValidatedStack| build(&stack).discarded;
+    assert_eq!(discarded(minimal_stack()), []);
+    assert_eq!(discarded(every_profile().deleting_data()), []);
+    assert_eq!(
+        discarded(minimal_stack().deleting_data()),
+        [Component::Cache]
+    );
+}
+
+#[test]
+fn a_profile_whose_store_is_external_adds_no_child() {
+    assert_eq!(names(&minimal_stack().external_cache()), MINIMAL);
 }
 
 #[test]
@@ -147,19 +206,20 @@ fn without_a_second_pod_there_is_no_budget() {
 
 #[test]
 fn a_stopped_stack_has_no_pods() {
-    let desired = build(&minimal_stack().stopped());
+    let desired = build(&every_profile().stopped());
     let deployments = desired.deployments.into_iter();
     let sets = desired.stateful_sets.into_iter();
     let replicas: Vec<_> = deployments
         .map(|child| child.spec.unwrap().replicas)
         .chain(sets.map(|child| child.spec.unwrap().replicas))
         .collect();
-    assert_eq!(replicas, [Some(0); 3]);
+    assert_eq!(replicas, vec![Some(0); replicas.len()]);
 }
 
 #[test]
 fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
-    let desired = build(&minimal_stack());
+    let stack = every_profile();
+    let desired = build(&stack);
     let mut selectors: BTreeMap<String, Vec<LabelSelector>> = BTreeMap::new();
     let mut add = |name: String, selector: LabelSelector| {
         selectors.entry(name).or_default().push(selector);
@@ -185,11 +245,9 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
     }
     let whole_stack = selectors.remove("acme-default-deny").unwrap();
     assert_eq!(whole_stack[0].match_labels.as_ref().unwrap().len(), 2);
-    for (component, uses) in [
-        (Component::App, 4),
-        (Component::Gateway, 4),
-        (Component::Postgres, 3),
-    ] {
+    let stores = stack.managed_stores().into_iter();
+    let served = [(Component::App, 4), (Component::Gateway, 4)];
+    for (component, uses) in stores.map(|(component, _)| (component, 3)).chain(served) {
         let selectors = selectors
             .remove(&format!("acme-{}", component.as_str()))
             .unwrap();
@@ -207,7 +265,7 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
 
 #[test]
 fn pods_carry_the_labels_that_select_them() {
-    let desired = build(&minimal_stack());
+    let desired = build(&every_profile());
     let deployments = desired.deployments.into_iter();
     let sets = desired.stateful_sets.into_iter();
     let templates = deployments
@@ -234,7 +292,7 @@ fn pods(stack: &ValidatedStack) -> Vec<(String, PodSpec)> {
 
 #[test]
 fn every_pod_meets_the_restricted_profile() {
-    for stack in [minimal_stack(), minimal_stack().standalone()] {
+    for stack in [every_profile(), every_profile().standalone()] {
         for (name, pod) in pods(&stack) {
             let security = pod.security_context.as_ref().unwrap();
             assert_eq!(security.run_as_non_root, Some(true), "{name}");
@@ -287,7 +345,7 @@ fn restricted(pod: &str, container: &Container) {
 
 #[test]
 fn the_settings_of_the_user_reach_every_pod() {
-    for (name, pod) in pods(&minimal_stack().user_settings()) {
+    for (name, pod) in pods(&every_profile().user_settings()) {
         assert_eq!(pod.node_selector.unwrap()["disk"], "ssd", "{name}");
         assert_eq!(pod.tolerations.unwrap().len(), 1, "{name}");
         assert!(pod.affinity.is_some(), "{name}");
@@ -311,7 +369,7 @@ fn the_settings_of_the_user_reach_every_pod() {
 
 #[test]
 fn every_child_belongs_to_the_stack_except_those_that_hold_data() {
-    let stack = minimal_stack();
+    let stack = every_profile();
     let owner = Some(vec![stack.identity.owner.clone()]);
     let desired = build(&stack);
     assert!(

@@ -5,7 +5,7 @@ use crate::metadata::Component;
 
 /// Checks the app's Deployment and its pods.
 pub fn app_ready(view: View<'_>) -> Verdict {
-    workload::ready(view, Component::App, view.live.app.as_ref())
+    workload::ready(view, Component::App)
 }
 
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod tests {
 
     fn verdict(app: Option<Workload>) -> Verdict {
         let live = Live {
-            app,
+            workloads: app.map(|app| (Component::App, app)).into_iter().collect(),
             ..Live::default()
         };
         app_ready(View {

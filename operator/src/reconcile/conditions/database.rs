@@ -1,41 +1,16 @@
 //! `DatabaseReady`: the managed database takes connections, or somebody else looks after it.
 
-use super::{Verdict, View, workload};
-use crate::{metadata::Component, reconcile::stack::Database};
+use super::{Verdict, View, store};
+use crate::metadata::Component;
 
 /// Checks the volume, then the StatefulSet and its pod.
 pub fn database_ready(view: View<'_>) -> Verdict {
-    if let Database::External { secret, .. } = &view.stack.database {
-        return Verdict::yes(
-            "External",
-            format!(
-                "the database of Secret {secret} is run by somebody else; the app is ready only while it answers"
-            ),
-        );
-    }
-    let claim = view.live.claim.as_ref();
-    if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some()) {
-        return Verdict::fault(
-            "VolumeTerminating",
-            "the volume was deleted and goes with the pod that still uses it: make a backup now"
-                .to_owned(),
-        );
-    }
-    if !view.stack.stopped && claim.is_some_and(|claim| lost(claim)) {
-        return Verdict::fault(
-            "VolumeLost",
-            "the volume's storage is gone: restore a backup into a new stack".to_owned(),
-        );
-    }
-    workload::ready(view, Component::Postgres, view.live.postgres.as_ref())
-}
-
-fn lost(claim: &k8s_openapi::api::core::v1::PersistentVolumeClaim) -> bool {
-    claim
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref())
-        == Some("Lost")
+    store::ready(
+        view,
+        Component::Postgres,
+        &view.stack.database,
+        "the app is ready only while it answers",
+    )
 }
 
 #[cfg(test)]
@@ -60,7 +35,7 @@ mod tests {
             failure: None,
         };
         Live {
-            postgres: Some(postgres),
+            workloads: [(Component::Postgres, postgres)].into(),
             ..Live::default()
         }
     }
@@ -100,7 +75,11 @@ mod tests {
             ),
         ] {
             let live = Live {
-                claim: Some(Arc::new(serde_json::from_value(claim).unwrap())),
+                claims: [(
+                    Component::Postgres,
+                    Arc::new(serde_json::from_value(claim).unwrap()),
+                )]
+                .into(),
                 ..running()
             };
             let verdict = database_ready(View {

@@ -22,7 +22,7 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
             ),
         );
     }
-    let pods = workload::ready(view, Component::Gateway, view.live.gateway.as_ref());
+    let pods = workload::ready(view, Component::Gateway);
     match &view.stack.gateway.routing {
         Routing::IngressNginx { class, .. } if pods.holds && !taken_up(view) => Verdict::no(
             "IngressPending",
@@ -73,7 +73,7 @@ mod tests {
             failure: None,
         };
         Live {
-            gateway: Some(gateway),
+            workloads: [(Component::Gateway, gateway)].into(),
             ingresses: vec![Arc::new(serde_json::from_value(ingress).unwrap())],
             ..Live::default()
         }

@@ -7,7 +7,7 @@ use crate::{metadata::Component, reconcile::apply::Workload};
 pub(super) const ROLLING_OUT: &str = "RollingOut";
 
 /// Checks in the order in which a person would: does it exist, can its pods be made, do they run, are there enough.
-pub(super) fn ready(view: View<'_>, component: Component, workload: Option<&Workload>) -> Verdict {
+pub(super) fn ready(view: View<'_>, component: Component) -> Verdict {
     let name = component.as_str();
     if view.stack.stopped {
         return Verdict::no(
@@ -15,6 +15,7 @@ pub(super) fn ready(view: View<'_>, component: Component, workload: Option<&Work
             format!("the {name} is scaled to zero: set spec.stopped to false to start it"),
         );
     }
+    let workload = view.live.workloads.get(&component);
     let Some(workload) = workload.filter(|workload| workload.observed) else {
         return Verdict::no(
             "Pending",

@@ -16,24 +16,27 @@ fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
 }
 
-fn workload(ready: i32) -> Option<Workload> {
-    Some(Workload {
+fn workload(ready: i32) -> Workload {
+    Workload {
         wanted: 2,
         existing: 2,
         ready,
         updated: 2,
         observed: true,
         failure: None,
-    })
+    }
 }
 
 fn live(app_ready: i32) -> Live {
     let ingress =
         json!({"metadata": {}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     Live {
-        app: workload(app_ready),
-        gateway: workload(2),
-        postgres: workload(2),
+        workloads: [
+            (Component::App, workload(app_ready)),
+            (Component::Gateway, workload(2)),
+            (Component::Postgres, workload(2)),
+        ]
+        .into(),
         ingresses: vec![std::sync::Arc::new(
             serde_json::from_value(ingress).unwrap(),
         )],

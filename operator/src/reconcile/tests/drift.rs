@@ -124,8 +124,15 @@ async fn a_child_that_lost_the_label_it_is_watched_by_gets_it_back() {
             K::kind(&())
         );
     }
-    let world = World::with_stack(json!({"deletionPolicy": "Delete"})).await;
-    for_every_kind!(check, &world);
+    for policy in ["Delete", "Retain"] {
+        let world = World::with_stack(json!({"deletionPolicy": policy})).await;
+        for_every_kind!(check, &world);
+        assert_eq!(
+            world.condition("acme", "Degraded").status,
+            "False",
+            "{policy}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +173,7 @@ async fn an_edit_while_the_operator_is_down_is_put_back_when_it_returns() {
 async fn an_object_of_a_childs_name_that_is_not_ours_is_never_touched() {
     let world = World::start(FakeApiServer::default());
     let foreign: ConfigMap = serde_json::from_value(json!({
-        "metadata": {"name": "acme-gateway", "namespace": NAMESPACE, "labels": {INSTANCE_LABEL: "acme"}},
+        "metadata": {"name": "acme-gateway", "namespace": NAMESPACE, "labels": {INSTANCE_LABEL: "theirs"}},
         "data": {"theirs": "1"},
     }))
     .unwrap();

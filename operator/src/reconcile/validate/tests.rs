@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::ByteString;
+use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
 use serde_json::{Value, json};
 
 use super::*;
@@ -10,8 +10,8 @@ use crate::{
     api::SecretKeyRef,
     metadata::StackIdentity,
     reconcile::{
-        gather::{CredentialFact, DatabaseFacts},
-        stack::Database,
+        gather::{CredentialFact, StoreFacts},
+        stack::{Store, StoreVolume},
     },
     testing::stack::{settings, stored_stack},
 };
@@ -23,18 +23,19 @@ fn data(entries: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
         .collect()
 }
 
-fn gathered(stack: &ShortenerStack, database: DatabaseFacts) -> Gathered {
+fn gathered(stack: &ShortenerStack, database: StoreFacts) -> Gathered {
     Gathered {
         identity: StackIdentity::of(stack).unwrap(),
         checksum_key: CredentialFact::Live(data(&[(CHECKSUM_KEY, "k")])),
         database,
+        optional: BTreeMap::new(),
         upstream: None,
         rival: None,
     }
 }
 
-fn managed(credentials: CredentialFact) -> DatabaseFacts {
-    DatabaseFacts::Managed {
+fn managed(credentials: CredentialFact) -> StoreFacts {
+    StoreFacts::Managed {
         credentials,
         running_image: None,
     }
@@ -54,7 +55,7 @@ fn validated(spec: Value) -> ValidatedStack {
     .unwrap()
 }
 
-fn refused(spec: Value, database: DatabaseFacts) -> ValidateError {
+fn refused(spec: Value, database: StoreFacts) -> ValidateError {
     let stack = stored_stack(spec);
     validate(&stack, gathered(&stack, database), &settings()).unwrap_err()
 }
@@ -105,10 +106,12 @@ fn a_gateway_of_its_own_lets_everybody_in_unless_told_otherwise() {
 fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
     let stack = validated(json!({"stopped": true}));
     assert_eq!((stack.app.replicas, stack.gateway.replicas), (0, 0));
-    let Database::Managed(database) = stack.database else {
-        panic!("not managed")
+    let database = stack.database.managed().unwrap();
+    let volume = StoreVolume {
+        size: Quantity("1Gi".to_owned()),
+        class: None,
     };
-    assert_eq!((database.replicas, database.storage.0.as_str()), (0, "1Gi"));
+    assert_eq!((database.replicas, &database.volume), (0, &Some(volume)));
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn an_external_database_needs_its_secret() {
         key: "uri".to_owned(),
     };
     let spec = json!({"database": {"external": {"secretRef": {"name": "db", "key": "uri"}}}});
-    let absent = DatabaseFacts::External {
+    let absent = StoreFacts::External {
         reference: reference.clone(),
         url: None,
     };
@@ -151,17 +154,17 @@ fn an_external_database_needs_its_secret() {
     );
 
     let stack = stored_stack(spec);
-    let present = DatabaseFacts::External {
+    let present = StoreFacts::External {
         reference,
         url: Some(ByteString(b"postgres://".to_vec())),
     };
     let validated = validate(&stack, gathered(&stack, present), &settings()).unwrap();
-    assert!(matches!(validated.database, Database::External { secret, .. } if secret == "db"));
+    assert!(matches!(validated.database, Store::External { secret, .. } if secret == "db"));
 }
 
 #[test]
 fn a_running_database_keeps_its_major_version() {
-    let facts = |running: &str| DatabaseFacts::Managed {
+    let facts = |running: &str| StoreFacts::Managed {
         credentials: credentials(),
         running_image: Some(running.to_owned()),
     };

@@ -92,8 +92,24 @@ impl Store {
                 + 1;
             object["metadata"]["generation"] = generation.into();
         }
-        self.commit(key, Some(object.clone()));
-        (self.objects[key].clone(), true)
+        self.commit(key, Some(object));
+        let stored = self.objects[key].clone();
+        if self.is_orphan(&stored) {
+            self.delete(key);
+        }
+        (stored, true)
+    }
+
+    /// Every owner is gone, so the garbage collector takes the object too.
+    fn is_orphan(&self, object: &Value) -> bool {
+        let owners = object["metadata"]["ownerReferences"].as_array();
+        owners.is_some_and(|owners| {
+            let lives = |owner: &Value| {
+                let mut objects = self.objects.values();
+                objects.any(|object| object["metadata"]["uid"] == owner["uid"])
+            };
+            !owners.is_empty() && !owners.iter().any(lives)
+        })
     }
 
     /// Deletes an object, or marks it if it has finalizers, and what it owns.

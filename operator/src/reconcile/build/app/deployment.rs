@@ -12,8 +12,8 @@ use super::{INTERNAL_PORT, PORT, PORT_NAME};
 use crate::{
     metadata::{Component, component_name, selector},
     reconcile::{
-        build::{pod, postgres, secret},
-        stack::{Database, ValidatedStack},
+        build::{backends, pod},
+        stack::ValidatedStack,
     },
 };
 
@@ -46,7 +46,7 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
                 stack,
                 Component::App,
                 &stack.app.pod,
-                stack.database.checksum().to_owned(),
+                stack.client_checksum(),
                 pod_spec(stack),
             ),
             ..DeploymentSpec::default()
@@ -94,7 +94,7 @@ fn serve(stack: &ValidatedStack) -> Container {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let app = &stack.app;
-    let mut env = database_env(stack);
+    let mut env = backends::env(stack);
     env.extend([
         pod_name_env(),
         pod::env("PUBLIC_URL", &stack.public_url),
@@ -115,27 +115,6 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
         ),
     ]);
     env
-}
-
-fn database_env(stack: &ValidatedStack) -> Vec<EnvVar> {
-    match &stack.database {
-        Database::Managed(_) => {
-            let host = component_name(&stack.identity.name, Component::Postgres);
-            let url = format!(
-                "postgres://{host}:{}/{}",
-                postgres::PORT,
-                postgres::DATABASE
-            );
-            vec![
-                pod::env("DATABASE_URL", url),
-                pod::secret_env("DATABASE_USERNAME", &host, secret::USERNAME_KEY),
-                pod::secret_env("DATABASE_PASSWORD", &host, secret::PASSWORD_KEY),
-            ]
-        }
-        Database::External { secret, key, .. } => {
-            vec![pod::secret_env("DATABASE_URL", secret, key)]
-        }
-    }
 }
 
 /// `/health` and the logs name the pod by it; not every container runtime sets it.
@@ -184,12 +163,5 @@ mod tests {
         let spec = deployment(&minimal_stack().user_settings()).spec.unwrap();
         let pod = spec.template.spec.unwrap();
         assert_eq!(pod.init_containers.unwrap()[0].env, pod.containers[0].env);
-    }
-
-    #[test]
-    fn the_database_keeps_its_credentials_out_of_literal_values() {
-        let env = database_env(&minimal_stack());
-        let literals: Vec<_> = env.iter().filter_map(|var| var.value.as_deref()).collect();
-        assert_eq!(literals, ["postgres://acme-postgres:5432/shortener"]);
     }
 }

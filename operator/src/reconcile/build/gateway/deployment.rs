@@ -10,7 +10,6 @@ use k8s_openapi::{
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
-use sha2::{Digest, Sha256};
 
 use super::{PORT, PORT_NAME, nginx};
 use crate::{
@@ -46,7 +45,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
                 stack,
                 Component::Gateway,
                 &stack.gateway.pod,
-                checksum(&config),
+                pod::digest(&config),
                 pod_spec(stack, name),
             ),
             ..DeploymentSpec::default()
@@ -108,14 +107,6 @@ fn nginx_container(stack: &ValidatedStack) -> Container {
         ]),
         ..pod::container("nginx", &stack.gateway.pod, Vec::new())
     }
-}
-
-/// A plain hash will do: the configuration holds no secret.
-fn checksum(config: &str) -> String {
-    Sha256::digest(config)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 //! The server of the managed database.
 
 use k8s_openapi::api::{
-    apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
+    apps::v1::StatefulSet,
     core::v1::{
-        Container, EmptyDirVolumeSource, EnvVar, ExecAction, Lifecycle, LifecycleHandler,
-        PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, Probe, Volume,
+        Container, EmptyDirVolumeSource, EnvVar, ExecAction, Lifecycle, LifecycleHandler, PodSpec,
+        Probe, Volume,
     },
 };
 
 use super::{DATABASE, PORT, PORT_NAME};
 use crate::{
-    metadata::{Component, component_name, selector},
+    metadata::{Component, component_name},
     reconcile::{
-        build::{pod, secret},
-        stack::{ManagedDatabase, ValidatedStack},
+        build::{pod, secret, store},
+        stack::{Pod, ValidatedStack},
     },
 };
 
@@ -35,55 +35,29 @@ const SETTINGS: [&str; 8] = [
     "tcp_keepalives_count=3",
 ];
 
-/// The StatefulSet `<stack>-postgres`.
-pub fn stateful_set(stack: &ValidatedStack, database: &ManagedDatabase) -> StatefulSet {
-    let identity = &stack.identity;
-    let name = component_name(&identity.name, Component::Postgres);
-    StatefulSet {
-        metadata: identity.child(&name, Component::Postgres),
-        spec: Some(StatefulSetSpec {
-            replicas: Some(database.replicas),
-            selector: selector(&identity.name, Component::Postgres),
-            service_name: Some(name.clone()),
-            revision_history_limit: Some(pod::REVISION_HISTORY),
-            // With the ordered policy a pod that cannot start is never replaced by the repaired template.
-            pod_management_policy: Some("Parallel".to_owned()),
-            update_strategy: Some(StatefulSetUpdateStrategy {
-                type_: Some("RollingUpdate".to_owned()),
-                ..StatefulSetUpdateStrategy::default()
-            }),
-            template: pod::template(
-                stack,
-                Component::Postgres,
-                &database.pod,
-                database.checksum.clone(),
-                pod_spec(database, &name),
-            ),
-            ..StatefulSetSpec::default()
-        }),
-        ..StatefulSet::default()
-    }
+/// The StatefulSet `<stack>-postgres`; none where somebody else runs the database.
+pub fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
+    let database = stack.database.managed()?;
+    let checksum = database.checksum.clone();
+    let pod_spec = pod_spec(stack, &database.pod);
+    Some(store::stateful_set(
+        stack,
+        Component::Postgres,
+        database,
+        checksum,
+        pod_spec,
+    ))
 }
 
-fn pod_spec(database: &ManagedDatabase, name: &str) -> PodSpec {
+fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
+    let secret = component_name(&stack.identity.name, Component::Postgres);
     PodSpec {
-        containers: vec![server(database, name)],
-        security_context: Some(PodSecurityContext {
-            fs_group: Some(USER),
-            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-            ..pod::security_context(USER)
-        }),
+        containers: vec![server(settings, &secret)],
+        security_context: Some(store::security_context(USER)),
         // The image's stop signal ends sessions at once; what takes time is the checkpoint.
         termination_grace_period_seconds: Some(60),
         volumes: Some(vec![
-            Volume {
-                name: "data".to_owned(),
-                persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-                    claim_name: name.to_owned(),
-                    ..PersistentVolumeClaimVolumeSource::default()
-                }),
-                ..Volume::default()
-            },
+            store::data_volume(stack, Component::Postgres),
             pod::scratch("run", "16Mi"),
             pod::scratch("tmp", "64Mi"),
             shared_memory(),
@@ -92,7 +66,7 @@ fn pod_spec(database: &ManagedDatabase, name: &str) -> PodSpec {
     }
 }
 
-fn server(database: &ManagedDatabase, secret: &str) -> Container {
+fn server(settings: &Pod, secret: &str) -> Container {
     Container {
         args: Some(arguments()),
         ports: Some(vec![pod::port(PORT_NAME, PORT)]),
@@ -115,7 +89,7 @@ fn server(database: &ManagedDatabase, secret: &str) -> Container {
             pod::mount("tmp", "/tmp"),
             pod::mount("shm", "/dev/shm"),
         ]),
-        ..pod::container("postgres", &database.pod, env(secret))
+        ..pod::container("postgres", settings, env(secret))
     }
 }
 
@@ -163,15 +137,9 @@ mod tests {
 
     #[test]
     fn the_server_of_a_minimal_stack() {
-        let stack = minimal_stack();
-        let set = stateful_set(&stack, stack.database.managed().unwrap());
-        golden("stateful-set-postgres", &set);
-    }
-
-    #[test]
-    fn the_server_of_a_stopped_stack_has_no_pod() {
-        let stack = minimal_stack().stopped();
-        let set = stateful_set(&stack, stack.database.managed().unwrap());
-        assert_eq!(set.spec.unwrap().replicas, Some(0));
+        golden(
+            "stateful-set-postgres",
+            &stateful_set(&minimal_stack()).unwrap(),
+        );
     }
 }

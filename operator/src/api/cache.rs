@@ -1,0 +1,88 @@
+//! The cache of a stack: one that the operator runs, or one that the user brings.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PodSettings, SecretKeyRef};
+
+/// Where copies of links are kept. Neither member given means `managed` with its defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
+    "cache.managed and cache.external exclude each other: remove one of them"
+))]
+#[serde(rename_all = "camelCase")]
+pub struct CacheSpec {
+    /// Seconds that a copy is kept, give or take a tenth.
+    #[serde(default = "default_ttl")]
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub ttl_seconds: i32,
+    /// A server that the operator runs in the stack's namespace. It keeps everything in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<ManagedCache>,
+    /// A server that somebody else runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalCache>,
+}
+
+impl Default for CacheSpec {
+    fn default() -> Self {
+        Self {
+            ttl_seconds: default_ttl(),
+            managed: None,
+            external: None,
+        }
+    }
+}
+
+/// A cache server of one replica without a volume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedCache {
+    /// Memory for the copies, a quantity such as `128Mi` (the default). When it is full, what is used least goes. The
+    /// container's memory limit follows from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('8Mi')) >= 0").message(
+        "cache.managed.maxMemory is not a size of at least 8Mi: write a quantity such as 128Mi"
+    ))]
+    pub max_memory: Option<String>,
+    /// How the pod runs.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+/// A cache outside the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new("!has(self.sentinelMaster) || self.mode == 'Sentinel'").message(
+    "cache.external.sentinelMaster is for cache.external.mode Sentinel: remove it or change the mode"
+))]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalCache {
+    /// The Secret, in the stack's namespace, that holds the connection URL (`redis[s]://user:password@host:port/database`),
+    /// several separated by commas for Sentinel and Cluster.
+    pub secret_ref: SecretKeyRef,
+    /// What the URL leads to.
+    #[serde(default)]
+    pub mode: CacheMode,
+    /// Name of the master that the sentinels watch (`Sentinel` only, `mymaster` if absent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub sentinel_master: Option<String>,
+}
+
+/// Kinds of cache servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CacheMode {
+    /// One server.
+    #[default]
+    Single,
+    /// Sentinels that know the present master.
+    Sentinel,
+    /// Nodes of a cluster that share the keys.
+    Cluster,
+}
+
+fn default_ttl() -> i32 {
+    3600
+}

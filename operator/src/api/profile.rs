@@ -1,0 +1,26 @@
+//! The optional parts of a stack.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An optional part of a stack. The base stack is always there.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// A cache between the app and the database.
+    Caching,
+}
+
+impl Profile {
+    /// Every profile, in the order of the resource's documentation.
+    pub const ALL: [Self; 1] = [Self::Caching];
+
+    /// The value as the resource spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Caching => "caching",
+        }
+    }
+}

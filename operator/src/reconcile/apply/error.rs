@@ -1,0 +1,47 @@
+//! What can go wrong with a child.
+
+/// Some children could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", describe(.0))]
+pub struct ApplyError(pub Vec<Failure>);
+
+/// A child that could not be written.
+#[derive(Debug)]
+pub struct Failure {
+    /// Kind and name, as in `Service/demo-app`.
+    pub child: String,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a child could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The name belongs to somebody else.
+    #[error(
+        "the name is taken by an object that is not this stack's: rename or delete that object, or rename the stack"
+    )]
+    NameTaken,
+    /// An object of an earlier stack of the same name is still being deleted.
+    #[error(
+        "it belongs to an earlier stack of this name and is being deleted: this resolves itself"
+    )]
+    Previous,
+    /// The API server refused or did not answer.
+    #[error("{0}")]
+    Api(#[from] kube::Error),
+    /// The object cannot be written as JSON.
+    #[error("cannot be rendered: {0}")]
+    Render(#[from] serde_json::Error),
+}
+
+fn describe(failures: &[Failure]) -> String {
+    let Some(first) = failures.first() else {
+        return "no child failed".to_owned();
+    };
+    let more = match failures.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    format!("{}: {}{more}", first.child, first.cause)
+}

@@ -1,0 +1,55 @@
+//! The stable address of a store.
+
+use k8s_openapi::{
+    api::core::v1::{Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::{Port, ports};
+use crate::{
+    metadata::{Component, component_name, selector_labels},
+    reconcile::stack::ValidatedStack,
+};
+
+/// The Service `<stack>-<component>`.
+pub fn service(stack: &ValidatedStack, component: Component) -> Service {
+    let identity = &stack.identity;
+    Service {
+        metadata: identity.child(component_name(&identity.name, component), component),
+        spec: Some(ServiceSpec {
+            // An address of its own: a client that resolved the name once keeps a right address over restarts.
+            type_: Some("ClusterIP".to_owned()),
+            selector: Some(selector_labels(&identity.name, component)),
+            // There is no second server to turn to, so waiting for a probe would only make an outage longer.
+            publish_not_ready_addresses: Some(true),
+            ports: Some(ports(component).iter().map(service_port).collect()),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+fn service_port(port: &Port) -> ServicePort {
+    ServicePort {
+        name: Some(port.name.to_owned()),
+        port: port.number,
+        target_port: Some(IntOrString::String(port.name.to_owned())),
+        protocol: Some("TCP".to_owned()),
+        ..ServicePort::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::every_profile};
+
+    #[test]
+    fn the_service_of_each_store() {
+        let stack = every_profile();
+        for (component, _) in stack.managed_stores() {
+            let name = format!("service-{}", component.as_str());
+            golden(&name, &service(&stack, component));
+        }
+    }
+}

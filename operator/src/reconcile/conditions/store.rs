@@ -1,0 +1,39 @@
+//! The checks that all stores have in common.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+
+use super::{Verdict, View, workload};
+use crate::{metadata::Component, reconcile::stack::Store};
+
+/// Checks who runs the store, the volume, then the StatefulSet and its pod. `without` says what becomes of requests
+/// while a store that somebody else runs is away.
+pub(super) fn ready(view: View<'_>, component: Component, store: &Store, without: &str) -> Verdict {
+    if let Store::External { secret, .. } = store {
+        return Verdict::yes(
+            "External",
+            format!("what Secret {secret} names is run by somebody else; {without}"),
+        );
+    }
+    let claim = view.live.claims.get(&component);
+    if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some()) {
+        return Verdict::fault(
+            "VolumeTerminating",
+            "the volume was deleted and goes with the pod that still uses it: make a backup now",
+        );
+    }
+    if !view.stack.stopped && claim.is_some_and(|claim| lost(claim)) {
+        return Verdict::fault(
+            "VolumeLost",
+            "the volume's storage is gone: restore a backup into a new stack",
+        );
+    }
+    workload::ready(view, component)
+}
+
+fn lost(claim: &PersistentVolumeClaim) -> bool {
+    claim
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        == Some("Lost")
+}

@@ -1,0 +1,65 @@
+//! Which of several stacks a host belongs to.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+
+use crate::api::{GatewayProvider, ShortenerStack};
+
+/// The stack that holds the same class and host and is older: the first come is served.
+pub(super) fn rival(stack: &ShortenerStack, others: &[ShortenerStack]) -> Option<String> {
+    fn route(stack: &ShortenerStack) -> Option<(&str, &str)> {
+        let gateway = &stack.spec.gateway;
+        (gateway.provider == GatewayProvider::IngressNginx)
+            .then_some((gateway.ingress_class_name.as_str(), gateway.host.as_str()))
+    }
+    fn age(stack: &ShortenerStack) -> (Option<Time>, Option<String>, String) {
+        (
+            stack.creation_timestamp(),
+            stack.namespace(),
+            stack.name_any(),
+        )
+    }
+    let wanted = route(stack)?;
+    let rival = others
+        .iter()
+        .filter(|other| other.uid() != stack.uid() && other.metadata.deletion_timestamp.is_none())
+        .filter(|other| route(other) == Some(wanted) && age(other) < age(stack))
+        .min_by_key(|other| age(other))?;
+    Some(format!(
+        "{}/{}",
+        rival.namespace().unwrap_or_default(),
+        rival.name_any()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stack(name: &str, created: &str, host: &str) -> ShortenerStack {
+        serde_json::from_value(json!({
+            "apiVersion": "shortener.dev/v1alpha1",
+            "kind": "ShortenerStack",
+            "metadata": {"name": name, "namespace": "links", "uid": name, "creationTimestamp": created},
+            "spec": {"gateway": {"host": host}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_older_of_two_stacks_on_one_host_keeps_it() {
+        let (older, younger) = (
+            stack("b", "2026-01-01T00:00:00Z", "x"),
+            stack("a", "2026-01-02T00:00:00Z", "x"),
+        );
+        let all = [
+            older.clone(),
+            younger.clone(),
+            stack("c", "2025-01-01T00:00:00Z", "y"),
+        ];
+        assert_eq!(rival(&younger, &all).as_deref(), Some("links/b"));
+        assert_eq!(rival(&older, &all), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! What a store depends on: the Secret that the operator minted, or Secrets of the user.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    ByteString,
+    api::{apps::v1::StatefulSet, core::v1::PersistentVolumeClaim},
+};
+use kube::Api;
+use rand::{RngExt, distr::Alphanumeric};
+
+use super::{CredentialFact, StoreFacts, existing, read_secret};
+use crate::{
+    api::{Profile, SecretKeyRef, ShortenerStackSpec},
+    context::Scope,
+    metadata::{Component, StackIdentity, component_name},
+    reconcile::build::secret,
+};
+
+/// The user name in every minted Secret that has one.
+const USERNAME: &str = "shortener";
+/// Characters of a minted password: 190 bits.
+const PASSWORD_LENGTH: usize = 32;
+
+/// A store, and where the URL of one that somebody else runs is; without that the operator runs it.
+pub(super) type Wanted<'a> = (Component, Option<&'a SecretKeyRef>);
+
+/// The database of a spec.
+pub(super) fn database(spec: &ShortenerStackSpec) -> Wanted<'_> {
+    let external = spec.database.external.as_ref();
+    (
+        Component::Postgres,
+        external.map(|external| &external.secret_ref),
+    )
+}
+
+/// The stores of the profiles of a spec that are on.
+pub(super) fn optional(spec: &ShortenerStackSpec) -> Vec<Wanted<'_>> {
+    let cache = spec.cache.external.as_ref();
+    let stores = [(
+        Profile::Caching,
+        Component::Cache,
+        cache.map(|external| &external.secret_ref),
+    )];
+    let on = stores
+        .into_iter()
+        .filter(|(profile, ..)| spec.profiles.contains(profile));
+    on.map(|(_, component, external)| (component, external))
+        .collect()
+}
+
+/// Reads what a store depends on.
+pub(super) async fn facts(
+    scope: &Scope,
+    identity: &StackIdentity,
+    component: Component,
+    external: Option<&SecretKeyRef>,
+) -> Result<StoreFacts, kube::Error> {
+    let Some(reference) = external else {
+        return managed(scope, identity, component).await;
+    };
+    let secret = read_secret(scope, identity, &reference.name).await?;
+    Ok(StoreFacts::External {
+        url: secret.and_then(|secret| secret.data?.remove(&reference.key)),
+        reference: reference.clone(),
+    })
+}
+
+/// Reads the Secret of a store that the operator runs, or mints its data.
+async fn managed(
+    scope: &Scope,
+    identity: &StackIdentity,
+    component: Component,
+) -> Result<StoreFacts, kube::Error> {
+    let name = component_name(&identity.name, component);
+    let credentials = match read_secret(scope, identity, &name).await? {
+        Some(secret) => existing(identity, secret),
+        None => {
+            let claims: Api<PersistentVolumeClaim> =
+                Api::namespaced(scope.context.client.clone(), &identity.namespace);
+            match claims.get_metadata_opt(&name).await? {
+                Some(_) => CredentialFact::Lost,
+                // A store without a volume has forgotten everything by the time it learns its new password.
+                None => CredentialFact::Minted(minted(secret::keys(component))),
+            }
+        }
+    };
+    let running = scope
+        .inventory
+        .kept::<StatefulSet>(&identity.namespace, &name);
+    Ok(StoreFacts::Managed {
+        credentials,
+        running_image: running.as_ref().and_then(image_of),
+    })
+}
+
+/// Data for a new Secret: everything but a user name is random.
+pub(super) fn minted(keys: &[&str]) -> BTreeMap<String, ByteString> {
+    let value = |key: &str| match key {
+        secret::USERNAME_KEY => USERNAME.to_owned(),
+        _ => random(PASSWORD_LENGTH),
+    };
+    keys.iter()
+        .map(|key| ((*key).to_owned(), ByteString(value(key).into_bytes())))
+        .collect()
+}
+
+/// Letters and digits from the thread's cryptographically secure generator.
+fn random(length: usize) -> String {
+    rand::rng()
+        .sample_iter(Alphanumeric)
+        .take(length)
+        .map(char::from)
+        .collect()
+}
+
+fn image_of(stateful_set: &Arc<StatefulSet>) -> Option<String> {
+    stateful_set
+        .spec
+        .as_ref()?
+        .template
+        .spec
+        .as_ref()?
+        .containers
+        .first()?
+        .image
+        .clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_long_and_differ() {
+        assert_eq!(random(PASSWORD_LENGTH).len(), 32);
+        assert_ne!(random(PASSWORD_LENGTH), random(PASSWORD_LENGTH));
+    }
+}

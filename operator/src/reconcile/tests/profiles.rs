@@ -1,0 +1,226 @@
+//! Profiles switched on and off on a live stack.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        core::v1::{ConfigMap, Secret, Service, ServiceAccount},
+        networking::v1::NetworkPolicy,
+    },
+};
+use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::lifecycle::CHILDREN;
+use crate::{
+    metadata::CONFIG_CHECKSUM,
+    testing::world::{NAMESPACE, World},
+};
+
+/// What the profile adds, without its Secret.
+const CACHE: [&str; 5] = [
+    "configmaps/acme-cache",
+    "networkpolicies/acme-cache",
+    "serviceaccounts/acme-cache",
+    "services/acme-cache",
+    "statefulsets/acme-cache",
+];
+const CACHE_SECRET: &str = "secrets/acme-cache";
+
+fn caching() -> serde_json::Value {
+    json!({"profiles": ["caching"]})
+}
+
+fn with(added: &[&str]) -> BTreeSet<String> {
+    let names = CHILDREN.iter().chain(added);
+    names.map(|name| (*name).to_owned()).collect()
+}
+
+fn children(world: &World) -> BTreeSet<String> {
+    world.children().into_iter().collect()
+}
+
+fn password(world: &World) -> Vec<u8> {
+    let secret = world.server.get::<Secret>(NAMESPACE, "acme-cache").unwrap();
+    secret.data.unwrap()["password"].0.clone()
+}
+
+fn checksum<K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize>(
+    world: &World,
+    name: &str,
+) -> String {
+    let object = serde_json::to_value(world.server.get::<K>(NAMESPACE, name).unwrap()).unwrap();
+    object["spec"]["template"]["metadata"]["annotations"][CONFIG_CHECKSUM].to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_caching_on_adds_the_cache_and_tells_the_app() {
+    let world = World::with_stack(json!({})).await;
+    let volume = world.uid::<StatefulSet>("acme-postgres");
+    world.edit_spec("acme", |spec| spec["profiles"] = json!(["caching"]));
+    world.settle().await;
+    assert_eq!(
+        children(&world),
+        with(&[&CACHE[..], &[CACHE_SECRET]].concat())
+    );
+    assert_eq!(world.stack("acme").status.unwrap().profiles, ["caching"]);
+    assert_eq!(world.condition("acme", "CacheReady").reason, "Pending");
+    let app = world
+        .server
+        .get::<Deployment>(NAMESPACE, "acme-app")
+        .unwrap();
+    let env = app.spec.unwrap().template.spec.unwrap().containers[0]
+        .env
+        .clone();
+    assert!(
+        env.unwrap()
+            .iter()
+            .any(|variable| variable.name == "CACHE_URL")
+    );
+    assert_eq!(world.uid::<StatefulSet>("acme-postgres"), volume);
+    assert_eq!(password(&world).len(), 32);
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_caching_off_leaves_its_secret_and_nothing_else() {
+    let world = World::with_stack(caching()).await;
+    let secret = world.uid::<Secret>("acme-cache");
+    world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
+    world.settle().await;
+    assert_eq!(children(&world), with(&[CACHE_SECRET]));
+    let status = world.stack("acme").status.unwrap();
+    assert_eq!(status.profiles, Vec::<String>::new());
+    let left = status
+        .conditions
+        .iter()
+        .find(|found| found.type_ == "CacheReady");
+    assert_eq!(left, None);
+    world.edit_spec("acme", |spec| spec["profiles"] = json!(["caching"]));
+    world.settle().await;
+    assert_eq!(world.uid::<Secret>("acme-cache"), secret);
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_caching_off_takes_the_secret_of_a_stack_that_keeps_no_data() {
+    let spec = json!({"profiles": ["caching"], "deletionPolicy": "Delete"});
+    let world = World::with_stack(spec).await;
+    world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
+    world.settle().await;
+    assert_eq!(children(&world), with(&[]));
+    world.server.forget_writes();
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_the_operator_leaves_a_stack_with_a_cache_alone() {
+    let world = World::with_stack(caching()).await.restart().await;
+    world.settle().await;
+    assert_eq!(world.server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_child_of_the_cache_that_is_deleted_or_edited_is_put_back_alone() {
+    async fn check<K>(world: &World, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + DeserializeOwned
+            + serde::Serialize,
+    {
+        let before = world.uid::<K>(name);
+        world.server.forget_writes();
+        world.server.delete::<K>(NAMESPACE, name);
+        world.settle().await;
+        let after = world.uid::<K>(name);
+        assert!(after.is_some() && after != before, "{}", K::kind(&()));
+        assert_eq!(world.child_writes().len(), 1, "{:?}", world.child_writes());
+        world.server.edit::<K>(NAMESPACE, name, |object| {
+            object["metadata"]["labels"]["app.kubernetes.io/component"] = "edited".into();
+        });
+        world.settle().await;
+        let labels = world
+            .server
+            .get::<K>(NAMESPACE, name)
+            .unwrap()
+            .labels()
+            .clone();
+        assert_eq!(labels["app.kubernetes.io/component"], "cache");
+    }
+    let world = World::with_stack(caching()).await;
+    check::<ServiceAccount>(&world, "acme-cache").await;
+    check::<ConfigMap>(&world, "acme-cache").await;
+    check::<NetworkPolicy>(&world, "acme-cache").await;
+    check::<Service>(&world, "acme-cache").await;
+    check::<StatefulSet>(&world, "acme-cache").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_password_of_the_cache_is_minted_anew_because_nothing_is_lost_with_it() {
+    let world = World::with_stack(caching()).await;
+    let before = (
+        password(&world),
+        checksum::<Deployment>(&world, "acme-app"),
+        checksum::<StatefulSet>(&world, "acme-cache"),
+    );
+    world.server.delete::<Secret>(NAMESPACE, "acme-cache");
+    world.settle().await;
+    assert_ne!(password(&world), before.0);
+    assert_ne!(checksum::<Deployment>(&world, "acme-app"), before.1);
+    assert_ne!(checksum::<StatefulSet>(&world, "acme-cache"), before.2);
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_password_of_the_cache_restarts_the_cache_and_the_app_only() {
+    let world = World::with_stack(caching()).await;
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-cache", |secret| {
+            secret["data"]["password"] = "bmV3".into();
+        });
+    world.settle().await;
+    assert_eq!(password(&world), b"new");
+    let mut writes = world.child_writes();
+    writes.sort();
+    let expected = ["deployments/acme-app", "statefulsets/acme-cache"];
+    let as_expected = writes.len() == 2
+        && writes
+            .iter()
+            .zip(expected)
+            .all(|(write, name)| write.ends_with(name));
+    assert!(as_expected, "{writes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_external_cache_waits_for_its_secret_and_follows_it() {
+    let world = World::with_stack(json!({
+        "profiles": ["caching"],
+        "cache": {"external": {"secretRef": {"name": "redis", "key": "url"}, "mode": "Cluster"}},
+    }))
+    .await;
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "SecretNotFound");
+    assert!(
+        degraded.message.contains("cache.external"),
+        "{}",
+        degraded.message
+    );
+    let url = |url: &str| Some([("url".to_owned(), ByteString(url.into()))].into());
+    world.server.create(&Secret {
+        metadata: serde_json::from_value(json!({"name": "redis", "namespace": NAMESPACE})).unwrap(),
+        data: url("redis://one:6379,redis://two:6379"),
+        ..Secret::default()
+    });
+    world.settle().await;
+    assert_eq!(children(&world), with(&["secrets/redis"]));
+    assert_eq!(world.condition("acme", "CacheReady").reason, "External");
+    let before = checksum::<Deployment>(&world, "acme-app");
+    world.server.edit::<Secret>(NAMESPACE, "redis", |secret| {
+        secret["data"]["url"] = "cmVkaXM6Ly90aHJlZQ==".into();
+    });
+    world.settle().await;
+    assert_ne!(checksum::<Deployment>(&world, "acme-app"), before);
+}

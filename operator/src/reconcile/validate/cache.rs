@@ -1,0 +1,56 @@
+//! Where copies of links are kept.
+
+use super::{
+    ValidateError,
+    pod::pod,
+    quantity,
+    store::{Surroundings, Wanted},
+};
+use crate::{
+    api::CacheMode,
+    metadata::Component,
+    reconcile::{
+        build::cache,
+        gather::StoreFacts,
+        stack::{Cache, Store},
+    },
+};
+
+/// Memory for the copies where the spec names none.
+const DEFAULT_MEMORY: &str = "128Mi";
+
+/// Resolves the cache.
+pub(super) fn cache(
+    surroundings: &Surroundings<'_>,
+    facts: StoreFacts,
+) -> Result<Cache, ValidateError> {
+    let spec = &surroundings.stack.spec.cache;
+    let managed = spec.managed.clone().unwrap_or_default();
+    let max_memory = managed.max_memory.as_deref().unwrap_or(DEFAULT_MEMORY);
+    let max_memory = quantity::bytes(max_memory).ok_or_else(|| ValidateError::NotASize {
+        field: "cache.managed.maxMemory",
+        value: max_memory.to_owned(),
+    })?;
+    let wanted = Wanted {
+        component: Component::Cache,
+        field: "cache",
+        pod: pod(
+            &managed.pod,
+            &surroundings.settings.images.cache,
+            cache::default_resources(max_memory),
+        ),
+        volume: None,
+    };
+    let store = surroundings.store(wanted, facts)?;
+    let external = match &store {
+        Store::External { .. } => spec.external.as_ref(),
+        Store::Managed(_) => None,
+    };
+    Ok(Cache {
+        store,
+        ttl_seconds: spec.ttl_seconds,
+        max_memory,
+        mode: external.map_or(CacheMode::Single, |external| external.mode),
+        sentinel_master: external.and_then(|external| external.sentinel_master.clone()),
+    })
+}

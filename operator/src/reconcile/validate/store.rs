@@ -1,0 +1,125 @@
+//! What every store has in common: who runs it, its Secret and its volume.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
+use kube::ResourceExt;
+
+use super::ValidateError;
+use crate::{
+    api::{SecretKeyRef, ShortenerStack},
+    metadata::{Component, component_name},
+    reconcile::{
+        build::secret,
+        checksum::{CHECKSUM_KEY, checksum},
+        gather::{CredentialFact, StoreFacts},
+        stack::{Credential, ManagedStore, Pod, Store, StoreVolume},
+    },
+    settings::Settings,
+};
+
+/// Size of a store's volume where the spec names none.
+const DEFAULT_STORAGE: &str = "1Gi";
+
+/// What a store is resolved from.
+pub(super) struct Surroundings<'a> {
+    /// The resource.
+    pub(super) stack: &'a ShortenerStack,
+    /// The stack's own key for checksums.
+    pub(super) checksum_key: &'a Credential,
+    /// Flags and environment of the operator.
+    pub(super) settings: &'a Settings,
+}
+
+/// A store that is on.
+pub(super) struct Wanted {
+    /// Which.
+    pub(super) component: Component,
+    /// Its name in the spec.
+    pub(super) field: &'static str,
+    /// How its pod runs, if the operator runs it.
+    pub(super) pod: Pod,
+    /// The volume of that pod.
+    pub(super) volume: Option<StoreVolume>,
+}
+
+impl Surroundings<'_> {
+    /// Resolves a store.
+    pub(super) fn store(&self, wanted: Wanted, facts: StoreFacts) -> Result<Store, ValidateError> {
+        match facts {
+            StoreFacts::External {
+                reference: SecretKeyRef { name, key },
+                url: Some(url),
+            } => Ok(Store::External {
+                checksum: self.checksum(&BTreeMap::from([(key.clone(), url)])),
+                secret: name,
+                key,
+            }),
+            StoreFacts::External {
+                reference: SecretKeyRef { name, key },
+                url: None,
+            } => Err(ValidateError::SecretNotFound {
+                field: wanted.field,
+                secret: name,
+                key,
+            }),
+            StoreFacts::Managed { credentials, .. } => {
+                let stack = self.stack.name_any();
+                let name = component_name(&stack, wanted.component);
+                let keys = secret::keys(wanted.component);
+                let credentials = credential(credentials, &name, &stack, keys)?;
+                Ok(Store::Managed(Box::new(ManagedStore {
+                    replicas: i32::from(!self.stack.spec.stopped),
+                    pod: wanted.pod,
+                    volume: wanted.volume,
+                    checksum: self.checksum(&credentials.data),
+                    credentials,
+                })))
+            }
+        }
+    }
+
+    fn checksum(&self, data: &BTreeMap<String, ByteString>) -> String {
+        let key = self.checksum_key.data.get(CHECKSUM_KEY);
+        checksum(key.map(|key| key.0.as_slice()).unwrap_or_default(), data)
+    }
+}
+
+/// The volume of a store from its spec.
+pub(super) fn volume(size: Option<String>, class: Option<String>) -> StoreVolume {
+    StoreVolume {
+        size: Quantity(size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned())),
+        class,
+    }
+}
+
+/// The data of a Secret that the operator mints, if it is complete.
+pub(super) fn credential(
+    fact: CredentialFact,
+    secret: &str,
+    stack: &str,
+    keys: &'static [&'static str],
+) -> Result<Credential, ValidateError> {
+    let (data, minted) = match fact {
+        CredentialFact::Live(data) => (data, false),
+        CredentialFact::Minted(data) => (data, true),
+        CredentialFact::Lost => {
+            return Err(ValidateError::CredentialsMissing {
+                secret: secret.to_owned(),
+                stack: stack.to_owned(),
+                keys,
+            });
+        }
+        CredentialFact::Foreign => return Err(ValidateError::NameTaken(secret.to_owned())),
+    };
+    match keys.iter().find(|key| {
+        data.get(**key)
+            .is_none_or(|value: &ByteString| value.0.is_empty())
+    }) {
+        Some(key) => Err(ValidateError::CredentialsIncomplete {
+            secret: secret.to_owned(),
+            key,
+        }),
+        None => Ok(Credential { data, minted }),
+    }
+}
