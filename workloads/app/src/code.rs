@@ -66,6 +66,24 @@ impl<'a> Code<'a> {
     pub fn as_str(self) -> &'a str {
         self.0
     }
+
+    /// A copy for work that outlives the request.
+    #[must_use]
+    pub fn to_owned(self) -> OwnedCode {
+        OwnedCode(self.0.to_owned())
+    }
+}
+
+/// A [`Code`] with a text of its own.
+#[derive(Clone, Debug)]
+pub struct OwnedCode(String);
+
+impl OwnedCode {
+    /// The code.
+    #[must_use]
+    pub fn borrow(&self) -> Code<'_> {
+        Code(&self.0)
+    }
 }
 
 /// The set that generated codes are drawn from.

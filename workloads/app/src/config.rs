@@ -1,11 +1,14 @@
 //! Command line and environment. Every flag has an environment variable of the same name.
 
+mod cache;
+
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use shortener_common::config::{DatabaseArgs, LogArgs, seconds};
 use url::Url;
 
+pub use self::cache::{CacheArgs, CacheMode};
 use crate::limits::Rate;
 
 /// The link-shortening application.
@@ -72,6 +75,9 @@ pub struct ServeArgs {
     /// Connections kept for requests; one more watches the database's health.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,
+    /// The cache.
+    #[command(flatten)]
+    pub cache: CacheArgs,
     /// The log.
     #[command(flatten)]
     pub log: LogArgs,
@@ -204,6 +210,8 @@ mod tests {
             ("--request-timeout-seconds", "-1"),
             ("--request-timeout-seconds", "soon"),
             ("--max-connections", "0"),
+            ("--cache-ttl-seconds", "0"),
+            ("--cache-mode", "Single!"),
         ] {
             let message = serve(&[&format!("{flag}={value}")])
                 .unwrap_err()

@@ -1,11 +1,17 @@
-//! Rate limits by client address: token buckets in bounded memory.
+//! Rate limits by client address: token buckets in bounded memory, and with a cache also buckets that all replicas share.
+
+mod shared;
 
 use std::{
     collections::HashMap,
-    net::IpAddr,
-    sync::{Mutex, PoisonError},
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use self::shared::SharedBuckets;
+use crate::store::cache::Cache;
 
 /// Independent parts of the table, so that clients rarely wait for each other.
 const SHARDS: usize = 64;
@@ -21,6 +27,50 @@ pub struct Rate {
     pub period: Duration,
     /// Requests at once after a pause; at least one is always allowed.
     pub burst: u32,
+}
+
+impl Rate {
+    /// How long one token takes to come back, and an empty bucket to fill.
+    fn times(self) -> (Duration, Duration) {
+        let interval = self.period / self.requests.max(1);
+        (interval, interval.saturating_mul(self.burst.max(1)))
+    }
+}
+
+/// A limit, counted by every replica for itself and, with a cache, together.
+pub struct Limit {
+    own: RateLimiter,
+    shared: Option<SharedBuckets>,
+}
+
+impl Limit {
+    /// A limit with a name of its own, or `None` when the rate is 0.
+    #[must_use]
+    pub fn new(name: &'static str, rate: Rate, cache: Option<&Arc<Cache>>) -> Option<Self> {
+        Some(Self {
+            own: RateLimiter::new(rate)?,
+            shared: cache.map(|cache| SharedBuckets::new(name, rate, Arc::clone(cache))),
+        })
+    }
+
+    /// Takes a token of this replica: who asks one replica too often asks all of them too often.
+    ///
+    /// # Errors
+    /// The time until the next token when the bucket is empty.
+    pub fn take(&self, address: IpAddr) -> Result<(), Duration> {
+        self.own.take(address)
+    }
+
+    /// Takes a token of those that all replicas share; there is always one when the cache cannot be asked.
+    ///
+    /// # Errors
+    /// The time until the next token when the bucket is empty.
+    pub async fn take_shared(&self, address: IpAddr) -> Result<(), Duration> {
+        match &self.shared {
+            Some(buckets) => buckets.take(address).await,
+            None => Ok(()),
+        }
+    }
 }
 
 /// A token bucket per client, kept as the moment at which the bucket would be full again (the generic cell
@@ -51,6 +101,17 @@ impl From<IpAddr> for Client {
     }
 }
 
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::V4(bits) => Ipv4Addr::from_bits(bits).fmt(f),
+            Self::V6Network(bits) => {
+                write!(f, "{}/64", Ipv6Addr::from_bits(u128::from(bits) << 64))
+            }
+        }
+    }
+}
+
 impl RateLimiter {
     /// A limiter, or `None` when the rate is 0.
     #[must_use]
@@ -58,10 +119,10 @@ impl RateLimiter {
         if rate.requests == 0 {
             return None;
         }
-        let interval = nanoseconds(rate.period) / u64::from(rate.requests);
+        let (interval, capacity) = rate.times();
         Some(Self {
-            interval,
-            capacity: interval.saturating_mul(u64::from(rate.burst.max(1))),
+            interval: nanoseconds(interval),
+            capacity: nanoseconds(capacity),
             start: Instant::now(),
             shards: std::iter::repeat_with(Mutex::default)
                 .take(SHARDS)

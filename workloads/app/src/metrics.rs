@@ -3,6 +3,8 @@
 //! A request costs two array lookups, one atomic increment and one short critical section of its own series:
 //! children are created on first use and found by position afterwards, never by hashing their labels.
 
+mod cache;
+
 use std::{
     fmt,
     sync::{Arc, OnceLock, atomic::AtomicU32},
@@ -19,6 +21,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use shortener_common::trace::TraceContext;
+
+pub use self::cache::CacheMetrics;
 
 /// Upper bounds of the duration histogram in seconds: OpenTelemetry's advice, with finer steps below 5 ms
 /// because a redirect takes less.
@@ -233,6 +237,11 @@ impl Metrics {
     /// Adds what another part of the process counts.
     pub fn register(&mut self, collector: impl Collector) {
         self.registry.register_collector(Box::new(collector));
+    }
+
+    /// The metrics of the cache, which exist only with a cache.
+    pub fn with_cache(&mut self) -> CacheMetrics {
+        CacheMetrics::register(&mut self.registry)
     }
 
     /// What a scrape reads.

@@ -11,7 +11,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use futures::FutureExt;
+use futures::{FutureExt, future::try_join};
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode, Uri,
     header::{ALLOW, CONNECTION},
@@ -23,6 +23,7 @@ use crate::{
     body::Deadline,
     client,
     error::{Error, Failure},
+    limits::Limit,
     metrics::{Route, method_label},
     state::{AppState, Shared},
 };
@@ -41,10 +42,11 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
     let facts = Facts::of(&request, state.config.trusted_hops);
     let response = match admit(&state, &request, &facts) {
         Err(error) => error.into_response(),
-        Ok(()) => {
+        Ok(limit) => {
             request.extensions_mut().insert(deadline);
             request.extensions_mut().insert(facts.trace);
-            answer(request, next, deadline.end()).await
+            let answer = answer(request, next, deadline.end());
+            within(limit, &facts, answer).await
         }
     };
     let (mut response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
@@ -129,8 +131,12 @@ impl Facts {
     }
 }
 
-/// Refuses what is too large or comes too often, before anything is done for it.
-fn admit(state: &Shared, request: &Request, facts: &Facts) -> Result<(), Error> {
+/// Refuses what is too large or comes too often, before anything is done for it. Returns the limit that holds.
+fn admit<'a>(
+    state: &'a Shared,
+    request: &Request,
+    facts: &Facts,
+) -> Result<Option<&'a Limit>, Error> {
     let creates = facts.method == Method::POST && facts.route.as_str() == "/shorten";
     let limit = if creates {
         &state.shorten_limit
@@ -150,7 +156,36 @@ fn admit(state: &Shared, request: &Request, facts: &Facts) -> Result<(), Error> 
     if header_bytes(request.headers()) > MAX_HEADERS {
         return Err(Error::HeadersTooLarge(MAX_HEADERS));
     }
-    Ok(())
+    Ok(limit.as_ref())
+}
+
+/// Answers unless the client has asked the other replicas too often.
+async fn within(
+    limit: Option<&Limit>,
+    facts: &Facts,
+    answer: impl Future<Output = Response>,
+) -> Response {
+    let admitted = async {
+        match limit {
+            Some(limit) => limit
+                .take_shared(facts.client)
+                .await
+                .map_err(Error::RateLimited),
+            None => Ok(()),
+        }
+    };
+    let answered = if facts.method.is_safe() {
+        // Throwing such an answer away harms nothing, so both questions to the cache travel together.
+        try_join(admitted, answer.map(Ok))
+            .await
+            .map(|((), response)| response)
+    } else {
+        match admitted.await {
+            Ok(()) => Ok(answer.await),
+            Err(error) => Err(error),
+        }
+    };
+    answered.unwrap_or_else(IntoResponse::into_response)
 }
 
 fn header_bytes(headers: &HeaderMap) -> usize {

@@ -1,6 +1,6 @@
 //! Starting to serve, and the way out: not ready, keep serving, stop accepting, finish, end.
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
@@ -9,7 +9,18 @@ use shortener_common::{
 };
 use tokio::{net::TcpListener, sync::watch, time::sleep};
 
-use crate::{code::CodeSpace, config::ServeArgs, metrics::Metrics, router, state::AppState};
+use crate::{
+    code::CodeSpace,
+    config::ServeArgs,
+    metrics::Metrics,
+    router,
+    state::AppState,
+    store::{
+        cache::{Cache, source::Source},
+        cached::CachedLinks,
+        postgres::Links,
+    },
+};
 
 /// How long to wait for the database before serving without it.
 const DATABASE_GRACE: Duration = Duration::from_secs(2);
@@ -24,13 +35,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the sockets and connects to the database.
+    /// Takes the sockets and connects to the database and the cache.
     ///
     /// # Errors
-    /// When an address is in use or the database URL is malformed. A database that is down is no error.
+    /// When an address is in use or a URL is malformed. A database or a cache that is down is no error.
     pub async fn bind(
         config: ServeArgs,
-        metrics: Metrics,
+        mut metrics: Metrics,
         space: CodeSpace,
     ) -> anyhow::Result<Self> {
         let public = listen(config.listen).await?;
@@ -42,9 +53,14 @@ impl Server {
             config.database_max_connections,
             metrics.database_up.clone(),
         );
+        let cache = cache(&config, &mut metrics)?;
+        if let Some(cache) = &cache {
+            cache.wait_until_up().await;
+        }
         database.wait_until_up(DATABASE_GRACE).await;
+        let links = CachedLinks::new(Links::new(database, space), cache.clone());
         Ok(Self {
-            state: AppState::new(config, metrics, database, space),
+            state: AppState::new(config, metrics, links, cache.as_ref()),
             public,
             internal,
         })
@@ -96,6 +112,14 @@ impl Server {
         tracing::info!(event = "stopped", complete, "stopped");
         complete
     }
+}
+
+fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc<Cache>>> {
+    let source = Source::new(&config.cache)?;
+    Ok(source.map(|source| {
+        let metrics = metrics.with_cache();
+        Arc::new(Cache::start(source, &config.cache, metrics))
+    }))
 }
 
 /// Completes when the cluster has had time to send its traffic elsewhere.

@@ -10,11 +10,14 @@ use std::{
 
 use axum::body::Bytes;
 use prometheus_client::registry::Registry;
-use shortener_common::{database::Database, internal::Process};
+use shortener_common::internal::Process;
 
 use crate::{
-    code::CodeSpace, config::ServeArgs, limits::RateLimiter, metrics::Metrics,
-    store::postgres::Links, target::OwnAddress,
+    config::ServeArgs,
+    limits::Limit,
+    metrics::Metrics,
+    store::{cache::Cache, cached::CachedLinks},
+    target::OwnAddress,
 };
 
 /// A handle to the shared state; cheap to clone.
@@ -39,14 +42,14 @@ pub struct Shared {
     pub public_base: String,
     /// The address that links must not point to.
     pub own_address: OwnAddress,
-    /// The durable store.
-    pub links: Links,
+    /// The links.
+    pub links: CachedLinks,
     /// The metrics.
     pub metrics: Metrics,
     /// The limit of `POST /shorten`.
-    pub shorten_limit: Option<RateLimiter>,
+    pub shorten_limit: Option<Limit>,
     /// The limit of every other request.
-    pub requests_limit: Option<RateLimiter>,
+    pub requests_limit: Option<Limit>,
     /// The OpenAPI document, ready to send.
     pub openapi: Bytes,
     draining: AtomicBool,
@@ -55,15 +58,20 @@ pub struct Shared {
 impl AppState {
     /// Puts the state together.
     #[must_use]
-    pub fn new(config: ServeArgs, metrics: Metrics, database: Database, space: CodeSpace) -> Self {
+    pub fn new(
+        config: ServeArgs,
+        metrics: Metrics,
+        links: CachedLinks,
+        cache: Option<&Arc<Cache>>,
+    ) -> Self {
         Self(Arc::new(Shared {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
             own_address: OwnAddress::from(&config.public_url),
-            links: Links::new(database, space),
+            links,
             metrics,
-            shorten_limit: RateLimiter::new(config.shorten_rate()),
-            requests_limit: RateLimiter::new(config.requests_rate()),
+            shorten_limit: Limit::new("shorten", config.shorten_rate(), cache),
+            requests_limit: Limit::new("requests", config.requests_rate(), cache),
             openapi: crate::router::openapi_document(),
             draining: AtomicBool::new(false),
             config,

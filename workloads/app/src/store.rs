@@ -1,5 +1,8 @@
-//! The durable store of links.
+//! Links: durable in the database, with temporary copies in the cache.
 
+pub mod cache;
+pub mod cached;
+pub mod flights;
 pub mod migrate;
 pub mod postgres;
 
@@ -16,6 +19,20 @@ pub struct Link {
     pub created_at: Timestamp,
     /// When it stops redirecting, in whole microseconds.
     pub expires_at: Option<Timestamp>,
+}
+
+/// What the database says about a code that was given out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// A live link.
+    Live {
+        /// The destination, as given.
+        url: String,
+        /// When it stops redirecting.
+        expires_at: Option<Timestamp>,
+    },
+    /// A link that has expired, whether or not it was purged.
+    Expired,
 }
 
 /// What a code resolves to.

@@ -68,6 +68,17 @@ fn canonical(host: &Host<&str>) -> Host<String> {
 /// # Errors
 /// The first rule that the text breaks.
 pub fn check(text: &str, own: &OwnAddress) -> Result<(), TargetError> {
+    if own.is(&parse(text)?) {
+        return Err(TargetError::OwnHost);
+    }
+    Ok(())
+}
+
+/// Checks what concerns the text alone. Unlike the service's own address these rules hold for every stored link.
+///
+/// # Errors
+/// The first rule that the text breaks.
+pub fn parse(text: &str) -> Result<Url, TargetError> {
     if text.len() > MAX_BYTES {
         return Err(TargetError::TooLong);
     }
@@ -86,11 +97,7 @@ pub fn check(text: &str, own: &OwnAddress) -> Result<(), TargetError> {
     if authority.is_empty() {
         return Err(TargetError::Host);
     }
-    let url = Url::parse(text).map_err(|_| TargetError::Host)?;
-    if own.is(&url) {
-        return Err(TargetError::OwnHost);
-    }
-    Ok(())
+    Url::parse(text).map_err(|_| TargetError::Host)
 }
 
 /// Characters that could split a header, or make an address read differently from what it is.

@@ -43,14 +43,14 @@ const RECONNECT: Duration = Duration::from_millis(500);
 const OPERATION: Duration = Duration::from_secs(5);
 
 /// Why the database did not answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database is down, read-only, overloaded or out of reach: trying again later may work.
     #[error("database unavailable: {0}")]
     Unavailable(String),
     /// The database refused the question itself, or answered with something that cannot be.
     #[error(transparent)]
-    Internal(sqlx::Error),
+    Internal(Arc<sqlx::Error>),
 }
 
 /// A pool of connections that belongs to one uninterrupted life of the database.
@@ -163,10 +163,10 @@ impl Database {
                     .any(|class| code.starts_with(class)),
             };
             if !passing {
-                return StoreError::Internal(error);
+                return StoreError::Internal(Arc::new(error));
             }
         } else if !is_connection_error(&error) {
-            return StoreError::Internal(error);
+            return StoreError::Internal(Arc::new(error));
         }
         self.doubts.look.notify_one();
         StoreError::Unavailable(error.to_string())

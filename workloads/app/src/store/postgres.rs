@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
-use super::{Link, Resolved};
+use super::{Link, Stored};
 use crate::code::{Code, CodeSpace};
 
-const FIND: &str = "SELECT url, expires_at <= now() FROM links WHERE code = $1";
+const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint \
+    FROM links WHERE code = $1";
 
 const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at) \
     VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', timestamptz 'epoch' + $4 * interval '1 microsecond') \
@@ -61,12 +62,12 @@ impl Links {
         Self { database, space }
     }
 
-    /// Resolves a code; `None` when it was never given out.
+    /// Reads a code; `None` when it was never given out.
     ///
     /// # Errors
     /// When the database is away.
-    pub async fn find(&self, code: Code<'_>) -> Result<Option<Resolved>, StoreError> {
-        let row: Option<(Option<String>, Option<bool>)> = self
+    pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
+        let row: Option<(Option<String>, Option<bool>, Option<i64>)> = self
             .database
             .run(|pool| async move {
                 sqlx::query_as(FIND)
@@ -75,9 +76,12 @@ impl Links {
                     .await
             })
             .await?;
-        Ok(row.map(|(url, expired)| match url {
-            Some(url) if expired != Some(true) => Resolved::To(url),
-            _ => Resolved::Gone,
+        Ok(row.map(|(url, expired, expires_at)| match url {
+            Some(url) if expired != Some(true) => Stored::Live {
+                url,
+                expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
+            },
+            _ => Stored::Expired,
         }))
     }
 

@@ -1,0 +1,62 @@
+//! Settings of the cache.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use shortener_common::config::seconds;
+
+/// How the cache is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CacheMode {
+    /// One server.
+    Single,
+    /// The master that Sentinels name; the addresses are those of the Sentinels.
+    Sentinel,
+    /// A cluster; the addresses are some of its nodes.
+    Cluster,
+}
+
+/// Where the cache is and how long it remembers.
+#[derive(Clone, Debug, Args)]
+pub struct CacheArgs {
+    /// `redis://host:port/database`, `rediss://` for TLS; for Sentinel and Cluster several, separated by commas.
+    /// Absent: no cache. Every stack needs a database or a server of its own, because the keys hold only the code.
+    #[arg(long, env, hide_env_values = true)]
+    pub cache_url: Option<String>,
+    /// Takes precedence over the user in the URL.
+    #[arg(long, env)]
+    pub cache_username: Option<String>,
+    /// Takes precedence over the password in the URL. With Sentinel the URL's is for the Sentinels, and this one for
+    /// the servers behind them.
+    #[arg(long, env, hide_env_values = true)]
+    pub cache_password: Option<String>,
+    /// How the cache is run.
+    #[arg(long, env, value_enum, default_value_t = CacheMode::Single)]
+    pub cache_mode: CacheMode,
+    /// The name under which the Sentinels know the master.
+    #[arg(long, env, default_value = "mymaster")]
+    pub cache_sentinel_master: String,
+    /// How long a link is remembered, give or take a tenth, and never past its own expiry.
+    #[arg(long, env, default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
+    pub cache_ttl_seconds: u32,
+    /// How long a request waits for the cache before it goes on without it, in seconds.
+    #[arg(long = "cache-timeout-seconds", env = "CACHE_TIMEOUT_SECONDS", default_value = "0.1", value_parser = seconds)]
+    pub cache_timeout: Duration,
+}
+
+impl CacheArgs {
+    /// The addresses; none when the cache is off.
+    pub fn urls(&self) -> impl Iterator<Item = &str> {
+        self.cache_url
+            .iter()
+            .flat_map(|urls| urls.split(','))
+            .map(str::trim)
+            .filter(|url| !url.is_empty())
+    }
+
+    /// How long a link is remembered.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        Duration::from_secs(self.cache_ttl_seconds.into())
+    }
+}

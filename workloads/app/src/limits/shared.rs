@@ -1,0 +1,59 @@
+//! Token buckets in the cache, which all replicas share.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use redis::Script;
+
+use super::{Client, Rate};
+use crate::store::cache::Cache;
+
+/// The buckets of one limit: one key per client that is not at rest.
+pub struct SharedBuckets {
+    cache: Arc<Cache>,
+    name: &'static str,
+    script: Script,
+    /// Microseconds that one token takes to come back.
+    interval: u64,
+    /// Microseconds that an empty bucket takes to fill.
+    capacity: u64,
+}
+
+impl SharedBuckets {
+    /// Buckets of this rate under this name.
+    pub fn new(name: &'static str, rate: Rate, cache: Arc<Cache>) -> Self {
+        let (interval, capacity) = rate.times();
+        Self {
+            cache,
+            name,
+            script: Script::new(include_str!("shared.lua")),
+            interval: microseconds(interval),
+            capacity: microseconds(capacity),
+        }
+    }
+
+    /// Takes a token in one round trip; there is always one when the cache cannot be asked.
+    pub async fn take(&self, address: IpAddr) -> Result<(), Duration> {
+        // The braces keep a client's buckets on one node of a cluster.
+        let key = format!("limit:{}:{{{}}}", self.name, Client::from(address));
+        let wait = self
+            .cache
+            .breaker()
+            .run(|mut connection| async move {
+                let mut call = self.script.key(key);
+                call.arg(self.interval).arg(self.capacity);
+                call.invoke_async::<u64>(&mut connection).await
+            })
+            .await;
+        match wait {
+            None | Some(0) => Ok(()),
+            Some(wait) => Err(Duration::from_micros(wait)),
+        }
+    }
+}
+
+/// At least one: a rate above that is as good as no limit.
+fn microseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros())
+        .unwrap_or(u64::MAX)
+        .max(1)
+}

@@ -1,0 +1,43 @@
+//! What is counted about the cache.
+
+use std::sync::atomic::AtomicU32;
+
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+/// The metrics of the cache. The children are looked up once, here.
+#[derive(Clone, Debug)]
+pub struct CacheMetrics {
+    /// Lookups that were answered without the database.
+    pub hits: Counter,
+    /// All other lookups, those included during which the cache was away.
+    pub misses: Counter,
+    /// 1 while requests use the cache.
+    pub up: Gauge<u32, AtomicU32>,
+}
+
+impl CacheMetrics {
+    /// Both series exist from the first scrape on, so that a rate over either is never absent.
+    pub fn register(registry: &mut Registry) -> Self {
+        let requests = Family::<[(&str, &str); 1], Counter>::default();
+        let child = |result: &'static str| requests.get_or_create_owned(&[("result", result)]);
+        let metrics = Self {
+            hits: child("hit"),
+            misses: child("miss"),
+            up: Gauge::default(),
+        };
+        registry.register(
+            "cache_requests",
+            "Lookups of a code, by whether the cache could answer",
+            requests,
+        );
+        registry.register(
+            "cache_up",
+            "1 while requests use the cache",
+            metrics.up.clone(),
+        );
+        metrics
+    }
+}

@@ -1,0 +1,253 @@
+//! Temporary copies of links in Redis or Valkey. Nothing here fails: without the cache there are just no copies.
+//!
+//! `link:<code>` holds exactly the destination; links never change, so such an entry is never wrong. The entry
+//! `{link:<code>}:none` says for 15 s that there is no such code, which a create makes wrong. What holds:
+//! - a destination wins over a denial, and a create writes the one and removes the other before it is answered; so a
+//!   denial that a slow reader writes after a create is ignored for as long as the destination is there;
+//! - a create that cannot reach the cache is made up for before this replica uses the cache again;
+//! - so an acknowledged link is never denied, except for at most 15 s when the replica that created it could not reach
+//!   the cache while others could, or when its new entry was evicted or deleted under a reader that was still writing.
+
+pub mod breaker;
+mod keys;
+mod missed;
+pub mod source;
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use redis::{ErrorKind, Pipeline, RedisResult, Value};
+
+use self::{
+    breaker::Breaker,
+    keys::{Keys, Lifetime},
+    missed::Missed,
+    source::{Connection, Source},
+};
+use super::{Link, Stored};
+use crate::{code::Code, config::CacheArgs, metrics::CacheMetrics, target};
+
+/// How long a code is denied after the database did not know it.
+const DENIAL: Duration = Duration::from_secs(15);
+/// How long to wait for the cache before serving without it.
+const GRACE: Duration = Duration::from_millis(200);
+/// How far apart entries end that were written at the same time.
+const JITTER: std::ops::RangeInclusive<f64> = 0.9..=1.1;
+
+/// What the cache knows about a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// A live link and its destination.
+    To(String),
+    /// There was no such code a moment ago.
+    Nothing,
+}
+
+/// The cache of one stack.
+pub struct Cache {
+    breaker: Breaker,
+    ttl: Duration,
+    missed: Arc<Missed>,
+    metrics: CacheMetrics,
+}
+
+impl Cache {
+    /// Starts to look for the cache.
+    #[must_use]
+    pub fn start(source: Source, args: &CacheArgs, metrics: CacheMetrics) -> Self {
+        // Twice the time, because a slow reader may deny a link some time after it was created.
+        let missed = Arc::new(Missed::new(DENIAL * 2));
+        let ttl = args.ttl();
+        let to_tell = Arc::clone(&missed);
+        let check = move |connection| check(connection, Arc::clone(&to_tell), ttl);
+        Self {
+            breaker: Breaker::start(source, metrics.up.clone(), check),
+            ttl,
+            missed,
+            metrics,
+        }
+    }
+
+    /// The way to the server, for what is not a link.
+    #[must_use]
+    pub fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
+    /// Waits for the first connection, but not for long.
+    pub async fn wait_until_up(&self) {
+        self.breaker.wait_until_closed(GRACE).await;
+    }
+
+    /// Looks a code up, and counts it.
+    pub async fn look_up(&self, code: Code<'_>) -> Option<Known> {
+        let keys = Keys::of(code);
+        let known = self
+            .breaker
+            .run(|connection| look_up(connection, &keys))
+            .await
+            .flatten();
+        match known {
+            Some(_) => self.metrics.hits.inc(),
+            None => self.metrics.misses.inc(),
+        };
+        known
+    }
+
+    /// Remembers what the database said. An expired link is not remembered: nothing is saved by it.
+    pub async fn remember(&self, code: Code<'_>, stored: Option<&Stored>) {
+        let keys = Keys::of(code);
+        let command = match stored {
+            Some(Stored::Live { url, expires_at }) => {
+                lifetime(self.ttl, *expires_at).map(|life| life.set(keys.link(), url))
+            }
+            Some(Stored::Expired) => None,
+            None => Some(Lifetime::Seconds(DENIAL.as_secs()).set(keys.none(), "1")),
+        };
+        if let Some(command) = command {
+            self.breaker
+                .run(|mut connection| async move { command.exec_async(&mut connection).await })
+                .await;
+        }
+    }
+
+    /// Writes a new link through, so that its first redirect is a hit.
+    pub async fn created(&self, link: &Link, code_was_chosen: bool) {
+        let write = || {
+            self.breaker
+                .run(|connection| tell(connection, link, self.ttl))
+        };
+        if write().await.is_some() || !code_was_chosen {
+            // Nobody can have asked for a random code before it existed.
+            return;
+        }
+        self.missed.push(link.clone());
+        // The cache may have come back before the link was on the list.
+        if self.breaker.is_closed() && write().await.is_some() {
+            self.missed.told(link);
+        }
+    }
+}
+
+/// Whether the cache works; afterwards it denies nothing that this replica has created.
+async fn check(connection: Connection, missed: Arc<Missed>, ttl: Duration) -> RedisResult<()> {
+    look_up(connection.clone(), &Keys::of_nothing()).await?;
+    for link in missed.links() {
+        match tell(connection.clone(), &link, ttl).await {
+            // A full cache takes no destination, but it has dropped the denial.
+            Err(error) if !breaker::is_refusal(&error) => return Err(error),
+            _ => missed.told(&link),
+        }
+    }
+    Ok(())
+}
+
+async fn tell(mut connection: Connection, link: &Link, ttl: Duration) -> RedisResult<()> {
+    let Ok(code) = Code::parse(&link.code) else {
+        return Ok(());
+    };
+    let keys = Keys::of(code);
+    let mut pipeline = Pipeline::new();
+    if let Some(life) = lifetime(ttl, link.expires_at) {
+        pipeline.add_command(life.set(keys.link(), &link.url));
+    }
+    pipeline.del(keys.none());
+    pipeline.exec_async(&mut connection).await
+}
+
+fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
+    Lifetime::of_link(
+        ttl,
+        rand::random_range(JITTER),
+        expires_at,
+        Timestamp::now(),
+    )
+}
+
+async fn look_up(mut connection: Connection, keys: &Keys) -> RedisResult<Option<Known>> {
+    let mut command = redis::cmd("MGET");
+    command.arg(keys.link()).arg(keys.none());
+    understand(command.query_async(&mut connection).await?)
+}
+
+/// Reads the two values of a code. Whoever can write to the cache could put anything there, so only what could have
+/// been shortened is a destination, and everything else is as good as nothing.
+fn understand(reply: Value) -> RedisResult<Option<Known>> {
+    let garbage = || (ErrorKind::UnexpectedReturnType, "not the answer to MGET").into();
+    let Value::Array(values) = reply else {
+        return Err(garbage());
+    };
+    match <[Value; 2]>::try_from(values) {
+        Ok([Value::BulkString(url), _]) => Ok(String::from_utf8(url)
+            .ok()
+            .filter(|url| target::parse(url).is_ok())
+            .map(Known::To)),
+        Ok([Value::Nil, Value::BulkString(_)]) => Ok(Some(Known::Nothing)),
+        Ok([Value::Nil, Value::Nil]) => Ok(None),
+        _ => Err(garbage()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn understood(values: Vec<Value>) -> Option<Known> {
+        understand(Value::Array(values)).unwrap()
+    }
+
+    #[test]
+    fn a_destination_wins_over_a_denial() {
+        let to = Some(Known::To("https://example.com/".to_owned()));
+        assert_eq!(
+            understood(vec![text("https://example.com/"), Value::Nil]),
+            to
+        );
+        assert_eq!(
+            understood(vec![text("https://example.com/"), text("1")]),
+            to
+        );
+        assert_eq!(
+            understood(vec![Value::Nil, text("1")]),
+            Some(Known::Nothing)
+        );
+        assert_eq!(understood(vec![Value::Nil, Value::Nil]), None);
+    }
+
+    #[test]
+    fn what_could_not_have_been_shortened_is_a_miss() {
+        for bad in [
+            "",
+            "garbage",
+            "javascript:alert(1)",
+            "https://example.com/\r\nSet-Cookie: a=b",
+            "https://a:b@example.com/",
+            "https://exa<mple.com/",
+        ] {
+            assert_eq!(understood(vec![text(bad), text("1")]), None, "{bad:?}");
+        }
+        assert_eq!(
+            understood(vec![Value::BulkString(vec![0xff]), Value::Nil]),
+            None
+        );
+    }
+
+    #[test]
+    fn what_no_cache_would_answer_is_an_error() {
+        for bad in [
+            Value::Nil,
+            Value::Okay,
+            Value::Int(1),
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Nil]),
+            Value::Array(vec![Value::Int(1), Value::Nil]),
+            Value::Array(vec![Value::Nil, Value::Nil, Value::Nil]),
+        ] {
+            assert!(understand(bad.clone()).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Access to the cache that costs a request one deadline at most, and nothing while the cache is away.
+//!
+//! A request that meets an error or hears nothing in time takes the connection away from everybody: from then on
+//! requests go without the cache. One task looks for the cache in the background, and only a connection that has
+//! answered a lookup is handed out again.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU32},
+    time::Duration,
+};
+
+use prometheus_client::metrics::gauge::Gauge;
+use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+use super::source::{Connection, Source};
+
+/// Asking Sentinels and all nodes of a cluster takes several steps, and no request waits for them.
+const CONNECT: Duration = Duration::from_secs(3);
+/// How often the connection is tried without being asked, so that the first request after an outage finds it closed.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// Pauses between attempts to connect: the first, and the longest. A cache that answers the attempt but not the
+/// requests would otherwise cost each of them the deadline.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// A connection that has not failed yet.
+#[derive(Clone)]
+struct Life {
+    connection: Connection,
+    number: u64,
+}
+
+/// The breaker and what it guards. The search for the cache ends with it.
+pub struct Breaker {
+    shared: Arc<Shared>,
+    _search: JoinSet<()>,
+}
+
+struct Shared {
+    /// How long an operation may take.
+    deadline: Duration,
+    /// `None` while the breaker is open.
+    life: watch::Sender<Option<Life>>,
+    failed: Notify,
+    up: Gauge<u32, AtomicU32>,
+    /// The last reason that was logged for a refused command; a full cache refuses every write.
+    refusal: Mutex<String>,
+}
+
+impl Breaker {
+    /// Starts to look for the cache. `check` runs on a new connection before any request does, and from time to time.
+    pub fn start<C, F>(source: Source, up: Gauge<u32, AtomicU32>, check: C) -> Self
+    where
+        C: Fn(Connection) -> F + Send + Sync + 'static,
+        F: Future<Output = RedisResult<()>> + Send + 'static,
+    {
+        let shared = Arc::new(Shared {
+            deadline: source.deadline(),
+            life: watch::Sender::new(None),
+            failed: Notify::new(),
+            up,
+            refusal: Mutex::default(),
+        });
+        let mut search = JoinSet::new();
+        search.spawn(look_for(source, Arc::clone(&shared), check));
+        Self {
+            shared,
+            _search: search,
+        }
+    }
+
+    /// Whether requests use the cache.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.life.borrow().is_some()
+    }
+
+    /// Waits until requests use the cache, at most for the given time.
+    pub async fn wait_until_closed(&self, at_most: Duration) {
+        let mut life = self.shared.life.subscribe();
+        let _ = timeout(at_most, life.wait_for(Option::is_some)).await;
+    }
+
+    /// Runs one operation; `None` when the cache is away, does not answer in time or refuses.
+    pub async fn run<T, F>(&self, operation: impl FnOnce(Connection) -> F) -> Option<T>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        self.shared.run(operation).await
+    }
+}
+
+impl Shared {
+    async fn run<T, F>(&self, operation: impl FnOnce(Connection) -> F) -> Option<T>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let life = self.life.borrow().clone()?;
+        match timeout(self.deadline, operation(life.connection)).await {
+            Ok(Ok(value)) => return Some(value),
+            Ok(Err(error)) if is_refusal(&error) => self.refused(&error),
+            Ok(Err(error)) => self.open(life.number, &error.to_string()),
+            Err(_) => self.open(life.number, "no answer in time"),
+        }
+        None
+    }
+
+    /// Takes the connection away, unless that is done already.
+    fn open(&self, number: u64, reason: &str) {
+        let opened = self.life.send_if_modified(|life| {
+            let current = life.as_ref().is_some_and(|life| life.number == number);
+            if current {
+                *life = None;
+            }
+            current
+        });
+        if opened {
+            self.up.set(0);
+            self.failed.notify_one();
+            unavailable(reason);
+        }
+    }
+
+    fn close(&self, life: Life) {
+        self.life.send_replace(Some(life));
+        self.up.set(1);
+        tracing::info!(event = "cache_up", "cache_up");
+    }
+
+    fn refused(&self, error: &RedisError) {
+        let reason = error.to_string();
+        let mut last = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != reason {
+            tracing::warn!(
+                event = "cache_refused",
+                error.message = reason,
+                "cache_refused"
+            );
+            *last = reason;
+        }
+    }
+}
+
+fn unavailable(reason: &str) {
+    tracing::warn!(
+        event = "cache_unavailable",
+        error.message = reason,
+        "cache_unavailable"
+    );
+}
+
+/// A command that a sound server refused in time, such as a write to a full cache: no reason to go without it.
+pub(super) fn is_refusal(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
+    match error.kind() {
+        // Another server has to be found, or this one is not ready.
+        ErrorKind::Server(
+            Ask | BusyLoading | ClusterDown | MasterDown | Moved | ReadOnly | TryAgain,
+        ) => false,
+        ErrorKind::Server(_) | ErrorKind::Extension => true,
+        _ => false,
+    }
+}
+
+async fn look_for<C, F>(mut source: Source, shared: Arc<Shared>, check: C)
+where
+    C: Fn(Connection) -> F,
+    F: Future<Output = RedisResult<()>>,
+{
+    let mut number = 0;
+    let mut pause = PAUSES.0;
+    let mut last_reason = String::new();
+    loop {
+        match reach(&mut source, &check).await {
+            Ok(connection) => {
+                number += 1;
+                last_reason.clear();
+                shared.close(Life { connection, number });
+                let closed = Instant::now();
+                guard(&shared, &check).await;
+                if closed.elapsed() > INTERVAL {
+                    pause = PAUSES.0;
+                }
+            }
+            Err(reason) if reason != last_reason => {
+                unavailable(&reason);
+                last_reason = reason;
+            }
+            Err(_) => {}
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// A connection that works.
+async fn reach<C, F>(source: &mut Source, check: &C) -> Result<Connection, String>
+where
+    C: Fn(Connection) -> F,
+    F: Future<Output = RedisResult<()>>,
+{
+    let late = |_| "no answer in time".to_owned();
+    let text = |error: RedisError| error.to_string();
+    let connection = timeout(CONNECT, source.connect())
+        .await
+        .map_err(late)?
+        .map_err(text)?;
+    timeout(source.deadline(), check(connection.clone()))
+        .await
+        .map_err(late)?
+        .map_err(text)?;
+    Ok(connection)
+}
+
+/// Completes when the breaker is open again.
+async fn guard<C, F>(shared: &Shared, check: &C)
+where
+    C: Fn(Connection) -> F,
+    F: Future<Output = RedisResult<()>>,
+{
+    while shared.life.borrow().is_some() {
+        tokio::select! {
+            () = shared.failed.notified() => {}
+            () = sleep(INTERVAL) => {
+                shared.run(check).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_sound_server_s_refusal_leaves_the_breaker_closed() {
+        let server = |kind: ServerErrorKind| RedisError::from((kind.into(), "x"));
+        for kind in [ServerErrorKind::NoPerm, ServerErrorKind::ResponseError] {
+            assert!(is_refusal(&server(kind)), "{kind:?}");
+        }
+        assert!(is_refusal(&redis::make_extension_error(
+            "OOM".to_owned(),
+            None
+        )));
+        for kind in [
+            ServerErrorKind::ReadOnly,
+            ServerErrorKind::BusyLoading,
+            ServerErrorKind::ClusterDown,
+        ] {
+            assert!(!is_refusal(&server(kind)), "{kind:?}");
+        }
+        for kind in [
+            ErrorKind::Io,
+            ErrorKind::Parse,
+            ErrorKind::UnexpectedReturnType,
+        ] {
+            assert!(!is_refusal(&RedisError::from((kind, "x"))), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The two keys of a code, and how long their entries live.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use redis::{Cmd, ToRedisArgs};
+
+use crate::code::{self, Code};
+
+const PREFIX: &str = "link:";
+const OPENING: &str = "{";
+const CLOSING: &str = "}:none";
+
+/// `link:<code>` and `{link:<code>}:none`, built in place. A cluster hashes only what stands in braces, which is
+/// the whole of the first key, so both live on one node.
+pub struct Keys {
+    buffer: [u8; OPENING.len() + PREFIX.len() + code::MAX_LENGTH + CLOSING.len()],
+    /// Where the first key ends.
+    end: usize,
+}
+
+impl Keys {
+    /// The keys of a code.
+    #[must_use]
+    pub fn of(code: Code<'_>) -> Self {
+        Self::of_name(code.as_str())
+    }
+
+    /// The keys of no code: what they hold tells whether the cache answers at all.
+    #[must_use]
+    pub fn of_nothing() -> Self {
+        Self::of_name("")
+    }
+
+    fn of_name(name: &str) -> Self {
+        let mut keys = Self {
+            buffer: [0; _],
+            end: OPENING.len() + PREFIX.len() + name.len(),
+        };
+        let mut rest = keys.buffer.as_mut_slice();
+        for part in [OPENING, PREFIX, name, CLOSING] {
+            let (place, after) = rest.split_at_mut(part.len());
+            place.copy_from_slice(part.as_bytes());
+            rest = after;
+        }
+        keys
+    }
+
+    /// The key of the destination.
+    #[must_use]
+    pub fn link(&self) -> &[u8] {
+        &self.buffer[OPENING.len()..self.end]
+    }
+
+    /// The key that says that there is no such code.
+    #[must_use]
+    pub fn none(&self) -> &[u8] {
+        &self.buffer[..self.end + CLOSING.len()]
+    }
+}
+
+/// When an entry ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// After so many seconds.
+    Seconds(u64),
+    /// At this second of the epoch. A command that a frozen cache reads late must not outlive the link.
+    Until(i64),
+}
+
+impl Lifetime {
+    /// The life of an entry for a link; `None` when it is not worth an entry any more. `jitter` is a factor around 1
+    /// that keeps entries written together from ending together.
+    #[must_use]
+    pub fn of_link(
+        ttl: Duration,
+        jitter: f64,
+        expires_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let seconds = (ttl.mul_f64(jitter).as_secs_f64().round() as u64).max(1);
+        let Some(expires_at) = expires_at else {
+            return Some(Self::Seconds(seconds));
+        };
+        let end = now.as_second().saturating_add_unsigned(seconds);
+        // Whole seconds, rounded down: never past the link's own end.
+        let end = end.min(expires_at.as_second());
+        (end > now.as_second()).then_some(Self::Until(end))
+    }
+
+    /// `SET key value` with this life.
+    #[must_use]
+    pub fn set(self, key: &[u8], value: impl ToRedisArgs) -> Cmd {
+        let mut command = redis::cmd("SET");
+        command.arg(key).arg(value);
+        match self {
+            Self::Seconds(seconds) => command.arg("EX").arg(seconds),
+            Self::Until(second) => command.arg("EXAT").arg(second),
+        };
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn second(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn a_cluster_keeps_both_keys_of_a_code_on_one_node() {
+        for name in ["a", "k7Qm2xB", &"x".repeat(code::MAX_LENGTH)] {
+            let keys = Keys::of(Code::parse(name).unwrap());
+            assert_eq!(keys.link(), format!("link:{name}").as_bytes());
+            assert_eq!(keys.none(), format!("{{link:{name}}}:none").as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_lasting_link_is_remembered_for_the_configured_time() {
+        let hour = Duration::from_secs(3600);
+        let life = |jitter| Lifetime::of_link(hour, jitter, None, second(0));
+        assert_eq!(life(0.9), Some(Lifetime::Seconds(3240)));
+        assert_eq!(life(1.1), Some(Lifetime::Seconds(3960)));
+        let shortest = Lifetime::of_link(Duration::from_secs(1), 0.9, None, second(0));
+        assert_eq!(shortest, Some(Lifetime::Seconds(1)));
+    }
+
+    #[test]
+    fn an_entry_never_outlives_its_link() {
+        let hour = Duration::from_secs(3600);
+        let now = second(1_000_000);
+        let life = |left: i64| Lifetime::of_link(hour, 1.0, Some(second(1_000_000 + left)), now);
+        assert_eq!(life(7200), Some(Lifetime::Until(1_003_600)));
+        assert_eq!(life(60), Some(Lifetime::Until(1_000_060)));
+        assert_eq!(life(0), None);
+        assert_eq!(life(-1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_times_an_entry_ends_and_never_after_its_link(
+            ttl in 1u32.., jitter in 0.9f64..=1.1, expires in 0i64..10_000_000_000_000_000, now in 0i64..10_000_000_000_000_000
+        ) {
+            let (expires, now) = (Timestamp::from_microsecond(expires).unwrap(), Timestamp::from_microsecond(now).unwrap());
+            match Lifetime::of_link(Duration::from_secs(ttl.into()), jitter, Some(expires), now) {
+                Some(Lifetime::Until(end)) => {
+                    prop_assert!(second(end) <= expires);
+                    prop_assert!(second(end) > now);
+                }
+                Some(Lifetime::Seconds(_)) => prop_assert!(false, "a link that expires has a fixed end"),
+                None => prop_assert!(expires.as_second() <= now.as_second()),
+            }
+        }
+    }
+}

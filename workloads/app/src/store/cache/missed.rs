@@ -1,0 +1,103 @@
+//! Links that were created while the cache could not be told.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::store::Link;
+
+/// More than one client can create in the time that counts; beyond it the oldest are forgotten.
+const CAPACITY: usize = 4096;
+
+/// Remembers links for as long as an entry in the cache may deny their existence.
+#[derive(Debug)]
+pub struct Missed {
+    matters_for: Duration,
+    links: Mutex<VecDeque<(Instant, Link)>>,
+}
+
+impl Missed {
+    /// Links whose creation is at most this long ago.
+    #[must_use]
+    pub fn new(matters_for: Duration) -> Self {
+        Self {
+            matters_for,
+            links: Mutex::default(),
+        }
+    }
+
+    /// Remembers a link that was just created.
+    pub fn push(&self, link: Link) {
+        let mut links = self.recent();
+        if links.len() == CAPACITY {
+            links.pop_front();
+        }
+        links.push_back((Instant::now(), link));
+    }
+
+    /// The links that still matter, oldest first.
+    #[must_use]
+    pub fn links(&self) -> Vec<Link> {
+        self.recent().iter().map(|(_, link)| link.clone()).collect()
+    }
+
+    /// Forgets a link that the cache has been told of.
+    pub fn told(&self, link: &Link) {
+        self.recent().retain(|(_, missed)| missed != link);
+    }
+
+    fn recent(&self) -> MutexGuard<'_, VecDeque<(Instant, Link)>> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        while links
+            .front()
+            .is_some_and(|(created, _)| created.elapsed() > self.matters_for)
+        {
+            links.pop_front();
+        }
+        links
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn link(number: usize) -> Link {
+        Link {
+            code: number.to_string(),
+            url: "https://example.com/".to_owned(),
+            created_at: Timestamp::UNIX_EPOCH,
+            expires_at: None,
+        }
+    }
+
+    #[test]
+    fn a_link_is_kept_until_the_cache_was_told() {
+        let missed = Missed::new(Duration::from_secs(60));
+        missed.push(link(1));
+        missed.push(link(2));
+        missed.told(&link(1));
+        assert_eq!(missed.links(), [link(2)]);
+    }
+
+    #[test]
+    fn what_nobody_can_deny_any_more_is_forgotten() {
+        let missed = Missed::new(Duration::ZERO);
+        missed.push(link(1));
+        while !missed.links().is_empty() {}
+    }
+
+    #[test]
+    fn memory_stays_bounded_and_the_latest_are_kept() {
+        let missed = Missed::new(Duration::from_secs(60));
+        for number in 0..CAPACITY + 10 {
+            missed.push(link(number));
+        }
+        let links = missed.links();
+        assert_eq!((links.len(), &links[0]), (CAPACITY, &link(10)));
+    }
+}

@@ -1,0 +1,314 @@
+//! Where the cache is and how to reach it: one server, the master that Sentinels name, or a cluster.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+    Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, TlsMode, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+    cluster::{ClusterClient, ClusterClientBuilder},
+    cluster_async::ClusterConnection,
+    io::tcp::TcpSettings,
+    sentinel::{Sentinel, SentinelNodeConnectionInfo},
+};
+
+use crate::config::{CacheArgs, CacheMode};
+
+/// Commands on their way to the connection; far more than wait at any time, so that none waits for a place.
+const QUEUE: usize = 4096;
+/// Within one request there is time for one second attempt, after a node said that a key has moved.
+const CLUSTER_RETRIES: u32 = 1;
+
+/// How to get a connection.
+pub struct Source {
+    servers: Servers,
+    /// How long a connection attempt and an operation may take.
+    deadline: Duration,
+}
+
+enum Servers {
+    /// One server.
+    Single(Client),
+    /// The master of this name.
+    Sentinel {
+        /// Knows the Sentinels and keeps connections to them.
+        sentinels: Box<Sentinel>,
+        /// The name of the master.
+        master: String,
+        /// How to log in at the master.
+        node: SentinelNodeConnectionInfo,
+    },
+    /// A cluster.
+    Cluster(Box<ClusterClient>),
+}
+
+/// A connection that many requests use at the same time; cheap to clone.
+#[derive(Clone)]
+pub enum Connection {
+    /// To one server.
+    Server(MultiplexedConnection),
+    /// To each node of a cluster.
+    Cluster(ClusterConnection),
+}
+
+impl Source {
+    /// The source that the settings describe, `None` without an address. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// When an address is malformed. The message does not repeat it, because it may hold a password.
+    pub fn new(args: &CacheArgs) -> anyhow::Result<Option<Self>> {
+        let mut infos = args
+            .urls()
+            .map(connection_info)
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let Some(first) = infos.first().cloned() else {
+            return Ok(None);
+        };
+        let login = login(first.redis_settings().clone(), args);
+        let deadline = args.cache_timeout;
+        let servers = match args.cache_mode {
+            CacheMode::Single if infos.len() > 1 => {
+                bail!("CACHE_URL holds several addresses: name one, or set CACHE_MODE")
+            }
+            CacheMode::Single => {
+                Servers::Single(Client::open(infos.remove(0).set_redis_settings(login))?)
+            }
+            CacheMode::Sentinel => Servers::Sentinel {
+                node: node(&first, login),
+                // A Sentinel has no databases.
+                sentinels: Box::new(Sentinel::build(
+                    infos
+                        .into_iter()
+                        .map(|info| with_database(info, 0))
+                        .collect(),
+                )?),
+                master: args.cache_sentinel_master.clone(),
+            },
+            CacheMode::Cluster => Servers::Cluster(Box::new(cluster(infos, &login, deadline)?)),
+        };
+        Ok(Some(Self { servers, deadline }))
+    }
+
+    /// How long a connection attempt and an operation may take.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Connects, which may take as long as the server lets it; each single step has a deadline.
+    ///
+    /// # Errors
+    /// When the cache cannot be reached or refuses the login.
+    pub async fn connect(&mut self) -> RedisResult<Connection> {
+        let deadline = self.deadline;
+        match &mut self.servers {
+            Servers::Single(client) => connect(client, deadline).await,
+            Servers::Sentinel {
+                sentinels,
+                master,
+                node,
+            } => {
+                let master = sentinels.async_master_for(master, Some(node)).await?;
+                connect(&master, deadline).await
+            }
+            Servers::Cluster(client) => {
+                client.get_async_connection().await.map(Connection::Cluster)
+            }
+        }
+    }
+}
+
+async fn connect(client: &Client, deadline: Duration) -> RedisResult<Connection> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(deadline))
+        // The breaker measures whole operations.
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(QUEUE);
+    client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+        .map(Connection::Server)
+}
+
+fn connection_info(url: &str) -> anyhow::Result<ConnectionInfo> {
+    let info = url
+        .into_connection_info()
+        .context("CACHE_URL is invalid: it must be redis://host:port or rediss://host:port")?;
+    Ok(info.set_tcp_settings(tcp()))
+}
+
+/// Commands of different requests share the connection: none may wait for the answer to another.
+fn tcp() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+/// The login out of the URL, with what has settings of its own.
+fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnectionInfo {
+    let given = |setting: &Option<String>| setting.clone().filter(|text| !text.is_empty());
+    if let Some(username) = given(&args.cache_username) {
+        settings = settings.set_username(username);
+    }
+    if let Some(password) = given(&args.cache_password) {
+        settings = settings.set_password(password);
+    }
+    settings
+}
+
+fn with_database(info: ConnectionInfo, number: i64) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_db(number);
+    info.set_redis_settings(settings)
+}
+
+/// How to reach a server that a Sentinel names: encrypted if the Sentinels are.
+fn node(sentinel: &ConnectionInfo, login: RedisConnectionInfo) -> SentinelNodeConnectionInfo {
+    let node = SentinelNodeConnectionInfo::default()
+        .set_redis_connection_info(login)
+        .set_tcp_settings(tcp());
+    match sentinel.addr() {
+        ConnectionAddr::TcpTls { insecure: true, .. } => node.set_tls_mode(TlsMode::Insecure),
+        ConnectionAddr::TcpTls { .. } => node.set_tls_mode(TlsMode::Secure),
+        _ => node,
+    }
+}
+
+fn cluster(
+    infos: Vec<ConnectionInfo>,
+    login: &RedisConnectionInfo,
+    deadline: Duration,
+) -> RedisResult<ClusterClient> {
+    let infos = infos
+        .into_iter()
+        .map(|info| info.set_redis_settings(login.clone()));
+    ClusterClientBuilder::new(infos)
+        .tcp_settings(tcp())
+        .connection_timeout(deadline)
+        .response_timeout(deadline)
+        .retries(CLUSTER_RETRIES)
+        .min_retry_wait(1)
+        .build()
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::Server(connection) => connection.req_packed_command(command),
+            Self::Cluster(connection) => connection.req_packed_command(command),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::Server(connection) => connection.req_packed_commands(pipeline, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::Server(connection) => connection.get_db(),
+            Self::Cluster(connection) => connection.get_db(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        cache: CacheArgs,
+    }
+
+    fn source(arguments: &[&str]) -> anyhow::Result<Option<Source>> {
+        let arguments = ["app"].iter().chain(arguments);
+        Source::new(&Cli::try_parse_from(arguments).unwrap().cache)
+    }
+
+    fn single(arguments: &[&str]) -> ConnectionInfo {
+        match source(arguments).unwrap() {
+            Some(Source {
+                servers: Servers::Single(client),
+                ..
+            }) => client.get_connection_info().clone(),
+            _ => panic!("not a single server"),
+        }
+    }
+
+    #[test]
+    fn without_an_address_there_is_no_cache() {
+        assert!(source(&[]).unwrap().is_none());
+        assert!(source(&["--cache-url", ""]).unwrap().is_none());
+        assert!(source(&["--cache-url", " , "]).unwrap().is_none());
+    }
+
+    #[test]
+    fn credentials_of_their_own_take_precedence_over_those_in_the_url() {
+        let url = ["--cache-url", "redis://alice:a%2Fb@cache:6380/3"];
+        let settings = single(&url).redis_settings().clone();
+        assert_eq!(
+            (settings.username(), settings.password(), settings.db()),
+            (Some("alice"), Some("a/b"), 3)
+        );
+        let own = [
+            &url[..],
+            &["--cache-username", "bob", "--cache-password", "s%e/c"],
+        ]
+        .concat();
+        let settings = single(&own).redis_settings().clone();
+        assert_eq!(
+            (settings.username(), settings.password(), settings.db()),
+            (Some("bob"), Some("s%e/c"), 3)
+        );
+        let empty = [&url[..], &["--cache-username", "", "--cache-password", ""]].concat();
+        assert_eq!(single(&empty).redis_settings().username(), Some("alice"));
+    }
+
+    #[test]
+    fn a_command_never_waits_for_the_answer_to_another() {
+        let info = single(&["--cache-url", "redis://cache"]);
+        assert!(info.tcp_settings().nodelay());
+        assert_eq!(*info.addr(), ConnectionAddr::Tcp("cache".to_owned(), 6379));
+    }
+
+    #[test]
+    fn several_addresses_need_a_mode_that_takes_them() {
+        let urls = ["--cache-url", "redis://a:1, redis://b:2"];
+        let message = source(&urls).err().unwrap().to_string();
+        assert!(
+            message.contains("CACHE_URL") && message.contains("CACHE_MODE"),
+            "{message}"
+        );
+        for mode in ["sentinel", "cluster"] {
+            assert!(
+                source(&[&urls[..], &["--cache-mode", mode]].concat())
+                    .unwrap()
+                    .is_some()
+            );
+        }
+    }
+
+    #[test]
+    fn a_malformed_address_is_refused_without_repeating_it() {
+        for url in [
+            "http://:secret@cache",
+            "cache:6379/secret",
+            "redis://:secret@",
+        ] {
+            let message = format!("{:#}", source(&["--cache-url", url]).err().unwrap());
+            assert!(
+                message.contains("CACHE_URL") && !message.contains("secret"),
+                "{message}"
+            );
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Links from the cache, and else from the database with one read per code at a time.
+
+use std::sync::Arc;
+
+use shortener_common::database::StoreError;
+
+use super::{
+    Resolved, Stored,
+    cache::{Cache, Known},
+    flights::Flights,
+    postgres::{Links, NewLink, Outcome},
+};
+use crate::code::Code;
+
+type Answer = Result<Option<Stored>, StoreError>;
+
+/// The links of one stack, with or without a cache.
+pub struct CachedLinks {
+    links: Links,
+    cache: Option<Arc<Cache>>,
+    reads: Arc<Flights<Answer>>,
+}
+
+impl CachedLinks {
+    /// Links of this database with this cache before it.
+    #[must_use]
+    pub fn new(links: Links, cache: Option<Arc<Cache>>) -> Self {
+        Self {
+            links,
+            cache,
+            reads: Arc::default(),
+        }
+    }
+
+    /// Resolves a code; `None` when it was never given out.
+    ///
+    /// # Errors
+    /// When the database is away and the cache does not know the code.
+    pub async fn find(&self, code: Code<'_>) -> Result<Option<Resolved>, StoreError> {
+        if let Some(cache) = &self.cache {
+            match cache.look_up(code).await {
+                Some(Known::To(url)) => return Ok(Some(Resolved::To(url))),
+                Some(Known::Nothing) => return Ok(None),
+                None => {}
+            }
+        }
+        let (mut answer, fresh) = self.read(code).await;
+        if matches!(answer, Ok(None)) && !fresh {
+            // That read may have begun before the link was created. Links never vanish, so only this answer can be
+            // out of date, and whatever is in the air now began later.
+            answer = self.read(code).await.0;
+        }
+        Ok(answer?.map(|stored| match stored {
+            Stored::Live { url, .. } => Resolved::To(url),
+            Stored::Expired => Resolved::Gone,
+        }))
+    }
+
+    async fn read(&self, code: Code<'_>) -> (Answer, bool) {
+        let read = || {
+            let (links, cache) = (self.links.clone(), self.cache.clone());
+            let code = code.to_owned();
+            async move {
+                let stored = links.find(code.borrow()).await?;
+                if let Some(cache) = cache {
+                    cache.remember(code.borrow(), stored.as_ref()).await;
+                }
+                Ok(stored)
+            }
+        };
+        self.reads.join(code.as_str(), read).await
+    }
+
+    /// Stores a link, or finds the one to reuse. When it returns, the link is durable, and in the cache if that works.
+    ///
+    /// # Errors
+    /// When the database is away. The link may then exist or not, but nobody was told its code.
+    pub async fn create(&self, link: &NewLink) -> Result<Outcome, StoreError> {
+        let outcome = self.links.create(link).await?;
+        if let (Some(cache), Outcome::Created(created)) = (&self.cache, &outcome) {
+            cache.created(created, link.code.is_some()).await;
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,338 @@
+//! Links in the cache: section 3.1 of the specification, row by row.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use prometheus_client::metrics::gauge::Gauge;
+use serde_json::json;
+use shortener_app::{
+    code::{Code, CodeSpace},
+    store::{Resolved, cached::CachedLinks, postgres::Links},
+};
+use shortener_common::database::Database;
+use shortener_testing::proxy::Path;
+use sqlx::{
+    ConnectOptions, Executor,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    cache_server::{Redis, until},
+    client::{Response, get, post, request, shorten},
+    support::{App, Blocker, proxy_before},
+};
+
+const URL: &str = "https://example.com/a?b=c";
+
+/// `cache_requests_total`: hits and misses.
+pub async fn counts(app: &App) -> (u64, u64) {
+    (
+        metric(app, "cache_requests_total{result=\"hit\"}").await,
+        metric(app, "cache_requests_total{result=\"miss\"}").await,
+    )
+}
+
+pub async fn metric(app: &App, series: &str) -> u64 {
+    let text = get(app.internal, "/metrics").await.text();
+    let line = text.lines().find(|line| line.starts_with(series));
+    let value = line.and_then(|line| line.rsplit(' ').next());
+    value
+        .unwrap_or_else(|| panic!("{series} is missing in\n{text}"))
+        .parse()
+        .unwrap()
+}
+
+/// Completes when requests use the cache.
+pub async fn cache_is_up(app: &App) {
+    until(1, || metric(app, "cache_up")).await;
+}
+
+pub fn assert_redirects(response: &Response, url: &str) {
+    assert_eq!(
+        (response.status, response.header("location")),
+        (302, Some(url)),
+        "{response:?}"
+    );
+}
+
+async fn start(database: PgConnectOptions, cache: &Redis) -> App {
+    let app = App::start_with(database, |config| cache.configure(config)).await;
+    cache_is_up(&app).await;
+    app
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_first_redirect_after_a_create_is_a_hit(_: PgPoolOptions, database: PgConnectOptions) {
+    let cache = Redis::start().await;
+    let app = start(database, &cache).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    assert_eq!(cache.link(&code).await.as_deref(), Some(URL));
+    assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+    let head = request(app.public, "HEAD", &format!("/{code}"), "").await;
+    assert_redirects(&head, URL);
+    assert_eq!(counts(&app).await, (2, 0));
+}
+
+#[sqlx::test(migrations = false)]
+async fn every_entry_has_a_time_to_live_of_an_hour_give_or_take_a_tenth(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = start(database, &cache).await;
+    let mut lives = Vec::new();
+    for _ in 0..20 {
+        let code = shorten(app.public, json!({"url": URL})).await;
+        let written = cache.ask::<i64>(&["TTL", &format!("link:{code}")]).await;
+        cache.ask::<()>(&["FLUSHALL"]).await;
+        get(app.public, &format!("/{code}")).await;
+        let read = cache.ask::<i64>(&["TTL", &format!("link:{code}")]).await;
+        lives.extend([written, read]);
+    }
+    assert!(
+        lives.iter().all(|life| (3230..=3960).contains(life)),
+        "{lives:?}"
+    );
+    assert!(
+        lives.iter().any(|life| *life != lives[0]),
+        "no jitter: {lives:?}"
+    );
+    get(app.public, "/nobody").await.problem(404, "not-found");
+    let denied = cache.ask::<i64>(&["TTL", "{link:nobody}:none"]).await;
+    assert!((1..=15).contains(&denied), "{denied}");
+}
+
+#[sqlx::test(migrations = false)]
+async fn an_entry_never_outlives_its_link(_: PgPoolOptions, database: PgConnectOptions) {
+    let cache = Redis::start().await;
+    let app = start(database.clone(), &cache).await;
+    let code = shorten(app.public, json!({"url": URL, "ttl_seconds": 60})).await;
+    let path = format!("/{code}");
+    let key = format!("link:{code}");
+    for _ in 0..2 {
+        let left = cache.ask::<i64>(&["PTTL", &key]).await;
+        assert!((1..=60_000).contains(&left), "{left}");
+        cache.ask::<()>(&["DEL", &key]).await;
+        assert_redirects(&get(app.public, &path).await, URL);
+    }
+
+    cache.ask::<()>(&["DEL", &key]).await;
+    let mut connection = database.connect().await.unwrap();
+    connection
+        .execute("UPDATE links SET expires_at = now()")
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        get(app.public, &path).await.problem(410, "link-expired");
+    }
+    assert_eq!(
+        cache.ask::<Vec<String>>(&["KEYS", "*"]).await,
+        [""; 0],
+        "an expired link needs no entry"
+    );
+}
+
+#[sqlx::test(migrations = false)]
+async fn deleting_the_cache_key_makes_the_next_redirect_a_miss_that_repopulates(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = start(database, &cache).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    let path = format!("/{code}");
+    assert_eq!(cache.ask::<u64>(&["DEL", &format!("link:{code}")]).await, 1);
+    assert_redirects(&get(app.public, &path).await, URL);
+    assert_eq!(counts(&app).await, (0, 1));
+    assert_eq!(cache.link(&code).await.as_deref(), Some(URL));
+    assert_redirects(&get(app.public, &path).await, URL);
+    assert_eq!(counts(&app).await, (1, 1));
+    cache.ask::<()>(&["FLUSHALL"]).await;
+    assert_redirects(&get(app.public, &path).await, URL);
+    assert_eq!(counts(&app).await, (1, 2));
+}
+
+#[sqlx::test(migrations = false)]
+async fn an_unknown_code_is_asked_for_once_and_a_create_makes_it_known_at_once(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = start(database, &cache).await;
+    for _ in 0..3 {
+        get(app.public, "/mine").await.problem(404, "not-found");
+    }
+    assert_eq!(counts(&app).await, (2, 1));
+    shorten(app.public, json!({"url": URL, "code": "mine"})).await;
+    assert!(!cache.ask::<bool>(&["EXISTS", "{link:mine}:none"]).await);
+    assert_redirects(&get(app.public, "/mine").await, URL);
+    assert_eq!(counts(&app).await, (3, 1));
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_denial_that_a_slow_reader_writes_after_the_create_is_ignored(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = start(database, &cache).await;
+    shorten(app.public, json!({"url": URL, "code": "mine"})).await;
+    cache
+        .ask::<()>(&["SET", "{link:mine}:none", "1", "EX", "15"])
+        .await;
+    assert_redirects(&get(app.public, "/mine").await, URL);
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_malformed_code_is_no_lookup(_: PgPoolOptions, database: PgConnectOptions) {
+    let cache = Redis::start().await;
+    let app = start(database, &cache).await;
+    for path in ["/a.b", "/%61", "/favicon.ico", "/health"] {
+        get(app.public, path).await;
+    }
+    assert_eq!(counts(&app).await, (0, 0));
+}
+
+#[sqlx::test(migrations = false)]
+async fn whatever_else_stands_under_the_key_is_a_miss_and_never_a_header(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = start(database, &cache).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    let key = format!("link:{code}");
+    for (number, garbage) in [
+        "",
+        "garbage",
+        "javascript:alert(1)",
+        "https://evil.example/\r\nSet-Cookie: a=b",
+        "https://user:password@evil.example/",
+        "//evil.example",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        cache.ask::<()>(&["SET", &key, garbage]).await;
+        let response = get(app.public, &format!("/{code}")).await;
+        assert_redirects(&response, URL);
+        assert_eq!(response.header("set-cookie"), None);
+        assert_eq!(counts(&app).await, (0, number as u64 + 1), "{garbage:?}");
+        assert_eq!(cache.link(&code).await.as_deref(), Some(URL), "repaired");
+    }
+    cache.ask::<()>(&["DEL", &key]).await;
+    cache.ask::<()>(&["RPUSH", &key, "a", "list"]).await;
+    assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+    assert_eq!(cache.link(&code).await.as_deref(), Some(URL), "repaired");
+    assert_eq!(metric(&app, "cache_up").await, 1);
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_hundred_redirects_of_one_code_at_once_are_one_database_read(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = start(database.clone(), &cache).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    cache.ask::<()>(&["FLUSHALL"]).await;
+    let mut reads = Reads::count(&database).await;
+    let blocker = Blocker::hold(&database).await;
+    let mut redirects = JoinSet::new();
+    for _ in 0..100 {
+        let path = format!("/{code}");
+        redirects.spawn(async move { get(app.public, &path).await });
+    }
+    until((0, 100), || counts(&app)).await;
+    blocker.release().await;
+    for response in redirects.join_all().await {
+        assert_redirects(&response, URL);
+    }
+    assert_eq!(reads.so_far().await, 1);
+}
+
+#[sqlx::test(migrations = false)]
+async fn without_a_cache_too_redirects_at_once_are_one_database_read(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let app = App::start(database.clone()).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    let mut reads = Reads::count(&database).await;
+    let database = Database::connect("test", database, 10, Gauge::default());
+    database.wait_until_up(Duration::from_secs(10)).await;
+    let links = CachedLinks::new(Links::new(database, CodeSpace::default()), None);
+    let code = Code::parse(&code).unwrap();
+    for found in join_all((0..100).map(|_| links.find(code))).await {
+        assert_eq!(found.unwrap(), Some(Resolved::To(URL.to_owned())));
+    }
+    assert_eq!(reads.so_far().await, 1);
+}
+
+/// Counts how often the table's only row is read: every read draws a number.
+pub struct Reads(sqlx::PgConnection);
+
+impl Reads {
+    pub async fn count(database: &PgConnectOptions) -> Self {
+        let mut connection = database.connect().await.unwrap();
+        let swap = "CREATE SEQUENCE reads MINVALUE 0; ALTER TABLE links RENAME TO rows; \
+            CREATE VIEW links AS SELECT * FROM rows WHERE nextval('reads') >= 0";
+        connection.execute(swap).await.unwrap();
+        Self(connection)
+    }
+
+    pub async fn so_far(&mut self) -> i64 {
+        let drawn = "SELECT CASE WHEN is_called THEN last_value + 1 ELSE 0 END FROM reads";
+        sqlx::query_scalar(drawn)
+            .fetch_one(&mut self.0)
+            .await
+            .unwrap()
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn without_the_database_cached_codes_redirect_and_everything_else_is_503(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let (proxy, options) = proxy_before(&database).await;
+    let app = start(options, &cache).await;
+    let cached = shorten(app.public, json!({"url": URL})).await;
+    let forgotten = shorten(app.public, json!({"url": URL})).await;
+    cache
+        .ask::<()>(&["DEL", &format!("link:{forgotten}")])
+        .await;
+    for fault in [Path::Refused, Path::Silent] {
+        proxy.set(fault);
+        let missed = get(app.public, &format!("/{forgotten}")).await;
+        missed.problem(503, "database-unavailable");
+        assert!(missed.header("retry-after").is_some());
+        assert_redirects(&get(app.public, &format!("/{cached}")).await, URL);
+        let create = post(app.public, "/shorten", json!({"url": URL}).to_string()).await;
+        create.problem(503, "database-unavailable");
+        assert_eq!(get(app.internal, "/readyz").await.status, 200);
+        assert_eq!(
+            cache.link(&forgotten).await,
+            None,
+            "an outage is not remembered"
+        );
+        proxy.set(Path::Open);
+        until(404, || async {
+            get(app.public, "/nobody-yet").await.status
+        })
+        .await;
+        cache.ask::<()>(&["DEL", "{link:nobody-yet}:none"]).await;
+    }
+    assert_redirects(&get(app.public, &format!("/{forgotten}")).await, URL);
+}
+
+#[sqlx::test(migrations = false)]
+async fn without_a_cache_nothing_is_counted(_: PgPoolOptions, database: PgConnectOptions) {
+    let app = App::start(database).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+    let text = get(app.internal, "/metrics").await.text();
+    assert!(!text.contains("cache_"), "{text}");
+}

@@ -1,0 +1,228 @@
+//! The cache goes away in every way it can: redirects stay right, and no request waits for it longer than its deadline.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+use crate::{
+    cache::{assert_redirects, cache_is_up, counts, metric},
+    cache_server::{Fault, PATIENT, Redis, broken, late, until},
+    client::{get, shorten},
+    support::App,
+};
+
+const URL: &str = "https://example.com/a?b=c";
+/// What a request may wait for the cache.
+const DEADLINE: Duration = Duration::from_millis(100);
+/// What a busy machine may need on top of it; the client's own deadlines would take longer.
+const GRACE: Duration = Duration::from_millis(350);
+
+/// Follows a link until requests no longer try the cache; returns the longest wait.
+async fn longest_wait(app: &App, code: &str) -> Duration {
+    let mut longest = Duration::ZERO;
+    for _ in 0..50 {
+        let start = Instant::now();
+        assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+        longest = longest.max(start.elapsed());
+    }
+    longest
+}
+
+/// The times of requests on a busy machine vary, but a wait for the cache would show every time.
+async fn stays_quick(app: &App, code: &str) {
+    let start = Instant::now();
+    longest_wait(app, code).await;
+    let each = start.elapsed() / 50;
+    assert!(
+        each < DEADLINE / 2,
+        "requests wait for the cache: {each:?} each"
+    );
+}
+
+async fn app_with(database: PgConnectOptions, url: String) -> App {
+    App::start_with(database, |config| config.cache.cache_url = Some(url)).await
+}
+
+async fn patient_app(database: PgConnectOptions, url: String) -> App {
+    App::start_with(database, |config| {
+        config.cache.cache_url = Some(url);
+        config.cache.cache_timeout = PATIENT;
+    })
+    .await
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_cache_that_was_stopped_is_done_without_and_found_again(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let mut cache = Redis::start().await;
+    let app = app_with(database, cache.url()).await;
+    cache_is_up(&app).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    for _ in 0..2 {
+        cache.stop().await;
+        assert!(longest_wait(&app, &code).await < DEADLINE + GRACE);
+        assert_eq!(metric(&app, "cache_up").await, 0);
+        stays_quick(&app, &code).await;
+        let new = shorten(app.public, json!({"url": URL})).await;
+        assert_redirects(&get(app.public, &format!("/{new}")).await, URL);
+        assert_eq!(get(app.internal, "/readyz").await.status, 200);
+
+        cache.restart().await;
+        until(Some(URL.to_owned()), || async {
+            get(app.public, &format!("/{code}")).await;
+            cache.link(&code).await
+        })
+        .await;
+    }
+    assert!(
+        counts(&app).await.1 >= 200,
+        "without the cache every lookup is a miss"
+    );
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_frozen_cache_costs_one_deadline_and_nothing_denies_what_was_created_meanwhile(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = app_with(database, cache.url()).await;
+    cache_is_up(&app).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    get(app.public, "/mine").await.problem(404, "not-found");
+    assert!(cache.ask::<bool>(&["EXISTS", "{link:mine}:none"]).await);
+
+    cache.freeze();
+    assert!(longest_wait(&app, &code).await < DEADLINE + GRACE);
+    stays_quick(&app, &code).await;
+    shorten(app.public, json!({"url": URL, "code": "mine"})).await;
+    assert_redirects(&get(app.public, "/mine").await, URL);
+
+    cache.thaw();
+    cache_is_up(&app).await;
+    assert_redirects(&get(app.public, "/mine").await, URL);
+    assert!(!cache.ask::<bool>(&["EXISTS", "{link:mine}:none"]).await);
+    assert_eq!(cache.link("mine").await.as_deref(), Some(URL));
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_create_whose_write_is_the_first_to_meet_the_frozen_cache_is_made_up_for(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let mut cache = Redis::start().await;
+    let app = app_with(database, cache.url()).await;
+    cache_is_up(&app).await;
+    cache.freeze();
+    let start = Instant::now();
+    shorten(app.public, json!({"url": URL, "code": "mine"})).await;
+    assert!(start.elapsed() < DEADLINE + GRACE, "{:?}", start.elapsed());
+    // What was sent to the frozen server is lost with it.
+    cache.stop().await;
+    cache.restart().await;
+    cache_is_up(&app).await;
+    assert_eq!(cache.link("mine").await.as_deref(), Some(URL));
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_cache_that_answers_nonsense_or_nothing_is_never_used(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let plain = App::start(database.clone()).await;
+    let code = shorten(plain.public, json!({"url": URL})).await;
+    for fault in [Fault::Silence, Fault::Noise, Fault::Numbers, Fault::HangUp] {
+        let app = app_with(database.clone(), broken(fault).await).await;
+        let longest = longest_wait(&app, &code).await;
+        assert!(longest < DEADLINE + GRACE, "{fault:?}: {longest:?}");
+        stays_quick(&app, &code).await;
+        assert_eq!(metric(&app, "cache_up").await, 0, "{fault:?}");
+        assert_eq!(
+            counts(&app).await,
+            (0, 100),
+            "{fault:?}: without the cache every lookup is a miss"
+        );
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn an_address_where_nobody_accepts_costs_no_request_anything(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    // Once the queue of a listener is full its kernel drops what arrives, like a firewall.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let full = socket.listen(1).unwrap();
+    let address = full.local_addr().unwrap();
+    let mut held = Vec::new();
+    while let Ok(Ok(stream)) = timeout(DEADLINE, TcpStream::connect(address)).await {
+        held.push(stream);
+    }
+    let app = app_with(database, format!("redis://{address}")).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    assert!(longest_wait(&app, &code).await < DEADLINE + GRACE);
+    stays_quick(&app, &code).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_cache_that_is_too_slow_is_not_waited_for(_: PgPoolOptions, database: PgConnectOptions) {
+    let cache = Redis::start().await;
+    let app = app_with(database, late(&cache, DEADLINE * 3).await).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    assert!(longest_wait(&app, &code).await < DEADLINE + GRACE);
+    stays_quick(&app, &code).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_cache_that_is_merely_not_quick_is_used(_: PgPoolOptions, database: PgConnectOptions) {
+    let cache = Redis::start().await;
+    let app = patient_app(database, late(&cache, DEADLINE / 10).await).await;
+    cache_is_up(&app).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+    assert_eq!(counts(&app).await, (1, 0));
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_full_cache_that_refuses_writes_is_still_read(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = patient_app(database, cache.url()).await;
+    cache_is_up(&app).await;
+    let old = shorten(app.public, json!({"url": URL})).await;
+    cache.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let new = shorten(app.public, json!({"url": URL})).await;
+    assert_redirects(&get(app.public, &format!("/{new}")).await, URL);
+    assert_redirects(&get(app.public, &format!("/{old}")).await, URL);
+    assert_eq!(counts(&app).await, (1, 1));
+    assert_eq!(metric(&app, "cache_up").await, 1);
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_application_starts_without_a_cache_and_finds_it_later(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let mut cache = Redis::start().await;
+    cache.stop().await;
+    let app = patient_app(database, cache.url()).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+    cache.restart().await;
+    cache_is_up(&app).await;
+    until(true, || async {
+        get(app.public, &format!("/{code}")).await;
+        counts(&app).await.0 > 0
+    })
+    .await;
+}

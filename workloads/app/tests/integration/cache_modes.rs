@@ -1,0 +1,267 @@
+//! Passwords, clusters, Sentinels, and what several replicas share.
+
+use serde_json::json;
+use shortener_app::config::CacheMode;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::{
+    cache::{assert_redirects, cache_is_up, counts, metric},
+    cache_server::{PATIENT, Redis, free_port, until},
+    client::{get, post, shorten},
+    support::App,
+};
+
+const URL: &str = "https://example.com/a?b=c";
+const LINK: &str = r#"{"url":"https://example.com/"}"#;
+
+async fn follows_from_the_cache(app: &App) -> String {
+    cache_is_up(app).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+    get(app.public, "/nobody").await.problem(404, "not-found");
+    get(app.public, "/nobody").await.problem(404, "not-found");
+    assert_eq!(counts(app).await, (2, 1));
+    code
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_password_is_needed_and_the_wrong_one_is_as_good_as_no_cache(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start_with(&["--requirepass", "s%e/c ret"]).await;
+    let start = |username: Option<&str>, password: &str| {
+        let (database, url) = (database.clone(), cache.url());
+        let (username, password) = (username.map(str::to_owned), password.to_owned());
+        async move {
+            App::start_with(database, |config| {
+                config.cache.cache_url = Some(url);
+                config.cache.cache_timeout = PATIENT;
+                config.cache.cache_username = username;
+                config.cache.cache_password = Some(password);
+            })
+            .await
+        }
+    };
+    follows_from_the_cache(&start(None, "s%e/c ret").await).await;
+    cache_is_up(&start(Some("default"), "s%e/c ret").await).await;
+    let wrong = start(None, "another").await;
+    let code = shorten(wrong.public, json!({"url": URL})).await;
+    assert_redirects(&get(wrong.public, &format!("/{code}")).await, URL);
+    assert_eq!(metric(&wrong, "cache_up").await, 0);
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_cluster_serves_both_keys_of_a_code(_: PgPoolOptions, database: PgConnectOptions) {
+    let first = Redis::start_with(&["--cluster-enabled", "yes"]).await;
+    let second = Redis::start_with(&["--cluster-enabled", "yes"]).await;
+    first
+        .ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"])
+        .await;
+    second
+        .ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"])
+        .await;
+    let port = second.port.to_string();
+    let bus = (u32::from(second.port) + 10_000).to_string();
+    first
+        .ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])
+        .await;
+    for node in [&first, &second] {
+        until(true, || async {
+            node.ask::<String>(&["CLUSTER", "INFO"])
+                .await
+                .contains("cluster_state:ok")
+        })
+        .await;
+    }
+    let app = App::start_with(database, |config| {
+        config.cache.cache_url = Some(format!("{},{}", first.url(), second.url()));
+        config.cache.cache_timeout = PATIENT;
+        config.cache.cache_mode = CacheMode::Cluster;
+        // The script goes through the cluster too.
+        config.limit_requests_per_second = 1;
+        config.limit_requests_burst = 1000;
+    })
+    .await;
+    follows_from_the_cache(&app).await;
+    // With this many codes both nodes hold some.
+    for _ in 0..20 {
+        let code = shorten(app.public, json!({"url": URL})).await;
+        assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+    }
+    assert_eq!(counts(&app).await, (22, 1));
+    for node in [&first, &second] {
+        assert!(node.ask::<u64>(&["DBSIZE"]).await > 0);
+    }
+    let buckets = first.ask::<Vec<String>>(&["KEYS", "limit:*"]).await.len()
+        + second.ask::<Vec<String>>(&["KEYS", "limit:*"]).await.len();
+    assert_eq!(buckets, 1, "the limit is counted on one of the nodes");
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_master_that_a_sentinel_names_is_used_and_its_successor_found(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let master = Redis::start().await;
+    let replica = Redis::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]).await;
+    until(true, || async {
+        replica
+            .ask::<String>(&["INFO", "replication"])
+            .await
+            .contains("master_link_status:up")
+    })
+    .await;
+    let sentinel = sentinel_of(master.port).await;
+    let app = App::start_with(database, |config| {
+        // The first one is not there.
+        config.cache.cache_url = Some(format!(
+            "redis://127.0.0.1:{},{}",
+            free_port(),
+            sentinel.url()
+        ));
+        config.cache.cache_timeout = PATIENT;
+        config.cache.cache_mode = CacheMode::Sentinel;
+        config.cache.cache_sentinel_master = "cache".to_owned();
+    })
+    .await;
+    let code = follows_from_the_cache(&app).await;
+    assert_eq!(master.link(&code).await.as_deref(), Some(URL));
+
+    // Refused until the Sentinel has heard of the replica.
+    until(true, || async {
+        let failover = sentinel.try_ask::<()>(&["SENTINEL", "FAILOVER", "cache"]);
+        failover.await.is_ok()
+    })
+    .await;
+    until(true, || is_master(&replica)).await;
+    master
+        .ask::<()>(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()])
+        .await;
+    // The old master refuses writes from now on, and that is how the application learns of the new one.
+    until(true, || async {
+        let code = shorten(app.public, json!({"url": URL})).await;
+        assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+        replica
+            .ask::<bool>(&["EXISTS", &format!("link:{code}")])
+            .await
+    })
+    .await;
+}
+
+/// A Sentinel ends the connections to a server that it promotes, this one among them.
+async fn is_master(server: &Redis) -> bool {
+    let replication = server.try_ask::<String>(&["INFO", "replication"]).await;
+    replication.is_ok_and(|text| text.contains("role:master"))
+}
+
+async fn sentinel_of(port: u16) -> Redis {
+    let file = std::env::temp_dir().join(format!(
+        "shortener-sentinel-{}-{port}.conf",
+        std::process::id()
+    ));
+    let settings = format!(
+        "sentinel monitor cache 127.0.0.1 {port} 1\nsentinel down-after-milliseconds cache 60000\nsentinel failover-timeout cache 2000\n"
+    );
+    std::fs::write(&file, settings).unwrap();
+    let sentinel = Redis::start_with(&[file.to_str().unwrap(), "--sentinel"]).await;
+    std::fs::remove_file(&file).unwrap();
+    sentinel
+}
+
+#[sqlx::test(migrations = false)]
+async fn replicas_count_the_requests_of_a_client_together(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let start = || {
+        App::start_with(database.clone(), |config| {
+            cache.configure(config);
+            config.limit_shorten_per_minute = 1;
+            config.limit_shorten_burst = 4;
+            config.limit_requests_per_second = 1;
+            config.limit_requests_burst = 10;
+        })
+    };
+    let (first, second) = (start().await, start().await);
+    cache_is_up(&first).await;
+    cache_is_up(&second).await;
+    let mut created = Vec::new();
+    for _ in 0..3 {
+        for app in [&first, &second] {
+            created.push(post(app.public, "/shorten", LINK).await.status);
+        }
+    }
+    assert_eq!(created, [201, 201, 201, 201, 429, 429]);
+    let refused = post(second.public, "/shorten", LINK).await;
+    refused.problem(429, "rate-limited");
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&wait), "{wait}");
+
+    let mut served = 0;
+    for _ in 0..9 {
+        for app in [&first, &second] {
+            served += u32::from(get(app.public, "/health").await.status == 200);
+        }
+    }
+    assert!(
+        (10..=14).contains(&served),
+        "{served} of 18 with a burst of 10 for both together"
+    );
+    for bucket in cache.ask::<Vec<String>>(&["KEYS", "limit:*"]).await {
+        assert!(
+            cache.ask::<i64>(&["PTTL", &bucket]).await > 0,
+            "{bucket} stays for ever"
+        );
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn without_the_cache_every_replica_counts_for_itself(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let mut cache = Redis::start().await;
+    let start = || {
+        App::start_with(database.clone(), |config| {
+            cache.configure(config);
+            config.limit_shorten_per_minute = 1;
+            config.limit_shorten_burst = 2;
+        })
+    };
+    let (first, second) = (start().await, start().await);
+    cache_is_up(&first).await;
+    cache.stop().await;
+    for app in [&first, &second] {
+        let mut created = Vec::new();
+        for _ in 0..3 {
+            created.push(post(app.public, "/shorten", LINK).await.status);
+        }
+        assert_eq!(created, [201, 201, 429]);
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn whatever_stands_in_a_bucket_locks_nobody_out(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let app = App::start_with(database, |config| {
+        cache.configure(config);
+        config.limit_requests_per_second = 1000;
+        config.limit_requests_burst = 1000;
+    })
+    .await;
+    cache_is_up(&app).await;
+    let bucket = "limit:requests:{127.0.0.1}";
+    for garbage in ["", "x", "-1", "1e300", "nan", "inf"] {
+        cache.ask::<()>(&["SET", bucket, garbage]).await;
+        until(200, || async { get(app.public, "/health").await.status }).await;
+    }
+    cache.ask::<()>(&["DEL", bucket]).await;
+    cache.ask::<()>(&["RPUSH", bucket, "a", "list"]).await;
+    assert_eq!(get(app.public, "/health").await.status, 200);
+    assert_eq!(metric(&app, "cache_up").await, 1);
+}
