@@ -19,7 +19,7 @@ check: ## Run what needs no cluster: formatting, lints, documents, unit tests, c
 fmt: ## Format the Rust code
 	@cargo fmt --all
 
-crds: ## Write crds/ from the Rust types
+crds: ## Write crds/ and docs/reference.md from the Rust types
 	@e2e/checks/crd.sh --write
 
 images: ## Build the container images

@@ -1,18 +1,27 @@
 #!/usr/bin/env bash
-# crds/ holds what `operator crd` prints. With --write it is brought up to date, without it is compared.
+# crds/ and docs/reference.md hold what `operator crd` prints. With --write they are brought up to date, without it
+# they are compared.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-file=crds/shortenerstack.yaml
 fresh=$(mktemp)
 trap 'rm -f "$fresh"' EXIT
-operator crd >"$fresh"
-[[ -s $fresh ]] || die "\`operator crd\` printed nothing"
 
-if [[ ${1:-} == --write ]]; then
-  cp "$fresh" "$file"
-  printf 'wrote %s\n' "$file"
-else
-  diff -u "$file" "$fresh" || die "$file is not what \`operator crd\` prints" "run \`make crds\`"
-  printf '%s is up to date\n' "$file"
-fi
+# in_step <file> <format>
+in_step() {
+  local file=$1 format=$2
+  operator crd --format "$format" >"$fresh"
+  [[ -s $fresh ]] || die "\`operator crd --format $format\` printed nothing"
+  if [[ $write == yes ]]; then
+    cp "$fresh" "$file"
+    printf 'wrote %s\n' "$file"
+  else
+    diff -u "$file" "$fresh" || die "$file is not what \`operator crd --format $format\` prints" "run \`make crds\`"
+    printf '%s is up to date\n' "$file"
+  fi
+}
+
+write=no
+if [[ ${1:-} == --write ]]; then write=yes; fi
+in_step crds/shortenerstack.yaml yaml
+in_step docs/reference.md markdown

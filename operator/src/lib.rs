@@ -18,6 +18,7 @@ pub mod mandate;
 pub mod metadata;
 pub mod metrics;
 pub mod reconcile;
+pub mod reference;
 pub mod run;
 pub mod settings;
 pub mod telemetry;

@@ -2,9 +2,11 @@
 
 use std::{error::Error, io::Write, process::ExitCode};
 
+use kube::CustomResourceExt;
 use shortener_operator::{
-    run,
-    settings::{Cli, Command, Settings},
+    api::ShortenerStack,
+    reference, run,
+    settings::{Cli, Command, CrdFormat, Settings},
     telemetry, yaml,
 };
 
@@ -14,7 +16,7 @@ fn main() -> ExitCode {
         .command;
     telemetry::init();
     let result = match command {
-        Command::Crd => print_crd(),
+        Command::Crd { format } => print_crd(format),
         Command::Run(settings) => run_operator(*settings),
     };
     match result {
@@ -26,8 +28,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn print_crd() -> Result<(), Box<dyn Error>> {
-    std::io::stdout().write_all(yaml::crd()?.as_bytes())?;
+fn print_crd(format: CrdFormat) -> Result<(), Box<dyn Error>> {
+    let text = match format {
+        CrdFormat::Yaml => yaml::crd()?,
+        CrdFormat::Markdown => reference::markdown(&ShortenerStack::crd()),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 

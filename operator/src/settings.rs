@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, str::FromStr, time::Duration};
 
-use clap::{Args, Parser, Subcommand, builder::RangedU64ValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
 use k8s_openapi::{
     api::networking::v1::NetworkPolicyPeer, apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
@@ -47,8 +47,22 @@ impl Cli {
 pub enum Command {
     /// Run the operator against the cluster of the kubeconfig or of its own pod (the default)
     Run(Box<Settings>),
-    /// Print the CustomResourceDefinition as YAML
-    Crd,
+    /// Print the CustomResourceDefinition
+    Crd {
+        /// As YAML for the cluster, or as a page for people
+        #[arg(long, value_enum, default_value_t)]
+        format: CrdFormat,
+    },
+}
+
+/// How `crd` prints the definition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CrdFormat {
+    /// For `kubectl apply`
+    #[default]
+    Yaml,
+    /// A table for each object
+    Markdown,
 }
 
 /// Settings of a running operator, from flags or environment variables.
@@ -262,7 +276,7 @@ mod tests {
     fn settings(extra: &[&str]) -> Result<Settings, clap::Error> {
         match read(&[&POD, extra].concat())? {
             Command::Run(settings) => Ok(*settings),
-            Command::Crd => panic!("not the run command"),
+            Command::Crd { .. } => panic!("not the run command"),
         }
     }
 
@@ -282,7 +296,12 @@ mod tests {
 
     #[test]
     fn the_crd_can_be_printed_without_any_setting() {
-        assert!(matches!(read(&["operator", "crd"]), Ok(Command::Crd)));
+        assert!(matches!(
+            read(&["operator", "crd"]),
+            Ok(Command::Crd {
+                format: CrdFormat::Yaml
+            })
+        ));
     }
 
     #[test]

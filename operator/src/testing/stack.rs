@@ -358,6 +358,6 @@ pub fn settings() -> Settings {
     ];
     match Cli::read(arguments.map(Into::into)).unwrap().command {
         Command::Run(settings) => *settings,
-        Command::Crd => panic!("not the run command"),
+        Command::Crd { .. } => panic!("not the run command"),
     }
 }
