@@ -19,8 +19,8 @@ use crate::{
 const URL: &str = "https://example.com/a?b=c";
 /// What a request may wait for the cache.
 const DEADLINE: Duration = Duration::from_millis(100);
-/// What a busy machine may need on top of it; the client's own deadlines would take longer.
-const GRACE: Duration = Duration::from_millis(350);
+/// What a busy machine may need on top of it: generous, because a test says what is right and not what is fast.
+const GRACE: Duration = Duration::from_millis(1400);
 
 /// Follows a link until requests no longer try the cache; returns the longest wait.
 async fn longest_wait(app: &App, code: &str) -> Duration {
