@@ -7,6 +7,7 @@ mod error;
 mod live;
 mod ownership;
 mod pass;
+mod prune;
 
 pub use error::{ApplyError, Cause, Failure};
 pub use live::{Applied, Live, Workload, observe};

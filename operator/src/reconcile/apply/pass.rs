@@ -2,21 +2,13 @@
 
 use std::collections::HashSet;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
-        networking::v1::{Ingress, NetworkPolicy},
-        policy::v1::PodDisruptionBudget,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
-    Api, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    Api, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
     core::PartialObjectMeta,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -29,18 +21,15 @@ use crate::{
     drift,
     inventory::Child,
     ledger::{ChildKey, Record},
-    metadata::{APPLIED_HASH, Component, FIELD_MANAGER, StackIdentity, component_name},
+    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
     reconcile::desired::DesiredSecret,
 };
 
-/// A uid that no object has.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
-
 /// One pass over the children of a stack.
 pub(super) struct Pass<'a> {
-    scope: &'a Scope,
-    identity: &'a StackIdentity,
-    wanted: HashSet<(String, String)>,
+    pub(super) scope: &'a Scope,
+    pub(super) identity: &'a StackIdentity,
+    pub(super) wanted: HashSet<(String, String)>,
     failures: Vec<Failure>,
 }
 
@@ -88,28 +77,6 @@ impl<'a> Pass<'a> {
             self.apply(vec![secret]).await;
         }
         all_exist
-    }
-
-    /// Deletes children that are no longer wanted. The kinds are listed here on purpose: volumes and Secrets are not
-    /// among them.
-    pub(super) async fn prune(&mut self) {
-        self.prune_kind::<Ingress>().await;
-        self.prune_kind::<PodDisruptionBudget>().await;
-        self.prune_kind::<Deployment>().await;
-        self.prune_kind::<StatefulSet>().await;
-        self.prune_kind::<Service>().await;
-        self.prune_kind::<ConfigMap>().await;
-        self.prune_kind::<ServiceAccount>().await;
-        self.prune_kind::<NetworkPolicy>().await;
-    }
-
-    /// Hands the volumes and Secrets of stores to the garbage collector. They get an owner that is gone, so the
-    /// operator needs no right to delete what holds data.
-    pub(super) async fn discard(&mut self, stores: &[Component]) {
-        for &store in stores {
-            self.discard_kind::<PersistentVolumeClaim>(store).await;
-            self.discard_kind::<Secret>(store).await;
-        }
     }
 
     /// What is live now, or what failed.
@@ -210,79 +177,14 @@ impl<'a> Pass<'a> {
         Ok(current)
     }
 
-    async fn prune_kind<K: Child>(&mut self) {
-        for kept in self
-            .scope
-            .inventory
-            .of_stack::<K>(&self.identity.namespace, &self.identity.name)
-        {
-            let (name, meta) = (kept.name_any(), kept.meta());
-            if self.wanted.contains(&(kind::<K>(), name.clone()))
-                || ownership(meta, self.identity) != Ownership::Ours
-                || meta.deletion_timestamp.is_some()
-            {
-                continue;
-            }
-            let params = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: meta.uid.clone(),
-                    resource_version: None,
-                }),
-                propagation_policy: Some(PropagationPolicy::Background),
-                ..DeleteParams::default()
-            };
-            match self.api::<K>().delete(&name, &params).await {
-                Ok(_) => {
-                    tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted: no longer wanted")
-                }
-                Err(kube::Error::Api(status)) if status.is_not_found() => {}
-                Err(error) => self.fail::<K>(&name, error.into()),
-            }
-        }
-    }
-
-    async fn discard_kind<K: Child>(&mut self, store: Component) {
-        let name = component_name(&self.identity.name, store);
-        let live = self
-            .scope
-            .inventory
-            .metadata::<K>(&self.identity.namespace, &name);
-        let Some(live) = live.filter(|live| {
-            ownership(live, self.identity) == Ownership::Ours && live.deletion_timestamp.is_none()
-        }) else {
-            return;
-        };
-        let gone = json!({"metadata": {"uid": live.uid, "ownerReferences": [{
-            "apiVersion": StatefulSet::api_version(&()),
-            "kind": StatefulSet::kind(&()),
-            "name": name,
-            "uid": NOBODY,
-        }]}});
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        match self
-            .api::<K>()
-            .patch(&name, &params, &Patch::Merge(gone))
-            .await
-        {
-            Ok(_) => {
-                tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "given up: its profile is off")
-            }
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(error) => self.fail::<K>(&name, error.into()),
-        }
-    }
-
-    fn fail<K: Child>(&mut self, name: &str, cause: Cause) {
+    pub(super) fn fail<K: Child>(&mut self, name: &str, cause: Cause) {
         self.failures.push(Failure {
             child: child::<K>(name),
             cause,
         });
     }
 
-    fn api<K: Child>(&self) -> Api<K> {
+    pub(super) fn api<K: Child>(&self) -> Api<K> {
         Api::namespaced(self.scope.context.client.clone(), &self.identity.namespace)
     }
 
@@ -295,11 +197,11 @@ impl<'a> Pass<'a> {
     }
 }
 
-fn kind<K: Child>() -> String {
+pub(super) fn kind<K: Child>() -> String {
     K::kind(&()).into_owned()
 }
 
-fn child<K: Child>(name: &str) -> String {
+pub(super) fn child<K: Child>(name: &str) -> String {
     format!("{}/{name}", K::kind(&()))
 }
 
