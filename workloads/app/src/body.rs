@@ -43,10 +43,21 @@ impl Deadline {
 /// # Errors
 /// When the media type is another one, the body is too large, too slow or not a JSON object.
 pub async fn json_object(request: Request, limit: usize) -> Result<Map<String, Value>, Error> {
+    let text = json_object_text(request, limit).await?;
+    parse_object(&text)
+}
+
+/// The same, but as the client wrote it.
+///
+/// # Errors
+/// As [`json_object`].
+pub async fn json_object_text(request: Request, limit: usize) -> Result<Bytes, Error> {
     if !is_plain_json(request.headers()) {
         return Err(Error::UnsupportedMediaType);
     }
-    parse_object(&read(request, limit).await?)
+    let text = read(request, limit).await?;
+    parse_object(&text)?;
+    Ok(text)
 }
 
 /// Reads a body of at most `limit` bytes.

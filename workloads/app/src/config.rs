@@ -5,7 +5,7 @@ mod cache;
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use shortener_common::config::{DatabaseArgs, LogArgs, seconds};
+use shortener_common::config::{DatabaseArgs, LogArgs, QueueArgs, seconds};
 use url::Url;
 
 pub use self::cache::{CacheArgs, CacheMode};
@@ -72,6 +72,9 @@ pub struct ServeArgs {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseArgs,
+    /// The message broker.
+    #[command(flatten)]
+    pub queue: QueueArgs,
     /// Connections kept for requests; one more watches the database's health.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,

@@ -16,6 +16,8 @@ use serde::Serialize;
 use shortener_common::database::StoreError;
 use utoipa::ToSchema;
 
+use crate::publisher::Refusal;
+
 /// Everything that can go wrong with a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -58,6 +60,12 @@ pub enum Error {
     /// A part of the stack that is not switched on.
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),
+    /// The key of the request stands for a job with another body.
+    #[error("The Idempotency-Key was used with another body before; a new job needs a new key.")]
+    KeyReused,
+    /// The queue does not take the job now; the reason is logged and never shown.
+    #[error("The queue does not take jobs now.")]
+    QueueUnavailable(String),
     /// The database cannot be asked now; the reason is logged and never shown.
     #[error("The database is not available.")]
     DatabaseUnavailable(String),
@@ -84,6 +92,12 @@ impl From<StoreError> for Error {
             StoreError::Unavailable(reason) => Self::DatabaseUnavailable(reason),
             StoreError::Internal(error) => Self::Internal(error.to_string()),
         }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::QueueUnavailable(refusal.to_string())
     }
 }
 
@@ -137,6 +151,17 @@ impl Error {
                 "profile-disabled",
                 "Profile disabled",
             ),
+            // https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/ section 2.7
+            Self::KeyReused => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency-key-reused",
+                "Idempotency key reused",
+            ),
+            Self::QueueUnavailable(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "queue-unavailable",
+                "Queue unavailable",
+            ),
             Self::DatabaseUnavailable(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "database-unavailable",
@@ -160,7 +185,7 @@ impl Error {
                     .unwrap_or(u64::MAX)
                     .max(1),
             ),
-            Self::DatabaseUnavailable(_) | Self::Deadline => Some(1),
+            Self::DatabaseUnavailable(_) | Self::QueueUnavailable(_) | Self::Deadline => Some(1),
             _ => None,
         }
     }
@@ -169,7 +194,9 @@ impl Error {
     #[must_use]
     pub fn for_log(&self) -> (&'static str, Option<&str>) {
         let reason = match self {
-            Self::Internal(reason) | Self::DatabaseUnavailable(reason) => Some(reason.as_str()),
+            Self::Internal(reason)
+            | Self::DatabaseUnavailable(reason)
+            | Self::QueueUnavailable(reason) => Some(reason.as_str()),
             _ => None,
         };
         (self.kind().1, reason)

@@ -10,6 +10,7 @@ pub mod error;
 pub mod limits;
 pub mod metrics;
 pub mod observe;
+pub mod publisher;
 pub mod router;
 pub mod routes;
 pub mod run;

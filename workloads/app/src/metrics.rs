@@ -22,6 +22,8 @@ use prometheus_client::{
 };
 use shortener_common::trace::TraceContext;
 
+use crate::publisher::metrics::PublisherMetrics;
+
 pub use self::cache::CacheMetrics;
 
 /// Upper bounds of the duration histogram in seconds: OpenTelemetry's advice, with finer steps below 5 ms
@@ -32,13 +34,14 @@ const BUCKETS: [f64; 16] = [
 ];
 
 /// The route templates that metrics and log lines name, never a path.
-pub const ROUTES: [&str; 7] = [
+pub const ROUTES: [&str; 8] = [
     "unmatched",
     "/{code}",
     "/shorten",
     "/health",
     "/metrics",
     "/jobs",
+    "/jobs/{id}",
     "/openapi.json",
 ];
 
@@ -242,6 +245,11 @@ impl Metrics {
     /// The metrics of the cache, which exist only with a cache.
     pub fn with_cache(&mut self) -> CacheMetrics {
         CacheMetrics::register(&mut self.registry)
+    }
+
+    /// The metrics of the publisher, which exist only with the queue profile.
+    pub fn with_publisher(&mut self) -> PublisherMetrics {
+        PublisherMetrics::register(&mut self.registry)
     }
 
     /// What a scrape reads.

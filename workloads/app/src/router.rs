@@ -27,6 +27,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(metrics::public))
         .routes(routes!(shorten::shorten))
         .routes(routes!(jobs::enqueue))
+        .routes(routes!(jobs::job))
         .routes(routes!(openapi::openapi))
         .routes(routes!(redirect::follow))
 }
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn the_first_segment_of_every_route_is_reserved() {
         let paths = openapi().paths.paths;
-        assert_eq!(paths.len(), 6);
+        assert_eq!(paths.len(), 7);
         for path in paths.keys().filter(|path| *path != "/{code}") {
             let first = path.split('/').nth(1).unwrap();
             assert!(
@@ -107,6 +108,8 @@ mod tests {
             "Problem",
             "FieldError",
             "Health",
+            "Enqueued",
+            "JobStatus",
         ] {
             assert!(
                 document["components"]["schemas"][schema].is_object(),

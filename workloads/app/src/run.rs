@@ -13,11 +13,13 @@ use crate::{
     code::CodeSpace,
     config::ServeArgs,
     metrics::Metrics,
+    publisher::Publisher,
     router,
-    state::AppState,
+    state::{AppState, Queue},
     store::{
         cache::{Cache, source::Source},
         cached::CachedLinks,
+        jobs::Jobs,
         postgres::Links,
     },
 };
@@ -35,10 +37,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the sockets and connects to the database and the cache.
+    /// Takes the sockets, connects to the database and the cache, and begins to connect to the broker.
     ///
     /// # Errors
-    /// When an address is in use or a URL is malformed. A database or a cache that is down is no error.
+    /// When an address is in use or a URL is malformed. A database, a cache or a broker that is down is no error.
     pub async fn bind(
         config: ServeArgs,
         mut metrics: Metrics,
@@ -46,6 +48,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let public = listen(config.listen).await?;
         let internal = listen(config.internal_listen).await?;
+        let queue = config.queue.uri()?;
         let options = config.database.connect_options()?;
         let database = Database::connect(
             "shortener-app",
@@ -53,6 +56,11 @@ impl Server {
             config.database_max_connections,
             metrics.database_up.clone(),
         );
+        // Nothing waits for the broker: links are served without it.
+        let queue = queue.map(|uri| Queue {
+            jobs: Jobs::new(database.clone()),
+            publisher: Publisher::start(uri, metrics.with_publisher()),
+        });
         let cache = cache(&config, &mut metrics)?;
         if let Some(cache) = &cache {
             cache.wait_until_up().await;
@@ -60,7 +68,7 @@ impl Server {
         database.wait_until_up(DATABASE_GRACE).await;
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         Ok(Self {
-            state: AppState::new(config, metrics, links, cache.as_ref()),
+            state: AppState::new(config, metrics, links, cache.as_ref(), queue),
             public,
             internal,
         })

@@ -16,7 +16,8 @@ use crate::{
     config::ServeArgs,
     limits::Limit,
     metrics::Metrics,
-    store::{cache::Cache, cached::CachedLinks},
+    publisher::Publisher,
+    store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
     target::OwnAddress,
 };
 
@@ -44,6 +45,8 @@ pub struct Shared {
     pub own_address: OwnAddress,
     /// The links.
     pub links: CachedLinks,
+    /// The jobs; `None` while the queue profile is off.
+    pub queue: Option<Queue>,
     /// The metrics.
     pub metrics: Metrics,
     /// The limit of `POST /shorten`.
@@ -55,6 +58,14 @@ pub struct Shared {
     draining: AtomicBool,
 }
 
+/// What serving jobs needs.
+pub struct Queue {
+    /// What became of them.
+    pub jobs: Jobs,
+    /// Where they go.
+    pub publisher: Publisher,
+}
+
 impl AppState {
     /// Puts the state together.
     #[must_use]
@@ -63,12 +74,14 @@ impl AppState {
         metrics: Metrics,
         links: CachedLinks,
         cache: Option<&Arc<Cache>>,
+        queue: Option<Queue>,
     ) -> Self {
         Self(Arc::new(Shared {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
             own_address: OwnAddress::from(&config.public_url),
             links,
+            queue,
             metrics,
             shorten_limit: Limit::new("shorten", config.shorten_rate(), cache),
             requests_limit: Limit::new("requests", config.requests_rate(), cache),

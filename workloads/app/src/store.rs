@@ -1,8 +1,9 @@
-//! Links: durable in the database, with temporary copies in the cache.
+//! Links and jobs: durable in the database; of links there are temporary copies in the cache.
 
 pub mod cache;
 pub mod cached;
 pub mod flights;
+pub mod jobs;
 pub mod migrate;
 pub mod postgres;
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use lapin::uri::AMQPUri;
 use sqlx::postgres::PgConnectOptions;
+use url::{Host, Url};
 
 use crate::logging::{self, Logging};
 
@@ -32,29 +34,72 @@ impl DatabaseArgs {
             .database_url
             .parse()
             .map_err(|error| anyhow!("DATABASE_URL is invalid: {error}"))?;
-        if let Some(username) = self
-            .database_username
-            .as_deref()
-            .filter(|name| !name.is_empty())
-        {
+        if let Some(username) = given(&self.database_username) {
             options = options.username(username);
         }
-        if let Some(password) = self
-            .database_password
-            .as_deref()
-            .filter(|password| !password.is_empty())
-        {
+        if let Some(password) = given(&self.database_password) {
             options = options.password(password);
         }
         Ok(options)
     }
 }
 
+/// Where the message broker is and how to log in.
+#[derive(Clone, Debug, Args)]
+pub struct QueueArgs {
+    /// `amqp[s]://host:port/vhost`, with or without credentials; without it the queue profile is off.
+    #[arg(long, env, hide_env_values = true)]
+    pub queue_url: Option<String>,
+    /// Takes precedence over the user in the URL.
+    #[arg(long, env)]
+    pub queue_username: Option<String>,
+    /// Takes precedence over the password in the URL.
+    #[arg(long, env, hide_env_values = true)]
+    pub queue_password: Option<String>,
+}
+
+impl QueueArgs {
+    /// The broker's address with credentials; `None` when the queue profile is off.
+    ///
+    /// # Errors
+    /// When the URL is malformed. The message does not repeat the URL, which may hold a password.
+    pub fn uri(&self) -> anyhow::Result<Option<AMQPUri>> {
+        let Some(text) = given(&self.queue_url) else {
+            return Ok(None);
+        };
+        let url: Url = text
+            .parse()
+            .map_err(|error| anyhow!("QUEUE_URL is invalid: {error}"))?;
+        let mut uri: AMQPUri = text
+            .parse()
+            .map_err(|_| anyhow!("QUEUE_URL must be like amqp://host:5672/%2f"))?;
+        // The library takes an address in brackets for no host at all, and no host for this machine.
+        uri.authority.host = match url.host() {
+            Some(Host::Ipv6(address)) => address.to_string(),
+            Some(_) => uri.authority.host,
+            None => return Err(anyhow!("QUEUE_URL names no host")),
+        };
+        let user = &mut uri.authority.userinfo;
+        if let Some(username) = given(&self.queue_username) {
+            user.username = username.to_owned();
+        }
+        if let Some(password) = given(&self.queue_password) {
+            user.password = password.to_owned();
+        }
+        Ok(Some(uri))
+    }
+}
+
+/// An empty variable means the same as none.
+fn given(value: &Option<String>) -> Option<&str> {
+    value.as_deref().filter(|value| !value.is_empty())
+}
+
 /// What every line of the log says.
 #[derive(Clone, Debug, Args)]
 pub struct LogArgs {
-    /// Which events are logged.
-    #[arg(long, env, default_value = "info")]
+    /// Which events are logged. The client of the broker would log messages with their content.
+    #[arg(long, env, default_value = "info,lapin=error")]
     pub rust_log: String,
     /// The identity of this replica in `/health` and in the log; the machine's name when absent.
     #[arg(long, env)]
@@ -108,6 +153,15 @@ mod tests {
     struct Settings {
         #[command(flatten)]
         database: DatabaseArgs,
+        #[command(flatten)]
+        queue: QueueArgs,
+    }
+
+    fn queue(arguments: &[&str]) -> anyhow::Result<Option<AMQPUri>> {
+        let url = ["program", "--database-url", "postgres://db/x"];
+        Settings::parse_from(url.iter().chain(arguments))
+            .queue
+            .uri()
     }
 
     fn user_of(arguments: &[&str]) -> String {
@@ -129,5 +183,63 @@ mod tests {
             ]),
             "alice"
         );
+    }
+
+    #[test]
+    fn without_a_url_there_is_no_queue() {
+        assert_eq!(queue(&[]).unwrap(), None);
+        assert_eq!(queue(&["--queue-url", ""]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_queue_is_reached_with_the_credentials_that_come_first() {
+        let url = ["--queue-url", "amqp://u:p%2F@broker/%2f"];
+        let uri = queue(&url).unwrap().unwrap();
+        let user = &uri.authority.userinfo;
+        assert_eq!(
+            (uri.authority.host.as_str(), uri.authority.port),
+            ("broker", 5672)
+        );
+        assert_eq!(
+            (user.username.as_str(), user.password.as_str()),
+            ("u", "p/")
+        );
+        assert_eq!(uri.vhost, "/");
+        let credentials = ["--queue-username", "alice", "--queue-password", "s%e/c"];
+        let uri = queue(&[&url[..], &credentials].concat()).unwrap().unwrap();
+        let user = &uri.authority.userinfo;
+        assert_eq!(
+            (user.username.as_str(), user.password.as_str()),
+            ("alice", "s%e/c")
+        );
+    }
+
+    #[test]
+    fn every_form_of_host_is_understood() {
+        for (url, host) in [
+            ("amqp://10.0.0.1/x", "10.0.0.1"),
+            ("amqps://broker.example:1234", "broker.example"),
+            ("amqp://[fd00::1]:5672/%2f", "fd00::1"),
+        ] {
+            let uri = queue(&["--queue-url", url]).unwrap().unwrap();
+            assert_eq!(uri.authority.host, host);
+        }
+    }
+
+    #[test]
+    fn a_malformed_address_is_refused_without_being_repeated() {
+        for url in [
+            "secret",
+            "http://secret@broker",
+            "amqp:secret",
+            "amqp://:secret@/x",
+            "amqp://",
+        ] {
+            let message = queue(&["--queue-url", url]).unwrap_err().to_string();
+            assert!(
+                message.contains("QUEUE_URL") && !message.contains("secret"),
+                "{message}"
+            );
+        }
     }
 }

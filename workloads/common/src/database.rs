@@ -5,6 +5,8 @@
 //! database gone, every waiting request fails in that moment. A database that is merely slow still answers
 //! the watcher, so its requests are left to finish.
 
+mod error;
+
 use std::{
     future::Future,
     sync::{
@@ -24,6 +26,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+pub use error::StoreError;
+use error::is_connection_error;
+
 /// A request that waits longer makes the watcher look. A database that refuses or ended the connection is known to
 /// be away right then, well within the 250 ms that a client may wait to hear it.
 const SUSPICIOUS: Duration = Duration::from_millis(40);
@@ -41,17 +46,6 @@ const CONNECT: Duration = Duration::from_secs(1);
 const RECONNECT: Duration = Duration::from_millis(500);
 /// The longest that a living database may work on one operation.
 const OPERATION: Duration = Duration::from_secs(5);
-
-/// Why the database did not answer.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The database is down, read-only, overloaded or out of reach: trying again later may work.
-    #[error("database unavailable: {0}")]
-    Unavailable(String),
-    /// The database refused the question itself, or answered with something that cannot be.
-    #[error(transparent)]
-    Internal(Arc<sqlx::Error>),
-}
 
 /// A pool of connections that belongs to one uninterrupted life of the database.
 #[derive(Clone, Debug)]
@@ -111,8 +105,7 @@ impl Database {
 
     /// Waits until the database has been reached, at most for the given time.
     pub async fn wait_until_up(&self, at_most: Duration) {
-        let mut state = self.state.clone();
-        let _ = timeout(at_most, state.wait_for(Option::is_some)).await;
+        let _ = timeout(at_most, self.up()).await;
     }
 
     /// Waits until the database answers, however long that takes.
@@ -175,14 +168,6 @@ impl Database {
 
 fn away() -> StoreError {
     StoreError::Unavailable("the database is away".to_owned())
-}
-
-fn is_connection_error(error: &sqlx::Error) -> bool {
-    use sqlx::Error::{Io, PoolClosed, PoolTimedOut, Protocol, Tls, WorkerCrashed};
-    matches!(
-        error,
-        Io(_) | Tls(_) | Protocol(_) | PoolTimedOut | PoolClosed | WorkerCrashed
-    )
 }
 
 /// Keeps [`State`] true.

@@ -9,6 +9,8 @@ use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
 
 /// The header that carries the caller's trace context.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// The header that carries what tracing systems add to it.
+pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// A trace identifier: never zero, shown as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,9 +47,13 @@ impl TraceContext {
     /// Continues the caller's trace, or starts one when the header is absent or malformed.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        let caller = headers
-            .get(TRACEPARENT)
-            .and_then(|value| parse_traceparent(value.as_bytes()));
+        Self::continuing(headers.get(TRACEPARENT).map(|value| value.as_bytes()))
+    }
+
+    /// The same for a header that came by another way than HTTP.
+    #[must_use]
+    pub fn continuing(traceparent: Option<&[u8]>) -> Self {
+        let caller = traceparent.and_then(parse_traceparent);
         let span_id = SpanId(non_zero());
         match caller {
             Some((trace_id, parent)) => Self {
@@ -61,6 +67,12 @@ impl TraceContext {
                 parent: None,
             },
         }
+    }
+
+    /// What tells the next program to continue this work. Every trace is recorded, so the flag is always set.
+    #[must_use]
+    pub fn traceparent(&self) -> String {
+        format!("00-{}-{}-01", self.trace_id, self.span_id)
     }
 }
 
@@ -125,6 +137,16 @@ mod tests {
         );
         assert_eq!(context.parent.unwrap().to_string(), "b7ad6b7169203331");
         assert_ne!(Some(context.span_id), context.parent);
+    }
+
+    #[test]
+    fn the_next_program_continues_the_trace_below_this_span() {
+        let context = TraceContext::continuing(None);
+        let next = TraceContext::continuing(Some(context.traceparent().as_bytes()));
+        assert_eq!(
+            (next.trace_id, next.parent),
+            (context.trace_id, Some(context.span_id))
+        );
     }
 
     #[test]

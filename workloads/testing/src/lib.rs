@@ -7,6 +7,7 @@
     reason = "everything here is a test helper, and a failed test panics"
 )]
 
+pub mod broker;
 pub mod client;
 pub mod process;
 pub mod proxy;

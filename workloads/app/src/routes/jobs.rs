@@ -1,29 +1,284 @@
 //! Background jobs, which need the queue profile.
 
-use axum::extract::Request;
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderName, StatusCode, Uri};
+use serde::Serialize;
+use shortener_common::trace::{TRACESTATE, TraceContext};
+use utoipa::ToSchema;
+use uuid::Uuid;
 
 use crate::{
     body,
-    error::{Error, Problem},
+    error::{Error, FieldError, Problem},
+    publisher::NewJob,
+    state::{AppState, Queue},
+    store::jobs::{Claim, JobRow},
 };
 
 /// The largest job in bytes.
 pub const MAX_BODY: usize = 64 * 1024;
+/// Makes several requests one job.
+/// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The longest key in bytes.
+const MAX_KEY: usize = 255;
+/// The longest `tracestate` that is passed on, in bytes; what every tracing system must accept.
+const MAX_TRACESTATE: usize = 512;
+
+/// The job was accepted; it may not have begun, and it may still fail.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Enqueued {
+    /// Always `enqueued`.
+    #[schema(example = "enqueued")]
+    status: &'static str,
+    /// The identity of the job, under which its state can be read.
+    #[schema(format = "uuid")]
+    id: String,
+    /// The trace of the request, which the job continues.
+    trace_id: String,
+}
+
+/// What became of a job.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobStatus {
+    /// The identity of the job.
+    #[schema(format = "uuid")]
+    id: String,
+    /// The name of the task; empty when the job names none.
+    task: String,
+    /// The client's own `id`, as text.
+    client_id: Option<String>,
+    /// `running`, `done` or `failed`. A failed job is tried again until the broker's delivery limit is reached.
+    #[schema(example = "done")]
+    status: String,
+    /// How often the job was begun.
+    attempts: i32,
+    /// When it was begun last (RFC 3339).
+    #[schema(format = DateTime)]
+    started_at: String,
+    /// When that attempt ended (RFC 3339), if it did.
+    #[schema(format = DateTime)]
+    finished_at: Option<String>,
+    /// Why it failed, if it did.
+    error: Option<String>,
+}
 
 /// Accepts a background job when the queue profile is enabled.
+///
+/// The body is any JSON object: `task` names what is to be done, `id` is the client's own identifier. The answer comes
+/// when the broker has confirmed the job. Without `Idempotency-Key` every request is a job of its own.
 #[utoipa::path(
     post,
     path = "/jobs",
     operation_id = "enqueue",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day are one job")),
+    request_body(content = Object, description = "The job, at most 64 KiB", example = json!({"task": "email", "id": 1})),
     responses(
+        (status = 202, description = "The job is safe in the queue", body = Enqueued),
+        (status = 400, description = "Not a JSON object, or an unusable key", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The key came with another body before", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
         (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The queue does not take jobs now", body = Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn enqueue(request: Request) -> Error {
-    // The body is taken off the connection, so that the proxy in front can go on using it.
-    match body::discard(request, MAX_BODY).await {
-        Ok(()) => Error::ProfileDisabled("queue"),
-        Err(error) => error,
+pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let Some(queue) = &state.queue else {
+        // The body is taken off the connection, so that the proxy in front can go on using it.
+        body::discard(request, MAX_BODY).await?;
+        return Err(Error::ProfileDisabled("queue"));
+    };
+    let key = idempotency_key(request.headers())?;
+    let (trace, tracestate) = trace_of(&request);
+    let body = body::json_object_text(request, MAX_BODY).await?;
+    let job = |id| NewJob {
+        id,
+        body: body.clone(),
+        trace,
+        tracestate,
+    };
+    let id = match key {
+        Some(key) => once(queue, &key, &body, job).await?,
+        None => {
+            let id = Uuid::now_v7();
+            queue.publisher.publish(job(id)).await?;
+            id
+        }
+    };
+    let answer = Enqueued {
+        status: "enqueued",
+        id: id.to_string(),
+        trace_id: trace.trace_id.to_string(),
+    };
+    Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
+}
+
+/// Publishes the job of a key unless that is known to have happened. Where it is not known, the job is published
+/// again under the same identity, and whichever message comes second is a duplicate to the workers.
+async fn once(
+    queue: &Queue,
+    key: &str,
+    body: &Bytes,
+    job: impl FnOnce(Uuid) -> NewJob,
+) -> Result<Uuid, Error> {
+    let id = match queue.jobs.claim(key, body).await? {
+        Claim::OtherBody => return Err(Error::KeyReused),
+        Claim::Enqueued(id) => return Ok(id),
+        Claim::ToPublish(id) => id,
+    };
+    queue.publisher.publish(job(id)).await?;
+    if let Err(error) = queue.jobs.enqueued(key, id).await {
+        tracing::warn!(event = "key_not_noted", job.id = %id, error.message = %error, "key_not_noted");
+    }
+    Ok(id)
+}
+
+/// Tells what became of a job, once a worker took it.
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}",
+    operation_id = "job",
+    params(("id" = String, Path, description = "The `id` of the answer to `POST /jobs`")),
+    responses(
+        (status = 200, description = "The state of the job", body = JobStatus),
+        (status = 404, description = "No such job, or no worker took it yet", body = Problem, content_type = "application/problem+json"),
+        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStatus>, Error> {
+    let Some(queue) = &state.queue else {
+        return Err(Error::ProfileDisabled("queue"));
+    };
+    let id = uri.path().strip_prefix("/jobs/").unwrap_or_default();
+    let id: Uuid = id.parse().map_err(|_| Error::NotFound)?;
+    let row: JobRow = queue.jobs.find(id).await?.ok_or(Error::NotFound)?;
+    Ok(Json(JobStatus {
+        id: id.to_string(),
+        task: row.task,
+        client_id: row.client_id,
+        status: row.state,
+        attempts: row.attempts,
+        started_at: row.started_at.to_string(),
+        finished_at: row.finished_at.map(|end| end.to_string()),
+        error: row.error,
+    }))
+}
+
+/// The key as a structured string, `"..."`, or bare, as most clients send it.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let text = value.to_str().unwrap_or_default().trim();
+    let bare = text
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or(text);
+    let plain = bare
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'"');
+    if bare.is_empty() || bare.len() > MAX_KEY || !plain || values.next().is_some() {
+        return Err(Error::InvalidFields(vec![FieldError {
+            field: "Idempotency-Key",
+            reason: format!("must be one value of 1 to {MAX_KEY} visible ASCII characters"),
+        }]));
+    }
+    Ok(Some(bare.to_owned()))
+}
+
+/// The trace that the job continues, and what tracing systems added to it.
+fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
+    let headers = request.headers();
+    let trace = request.extensions().get().copied();
+    let trace: TraceContext = trace.unwrap_or_else(|| TraceContext::from_headers(headers));
+    let lines: Vec<&str> = headers
+        .get_all(TRACESTATE)
+        .iter()
+        .filter_map(|line| line.to_str().ok())
+        .collect();
+    let tracestate = lines.join(",");
+    // Without the caller's context its additions mean nothing.
+    let meaningful = trace.parent.is_some() && (1..=MAX_TRACESTATE).contains(&tracestate.len());
+    (trace, meaningful.then_some(tracestate))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use shortener_common::trace::TRACEPARENT;
+
+    use super::*;
+
+    fn request(headers: &[(HeaderName, &str)]) -> Request {
+        let mut request = Request::new(Body::empty());
+        for (name, value) in headers {
+            request.headers_mut().append(name, value.parse().unwrap());
+        }
+        request
+    }
+
+    fn key(values: &[&str]) -> Result<Option<String>, Error> {
+        let headers: Vec<_> = values
+            .iter()
+            .map(|value| (IDEMPOTENCY_KEY, *value))
+            .collect();
+        idempotency_key(request(&headers).headers())
+    }
+
+    #[test]
+    fn a_key_may_be_quoted_or_bare() {
+        assert_eq!(key(&[]).unwrap(), None);
+        for text in ["8e03978e-40d5", "\"8e03978e-40d5\"", " 8e03978e-40d5 "] {
+            assert_eq!(key(&[text]).unwrap().unwrap(), "8e03978e-40d5");
+        }
+    }
+
+    #[test]
+    fn an_unusable_key_is_refused_and_not_ignored() {
+        let long = "x".repeat(256);
+        for values in [
+            &[""][..],
+            &["\"\""],
+            &["a b"],
+            &["a\"b"],
+            &["\u{e9}"],
+            &[long.as_str()],
+            &["a", "b"],
+        ] {
+            assert!(
+                matches!(key(values), Err(Error::InvalidFields(_))),
+                "{values:?}"
+            );
+        }
+        assert!(key(&[&long[1..]]).is_ok());
+    }
+
+    #[test]
+    fn tracestate_is_passed_on_only_together_with_its_traceparent() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let state = |headers: &[(HeaderName, &str)]| trace_of(&request(headers)).1;
+        assert_eq!(
+            state(&[
+                (TRACEPARENT, parent),
+                (TRACESTATE, "a=1"),
+                (TRACESTATE, "b=2")
+            ])
+            .unwrap(),
+            "a=1,b=2"
+        );
+        assert_eq!(state(&[(TRACEPARENT, parent)]), None);
+        assert_eq!(state(&[(TRACESTATE, "a=1")]), None);
+        let long = format!("a={}", "x".repeat(512));
+        assert_eq!(state(&[(TRACEPARENT, parent), (TRACESTATE, &long)]), None);
     }
 }

@@ -443,6 +443,8 @@ async fn jobs_need_the_queue_profile(_: PgPoolOptions, database: PgConnectOption
         .problem(413, "body-too-large");
     let without_body = send(app.public, "POST /jobs HTTP/1.1\r\nhost: test\r\n\r\n").await;
     without_body.problem(501, "profile-disabled");
+    let job = "/jobs/0190163d-8694-739b-aea5-966c26f8ad91";
+    get(app.public, job).await.problem(501, "profile-disabled");
 }
 
 #[sqlx::test(migrations = false)]

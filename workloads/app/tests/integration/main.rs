@@ -1,7 +1,7 @@
-//! The application over real sockets against a real PostgreSQL and a real Redis.
+//! The application over real sockets against a real PostgreSQL, a real Redis and a real RabbitMQ.
 //!
-//! Run with `workloads/test-database.sh workloads/test-cache.sh cargo test -p shortener-app`; without `DATABASE_URL`
-//! every test here fails, and those of the cache need `redis-server`.
+//! Run with `workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh cargo test -p shortener-app`;
+//! without these servers the tests fail.
 
 #![expect(
     clippy::expect_used,
@@ -17,6 +17,7 @@ mod cache_server;
 mod corpus;
 mod drain;
 mod hostile;
+mod jobs;
 mod limits;
 mod links;
 mod observability;

@@ -131,6 +131,7 @@ async fn the_openapi_document_describes_the_routes(_: PgPoolOptions, database: P
         [
             "/health",
             "/jobs",
+            "/jobs/{id}",
             "/metrics",
             "/openapi.json",
             "/shorten",

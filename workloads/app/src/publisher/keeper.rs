@@ -1,0 +1,116 @@
+//! Keeping a connection to the broker, for ever.
+
+use std::{io, sync::Arc, time::Duration};
+
+use lapin::{Connection, uri::AMQPUri};
+use shortener_common::queue::{RECONNECT, connect, topology};
+use tokio::{
+    sync::{Mutex, mpsc, watch},
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::{
+    Pending, State,
+    lane::{Lane, Waiting},
+    metrics::PublisherMetrics,
+};
+
+/// Batches under way at the same time, each on a channel of its own: while one is confirmed, the next is sent.
+const LANES: usize = 2;
+/// How often the connection is looked at while nothing is published.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often the topology is declared again, in looks: whatever was deleted comes back.
+const LOOKS_PER_DECLARATION: u32 = 30;
+
+/// Keeps [`State`] true.
+pub(super) struct Keeper {
+    uri: AMQPUri,
+    jobs: Waiting,
+    publish: watch::Sender<State>,
+    metrics: PublisherMetrics,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        uri: AMQPUri,
+        jobs: mpsc::Receiver<Pending>,
+        publish: watch::Sender<State>,
+        metrics: PublisherMetrics,
+    ) -> Self {
+        Self {
+            uri,
+            jobs: Arc::new(Mutex::new(jobs)),
+            publish,
+            metrics,
+        }
+    }
+
+    pub(super) async fn run(self) {
+        let mut failures: u32 = 0;
+        let mut last_reason = String::new();
+        while !self.publish.is_closed() {
+            let ended = self.live().await;
+            let was_up = self.publish.send_replace(None).is_some();
+            self.metrics.up.set(0);
+            // Whoever still waits hears at once; nothing is kept for a later connection.
+            while self.jobs.lock().await.try_recv().is_ok() {}
+            let Err(error) = ended else { continue };
+            let reason = error.to_string();
+            if was_up || reason != last_reason {
+                tracing::warn!(
+                    event = "queue_unavailable",
+                    error.message = reason,
+                    "queue_unavailable"
+                );
+                last_reason = reason;
+            }
+            failures = if was_up {
+                1
+            } else {
+                failures.saturating_add(1)
+            };
+            tokio::select! {
+                () = sleep(RECONNECT.random_pause(failures)) => {}
+                () = self.publish.closed() => {}
+            }
+        }
+    }
+
+    /// One life of the connection, from its start to the first doubt about it.
+    async fn live(&self) -> lapin::Result<()> {
+        let connection = Arc::new(connect(&self.uri, "shortener-app").await?);
+        topology::declare(&connection).await?;
+        let mut lanes = JoinSet::new();
+        for _ in 0..LANES {
+            let lane = Lane::open(&connection, &self.jobs).await?;
+            lanes.spawn(lane.run());
+        }
+        self.metrics.up.set(1);
+        self.publish.send_replace(Some(connection.status().clone()));
+        tracing::info!(event = "queue_up", "queue_up");
+        tokio::select! {
+            ended = lanes.join_next() => match ended {
+                Some(Ok(ended)) => ended,
+                _ => Err(io::Error::other("a lane panicked").into()),
+            },
+            failed = watch_over(&connection) => failed,
+        }
+    }
+}
+
+/// Completes when an idle connection turns out to be gone.
+async fn watch_over(connection: &Connection) -> lapin::Result<()> {
+    loop {
+        for _ in 0..LOOKS_PER_DECLARATION {
+            sleep(LOOK).await;
+            if !connection.status().connected() {
+                return Err(io::Error::other("the connection was lost").into());
+            }
+        }
+        // A blocked broker does not read, so it would seem to be dead.
+        if !connection.status().blocked() {
+            topology::declare(connection).await?;
+        }
+    }
+}

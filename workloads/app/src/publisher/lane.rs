@@ -1,0 +1,126 @@
+//! Publishing one batch after the other over one channel.
+
+use std::{collections::HashSet, io, sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use lapin::{
+    Channel, Confirmation, Connection,
+    options::{BasicPublishOptions, ConfirmSelectOptions},
+};
+use shortener_common::queue::{ANSWER, job, topology, within};
+use tokio::{
+    sync::{Mutex, mpsc},
+    time::{sleep, timeout},
+};
+
+use super::{CONFIRM, NewJob, Pending, Refusal};
+
+/// The most jobs in a batch.
+const BATCH: usize = 512;
+/// How often a blocked connection is looked at.
+const BLOCKED: Duration = Duration::from_millis(200);
+
+/// The jobs that wait to be sent, for whichever lane comes first.
+pub(super) type Waiting = Arc<Mutex<mpsc::Receiver<Pending>>>;
+
+/// A channel with one batch at a time.
+pub(super) struct Lane {
+    connection: Arc<Connection>,
+    channel: Channel,
+    jobs: Waiting,
+}
+
+impl Lane {
+    pub(super) async fn open(connection: &Arc<Connection>, jobs: &Waiting) -> lapin::Result<Self> {
+        let channel = within(ANSWER, async {
+            let channel = connection.create_channel().await?;
+            channel
+                .confirm_select(ConfirmSelectOptions::default())
+                .await?;
+            Ok(channel)
+        })
+        .await?;
+        Ok(Self {
+            connection: Arc::clone(connection),
+            channel,
+            jobs: Arc::clone(jobs),
+        })
+    }
+
+    /// Publishes batches until something is wrong with the channel, or nobody is left.
+    pub(super) async fn run(self) -> lapin::Result<()> {
+        let mut batch = Vec::new();
+        while self.jobs.lock().await.recv_many(&mut batch, BATCH).await > 0 {
+            // Those who gave up were told that the job was not accepted.
+            batch.retain(|pending| !pending.fate.is_closed());
+            self.publish(std::mem::take(&mut batch)).await?;
+        }
+        Ok(())
+    }
+
+    async fn publish(&self, batch: Vec<Pending>) -> lapin::Result<()> {
+        // In one task, because the library numbers concurrent publications before it orders them.
+        let confirmations = join_all(batch.iter().map(|pending| self.send(&pending.job)));
+        let Ok(confirmations) = timeout(CONFIRM, confirmations).await else {
+            return self.give_up(batch).await;
+        };
+        let returned: HashSet<String> = confirmations.iter().filter_map(returned_id).collect();
+        if !returned.is_empty() {
+            topology::declare(&self.connection).await?;
+        }
+        let mut broken = None;
+        for (pending, confirmation) in batch.into_iter().zip(confirmations) {
+            let fate = match confirmation {
+                Ok(_) if returned.contains(&pending.job.id.to_string()) => Err(Refusal::Unroutable),
+                Ok(Confirmation::Ack(_)) => Ok(()),
+                Ok(Confirmation::Nack(_) | Confirmation::NotRequested) => Err(Refusal::Rejected),
+                Err(error) => {
+                    broken = Some(error);
+                    Err(Refusal::Away)
+                }
+            };
+            // Nobody is there any more when the client hung up.
+            let _ = pending.fate.send(fate);
+        }
+        broken.map_or(Ok(()), Err)
+    }
+
+    async fn send(&self, new: &NewJob) -> lapin::Result<Confirmation> {
+        let mandatory = BasicPublishOptions {
+            mandatory: true,
+            ..BasicPublishOptions::default()
+        };
+        let properties = job::properties(new.id, new.trace, new.tracestate.as_deref());
+        self.channel
+            .basic_publish(
+                "".into(),
+                topology::JOBS.into(),
+                mandatory,
+                &new.body,
+                properties,
+            )
+            .await?
+            .await
+    }
+
+    /// The broker said nothing: this channel is of no use any more, and the connection only if an alarm explains it.
+    async fn give_up(&self, batch: Vec<Pending>) -> lapin::Result<()> {
+        for pending in batch {
+            let _ = pending.fate.send(Err(Refusal::Timeout));
+        }
+        let status = self.connection.status();
+        while status.blocked() && status.connected() {
+            sleep(BLOCKED).await;
+        }
+        Err(io::Error::from(io::ErrorKind::TimedOut).into())
+    }
+}
+
+fn returned_id(confirmation: &lapin::Result<Confirmation>) -> Option<String> {
+    let Ok(Confirmation::Ack(Some(message)) | Confirmation::Nack(Some(message))) = confirmation
+    else {
+        return None;
+    };
+    let id = message.delivery.properties.message_id().as_ref()?;
+    Some(id.as_str().to_owned())
+}

@@ -1,0 +1,88 @@
+//! What is counted about publishing, by the semantic conventions for messaging.
+//!
+//! <https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/>
+
+use std::{
+    sync::atomic::AtomicU32,
+    time::{Duration, SystemTime},
+};
+
+use prometheus_client::{
+    metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge},
+    registry::{Registry, Unit},
+};
+use shortener_common::{queue::topology::JOBS, trace::TraceContext};
+
+/// Upper bounds in seconds: OpenTelemetry's advice.
+const BUCKETS: [f64; 14] = [
+    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
+];
+
+type Labels = Vec<(&'static str, &'static str)>;
+
+/// The metrics of the publisher; clones count into the same series.
+#[derive(Clone, Debug)]
+pub struct PublisherMetrics {
+    sent: Family<Labels, Counter>,
+    duration: Family<
+        Labels,
+        HistogramWithExemplars<TraceContext>,
+        fn() -> HistogramWithExemplars<TraceContext>,
+    >,
+    /// 1 while jobs can be published.
+    pub up: Gauge<u32, AtomicU32>,
+}
+
+impl PublisherMetrics {
+    /// Makes the metrics a part of every scrape.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            sent: Family::default(),
+            duration: Family::new_with_constructor(|| {
+                HistogramWithExemplars::new(BUCKETS.into_iter())
+            }),
+            up: Gauge::default(),
+        };
+        registry.register(
+            "messaging_client_sent_messages",
+            "Jobs that were sent to the broker, with the reason where it did not take one",
+            metrics.sent.clone(),
+        );
+        registry.register_with_unit(
+            "messaging_client_operation_duration",
+            "Time until the broker confirmed or refused a job",
+            Unit::Seconds,
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "queue_up",
+            "1 while jobs can be published",
+            metrics.up.clone(),
+        );
+        // The series that alerts are written on exists from the first scrape on.
+        drop(metrics.sent.get_or_create(&labels(None)));
+        metrics
+    }
+
+    /// Counts an attempt to publish a job; `error` is one of few fixed words.
+    pub fn attempt(&self, error: Option<&'static str>, duration: Duration, trace: TraceContext) {
+        let labels = labels(error);
+        self.sent.get_or_create(&labels).inc();
+        self.duration.get_or_create(&labels).observe(
+            duration.as_secs_f64(),
+            Some(trace),
+            Some(SystemTime::now()),
+        );
+    }
+}
+
+fn labels(error: Option<&'static str>) -> Labels {
+    let mut labels = vec![
+        ("messaging_system", "rabbitmq"),
+        ("messaging_operation_name", "publish"),
+        ("messaging_destination_name", JOBS),
+    ];
+    labels.extend(error.map(|error| ("error_type", error)));
+    labels
+}

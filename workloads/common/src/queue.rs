@@ -1,0 +1,49 @@
+//! The message broker: connecting to it, what is declared there, and the form of a message.
+
+pub mod job;
+pub mod topology;
+
+use std::{io, time::Duration};
+
+use lapin::{Connection, ConnectionProperties, uri::AMQPUri};
+use tokio::time::timeout;
+
+use crate::backoff::Backoff;
+
+/// How long the broker may take to accept a connection, and to answer what is not a publication.
+pub const ANSWER: Duration = Duration::from_secs(5);
+
+/// Seconds of silence after which either side takes the other for dead.
+const HEARTBEAT: u16 = 10;
+
+/// Pauses between attempts to reach the broker.
+pub const RECONNECT: Backoff = Backoff {
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(5),
+};
+
+/// Connects once; whoever needs the broker tries again for ever. The broker's administrators see `name`.
+///
+/// # Errors
+/// When the broker is out of reach, silent, or refuses the log-in.
+pub async fn connect(uri: &AMQPUri, name: &str) -> lapin::Result<Connection> {
+    let mut uri = uri.clone();
+    uri.query.heartbeat.get_or_insert(HEARTBEAT);
+    // Recovery is written where it is needed: the library's own replays a topology that may be gone on purpose.
+    let properties = ConnectionProperties::default().with_connection_name(name.into());
+    within(ANSWER, Connection::connect_uri(uri, properties)).await
+}
+
+/// Gives up on an answer that does not come.
+///
+/// # Errors
+/// The operation's own, or an input/output error of the kind `TimedOut`.
+pub async fn within<T>(
+    at_most: Duration,
+    operation: impl Future<Output = lapin::Result<T>>,
+) -> lapin::Result<T> {
+    timeout(at_most, operation).await.unwrap_or_else(|_| {
+        let silence = format!("no answer within {} s", at_most.as_secs());
+        Err(io::Error::new(io::ErrorKind::TimedOut, silence).into())
+    })
+}

@@ -1,0 +1,289 @@
+//! A job as a message: the client's JSON object as the body, untouched, and everything else in the properties.
+
+use jiff::Timestamp;
+use lapin::{
+    BasicProperties,
+    types::{AMQPValue, FieldTable},
+};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::trace::{TRACEPARENT, TRACESTATE, TraceContext};
+
+/// The broker counts here how often a message came back; absent at the first delivery.
+const DELIVERY_COUNT: &str = "x-delivery-count";
+/// Kept on disk.
+const PERSISTENT: u8 = 2;
+/// The longest name of a task, and the longest identifier of a client's, in characters.
+const MAX_LABEL: usize = 256;
+
+/// The properties of the message that carries a job of this identity, published as part of this trace.
+#[must_use]
+pub fn properties(id: Uuid, trace: TraceContext, tracestate: Option<&str>) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    let mut insert = |name: &str, value: &str| {
+        headers.insert(name.into(), AMQPValue::LongString(value.into()));
+    };
+    insert(TRACEPARENT.as_str(), &trace.traceparent());
+    if let Some(tracestate) = tracestate {
+        insert(TRACESTATE.as_str(), tracestate);
+    }
+    BasicProperties::default()
+        .with_content_type("application/json".into())
+        .with_message_id(id.to_string().into())
+        .with_timestamp(Timestamp::now().as_second().unsigned_abs())
+        .with_delivery_mode(PERSISTENT)
+        .with_headers(headers)
+}
+
+/// A job as a worker receives it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The identity, assigned when the job was accepted.
+    pub id: Uuid,
+    /// What the client calls the task; empty when it names none.
+    pub task: String,
+    /// What the client calls the job: data, never an identity.
+    pub client_id: Option<String>,
+    /// The whole object.
+    pub payload: Map<String, Value>,
+    /// The object as the client wrote it.
+    pub text: String,
+    /// The work on the job, as a child of its publication.
+    pub trace: TraceContext,
+    /// How often the message came back to the queue before this delivery.
+    pub returns: u32,
+}
+
+/// Why a message can never become a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// The body is not a JSON object.
+    #[error("the body is not a JSON object")]
+    Body,
+    /// Without an identity a redelivery could not be told from a new job.
+    #[error("message-id is not a UUID")]
+    MessageId,
+}
+
+impl Job {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// When it is not a job and never will be.
+    pub fn parse(properties: &BasicProperties, body: Vec<u8>) -> Result<Self, Invalid> {
+        let id = properties
+            .message_id()
+            .as_ref()
+            .and_then(|id| id.as_str().parse().ok())
+            .ok_or(Invalid::MessageId)?;
+        let text = String::from_utf8(body).map_err(|_| Invalid::Body)?;
+        let Ok(Value::Object(payload)) = serde_json::from_str(&text) else {
+            return Err(Invalid::Body);
+        };
+        Ok(Self {
+            id,
+            task: payload
+                .get("task")
+                .and_then(Value::as_str)
+                .map(label)
+                .unwrap_or_default(),
+            client_id: payload.get("id").and_then(client_id),
+            payload,
+            text,
+            trace: trace_of(properties),
+            returns: returns(properties),
+        })
+    }
+}
+
+/// The work on a message, whether or not the message is a job.
+#[must_use]
+pub fn trace_of(properties: &BasicProperties) -> TraceContext {
+    let traceparent = match header(properties, TRACEPARENT.as_str()) {
+        Some(AMQPValue::LongString(value)) => Some(value.as_bytes()),
+        Some(AMQPValue::ShortString(value)) => Some(value.as_str().as_bytes()),
+        _ => None,
+    };
+    TraceContext::continuing(traceparent)
+}
+
+/// Numbers arrive in whatever width the broker chose.
+fn returns(properties: &BasicProperties) -> u32 {
+    let count = match header(properties, DELIVERY_COUNT) {
+        Some(AMQPValue::LongLongInt(count)) => *count,
+        Some(AMQPValue::LongInt(count)) => i64::from(*count),
+        Some(AMQPValue::LongUInt(count)) => i64::from(*count),
+        Some(AMQPValue::ShortInt(count)) => i64::from(*count),
+        Some(AMQPValue::ShortUInt(count)) => i64::from(*count),
+        Some(AMQPValue::ShortShortInt(count)) => i64::from(*count),
+        Some(AMQPValue::ShortShortUInt(count)) => i64::from(*count),
+        _ => 0,
+    };
+    count.max(0).try_into().unwrap_or(u32::MAX)
+}
+
+fn header<'a>(properties: &'a BasicProperties, name: &str) -> Option<&'a AMQPValue> {
+    properties.headers().as_ref()?.inner().get(name)
+}
+
+/// Numbers and strings as they are, anything else as JSON.
+fn client_id(id: &Value) -> Option<String> {
+    match id {
+        Value::Null => None,
+        Value::String(id) => Some(label(id)),
+        other => Some(label(&other.to_string())),
+    }
+}
+
+/// Short enough for a log line, and without the one character that the database cannot store.
+fn label(text: &str) -> String {
+    text.chars()
+        .take(MAX_LABEL)
+        .map(|character| {
+            if character == '\0' {
+                '\u{fffd}'
+            } else {
+                character
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn published() -> (Uuid, TraceContext, BasicProperties) {
+        let (id, trace) = (Uuid::now_v7(), TraceContext::continuing(None));
+        (id, trace, properties(id, trace, Some("vendor=1")))
+    }
+
+    fn parsed(body: &str) -> Result<Job, Invalid> {
+        Job::parse(&published().2, body.as_bytes().to_vec())
+    }
+
+    fn with_header(name: &str, value: AMQPValue) -> BasicProperties {
+        let mut headers = FieldTable::default();
+        headers.insert(name.into(), value);
+        published().2.with_headers(headers)
+    }
+
+    #[test]
+    fn what_was_published_is_what_a_worker_receives() {
+        let (id, trace, properties) = published();
+        let body = r#"{ "task":"email", "id":1 }"#;
+        let job = Job::parse(&properties, body.as_bytes().to_vec()).unwrap();
+        assert_eq!((job.id, job.task.as_str()), (id, "email"));
+        assert_eq!(job.client_id.as_deref(), Some("1"));
+        assert_eq!(job.text, body);
+        assert_eq!(job.trace.trace_id, trace.trace_id);
+        assert_eq!(job.trace.parent, Some(trace.span_id));
+        assert_eq!(job.returns, 0);
+    }
+
+    #[test]
+    fn a_message_says_what_it_is_and_survives_a_restart_of_the_broker() {
+        let (id, trace, properties) = published();
+        assert_eq!(
+            properties.content_type().as_ref().unwrap().as_str(),
+            "application/json"
+        );
+        assert_eq!(
+            properties.message_id().as_ref().unwrap().as_str(),
+            id.to_string()
+        );
+        assert_eq!(*properties.delivery_mode(), Some(2));
+        assert!(properties.timestamp().unwrap() > 1_700_000_000);
+        let headers = properties.headers().as_ref().unwrap().inner();
+        let text = |name: &str| match &headers[name] {
+            AMQPValue::LongString(text) => text.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text("traceparent"), trace.traceparent());
+        assert_eq!(text("tracestate"), "vendor=1");
+    }
+
+    #[test]
+    fn only_a_json_object_can_be_a_job() {
+        for bad in ["", "x", "[]", "1", "null", "\"{}\"", "{\"a\":1,}", "{}{}"] {
+            assert_eq!(parsed(bad).unwrap_err(), Invalid::Body, "{bad}");
+        }
+        assert_eq!(
+            Job::parse(&published().2, b"{\"a\":\"\xff\"}".to_vec()).unwrap_err(),
+            Invalid::Body
+        );
+        assert!(parsed("{}").is_ok());
+    }
+
+    #[test]
+    fn a_job_needs_an_identity() {
+        for properties in [
+            BasicProperties::default(),
+            BasicProperties::default().with_message_id("7".into()),
+        ] {
+            assert_eq!(
+                Job::parse(&properties, b"{}".to_vec()).unwrap_err(),
+                Invalid::MessageId
+            );
+        }
+    }
+
+    #[test]
+    fn task_and_client_identifier_are_taken_from_any_object() {
+        let long = "x".repeat(300);
+        let very_long = format!("{{\"task\":\"{long}\",\"id\":[\"{long}\"]}}");
+        let cut = format!("[\"{}", &long[..254]);
+        for (body, task, client_id) in [
+            ("{}", "", None),
+            (r#"{"task":7,"id":null}"#, "", None),
+            (r#"{"task":"a","id":"b"}"#, "a", Some("b")),
+            (r#"{"id":1.5}"#, "", Some("1.5")),
+            (r#"{"id":{"a":[true]}}"#, "", Some(r#"{"a":[true]}"#)),
+            (
+                r#"{"task":"a\u0000b","id":"\u0000"}"#,
+                "a\u{fffd}b",
+                Some("\u{fffd}"),
+            ),
+            (very_long.as_str(), &long[..256], Some(cut.as_str())),
+        ] {
+            let job = parsed(body).unwrap();
+            assert_eq!(
+                (job.task.as_str(), job.client_id.as_deref()),
+                (task, client_id)
+            );
+        }
+    }
+
+    #[test]
+    fn the_broker_s_count_of_returns_is_read_in_every_width() {
+        for (value, returns) in [
+            (AMQPValue::LongLongInt(3), 3),
+            (AMQPValue::LongInt(3), 3),
+            (AMQPValue::ShortShortUInt(3), 3),
+            (AMQPValue::LongLongInt(-1), 0),
+            (AMQPValue::LongLongInt(i64::MAX), u32::MAX),
+            (AMQPValue::Boolean(true), 0),
+        ] {
+            let properties = with_header("x-delivery-count", value.clone());
+            let job = Job::parse(&properties, b"{}".to_vec()).unwrap();
+            assert_eq!(job.returns, returns, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_trace_context_starts_a_new_trace() {
+        for value in [AMQPValue::Void, AMQPValue::LongString("00-x".into())] {
+            assert_eq!(trace_of(&with_header("traceparent", value)).parent, None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_is_read_without_a_panic(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Job::parse(&published().2, body);
+        }
+    }
+}
