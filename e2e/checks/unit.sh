@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every Rust test that needs no cluster: builders against golden manifests, conditions, the fake API server, parsers,
-# and the app against a throwaway PostgreSQL and RabbitMQ and throwaway Redis servers.
+# and app and worker against a throwaway PostgreSQL and RabbitMQ and throwaway Redis servers.
 # Golden manifests are never written here, and one that no test looks at any more fails the run.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -9,9 +9,10 @@ binaries=$CARGO_TARGET_DIR/$(host_triple)/$profile
 
 operator_image=shortenerstack/operator:$version
 app_image=shortenerstack/app:$version
+worker_image=shortenerstack/worker:$version
 echo_image=shortenerstack/e2e-echo:$version
 
-product_images() { printf '%s\n' "$operator_image" "$app_image" "$echo_image"; }
+product_images() { printf '%s\n' "$operator_image" "$app_image" "$worker_image" "$echo_image"; }
 
 # Always the whole workspace: a part of it would be built with other features in the crates that all share, and the
 # tests would build them again. Static linking is set in .cargo/config.toml; flags in the environment would replace it.
@@ -49,8 +50,9 @@ ensure_product_image() {
 }
 
 build_product() {
-  step "Compile the operator and the app (profile $profile)" compile
+  step "Compile the operator, the app and the worker (profile $profile)" compile
   ensure_product_image "$operator_image" operator "$repo/operator/Dockerfile"
   ensure_product_image "$app_image" app "$repo/workloads/app/Dockerfile"
+  ensure_product_image "$worker_image" worker "$repo/workloads/worker/Dockerfile"
   ensure_product_image "$echo_image" echo "$images_dir/echo/Dockerfile"
 }

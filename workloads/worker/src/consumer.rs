@@ -1,0 +1,237 @@
+//! Taking jobs from the broker, one at a time, for ever; the only part that knows the broker.
+
+use std::{
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt;
+use lapin::{
+    Channel, Connection,
+    message::Delivery,
+    options::{
+        BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions,
+        BasicQosOptions, BasicRejectOptions,
+    },
+    types::FieldTable,
+    uri::AMQPUri,
+};
+use shortener_common::queue::{
+    ANSWER, RECONNECT, connect,
+    topology::{self, JOBS},
+    within,
+};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+use crate::processor::{Processor, Verdict};
+
+/// Deliveries that the broker hands out before one of them is acknowledged.
+const PREFETCH: u16 = 1;
+
+/// Whether the process was asked to end.
+pub type Stop = watch::Receiver<bool>;
+
+/// Takes jobs and has them processed.
+pub struct Consumer {
+    /// Where the broker is.
+    pub uri: AMQPUri,
+    /// How the broker's administrators know this worker.
+    pub name: String,
+    /// Deals with the deliveries.
+    pub processor: Arc<Processor>,
+    /// Whether jobs are being taken.
+    pub consuming: Arc<AtomicBool>,
+    /// How long the job in progress may go on after the end was asked for.
+    pub drain_timeout: Duration,
+}
+
+/// Why a subscription ended in good order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// The process ends; the job in progress was finished.
+    Finished,
+    /// The process ends; the job in progress goes back to the queue.
+    Unfinished,
+    /// Something that jobs need is away.
+    Waiting,
+}
+
+/// A subscription to the queue.
+struct Subscription {
+    connection: Connection,
+    channel: Channel,
+    deliveries: lapin::Consumer,
+}
+
+impl Consumer {
+    /// Takes jobs until the end is asked for. Returns whether the job in progress was finished.
+    pub async fn run(self, mut stop: Stop) -> bool {
+        let mut failures: u32 = 0;
+        let mut last_reason = String::new();
+        loop {
+            // Without the ledger no job could be done, so none is taken.
+            tokio::select! {
+                () = self.processor.context.database.up() => {}
+                () = asked(&mut stop) => return true,
+            }
+            let ended = self.session(&mut stop).await;
+            let was_up = self.consuming.swap(false, Ordering::AcqRel);
+            self.processor.metrics.queue_up.set(0);
+            let error = match ended {
+                Ok(Left::Finished) => return true,
+                Ok(Left::Unfinished) => return false,
+                Ok(Left::Waiting) => continue,
+                Err(error) => error.to_string(),
+            };
+            if was_up || error != last_reason {
+                tracing::warn!(
+                    event = "queue_unavailable",
+                    error.message = error,
+                    "queue_unavailable"
+                );
+                last_reason = error;
+            }
+            failures = if was_up {
+                1
+            } else {
+                failures.saturating_add(1)
+            };
+            tokio::select! {
+                () = sleep(RECONNECT.random_pause(failures)) => {}
+                () = asked(&mut stop) => return true,
+            }
+        }
+    }
+
+    /// One life of the connection, from its start to its loss or the end of the process.
+    async fn session(&self, stop: &mut Stop) -> lapin::Result<Left> {
+        let mut subscription = tokio::select! {
+            subscription = self.subscribe() => subscription?,
+            () = asked(stop) => return Ok(Left::Finished),
+        };
+        self.consuming.store(true, Ordering::Release);
+        self.processor.metrics.queue_up.set(1);
+        tracing::info!(event = "queue_up", "queue_up");
+        loop {
+            let delivery = tokio::select! {
+                biased;
+                () = asked(stop) => {
+                    subscription.leave().await;
+                    return Ok(Left::Finished);
+                }
+                delivery = subscription.deliveries.next() => delivery,
+            };
+            let gone = || io::Error::other("the subscription was cancelled by the broker");
+            let delivery = delivery.ok_or_else(gone)??;
+            if let Some(left) = self.deal(&subscription, delivery, stop).await? {
+                subscription.leave().await;
+                return Ok(left);
+            }
+        }
+    }
+
+    async fn subscribe(&self) -> lapin::Result<Subscription> {
+        let connection = connect(&self.uri, &self.name).await?;
+        topology::declare(&connection).await?;
+        within(ANSWER, async {
+            let channel = connection.create_channel().await?;
+            // Busy workers get nothing that an idle one could do.
+            channel
+                .basic_qos(PREFETCH, BasicQosOptions::default())
+                .await?;
+            let consume = channel.basic_consume(
+                JOBS.into(),
+                "".into(),
+                BasicConsumeOptions::default(),
+                FieldTable::default(),
+            );
+            let deliveries = consume.await?;
+            Ok(Subscription {
+                connection,
+                channel,
+                deliveries,
+            })
+        })
+        .await
+    }
+
+    /// One delivery. Says why to leave, if that is what comes next.
+    async fn deal(
+        &self,
+        subscription: &Subscription,
+        mut delivery: Delivery,
+        stop: &mut Stop,
+    ) -> lapin::Result<Option<Left>> {
+        let body = std::mem::take(&mut delivery.data);
+        let mut work = pin!(self.processor.process(&delivery.properties, body));
+        let verdict = tokio::select! {
+            // First, so that the subscription ends before the acknowledgement that would bring the next job.
+            biased;
+            () = asked(stop) => {
+                tracing::info!(event = "draining", "draining");
+                subscription.cancel().await;
+                timeout(self.drain_timeout, work).await.ok()
+            }
+            verdict = &mut work => Some(verdict),
+        };
+        match verdict {
+            Some(Verdict::Ack) => {
+                delivery.ack(BasicAckOptions::default()).await?;
+            }
+            Some(Verdict::Retry(pause)) => {
+                tokio::select! {
+                    () = sleep(pause) => {}
+                    () = asked(stop) => subscription.cancel().await,
+                }
+                // Counts towards the delivery limit on every version of the broker; a nack does not from 4.3 on.
+                let requeue = BasicRejectOptions { requeue: true };
+                delivery.reject(requeue).await?;
+            }
+            Some(Verdict::DeadLetter) => {
+                delivery
+                    .reject(BasicRejectOptions { requeue: false })
+                    .await?;
+            }
+            Some(Verdict::GiveBack) => {
+                // No attempt was made, and from version 4.3 on none is counted.
+                let requeue = BasicNackOptions {
+                    requeue: true,
+                    ..BasicNackOptions::default()
+                };
+                delivery.nack(requeue).await?;
+                return Ok(Some(Left::Waiting));
+            }
+            // The broker delivers it again when this connection closes.
+            None => return Ok(Some(Left::Unfinished)),
+        }
+        Ok(stop.borrow().then_some(Left::Finished))
+    }
+}
+
+impl Subscription {
+    /// Asks for no further delivery. It is no loss when that fails, because what comes goes back.
+    async fn cancel(&self) {
+        let cancel = self
+            .channel
+            .basic_cancel(self.deliveries.tag(), BasicCancelOptions::default());
+        let _ = within(ANSWER, cancel).await;
+    }
+
+    /// Closes the connection after everything that was said on it. What was not acknowledged goes back to the queue.
+    async fn leave(self) {
+        let _ = within(ANSWER, self.connection.close(200, "goodbye".into())).await;
+    }
+}
+
+/// Completes when the process was asked to end.
+async fn asked(stop: &mut Stop) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}

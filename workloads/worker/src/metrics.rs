@@ -1,0 +1,188 @@
+//! The metrics of the worker.
+
+use std::{
+    sync::atomic::AtomicU32,
+    time::{Duration, SystemTime},
+};
+
+use prometheus_client::{
+    collector::Collector,
+    metrics::{
+        counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge,
+        info::Info,
+    },
+    registry::{Registry, Unit},
+};
+use shortener_common::trace::TraceContext;
+
+/// Upper bounds in seconds: OpenTelemetry's advice, and longer ones because jobs may take minutes.
+const BUCKETS: [f64; 17] = [
+    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0,
+    300.0,
+];
+
+/// What became of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processed {
+    /// The job is done.
+    Done,
+    /// The job was done before.
+    Duplicate,
+    /// The attempt failed; the broker decides whether there is another one.
+    Failed,
+    /// The job can never succeed.
+    Rejected,
+    /// The message is no job.
+    Invalid,
+    /// The job waits at the broker for something that the worker needs.
+    GivenBack,
+}
+
+impl Processed {
+    const ALL: [Self; 6] = [
+        Self::Done,
+        Self::Duplicate,
+        Self::Failed,
+        Self::Rejected,
+        Self::Invalid,
+        Self::GivenBack,
+    ];
+
+    /// The word for metrics.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Duplicate => "duplicate",
+            Self::Failed => "failed",
+            Self::Rejected => "rejected",
+            Self::Invalid => "invalid",
+            Self::GivenBack => "given_back",
+        }
+    }
+}
+
+/// Every metric of this process.
+#[derive(Debug)]
+pub struct Metrics {
+    processed: Family<[(&'static str, &'static str); 1], Counter>,
+    duration: HistogramWithExemplars<TraceContext>,
+    registry: Registry,
+    /// 1 while the database answers.
+    pub database_up: Gauge<u32, AtomicU32>,
+    /// 1 while jobs are taken from the queue.
+    pub queue_up: Gauge<u32, AtomicU32>,
+    /// 1 while a job waits in the worker for something that it needs.
+    pub holding: Gauge<u32, AtomicU32>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            processed: Family::default(),
+            duration: HistogramWithExemplars::new(BUCKETS.into_iter()),
+            registry: Registry::default(),
+            database_up: Gauge::default(),
+            queue_up: Gauge::default(),
+            holding: Gauge::default(),
+        };
+        // Every series exists from the first scrape on, so that its increase can be seen.
+        for outcome in Processed::ALL {
+            metrics.counter(outcome);
+        }
+        metrics.register_all()
+    }
+}
+
+impl Metrics {
+    fn register_all(mut self) -> Self {
+        let registry = &mut self.registry;
+        registry.register(
+            "jobs_processed",
+            "Deliveries that were dealt with",
+            self.processed.clone(),
+        );
+        registry.register_with_unit(
+            "messaging_process_duration",
+            "Time from the arrival of a job to its end, waits for what it needs included",
+            Unit::Seconds,
+            self.duration.clone(),
+        );
+        for (name, help, gauge) in [
+            (
+                "database_up",
+                "1 while the database answers",
+                &self.database_up,
+            ),
+            (
+                "queue_up",
+                "1 while jobs are taken from the queue",
+                &self.queue_up,
+            ),
+            (
+                "jobs_holding",
+                "1 while a job waits in the worker for something that it needs",
+                &self.holding,
+            ),
+        ] {
+            registry.register(name, help, gauge.clone());
+        }
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("shortener_build", "The version that is running", build);
+        self
+    }
+
+    fn counter(&self, outcome: Processed) -> Counter {
+        let labels = [("outcome", outcome.label())];
+        self.processed.get_or_create(&labels).clone()
+    }
+
+    /// Counts a delivery.
+    pub fn processed(&self, outcome: Processed, duration: Duration, trace: TraceContext) {
+        self.counter(outcome).inc();
+        self.duration
+            .observe(duration.as_secs_f64(), Some(trace), Some(SystemTime::now()));
+    }
+
+    /// Adds what another part of the process counts.
+    pub fn register(&mut self, collector: impl Collector) {
+        self.registry.register_collector(Box::new(collector));
+    }
+
+    /// What a scrape reads.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shortener_common::exposition::Format;
+
+    use super::*;
+
+    #[test]
+    fn every_outcome_is_a_series_from_the_start_and_a_duration_leads_to_its_trace() {
+        let metrics = Metrics::default();
+        let trace = TraceContext::continuing(None);
+        metrics.processed(Processed::Done, Duration::from_millis(20), trace);
+        let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
+        for (outcome, count) in [
+            ("done", 1),
+            ("duplicate", 0),
+            ("failed", 0),
+            ("rejected", 0),
+            ("invalid", 0),
+            ("given_back", 0),
+        ] {
+            let line = format!("jobs_processed_total{{outcome=\"{outcome}\"}} {count}\n");
+            assert!(text.contains(&line), "{line} is missing in\n{text}");
+        }
+        let exemplar = format!(
+            "messaging_process_duration_seconds_bucket{{le=\"0.025\"}} 1 # {{trace_id=\"{}\",span_id=\"{}\"}} 0.02 ",
+            trace.trace_id, trace.span_id
+        );
+        assert!(text.contains(&exemplar), "{exemplar} is missing in\n{text}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Jobs that fail: tried again a bounded number of times, then dead letters, while the queue moves on.
+
+use std::time::Duration;
+
+use lapin::{BasicProperties, types::AMQPValue};
+use shortener_testing::broker::Broker;
+use shortener_worker::tasks::{Outcome, Registry};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use uuid::Uuid;
+
+use crate::support::{
+    Count, Flaky, Running, act, config, effects, prepare, publish, row, wait_until,
+};
+
+/// The broker's word for why a message became a dead letter.
+fn reason(properties: &BasicProperties) -> String {
+    let headers = properties.headers().as_ref().unwrap().inner();
+    let Some(AMQPValue::FieldArray(deaths)) = headers.get("x-death") else {
+        panic!("{headers:?}")
+    };
+    let AMQPValue::FieldTable(death) = &deaths.as_slice()[0] else {
+        panic!("{deaths:?}")
+    };
+    match &death.inner()["reason"] {
+        AMQPValue::LongString(reason) => reason.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_the_queue_moves_on(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let registry = Registry::default()
+        .with("count", Count)
+        .with("panics", act(|_, _| panic!("this task panics")))
+        .with("hangs", act(|_, _| Box::pin(std::future::pending())))
+        .with(
+            "asks_nonsense",
+            act(|_, context| {
+                Box::pin(async move {
+                    let nonsense = context.database.run(|pool| async move {
+                        sqlx::query("SELECT nonsense").execute(&pool).await
+                    });
+                    nonsense.await.map(|_| Outcome::done())
+                })
+            }),
+        )
+        .with(
+            "never",
+            act(|_, _| Box::pin(async move { Ok(Outcome::Reject("never valid".to_owned())) })),
+        );
+    let mut config = config(&database, &broker.url());
+    config.job_timeout = Duration::from_millis(50);
+    let worker = Running::start(config, registry).await;
+
+    let panics = publish(&broker, r#"{"task":"panics"}"#).await;
+    let hangs = publish(&broker, r#"{"task":"hangs"}"#).await;
+    let nonsense = publish(&broker, r#"{"task":"asks_nonsense"}"#).await;
+    let never = publish(&broker, r#"{"task":"never"}"#).await;
+    let not_json = publish(&broker, "not json").await;
+    broker.publish(BasicProperties::default(), b"{}").await;
+    let good = publish(&broker, r#"{"task":"count"}"#).await;
+
+    wait_until(&pool, good, "done").await;
+    broker.wait_for("jobs.dlq", (6, 0)).await;
+    broker.wait_for("jobs", (0, 1)).await;
+    for (id, message) in [
+        (panics, "panicked"),
+        (hangs, "took longer than 0.05 s"),
+        (nonsense, "nonsense"),
+    ] {
+        let (state, attempts, error) = row(&pool, id).await.unwrap();
+        assert_eq!(
+            (state.as_str(), attempts),
+            ("failed", 5),
+            "five deliveries and no more"
+        );
+        assert!(error.as_ref().unwrap().contains(message), "{error:?}");
+    }
+    let rejected = ("failed".to_owned(), 1, Some("never valid".to_owned()));
+    assert_eq!(row(&pool, never).await.unwrap(), rejected);
+    assert_eq!(row(&pool, not_json).await, None);
+    assert_eq!(worker.processed("invalid").await, 2);
+
+    let mut reasons = Vec::new();
+    while let Some(message) = broker.get("jobs.dlq").await {
+        reasons.push(reason(&message.properties));
+        let id = message
+            .properties
+            .message_id()
+            .as_ref()
+            .map(ToString::to_string);
+        if id == Some(not_json.to_string()) {
+            assert_eq!(message.data, b"not json", "a dead letter is what was sent");
+        }
+        message.ack(Default::default()).await.unwrap();
+    }
+    reasons.sort();
+    let limit = "delivery_limit";
+    assert_eq!(
+        reasons,
+        [limit, limit, limit, "rejected", "rejected", "rejected"]
+    );
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_job_that_fails_and_then_succeeds_is_done(_: PgPoolOptions, database: PgConnectOptions) {
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let registry = Registry::default().with("flaky", Flaky::new(3));
+    let worker = Running::start(config(&database, &broker.url()), registry).await;
+    let id = publish(&broker, r#"{"task":"flaky"}"#).await;
+    assert_eq!(wait_until(&pool, id, "done").await, 4);
+    assert_eq!(
+        row(&pool, id).await.unwrap().2,
+        None,
+        "the reason of the past is gone"
+    );
+    assert_eq!(effects(&pool, id).await, 1);
+    worker
+        .wait_for_metric("jobs_processed_total{outcome=\"done\"} 1")
+        .await;
+    assert_eq!(worker.processed("failed").await, 3);
+    assert_eq!(broker.counts("jobs.dlq").await.0, 0);
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_dead_letter_that_is_published_again_is_the_same_job(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let registry = Registry::default().with("flaky", Flaky::new(5));
+    let _worker = Running::start(config(&database, &broker.url()), registry).await;
+    let id: Uuid = publish(&broker, r#"{"task":"flaky"}"#).await;
+    broker.wait_for("jobs.dlq", (1, 0)).await;
+    let dead = broker.get("jobs.dlq").await.unwrap();
+    broker.publish(dead.properties.clone(), &dead.data).await;
+    dead.ack(Default::default()).await.unwrap();
+    assert_eq!(wait_until(&pool, id, "done").await, 6);
+    assert_eq!(effects(&pool, id).await, 1);
+}

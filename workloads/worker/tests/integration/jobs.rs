@@ -1,0 +1,221 @@
+//! What happens to jobs when nothing is wrong.
+
+use std::time::Duration;
+
+use clap::Parser;
+use serde_json::json;
+use shortener_app::{
+    code::CodeSpace,
+    config::{Cli, Command},
+    metrics::Metrics as AppMetrics,
+    run::Server,
+};
+use shortener_testing::{
+    broker::{Broker, until},
+    client::{get, post},
+};
+use shortener_worker::tasks::Registry;
+use sqlx::{
+    ConnectOptions,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+
+use crate::support::{Count, Keeper, Running, config, effects, prepare, publish, row, wait_until};
+
+/// The specification's own example.
+const JOB: &str = r#"{"task":"email","id":1}"#;
+
+#[sqlx::test(migrations = false)]
+async fn a_job_is_done_once_recorded_as_it_was_sent_and_gone_from_the_queue(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
+    let hostile = r#"{ "task":"a\u0000b", "id":"\u0000\ud83d\ude00",  "deep":[[[{}]]] }"#;
+    for body in [JOB, "{}", r#"{"task":7,"id":{"a":1}}"#, hostile] {
+        let id = publish(&broker, body).await;
+        assert_eq!(wait_until(&pool, id, "done").await, 1);
+        let kept: (String, Option<String>) =
+            sqlx::query_as("SELECT payload::text, client_id FROM jobs WHERE message_id = $1::uuid")
+                .bind(id.to_string())
+                .fetch_one(&pool)
+                .await
+                .unwrap();
+        assert_eq!(kept.0, body);
+        assert_eq!(kept.1.is_some(), body.contains("id"));
+    }
+    worker
+        .wait_for_metric("jobs_processed_total{outcome=\"done\"} 4")
+        .await;
+    assert!(worker.stop().await.unwrap());
+    broker.wait_for("jobs", (0, 0)).await;
+    assert!(broker.get("jobs").await.is_none());
+}
+
+#[sqlx::test(migrations = false)]
+async fn three_workers_share_the_queue_and_each_holds_one_job(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let (gate, mut keeper) = Keeper::new();
+    let mut workers = Vec::new();
+    for _ in 0..3 {
+        let registry = Registry::default().with("gate", gate());
+        workers.push(Running::start(config(&database, &broker.url()), registry).await);
+    }
+    let mut jobs = Vec::new();
+    for _ in 0..9 {
+        jobs.push(publish(&broker, r#"{"task":"gate"}"#).await);
+    }
+    for _ in 0..3 {
+        keeper.begun.recv().await.unwrap();
+    }
+    broker.wait_for("jobs", (6, 3)).await;
+    assert!(
+        keeper.begun.try_recv().is_err(),
+        "no worker begins a second job"
+    );
+    keeper.let_through(9);
+    for job in jobs {
+        assert_eq!(wait_until(&pool, job, "done").await, 1);
+        assert_eq!(effects(&pool, job).await, 1);
+    }
+    for worker in workers {
+        assert!(
+            worker.processed("done").await >= 1,
+            "every worker had a part"
+        );
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_message_that_comes_again_after_its_job_was_done_is_a_duplicate(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let registry = Registry::default().with("count", Count);
+    let worker = Running::start(config(&database, &broker.url()), registry).await;
+    let id = publish(&broker, r#"{"task":"count"}"#).await;
+    wait_until(&pool, id, "done").await;
+    for _ in 0..2 {
+        let trace = shortener_common::trace::TraceContext::continuing(None);
+        let properties = shortener_common::queue::job::properties(id, trace, None);
+        broker.publish(properties, br#"{"task":"count"}"#).await;
+    }
+    worker
+        .wait_for_metric("jobs_processed_total{outcome=\"duplicate\"} 2")
+        .await;
+    assert_eq!(effects(&pool, id).await, 1);
+    assert_eq!(row(&pool, id).await.unwrap(), ("done".to_owned(), 1, None));
+    broker.wait_for("jobs", (0, 1)).await;
+    assert_eq!(broker.counts("jobs.dlq").await.0, 0);
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_job_that_the_application_accepted_is_done_and_its_state_can_be_read(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (broker, _pool) = (Broker::new().await, prepare(&database).await);
+    let url = database.to_url_lossy().to_string();
+    let arguments = [
+        "app",
+        "serve",
+        "--listen=127.0.0.1:0",
+        "--internal-listen=127.0.0.1:0",
+    ];
+    let arguments = arguments.map(ToOwned::to_owned).into_iter().chain([
+        format!("--database-url={url}"),
+        format!("--queue-url={}", broker.url()),
+    ]);
+    let Command::Serve(app) = Cli::parse_from(arguments).command else {
+        unreachable!()
+    };
+    let app = Server::bind(*app, AppMetrics::default(), CodeSpace::default())
+        .await
+        .unwrap();
+    let (public, _) = app.addresses().unwrap();
+    tokio::spawn(app.run(std::future::pending()));
+    let worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
+    let accepted = until("a job to be accepted", async || {
+        let response = post(public, "/jobs", JOB).await;
+        (response.status == 202)
+            .then(|| response.json())
+            .ok_or(response.text())
+    })
+    .await;
+    let path = format!("/jobs/{}", accepted["id"].as_str().unwrap());
+    let state = until("the job to be done", async || {
+        let response = get(public, &path).await;
+        let done = response.status == 200 && response.json()["status"] == "done";
+        done.then(|| response.json()).ok_or(response.text())
+    })
+    .await;
+    assert_eq!(
+        (&state["task"], &state["client_id"]),
+        (&json!("email"), &json!("1"))
+    );
+    assert_eq!(state["attempts"], 1);
+    worker
+        .wait_for_metric("jobs_processed_total{outcome=\"done\"} 1")
+        .await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let _worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
+    for rows in [
+        // More than two batches.
+        "INSERT INTO links (code, url, expires_at) SELECT 'old' || n, 'https://example.com', now() - interval '1 s' FROM generate_series(1, 2001) n",
+        "INSERT INTO links (code, url, expires_at) VALUES ('later', 'https://example.com', now() + interval '1 h'), ('never', 'https://example.com', NULL)",
+        "INSERT INTO job_keys (key, body_sha256, message_id, created_at) VALUES ('old', '', gen_random_uuid(), now() - interval '3 days'), ('new', '', gen_random_uuid(), now())",
+        "INSERT INTO jobs (message_id, task, state, finished_at) VALUES (gen_random_uuid(), 'old', 'done', now() - interval '31 days'), (gen_random_uuid(), 'new', 'done', now() - interval '1 day')",
+    ] {
+        sqlx::query(rows).execute(&pool).await.unwrap();
+    }
+    let id = publish(&broker, r#"{"task":"purge_expired"}"#).await;
+    wait_until(&pool, id, "done").await;
+    for (question, answer) in [
+        ("SELECT count(*) FROM links", 2003),
+        ("SELECT count(*) FROM links WHERE url IS NULL", 2001),
+        ("SELECT count(*) FROM job_keys WHERE key = 'new'", 1),
+        ("SELECT count(*) FROM job_keys", 1),
+        ("SELECT count(*) FROM jobs WHERE task = 'old'", 0),
+        ("SELECT count(*) FROM jobs WHERE task = 'new'", 1),
+    ] {
+        let counted: i64 = sqlx::query_scalar(question).fetch_one(&pool).await.unwrap();
+        assert_eq!(counted, answer, "{question}");
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_wait_task_takes_its_time_and_refuses_what_is_no_time(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let _worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
+    let id = publish(&broker, r#"{"task":"wait","ms":300}"#).await;
+    wait_until(&pool, id, "done").await;
+    let took: i64 = sqlx::query_scalar(
+        "SELECT (extract(epoch FROM finished_at - started_at) * 1000)::bigint FROM jobs WHERE message_id = $1::uuid",
+    )
+    .bind(id.to_string())
+    .fetch_one(&pool)
+    .await
+    .unwrap();
+    assert!(
+        Duration::from_millis(took.unsigned_abs()) >= Duration::from_millis(300),
+        "{took} ms"
+    );
+    let id = publish(&broker, r#"{"task":"wait","ms":60001}"#).await;
+    assert_eq!(wait_until(&pool, id, "failed").await, 1);
+    broker.wait_for("jobs.dlq", (1, 0)).await;
+}

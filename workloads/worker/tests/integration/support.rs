@@ -1,0 +1,302 @@
+//! A worker in this process, tasks made for tests, and looks into the ledger.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use clap::Parser;
+use futures::future::BoxFuture;
+use shortener_app::store::migrate::migrate;
+use shortener_common::{
+    database::StoreError,
+    queue::job::{self, Job},
+    trace::TraceContext,
+};
+use shortener_testing::{
+    broker::{Broker, until},
+    client::get,
+};
+use shortener_worker::{
+    config::WorkerArgs,
+    metrics::Metrics,
+    run::Worker,
+    tasks::{Context, Effect, Outcome, Registry, Task},
+};
+use sqlx::{
+    ConnectOptions, Executor, PgConnection, PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use tokio::{
+    sync::{Semaphore, mpsc, oneshot},
+    task::JoinHandle,
+};
+use uuid::Uuid;
+
+/// The defaults with a free port.
+pub fn config(database: &PgConnectOptions, queue_url: &str) -> WorkerArgs {
+    let database = database.to_url_lossy().to_string();
+    WorkerArgs::parse_from([
+        "worker",
+        "--internal-listen=127.0.0.1:0",
+        "--hostname=worker-7",
+        &format!("--database-url={database}"),
+        &format!("--queue-url={queue_url}"),
+    ])
+}
+
+/// The schema, and a table that effects of tests go to.
+pub async fn prepare(database: &PgConnectOptions) -> PgPool {
+    migrate(database.clone(), Duration::from_secs(60))
+        .await
+        .unwrap();
+    let pool = PgPoolOptions::new()
+        .max_connections(2)
+        .connect_with(database.clone())
+        .await
+        .unwrap();
+    pool.execute("CREATE TABLE effects (message_id text NOT NULL)")
+        .await
+        .unwrap();
+    pool
+}
+
+/// A worker that runs in this process, and takes jobs.
+pub struct Running {
+    pub internal: SocketAddr,
+    stop: oneshot::Sender<()>,
+    work: JoinHandle<bool>,
+}
+
+impl Running {
+    pub async fn start(config: WorkerArgs, registry: Registry) -> Self {
+        let running = Self::launch(config, registry).await;
+        running.ready().await;
+        running
+    }
+
+    /// The same without waiting for it.
+    pub async fn launch(config: WorkerArgs, registry: Registry) -> Self {
+        let worker = Worker::bind(config, Metrics::default(), registry)
+            .await
+            .unwrap()
+            .with_retry_pause(Duration::from_millis(1));
+        let internal = worker.address().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let work = tokio::spawn(worker.run(async {
+            let _ = stopped.await;
+        }));
+        Self {
+            internal,
+            stop,
+            work,
+        }
+    }
+
+    /// Waits until it takes jobs.
+    pub async fn ready(&self) {
+        until("the worker to be ready", async || {
+            let answer = get(self.internal, "/readyz").await;
+            (answer.status == 200).then_some(()).ok_or(answer.text())
+        })
+        .await;
+    }
+
+    /// Begins the end and returns a handle to wait for it: whether the job in progress was finished.
+    pub fn stop(self) -> JoinHandle<bool> {
+        let _ = self.stop.send(());
+        self.work
+    }
+
+    /// Waits for a line of the metrics.
+    pub async fn wait_for_metric(&self, line: &str) {
+        until(line, async || {
+            let text = get(self.internal, "/metrics").await.text();
+            text.lines()
+                .any(|found| found == line)
+                .then_some(())
+                .ok_or(text)
+        })
+        .await;
+    }
+
+    /// Deliveries with this outcome so far.
+    pub async fn processed(&self, outcome: &str) -> u32 {
+        let series = format!("jobs_processed_total{{outcome=\"{outcome}\"}} ");
+        let text = get(self.internal, "/metrics").await.text();
+        let count = text.lines().find_map(|line| line.strip_prefix(&series));
+        count.unwrap().parse().unwrap()
+    }
+}
+
+/// Publishes a job and returns its identity.
+pub async fn publish(broker: &Broker, body: &str) -> Uuid {
+    let id = Uuid::now_v7();
+    let properties = job::properties(id, TraceContext::continuing(None), None);
+    broker.publish(properties, body.as_bytes()).await;
+    id
+}
+
+/// A row of the ledger: state, attempts, reason.
+pub type Row = (String, i32, Option<String>);
+
+pub async fn row(pool: &PgPool, id: Uuid) -> Option<Row> {
+    sqlx::query_as("SELECT state, attempts, error FROM jobs WHERE message_id = $1::uuid")
+        .bind(id.to_string())
+        .fetch_optional(pool)
+        .await
+        .unwrap()
+}
+
+/// Waits until a job is in this state, and returns its attempts.
+pub async fn wait_until(pool: &PgPool, id: Uuid, state: &str) -> i32 {
+    until(state, async || match row(pool, id).await {
+        Some((now, attempts, _)) if now == state => Ok(attempts),
+        other => Err(format!("{other:?}")),
+    })
+    .await
+}
+
+/// How often effects of this job happened.
+pub async fn effects(pool: &PgPool, id: Uuid) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM effects WHERE message_id = $1")
+        .bind(id.to_string())
+        .fetch_one(pool)
+        .await
+        .unwrap()
+}
+
+async fn leave_effect(connection: &mut PgConnection, id: Uuid) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT INTO effects (message_id) VALUES ($1)")
+        .bind(id.to_string())
+        .execute(connection)
+        .await
+        .map(drop)
+}
+
+/// The effect of a job, which is not idempotent by itself.
+pub fn effect_of(job: &Job) -> Effect {
+    let id = job.id;
+    Box::new(move |connection| Box::pin(leave_effect(connection, id)))
+}
+
+/// A task made of a function.
+pub struct Act<F>(F);
+
+pub fn act<F>(act: F) -> Act<F>
+where
+    F: for<'a> Fn(&'a Job, &'a Context) -> BoxFuture<'a, Result<Outcome, StoreError>> + Send + Sync,
+{
+    Act(act)
+}
+
+impl<F> Task for Act<F>
+where
+    F: for<'a> Fn(&'a Job, &'a Context) -> BoxFuture<'a, Result<Outcome, StoreError>> + Send + Sync,
+{
+    fn handle<'a>(
+        &'a self,
+        job: &'a Job,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        (self.0)(job, context)
+    }
+}
+
+/// Leaves its effect at once.
+pub struct Count;
+
+impl Task for Count {
+    fn handle<'a>(
+        &'a self,
+        job: &'a Job,
+        _: &'a Context,
+    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        Box::pin(async move { Ok(Outcome::Done(effect_of(job))) })
+    }
+}
+
+/// Tells that it began, and leaves its effect when it is let through.
+pub struct Gate {
+    begun: mpsc::UnboundedSender<Uuid>,
+    open: Arc<Semaphore>,
+}
+
+/// The test's side of [`Gate`].
+pub struct Keeper {
+    pub begun: mpsc::UnboundedReceiver<Uuid>,
+    open: Arc<Semaphore>,
+}
+
+impl Keeper {
+    /// A gate for one worker after the other, and its keeper.
+    pub fn new() -> (impl Fn() -> Gate, Self) {
+        let (tell, begun) = mpsc::unbounded_channel();
+        let open = Arc::new(Semaphore::new(0));
+        let keeper = Self {
+            begun,
+            open: Arc::clone(&open),
+        };
+        let gate = move || Gate {
+            begun: tell.clone(),
+            open: Arc::clone(&open),
+        };
+        (gate, keeper)
+    }
+
+    /// Shuts the gate again.
+    pub async fn close(&self) {
+        let left = self.open.available_permits();
+        let permits = u32::try_from(left).unwrap();
+        self.open.acquire_many(permits).await.unwrap().forget();
+    }
+
+    /// Lets this many jobs through.
+    pub fn let_through(&self, jobs: usize) {
+        self.open.add_permits(jobs);
+    }
+}
+
+impl Task for Gate {
+    fn handle<'a>(
+        &'a self,
+        job: &'a Job,
+        _: &'a Context,
+    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        Box::pin(async move {
+            self.begun.send(job.id).unwrap();
+            self.open.acquire().await.unwrap().forget();
+            Ok(Outcome::Done(effect_of(job)))
+        })
+    }
+}
+
+/// Fails this many times, then succeeds.
+pub struct Flaky(AtomicU32);
+
+impl Flaky {
+    pub fn new(failures: u32) -> Self {
+        Self(AtomicU32::new(failures))
+    }
+}
+
+impl Task for Flaky {
+    fn handle<'a>(
+        &'a self,
+        job: &'a Job,
+        _: &'a Context,
+    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        Box::pin(async move {
+            let left = self.0.load(Ordering::SeqCst);
+            if left == 0 {
+                return Ok(Outcome::Done(effect_of(job)));
+            }
+            self.0.store(left - 1, Ordering::SeqCst);
+            Ok(Outcome::Retry(format!("{left} failures to come")))
+        })
+    }
+}
