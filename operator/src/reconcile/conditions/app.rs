@@ -51,6 +51,18 @@ mod tests {
                 false,
                 "PodsStarting",
             ),
+            // None of none is not enough.
+            (
+                Some(Workload {
+                    wanted: 0,
+                    existing: 0,
+                    ready: 0,
+                    updated: 0,
+                    ..settled()
+                }),
+                false,
+                "ScaledToZero",
+            ),
             (
                 Some(Workload {
                     observed: false,

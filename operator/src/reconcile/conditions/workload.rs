@@ -39,6 +39,15 @@ pub(super) fn ready(view: View<'_>, component: Component) -> Verdict {
             format!("pods of the {name} cannot be created: {failure}"),
         );
     }
+    // Only while the stack is paused does this last: else it is put back.
+    if wanted == 0 {
+        return Verdict::no(
+            "ScaledToZero",
+            format!(
+                "somebody scaled the {name} to zero: it is scaled up when spec.paused is false"
+            ),
+        );
+    }
     if ready < wanted {
         return Verdict::no(
             "PodsStarting",
