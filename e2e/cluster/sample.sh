@@ -1,26 +1,32 @@
 #!/usr/bin/env bash
-# Applies the sample stack, waits until it is ready, shortens a link through the public gateway and follows it.
+# Applies the sample stack, waits until it is ready, shortens a link through the public gateway and follows it. Then each
+# of its profiles shows that it works.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 url=http://localhost:$GATEWAY_PORT
 target='https://example.com/a?b=c'
-link_file=$cache/clusters/$CLUSTER_NAME/link
-app_file=$cache/clusters/$CLUSTER_NAME/app-image
+state=$cache/clusters/$CLUSTER_NAME
+link_file=$state/link
+shown_file=$state/shown
 
 apply_sample() {
   kubectl apply --namespace default --filename "$repo/e2e/samples/demo.yaml"
 }
 
-# The app's tag stays the same while its code changes: pods that run an older image of that tag are replaced.
-renew_app() {
-  local wanted
-  wanted=$(docker image inspect --format '{{.Id}}' "shortenerstack/app:$version")
-  if [[ -f $app_file && $(<"$app_file") != "$wanted" ]]; then
-    kubectl rollout restart deployment/demo-app --namespace default
-    kubectl rollout status deployment/demo-app --namespace default --timeout 3m
+# The tag stays the same while the code changes: pods that run an older image of it are replaced.
+renew() {
+  local component=$1 wanted file=$state/$1-image
+  wanted=$(docker image inspect --format '{{.Id}}' "shortenerstack/$component:$version")
+  if [[ -f $file && $(<"$file") != "$wanted" ]]; then
+    kubectl rollout restart "deployment/demo-$component" --namespace default
+    kubectl rollout status "deployment/demo-$component" --namespace default --timeout 3m
   fi
-  printf '%s\n' "$wanted" >"$app_file"
+  printf '%s\n' "$wanted" >"$file"
+}
+
+has_profile() {
+  [[ $(kubectl get sst demo --namespace default --output jsonpath='{.spec.profiles}') == *"\"$1\""* ]]
 }
 
 wait_ready() {
@@ -52,11 +58,36 @@ shorten_and_follow() {
   printf '%s\n' "$url/$code" >"$link_file"
 }
 
+# await <what> command...: until it succeeds, a minute at most.
+await() {
+  local what=$1 deadline=$((SECONDS + 60))
+  shift
+  until "$@"; do
+    if ((SECONDS >= deadline)); then
+      echo "waited a minute for: $what"
+      return 1
+    fi
+    sleep 0.5
+  done
+}
+
+# Each replica of the app counts for itself, and the gateway asks any of them.
+hit_is_counted() {
+  local hits
+  curl -sS --max-time 10 -o /dev/null "$(cat "$link_file")" || return
+  hits=$(curl -sS --fail --max-time 10 "$url/api/metrics" | sed -n 's/^cache_requests_total{result="hit"} //p') || return
+  ((${hits%%.*} > 0)) 2>/dev/null || return
+  echo "cache: the link was followed from the cache (cache_requests_total{result=\"hit\"} $hits)" >>"$shown_file"
+}
+
+show_caching() { await "a redirect from the cache" hit_is_counted; }
+
 next_commands() {
   cat <<EOT
 
 ShortenerStack demo is ready at $url
   $(cat "$link_file")  leads to  $target
+$(sed 's/^/  /' "$shown_file")
 
 Next:
   kubectl get sst
@@ -69,7 +100,11 @@ EOT
 step "Apply the sample stack" apply_sample
 remedy="kubectl describe sst demo; kubectl -n shortener-system logs deploy/shortener-operator" \
   step "Wait until the stack is ready" wait_ready
-remedy="kubectl describe pods -l app.kubernetes.io/component=app" step "Have the newest app running" renew_app
+remedy="kubectl describe pods -l app.kubernetes.io/component=app" step "Have the newest app running" renew app
 remedy="kubectl -n ingress-nginx logs deploy/ingress-nginx-controller" \
   step "Shorten a link through the gateway and follow it" shorten_and_follow
+: >"$shown_file"
+if has_profile caching; then
+  remedy="kubectl logs demo-cache-0; kubectl logs deploy/demo-app" step "Follow it from the cache" show_caching
+fi
 next_commands

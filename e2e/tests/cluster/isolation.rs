@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
-use shortener_e2e::{Provider, SharedStack, Space, real_stack, run_script};
+use shortener_e2e::{Provider, SharedStack, Space, cached_stack, real_stack, run_script};
 
 #[tokio::test]
 async fn a_foreign_pod_reaches_neither_app_nor_database_behind_ingress_nginx() -> Result<()> {
@@ -43,6 +43,28 @@ async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
         shared.space.check(neighbour).await?;
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_foreign_pod_does_not_reach_the_cache() -> Result<()> {
+    let (cached, _alone) = cached_stack().await?;
+    let closed = doors_of(&cached, "cache", &[6379]).await?;
+    Space::with("foreign", async |space| {
+        probe(space, "stranger", json!({}), &closed, &[]).await
+    })
+    .await
+}
+
+/// Ports of a component, by Service and by pod.
+async fn doors_of(shared: &SharedStack, component: &str, ports: &[u16]) -> Result<Vec<String>> {
+    let address = pod_address(shared, component).await?;
+    let doors = ports.iter().flat_map(|port| {
+        [
+            service(shared, component, *port),
+            format!("{address} {port}"),
+        ]
+    });
+    Ok(doors.collect())
 }
 
 /// Everything behind the gateway, by Service and by pod.

@@ -1,0 +1,192 @@
+//! The profile `caching`: the table of the cache entry's states in the specification, row by row.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use shortener_e2e::{Door, Stack, cached_stack, valkey};
+
+/// The default time to live and its jitter of a tenth.
+const TTL: std::ops::RangeInclusive<i64> = 3230..=3960;
+
+#[tokio::test]
+async fn the_first_redirect_of_a_new_link_is_a_hit() -> Result<()> {
+    with_cache(async |stack, door| {
+        let url = "https://example.com/first";
+        let code = door.shorten(url).await?;
+        holds_copy(stack, &code, url).await?;
+        counted(door, 1, 0, async || door.leads_to(&code, url).await).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn deleting_the_key_makes_the_next_redirect_a_miss_that_repopulates() -> Result<()> {
+    with_cache(async |stack, door| {
+        let url = "https://example.com/deleted";
+        let code = door.shorten(url).await?;
+        let deleted = valkey(stack, &["del", &format!("link:{code}")]).await?;
+        assert_eq!(deleted, "1");
+        counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+        holds_copy(stack, &code, url).await?;
+        counted(door, 1, 0, async || door.leads_to(&code, url).await).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<()> {
+    with_cache(async |stack, door| {
+        let url = "https://example.com/over";
+        let code = door.shorten(url).await?;
+        // Its time is over when the server answers.
+        valkey(stack, &["pexpireat", &format!("link:{code}"), "1"]).await?;
+        assert_eq!(time_to_live(stack, &code).await?, -2);
+        counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+        holds_copy(stack, &code, url).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_flushed_cache_is_filled_again_by_redirects() -> Result<()> {
+    with_cache(async |stack, door| {
+        let mut links = Vec::new();
+        for number in 0..5 {
+            let url = format!("https://example.com/flushed/{number}");
+            links.push((door.shorten(&url).await?, url));
+        }
+        valkey(stack, &["flushall"]).await?;
+        let follow_all = async || {
+            for (code, url) in &links {
+                door.leads_to(code, url).await?;
+            }
+            Ok(())
+        };
+        counted(door, 0, 5, follow_all).await?;
+        counted(door, 5, 0, follow_all).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn no_entry_lives_for_ever() -> Result<()> {
+    with_cache(async |stack, door| {
+        let code = door.shorten("https://example.com/mortal").await?;
+        let unknown = door.get("/api/links/nosuchcode").await?;
+        assert_eq!(unknown.status, 404, "{unknown:?}");
+        ensure!(time_to_live(stack, &code).await? > 0);
+        for key in valkey(stack, &["--scan"]).await?.lines() {
+            let left: i64 = valkey(stack, &["ttl", key]).await?.parse()?;
+            // It may have gone between the two questions, but it never stays.
+            ensure!(left != -1, "{key} has no expiry");
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
+    with_cache(async |stack, door| {
+        let code = format!("later-{}", std::process::id());
+        let key = format!("{{link:{code}}}:none");
+        for _ in 0..2 {
+            let unknown = door.get(&format!("/api/links/{code}")).await?;
+            assert_eq!(unknown.status, 404, "{unknown:?}");
+        }
+        let left: i64 = valkey(stack, &["ttl", &key]).await?.parse()?;
+        ensure!((1..=15).contains(&left), "{left} s");
+        let url = "https://example.com/later";
+        let created = door
+            .post("/api/shorten", &json!({"url": url, "code": code}))
+            .await?;
+        assert_eq!(created.status, 201, "{created:?}");
+        door.leads_to(&code, url).await?;
+        assert_eq!(valkey(stack, &["exists", &key]).await?, "0");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_cache_has_a_password_a_limit_and_forgets_what_is_used_least() -> Result<()> {
+    with_cache(async |stack, _| {
+        let setting = async |name: &str| {
+            let answer = valkey(stack, &["config", "get", name]).await?;
+            anyhow::Ok(answer.lines().nth(1).unwrap_or_default().to_owned())
+        };
+        assert_eq!(setting("maxmemory").await?, (128 << 20).to_string());
+        assert_eq!(setting("maxmemory-policy").await?, "allkeys-lfu");
+        let ask = "valkey-cli get link:x";
+        let pod = format!("{}-cache-0", stack.name);
+        let answer = shortener_e2e::kubectl(stack, &["exec", &pod, "--", "sh", "-c", ask]).await?;
+        ensure!(answer.contains("NOAUTH"), "without a password: {answer}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_store_counts_hits_and_misses_too() -> Result<()> {
+    with_cache(async |stack, door| {
+        let statistics = async |name: &str| {
+            let info = valkey(stack, &["info", "stats"]).await?;
+            let line = info.lines().find_map(|line| line.strip_prefix(name));
+            anyhow::Ok(line.unwrap_or_default().trim().parse::<u64>()?)
+        };
+        let url = "https://example.com/counted";
+        let code = door.shorten(url).await?;
+        let hits = statistics("keyspace_hits:").await?;
+        door.leads_to(&code, url).await?;
+        ensure!(statistics("keyspace_hits:").await? > hits, "no hit");
+        valkey(stack, &["del", &format!("link:{code}")]).await?;
+        let misses = statistics("keyspace_misses:").await?;
+        door.leads_to(&code, url).await?;
+        ensure!(statistics("keyspace_misses:").await? > misses, "no miss");
+        Ok(())
+    })
+    .await
+}
+
+/// Runs a test on the stack with a cache, which it has for itself.
+async fn with_cache(test: impl AsyncFnOnce(&Stack, &Door) -> Result<()>) -> Result<()> {
+    let (shared, _alone) = cached_stack().await?;
+    shared
+        .space
+        .check(async |_| test(&shared.stack, &shared.door).await)
+        .await
+}
+
+/// Checks how many hits and misses the app counts for something.
+async fn counted(
+    door: &Door,
+    hits: u64,
+    misses: u64,
+    what: impl AsyncFnOnce() -> Result<()>,
+) -> Result<()> {
+    let before = lookups(door).await?;
+    what().await?;
+    let after = lookups(door).await?;
+    let found = (after.0 - before.0, after.1 - before.1);
+    ensure!(found == (hits, misses), "(hits, misses): {found:?}");
+    Ok(())
+}
+
+async fn lookups(door: &Door) -> Result<(u64, u64)> {
+    let hits = door.count(r#"cache_requests_total{result="hit"}"#).await?;
+    let misses = door.count(r#"cache_requests_total{result="miss"}"#).await?;
+    Ok((hits, misses))
+}
+
+/// The cache holds this URL for the code, and not for ever.
+async fn holds_copy(stack: &Stack, code: &str, url: &str) -> Result<()> {
+    let copy = valkey(stack, &["get", &format!("link:{code}")]).await?;
+    assert_eq!(copy, url);
+    let left = time_to_live(stack, code).await?;
+    ensure!(TTL.contains(&left), "{left} s");
+    Ok(())
+}
+
+async fn time_to_live(stack: &Stack, code: &str) -> Result<i64> {
+    let left = valkey(stack, &["ttl", &format!("link:{code}")]).await?;
+    Ok(left.parse()?)
+}
