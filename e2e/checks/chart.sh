@@ -43,7 +43,7 @@ render namespaces --set 'watchNamespaces={red,blue}'
 render everything --set replicaCount=2 --set networkPolicy.restrictEgress=true --set image.tag=1.2.3 \
   --set-json 'networkPolicy.metricsFrom=[{"namespaceSelector":{}}]' \
   --set-json 'gatewayAllowFrom=[{"ipBlock":{"cidr":"10.0.0.0/8"}}]' \
-  --set images.app=app:1,images.postgres=postgres:1,images.cache=valkey:1,images.gateway=nginx:1
+  --set images.app=app:1,images.postgres=postgres:1,images.cache=valkey:1,images.rabbitmq=rabbitmq:1,images.worker=worker:1,images.gateway=nginx:1
 render without-definitions --set crds.enabled=false
 
 kinds cluster-wide | grep -qx ClusterRole || die "the cluster-wide rendering has no ClusterRole"

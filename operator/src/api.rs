@@ -5,6 +5,7 @@ mod component;
 mod database;
 mod gateway;
 mod profile;
+mod queue;
 mod schema;
 mod spec;
 mod status;
@@ -14,11 +15,12 @@ pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{GatewayProvider, GatewayServiceType, GatewaySpec};
 pub use profile::Profile;
+pub use queue::{ExternalQueue, ManagedQueue, QueueSpec};
 pub use spec::{
     AppSpec, DeletionPolicy, LimitsSpec, ObservabilitySpec, ShortenerStack, ShortenerStackSpec,
     WorkersSpec,
 };
-pub use status::{AppStatus, ShortenerStackStatus, WorkersStatus};
+pub use status::{AppStatus, QueueStatus, ShortenerStackStatus, WorkersStatus};
 
 #[cfg(test)]
 mod tests;

@@ -17,8 +17,14 @@ use kube::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    api::ShortenerStack, inventory::Inventory, ledger::Ledger, metadata::FIELD_MANAGER,
-    metrics::Metrics, settings::Settings,
+    api::ShortenerStack,
+    broker::transport::{self, Transport},
+    inventory::Inventory,
+    ledger::Ledger,
+    metadata::FIELD_MANAGER,
+    metrics::Metrics,
+    queues::Queues,
+    settings::Settings,
 };
 
 /// A stack that may not parse.
@@ -40,6 +46,10 @@ pub struct Context {
     pub permits: Semaphore,
     /// Stacks of every scope, for conflicts between them.
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
+    /// What is known of the stacks' queues.
+    pub queues: Queues,
+    /// The way to the brokers.
+    pub brokers: Transport,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
 }
 
@@ -62,6 +72,8 @@ impl Context {
             metrics,
             ledger: Ledger::default(),
             stacks: RwLock::default(),
+            queues: Queues::default(),
+            brokers: transport::http(),
             failures: Mutex::default(),
         }
     }

@@ -57,7 +57,14 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     tracing::info!(scope = scope_name, "reconciling");
     let due = {
         let (context, stacks) = (context.clone(), stacks.clone());
-        receiver.flat_map(move |change| stream::iter(due(&context, &stacks, change)))
+        let heard = context.queues.listen();
+        let of_children = {
+            let stacks = stacks.clone();
+            receiver.flat_map(move |change| stream::iter(due(&context, &stacks, change)))
+        };
+        let of_queues = heard
+            .filter_map(move |(namespace, name)| future::ready(known(&stacks, &namespace, &name)));
+        stream::select(of_children, of_queues)
     };
     Controller::for_stream(triggers, stacks)
         .with_config(Config::default().debounce(DEBOUNCE))
@@ -92,9 +99,9 @@ fn watch_stacks(
         .inspect(move |event| {
             if let Ok(Event::Delete(stack)) = event {
                 context.succeeded(&ObjectRef::from_obj(stack));
-                context
-                    .metrics
-                    .forget_stack(&stack.namespace().unwrap_or_default(), &stack.name_any());
+                let key = (stack.namespace().unwrap_or_default(), stack.name_any());
+                context.metrics.forget_stack(&key.0, &key.1);
+                context.queues.forget(&key);
             }
         })
         .applied_objects()
@@ -128,15 +135,21 @@ fn due(
             }
             match stack {
                 // Retained volumes and credentials name a stack that may be gone.
-                Some(stack) => stacks
-                    .get(&ObjectRef::new(&stack).within(&namespace))
-                    .map(|stack| ObjectRef::from_obj(&*stack))
-                    .into_iter()
-                    .collect(),
+                Some(stack) => known(stacks, &namespace, &stack).into_iter().collect(),
                 None => users_of_secret(stacks, &namespace, &name),
             }
         }
     }
+}
+
+/// A stack by its name, if this scope has it.
+fn known(
+    stacks: &Store<GuardedStack>,
+    namespace: &str,
+    name: &str,
+) -> Option<ObjectRef<GuardedStack>> {
+    let stack = stacks.get(&ObjectRef::new(name).within(namespace))?;
+    Some(ObjectRef::from_obj(&*stack))
 }
 
 /// Stacks that read a Secret which the operator did not make, or which lost its labels.

@@ -4,10 +4,12 @@
 //! [`controller`], which calls them, and [`inventory`] and [`ledger`], which keep the steady state free of requests.
 
 pub mod api;
+pub mod broker;
 pub mod client;
 pub mod context;
 pub mod controller;
 pub mod deadline;
+pub mod dlq;
 pub mod drift;
 pub mod fence;
 pub mod http;
@@ -17,6 +19,7 @@ pub mod ledger;
 pub mod mandate;
 pub mod metadata;
 pub mod metrics;
+pub mod queues;
 pub mod reconcile;
 pub mod reference;
 pub mod run;

@@ -1,28 +1,43 @@
-//! The operator's process: arguments, telemetry, then `run` or `crd`.
+//! The operator's process: arguments, telemetry, then `run`, or a command for people.
 
 use std::{error::Error, io::Write, process::ExitCode};
 
 use kube::CustomResourceExt;
 use shortener_operator::{
     api::ShortenerStack,
+    dlq::{self, Dlq},
     reference, run,
     settings::{Cli, Command, CrdFormat, Settings},
     telemetry, yaml,
 };
+use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
     let command = Cli::read(std::env::args_os())
         .unwrap_or_else(|error| error.exit())
         .command;
-    telemetry::init();
-    let result = match command {
-        Command::Crd { format } => print_crd(format),
-        Command::Run(settings) => run_operator(*settings),
-    };
+    match command {
+        Command::Crd { format } => for_people(print_crd(format)),
+        Command::Dlq(command) => for_people(dead_letters(command)),
+        Command::Run(settings) => {
+            telemetry::init();
+            match run_operator(*settings) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    tracing::error!(error = %error, "the operator ends");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+    }
+}
+
+fn for_people(result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = %error, "the operator ends");
+            // Nobody is left to tell when this fails too.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }
@@ -37,12 +52,18 @@ fn print_crd(format: CrdFormat) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
+    runtime()?.block_on(dlq::run(command, &mut std::io::stdout().lock()))?;
+    Ok(())
+}
+
 fn run_operator(settings: Settings) -> Result<(), Box<dyn Error>> {
+    runtime()?.block_on(run::run(settings))?;
+    Ok(())
+}
+
+fn runtime() -> std::io::Result<Runtime> {
     // Two TLS providers in one build would make the first connection panic unless one is chosen here.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(run::run(settings))?;
-    Ok(())
+    Builder::new_multi_thread().enable_all().build()
 }

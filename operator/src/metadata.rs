@@ -24,6 +24,9 @@ pub const APPLIED_HASH: &str = "shortener.dev/applied-hash";
 /// Pod annotation with the keyed hash of the configuration and the Secrets that the pod uses.
 pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
 
+/// Annotation by which a person gives up what a profile holds, so that it can be switched off at once.
+pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
+
 /// Components of a stack, as in the label `app.kubernetes.io/component`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
@@ -35,13 +38,24 @@ pub enum Component {
     Postgres,
     /// The managed cache.
     Cache,
+    /// The managed broker.
+    Rabbitmq,
+    /// Takes jobs from the queue.
+    Worker,
     /// What belongs to the stack as a whole.
     Stack,
 }
 
 impl Component {
     /// Every component that runs pods.
-    pub const WITH_PODS: [Self; 4] = [Self::App, Self::Gateway, Self::Postgres, Self::Cache];
+    pub const WITH_PODS: [Self; 6] = [
+        Self::App,
+        Self::Gateway,
+        Self::Postgres,
+        Self::Cache,
+        Self::Rabbitmq,
+        Self::Worker,
+    ];
 
     /// The label's value.
     pub fn as_str(self) -> &'static str {
@@ -50,6 +64,8 @@ impl Component {
             Self::Gateway => "gateway",
             Self::Postgres => "postgres",
             Self::Cache => "cache",
+            Self::Rabbitmq => "rabbitmq",
+            Self::Worker => "worker",
             Self::Stack => "stack",
         }
     }
@@ -120,6 +136,11 @@ impl StackIdentity {
             namespace: stack.namespace()?,
             owner,
         })
+    }
+
+    /// Namespace and name, by which the process remembers a stack.
+    pub fn key(&self) -> (String, String) {
+        (self.namespace.clone(), self.name.clone())
     }
 
     /// Metadata of a child that is deleted with its stack.

@@ -7,6 +7,8 @@ use prometheus::{
     TextEncoder,
 };
 
+use crate::broker::Depths;
+
 /// Upper bounds of the duration histogram, in seconds: a skipped reconcile takes milliseconds, a first one seconds.
 const DURATIONS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0];
 
@@ -14,6 +16,11 @@ const DURATIONS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0
 const OK: &str = "ok";
 /// Result of a reconcile in the labels, when it has failed.
 const ERROR: &str = "error";
+
+/// State of jobs in the labels that wait for a worker.
+const READY: &str = "ready";
+/// State of jobs in the labels that a worker has.
+const UNACKED: &str = "unacked";
 
 /// Every metric of the operator; clones share their values.
 #[derive(Clone, Debug)]
@@ -27,10 +34,14 @@ pub struct Metrics {
     stacks: IntGaugeVec,
     leader: IntGauge,
     requests: IntCounterVec,
+    stack_registry: Registry,
+    queues: IntGaugeVec,
+    dead_letters: IntGaugeVec,
 }
 
 impl Metrics {
-    /// Registers the metrics under `shortener_operator_*`.
+    /// Registers the metrics: under `shortener_operator_*` what the operator does, under `shortener_stack_*` what the
+    /// stacks hold.
     ///
     /// # Errors
     /// Two metrics of one name, which is a mistake in this file.
@@ -73,6 +84,21 @@ impl Metrics {
                 "Requests that change the cluster, by method and HTTP status (or error, refused), leases apart.",
                 &["method", "status"],
             )?,
+            stack_registry: Registry::new_custom(Some("shortener_stack".to_owned()), None)?,
+            queues: IntGaugeVec::new(
+                Opts::new(
+                    "queue_messages",
+                    "Jobs in a stack's queue that wait (ready) or that a worker has (unacked).",
+                ),
+                &["namespace", "stack", "state"],
+            )?,
+            dead_letters: IntGaugeVec::new(
+                Opts::new(
+                    "dead_letters",
+                    "Jobs of a stack that were given up and wait for a person.",
+                ),
+                &["namespace", "stack"],
+            )?,
         };
         metrics.register()?;
         Ok(metrics)
@@ -86,7 +112,10 @@ impl Metrics {
         self.registry.register(Box::new(self.waiting.clone()))?;
         self.registry.register(Box::new(self.stacks.clone()))?;
         self.registry.register(Box::new(self.leader.clone()))?;
-        self.registry.register(Box::new(self.requests.clone()))
+        self.registry.register(Box::new(self.requests.clone()))?;
+        let stacks = &self.stack_registry;
+        stacks.register(Box::new(self.queues.clone()))?;
+        stacks.register(Box::new(self.dead_letters.clone()))
     }
 
     /// Counts a reconcile that has ended; `failure` is its reason, a fixed string.
@@ -122,6 +151,31 @@ impl Metrics {
     pub fn forget_stack(&self, namespace: &str, name: &str) {
         // The error says that the stack had never been counted.
         let _ = self.stacks.remove_label_values(&[namespace, name]);
+        self.forget_queue(namespace, name);
+    }
+
+    /// Says what the queues of a stack hold. What is not known is not shown.
+    pub fn queue(&self, namespace: &str, stack: &str, depths: Depths) {
+        self.forget_queue(namespace, stack);
+        if let Some(depth) = depths.jobs {
+            for (state, count) in [(READY, depth.ready), (UNACKED, depth.unacked)] {
+                let gauge = self.queues.with_label_values(&[namespace, stack, state]);
+                gauge.set(count);
+            }
+        }
+        if let Some(count) = depths.dead_letters {
+            let gauge = self.dead_letters.with_label_values(&[namespace, stack]);
+            gauge.set(count);
+        }
+    }
+
+    /// Forgets the queues of a stack.
+    pub fn forget_queue(&self, namespace: &str, stack: &str) {
+        // The errors say that they were not known.
+        for state in [READY, UNACKED] {
+            let _ = self.queues.remove_label_values(&[namespace, stack, state]);
+        }
+        let _ = self.dead_letters.remove_label_values(&[namespace, stack]);
     }
 
     /// Says whether this replica is the leader.
@@ -140,7 +194,9 @@ impl Metrics {
     /// A metric that the format cannot express, which is a mistake in this file.
     pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
         let mut page = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut page)?;
+        for registry in [&self.registry, &self.stack_registry] {
+            TextEncoder::new().encode(&registry.gather(), &mut page)?;
+        }
         Ok(page)
     }
 }
@@ -169,6 +225,7 @@ impl Drop for GaugeGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::Depth;
 
     fn page(metrics: &Metrics) -> String {
         String::from_utf8(metrics.render().unwrap()).unwrap()
@@ -205,6 +262,29 @@ mod tests {
                 .contains("shortener_operator_stack_ready{name=\"acme\",namespace=\"team-a\"} 1")
         );
         metrics.forget_stack("team-a", "acme");
+        assert!(!page(&metrics).contains("acme"));
+    }
+
+    #[test]
+    fn what_a_queue_holds_is_shown_as_long_as_it_is_known() {
+        let metrics = Metrics::new().unwrap();
+        let depths = Depths {
+            jobs: Some(Depth {
+                ready: 3,
+                unacked: 1,
+            }),
+            dead_letters: Some(2),
+        };
+        metrics.queue("team-a", "acme", depths);
+        let labels = "namespace=\"team-a\",stack=\"acme\"";
+        for line in [
+            format!("shortener_stack_queue_messages{{{labels},state=\"ready\"}} 3"),
+            format!("shortener_stack_queue_messages{{{labels},state=\"unacked\"}} 1"),
+            format!("shortener_stack_dead_letters{{{labels}}} 2"),
+        ] {
+            assert!(page(&metrics).contains(&line), "{line}");
+        }
+        metrics.queue("team-a", "acme", Depths::default());
         assert!(!page(&metrics).contains("acme"));
     }
 

@@ -21,6 +21,7 @@ use crate::{
     api::ShortenerStack,
     context::{GuardedStack, Scope},
     metadata::StackIdentity,
+    queues::Target,
 };
 use status::Outcome;
 
@@ -102,6 +103,10 @@ async fn steps(
         .map_err(Error::Gather)?;
     let conflict = gathered.rival.is_some();
     let validated = validate::validate(stack, gathered, &scope.context.settings)?;
+    scope
+        .context
+        .queues
+        .target(&identity.key(), Target::of(&validated, stack.spec.paused));
     if stack.spec.paused {
         let live = apply::observe(scope, &identity);
         report::report(scope, stack, Outcome::Paused(&validated, &live)).await?;

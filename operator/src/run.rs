@@ -19,6 +19,7 @@ use crate::{
     leader::{Election, Elector, Lost},
     mandate::Mandate,
     metrics::Metrics,
+    queues::watch::watch,
     settings::Settings,
 };
 
@@ -79,14 +80,17 @@ async fn lead(
         identity: settings.pod_name.clone(),
         duration: settings.lease_duration(),
     };
-    let mut elector = Elector::new(clients.lease, election, mandate);
+    let mut elector = Elector::new(clients.lease, election, mandate.clone());
     let result = match stop.run_until_cancelled(elector.acquire()).await {
         None => Ok(()),
         Some(()) => {
             metrics.leader(true);
             let scopes = settings.scopes();
             let context = Arc::new(Context::new(clients.main, settings, metrics.clone()));
-            let result = control(context, scopes, &mut elector, stop).await;
+            let result = tokio::select! {
+                ended = control(context.clone(), scopes, &mut elector, stop) => ended,
+                () = watch(context, mandate) => Err(RunError::Controller),
+            };
             metrics.leader(false);
             result
         }

@@ -7,6 +7,8 @@ use k8s_openapi::{
     api::networking::v1::NetworkPolicyPeer, apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 
+use crate::dlq::Dlq;
+
 /// Label that Kubernetes sets on every namespace, with its name.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
@@ -53,6 +55,8 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: CrdFormat,
     },
+    /// Look at the jobs that were given up, replay or delete them
+    Dlq(Dlq),
 }
 
 /// How `crd` prints the definition.
@@ -126,6 +130,17 @@ pub struct Images {
         default_value = "valkey/valkey:8.1.4"
     )]
     pub cache: String,
+    /// Image of the managed broker; its management plugin has to be there
+    #[arg(
+        id = "rabbitmq_image",
+        long = "rabbitmq-image",
+        env = "RABBITMQ_IMAGE",
+        default_value = "rabbitmq:4.2.5-management"
+    )]
+    pub rabbitmq: String,
+    /// Image of the workers
+    #[arg(id = "worker_image", long = "worker-image", env = "WORKER_IMAGE", default_value = WORKER_IMAGE)]
+    pub worker: String,
     /// Image of the gateway
     #[arg(
         id = "gateway_image",
@@ -138,6 +153,8 @@ pub struct Images {
 
 /// The app that was released together with this operator.
 const APP_IMAGE: &str = concat!("shortenerstack/app:", env!("CARGO_PKG_VERSION"));
+/// The workers that were released together with this operator.
+const WORKER_IMAGE: &str = concat!("shortenerstack/worker:", env!("CARGO_PKG_VERSION"));
 
 /// The controller of ingress-nginx as its own manifests label it.
 const INGRESS_NGINX: &str = r#"[{
@@ -276,7 +293,7 @@ mod tests {
     fn settings(extra: &[&str]) -> Result<Settings, clap::Error> {
         match read(&[&POD, extra].concat())? {
             Command::Run(settings) => Ok(*settings),
-            Command::Crd { .. } => panic!("not the run command"),
+            Command::Crd { .. } | Command::Dlq(_) => panic!("not the run command"),
         }
     }
 

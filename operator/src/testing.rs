@@ -1,6 +1,7 @@
 //! Helpers of this crate's tests.
 
 pub mod api_server;
+pub mod broker;
 pub mod stack;
 pub mod world;
 

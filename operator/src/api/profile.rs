@@ -11,16 +11,19 @@ use serde::{Deserialize, Serialize};
 pub enum Profile {
     /// A cache between the app and the database.
     Caching,
+    /// A job queue with workers.
+    Queue,
 }
 
 impl Profile {
     /// Every profile, in the order of the resource's documentation.
-    pub const ALL: [Self; 1] = [Self::Caching];
+    pub const ALL: [Self; 2] = [Self::Caching, Self::Queue];
 
     /// The value as the resource spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Caching => "caching",
+            Self::Queue => "queue",
         }
     }
 }

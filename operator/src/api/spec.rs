@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CacheSpec, DatabaseSpec, GatewaySpec, PodSettings, Profile, ShortenerStackStatus, schema,
+    CacheSpec, DatabaseSpec, GatewaySpec, PodSettings, Profile, QueueSpec, ShortenerStackStatus,
+    schema,
 };
 
 /// A complete link-shortening service: a gateway, the app behind it, its database and what `profiles` names.
@@ -36,6 +37,7 @@ use super::{
     printcolumn(name = "Profiles", type_ = "string", json_path = ".status.profiles"),
     printcolumn(name = "App", type_ = "integer", json_path = ".status.app.readyReplicas"),
     printcolumn(name = "Workers", type_ = "integer", json_path = ".status.workers.replicas"),
+    printcolumn(name = "Jobs", type_ = "integer", json_path = ".status.queue.total"),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')").message(
@@ -53,6 +55,16 @@ use super::{
          || (has(self.database) && has(self.database.managed) && has(self.database.managed.storageClassName) ? self.database.managed.storageClassName : '') \
          == (has(oldSelf.database) && has(oldSelf.database.managed) && has(oldSelf.database.managed.storageClassName) ? oldSelf.database.managed.storageClassName : '')"
     ).message("database.managed.storageClassName cannot change: restore a backup into a new stack"),
+    validation = Rule::new(
+        "(has(self.queue) && has(self.queue.external)) || (has(oldSelf.queue) && has(oldSelf.queue.external)) \
+         || quantity(has(self.queue) && has(self.queue.managed) && has(self.queue.managed.storage) ? self.queue.managed.storage : '1Gi') \
+         .compareTo(quantity(has(oldSelf.queue) && has(oldSelf.queue.managed) && has(oldSelf.queue.managed.storage) ? oldSelf.queue.managed.storage : '1Gi')) >= 0"
+    ).message("queue.managed.storage cannot shrink (absent means 1Gi): keep the size, or delete the volume while the profile queue is off"),
+    validation = Rule::new(
+        "(has(self.queue) && has(self.queue.external)) || (has(oldSelf.queue) && has(oldSelf.queue.external)) \
+         || (has(self.queue) && has(self.queue.managed) && has(self.queue.managed.storageClassName) ? self.queue.managed.storageClassName : '') \
+         == (has(oldSelf.queue) && has(oldSelf.queue.managed) && has(oldSelf.queue.managed.storageClassName) ? oldSelf.queue.managed.storageClassName : '')"
+    ).message("queue.managed.storageClassName cannot change: drain the queue into a new stack"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ShortenerStackSpec {
@@ -86,6 +98,9 @@ pub struct ShortenerStackSpec {
     /// Where copies of links are kept (profile `caching`).
     #[serde(default)]
     pub cache: CacheSpec,
+    /// Where jobs wait for a worker (profile `queue`).
+    #[serde(default)]
+    pub queue: QueueSpec,
     /// Who may observe the stack.
     #[serde(default)]
     pub observability: ObservabilitySpec,
@@ -161,11 +176,17 @@ pub struct WorkersSpec {
     /// Number of pods; what `kubectl scale` changes.
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
+    /// How the pods run.
+    #[serde(flatten)]
+    pub pod: PodSettings,
 }
 
 impl Default for WorkersSpec {
     fn default() -> Self {
-        Self { replicas: 1 }
+        Self {
+            replicas: 1,
+            pod: PodSettings::default(),
+        }
     }
 }
 

@@ -28,6 +28,24 @@ pub struct ShortenerStackStatus {
     /// Pods of the workers, for the scale subresource.
     #[serde(default)]
     pub workers: WorkersStatus,
+    /// The queue of the jobs; absent without a queue, and while nothing is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueStatus>,
+}
+
+/// What the queue of the jobs held when it was last looked at, at most every 30 s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStatus {
+    /// Jobs that wait for a worker.
+    #[serde(default)]
+    pub ready: i64,
+    /// Jobs that a worker has and has not acknowledged.
+    #[serde(default)]
+    pub unacked: i64,
+    /// All of them.
+    #[serde(default)]
+    pub total: i64,
 }
 
 /// Pods of the app.

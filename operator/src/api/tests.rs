@@ -38,8 +38,10 @@ fn a_full_spec_is_valid() {
         "gateway": {"host": "go.example.com", "tlsSecretName": "go-tls"},
         "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
-        "profiles": ["caching"],
+        "profiles": ["caching", "queue"],
         "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
+        "queue": {"deliveryLimit": 100, "managed": {"storage": "2Gi", "storageClassName": "fast"}},
+        "workers": {"replicas": 0, "image": "worker:2"},
     });
     assert_eq!(refusal(spec), "");
 }
@@ -124,6 +126,18 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "cache.managed.maxMemory is not a size of at least 8Mi",
         ),
         (
+            json!({"queue": {"managed": {}, "external": {"secretRef": {"name": "amqp"}}}}),
+            "queue.managed and queue.external exclude each other",
+        ),
+        (
+            json!({"queue": {"managed": {"storage": "much"}}}),
+            "queue.managed.storage is not a size of at least 512Mi",
+        ),
+        (
+            json!({"queue": {"managed": {"storage": "100Mi"}}}),
+            "queue.managed.storage is not a size of at least 512Mi",
+        ),
+        (
             json!({"app": {"resources": {"requests": {"cpu": "fast"}}}}),
             "is not a quantity",
         ),
@@ -180,6 +194,36 @@ fn a_storage_class_never_changes() {
 }
 
 #[test]
+fn the_volume_of_the_broker_grows_and_keeps_its_class() {
+    let volume = |settings: Value| json!({"queue": {"managed": settings}});
+    let size = |size: &str| volume(json!({"storage": size}));
+    assert_eq!(update_refusal(size("1Gi"), size("2Gi")), "");
+    let shrink = "queue.managed.storage cannot shrink";
+    for (old, new) in [
+        (size("2Gi"), size("1Gi")),
+        (size("2Gi"), volume(json!({}))),
+        (size("2Gi"), json!({})),
+        (json!({}), size("600Mi")),
+    ] {
+        let refusal = update_refusal(old, new);
+        assert!(refusal.contains(shrink), "{refusal}");
+    }
+    let class = |name: &str| volume(json!({"storageClassName": name}));
+    for (old, new) in [
+        (class("fast"), class("slow")),
+        (class("fast"), json!({})),
+        (json!({}), class("fast")),
+    ] {
+        let refusal = update_refusal(old, new);
+        let message = "queue.managed.storageClassName cannot change";
+        assert!(refusal.contains(message), "{refusal}");
+    }
+    let external = json!({"queue": {"external": {"secretRef": {"name": "amqp"}}}});
+    assert_eq!(update_refusal(size("2Gi"), external.clone()), "");
+    assert_eq!(update_refusal(external, json!({})), "");
+}
+
+#[test]
 fn moving_to_an_external_database_is_allowed() {
     let external = json!({"database": {"external": {"secretRef": {"name": "db"}}}});
     assert_eq!(update_refusal(storage("2Gi"), external.clone()), "");
@@ -193,6 +237,7 @@ fn schema_defaults_are_scalars_that_a_release_may_keep() {
     assert_eq!(stored["app"], json!({"replicas": 2}));
     assert_eq!(stored["database"], json!({}));
     assert_eq!(stored["cache"], json!({"ttlSeconds": 3600}));
+    assert_eq!(stored["queue"], json!({"deliveryLimit": 5}));
     assert!(stored.get("profiles").is_none());
     assert_eq!(stored["gateway"]["provider"], "IngressNginx");
     assert!(stored["gateway"].get("image").is_none() && stored["app"].get("resources").is_none());

@@ -5,8 +5,10 @@ mod cache;
 mod database;
 mod gateway;
 mod pods;
+mod queue;
 mod store;
 mod summary;
+mod workers;
 mod workload;
 
 use super::{apply::Live, stack::ValidatedStack};
@@ -16,7 +18,9 @@ pub use app::app_ready;
 pub use cache::cache_ready;
 pub use database::database_ready;
 pub use gateway::gateway_ready;
+pub use queue::queue_ready;
 pub use summary::{degraded, progressing, ready};
+pub use workers::workers_ready;
 
 /// Condition type: the stack serves.
 pub const READY: &str = "Ready";
@@ -28,6 +32,10 @@ pub const DEGRADED: &str = "Degraded";
 pub const DATABASE_READY: &str = "DatabaseReady";
 /// Condition type: the cache takes connections.
 pub const CACHE_READY: &str = "CacheReady";
+/// Condition type: the broker takes jobs.
+pub const QUEUE_READY: &str = "QueueReady";
+/// Condition type: workers take jobs.
+pub const WORKERS_READY: &str = "WorkersReady";
 /// Condition type: the app takes requests.
 pub const APP_READY: &str = "AppReady";
 /// Condition type: requests from outside reach the app.
@@ -90,14 +98,20 @@ impl Verdict {
 /// The verdict on each component, by condition type, in the order in which requests depend on them.
 pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
     let View { stack, .. } = view;
+    let queue = stack.queue.as_ref();
     let verdicts = [
         Some((DATABASE_READY, database_ready(view))),
         stack
             .cache
             .as_ref()
             .map(|cache| (CACHE_READY, cache_ready(view, cache))),
+        queue.map(|queue| (QUEUE_READY, queue_ready(view, queue))),
         Some((APP_READY, app_ready(view))),
         Some((GATEWAY_READY, gateway_ready(view))),
+        // Workers that finish what is left of a queue are no part of the stack any more.
+        queue
+            .filter(|queue| queue.draining.is_none())
+            .map(|queue| (WORKERS_READY, workers_ready(view, queue))),
     ];
     verdicts.into_iter().flatten().collect()
 }
@@ -106,6 +120,7 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
 pub fn profile(type_: &str) -> Option<Profile> {
     match type_ {
         CACHE_READY => Some(Profile::Caching),
+        QUEUE_READY | WORKERS_READY => Some(Profile::Queue),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 //! Everything random is made here, so that the steps after it are pure: a credential is minted when neither its Secret
 //! nor the volume that it opens exists, by live reads, because a stale answer would lock a database for good.
 
+mod queue;
 mod rival;
 mod store;
 
@@ -18,6 +19,7 @@ use super::{
     apply::{Ownership, ownership},
     build,
     checksum::CHECKSUM_KEY,
+    stack::Draining,
 };
 use crate::{
     api::{SecretKeyRef, ShortenerStack},
@@ -36,6 +38,8 @@ pub struct Gathered {
     pub database: StoreFacts,
     /// What each store of a profile that is on depends on.
     pub optional: BTreeMap<Component, StoreFacts>,
+    /// How far a queue has come whose profile was switched off.
+    pub draining: Option<Draining>,
     /// Cluster address of the app's Service.
     pub upstream: Option<String>,
     /// An older stack (`namespace/name`) with the same class and host.
@@ -97,7 +101,9 @@ pub async fn gather(
     let (component, external) = store::database(&stack.spec);
     let database = store::facts(scope, &identity, component, external).await?;
     let mut optional = BTreeMap::new();
-    for (component, external) in store::optional(&stack.spec) {
+    let draining = queue::draining(scope, stack, &identity);
+    let drained = draining.map(|_| (Component::Rabbitmq, None));
+    for (component, external) in store::optional(&stack.spec).into_iter().chain(drained) {
         let facts = store::facts(scope, &identity, component, external).await?;
         optional.insert(component, facts);
     }
@@ -111,6 +117,7 @@ pub async fn gather(
         checksum_key,
         database,
         optional,
+        draining,
         upstream: upstream(scope, &identity),
         rival: rival::rival(stack, &scope.context.known_stacks()),
         identity,

@@ -3,6 +3,8 @@
 //! [`ValidatedStack`] is everything a builder may know: it is complete, consistent and free of clients, clocks and
 //! random sources.
 
+mod queue;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
@@ -18,6 +20,8 @@ use crate::{
     api::{CacheMode, GatewayServiceType, LimitsSpec, Profile},
     metadata::{Component, StackIdentity},
 };
+
+pub use queue::{Draining, Queue, Workers};
 
 /// A stack whose spec and surroundings have been checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +44,8 @@ pub struct ValidatedStack {
     pub database: Store,
     /// Where copies of links are kept.
     pub cache: Option<Cache>,
+    /// Where jobs wait, and who takes them.
+    pub queue: Option<Queue>,
     /// The stack's own key for checksums; see [`crate::reconcile::checksum`].
     pub checksum_key: Credential,
     /// Who may scrape the internal port.
@@ -51,16 +57,21 @@ pub struct ValidatedStack {
 impl ValidatedStack {
     /// The optional parts that are on.
     pub fn profiles(&self) -> Vec<Profile> {
-        let on = [self.cache.as_ref().map(|_| Profile::Caching)];
+        let on = [
+            self.cache.as_ref().map(|_| Profile::Caching),
+            // While it is drained, its objects are there.
+            self.queue.as_ref().map(|_| Profile::Queue),
+        ];
         on.into_iter().flatten().collect()
     }
 
     /// Everything that keeps something for the stack.
     pub fn stores(&self) -> Vec<(Component, &Store)> {
-        let optional = [self
-            .cache
-            .as_ref()
-            .map(|cache| (Component::Cache, &cache.store))];
+        let (cache, queue) = (self.cache.as_ref(), self.queue.as_ref());
+        let optional = [
+            cache.map(|cache| (Component::Cache, &cache.store)),
+            queue.map(|queue| (Component::Rabbitmq, &queue.store)),
+        ];
         std::iter::once((Component::Postgres, &self.database))
             .chain(optional.into_iter().flatten())
             .collect()
@@ -74,10 +85,19 @@ impl ValidatedStack {
             .collect()
     }
 
-    /// Changes with every Secret that the clients of the stores use, so that their pods restart.
-    pub fn client_checksum(&self) -> String {
+    /// The queue as a client knows it: nobody publishes to one that is drained.
+    pub fn queue_for(&self, client: Component) -> Option<&Queue> {
+        self.queue
+            .as_ref()
+            .filter(|queue| queue.draining.is_none() || client != Component::App)
+    }
+
+    /// Changes with every Secret that a client of the stores uses, so that its pods restart.
+    pub fn client_checksum(&self, client: Component) -> String {
+        let unknown = self.queue_for(client).is_none();
         let stores = self.stores().into_iter();
-        let checksums: Vec<&str> = stores.map(|(_, store)| store.checksum()).collect();
+        let known = stores.filter(|(store, _)| !(unknown && *store == Component::Rabbitmq));
+        let checksums: Vec<&str> = known.map(|(_, store)| store.checksum()).collect();
         checksums.join(".")
     }
 

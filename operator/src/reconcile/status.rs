@@ -11,8 +11,9 @@ use super::{
     validate::public_url,
 };
 use crate::{
-    api::{AppStatus, Profile, ShortenerStack, ShortenerStackStatus, WorkersStatus},
+    api::{AppStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},
     metadata::{Component, worker_selector},
+    queues::Seen,
 };
 
 /// What a reconcile led to.
@@ -30,10 +31,15 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
     let previous = stack.status.clone().unwrap_or_default();
     let generation = stack.metadata.generation;
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
-    let (conditions, app) = match outcome {
+    let (conditions, app) = match &outcome {
         Outcome::Applied(validated, applied) => of_live(validated, applied.live(), false),
         Outcome::Paused(validated, live) => of_live(validated, live, true),
         Outcome::Failed(error) => (of_failure(error), previous.app.clone()),
+    };
+    let (workers, queue) = match &outcome {
+        Outcome::Applied(validated, applied) => of_queue(validated, applied.live(), &previous),
+        Outcome::Paused(validated, live) => of_queue(validated, live, &previous),
+        Outcome::Failed(_) => (previous.workers.replicas, previous.queue),
     };
     let profiles = match outcome {
         Outcome::Applied(validated, _) => names(&validated.profiles()),
@@ -58,9 +64,10 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         profiles,
         app,
         workers: WorkersStatus {
-            replicas: 0,
+            replicas: workers,
             selector: worker_selector(&stack.name_any()),
         },
+        queue,
     }
 }
 
@@ -133,6 +140,27 @@ fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> (Verdicts, AppS
             ready_replicas: app.ready,
         },
     )
+}
+
+/// How many workers exist, and what the queue holds as far as anybody knows.
+fn of_queue(
+    stack: &ValidatedStack,
+    live: &Live,
+    previous: &ShortenerStackStatus,
+) -> (i32, Option<QueueStatus>) {
+    let workers = live.workloads.get(&Component::Worker);
+    let managed = stack.queue.as_ref().and_then(|queue| queue.store.managed());
+    let depth = managed.and_then(|_| match &live.queue {
+        // This process has yet to ask.
+        Seen::Nothing => previous.queue,
+        Seen::Silence(_) => None,
+        Seen::Report(report) => report.depth.map(|depth| QueueStatus {
+            ready: depth.ready,
+            unacked: depth.unacked,
+            total: depth.total(),
+        }),
+    });
+    (workers.map_or(0, |workers| workers.existing), depth)
 }
 
 fn names(profiles: &[Profile]) -> Vec<String> {

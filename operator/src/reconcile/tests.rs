@@ -4,3 +4,4 @@ mod drift;
 mod faults;
 mod lifecycle;
 mod profiles;
+mod queue;

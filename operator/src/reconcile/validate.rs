@@ -7,6 +7,7 @@ mod cache;
 mod database;
 mod pod;
 mod quantity;
+mod queue;
 mod store;
 
 use super::{
@@ -116,6 +117,7 @@ pub fn validate(
         checksum_key,
         database,
         mut optional,
+        draining,
         upstream,
         rival,
     } = gathered;
@@ -136,6 +138,10 @@ pub fn validate(
         .remove(&Component::Cache)
         .map(|facts| cache::cache(&surroundings, facts))
         .transpose()?;
+    let queue = optional
+        .remove(&Component::Rabbitmq)
+        .map(|facts| queue::queue(&surroundings, facts, draining))
+        .transpose()?;
     Ok(ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
@@ -155,6 +161,7 @@ pub fn validate(
         gateway: gateway(spec, settings, upstream, rival),
         database,
         cache,
+        queue,
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
         operator: settings.operator_peer(),

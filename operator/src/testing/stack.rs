@@ -24,8 +24,8 @@ use crate::{
     reconcile::{
         build,
         stack::{
-            App, Cache, Credential, Gateway, ManagedStore, Pod, Routing, Store, StoreVolume,
-            ValidatedStack,
+            App, Cache, Credential, Draining, Gateway, ManagedStore, Pod, Queue, Routing, Store,
+            StoreVolume, ValidatedStack, Workers,
         },
     },
     settings::{Cli, Command, Settings},
@@ -82,6 +82,7 @@ pub fn minimal_stack() -> ValidatedStack {
             &[("username", "shortener"), ("password", "s3cret")],
         ),
         cache: None,
+        queue: None,
         checksum_key: credential(&[("key", "0123456789abcdef")]),
         scrape_from: Vec::new(),
         operator: peer("operators", "operator"),
@@ -90,7 +91,7 @@ pub fn minimal_stack() -> ValidatedStack {
 
 /// The minimal stack with every profile on, each store run by the operator.
 pub fn every_profile() -> ValidatedStack {
-    minimal_stack().caching()
+    minimal_stack().caching().queue()
 }
 
 /// A store that the operator runs.
@@ -120,9 +121,30 @@ fn external(secret: &str) -> Store {
     }
 }
 
+/// A queue with one worker.
+fn queue(store: Store) -> Queue {
+    Queue {
+        store,
+        delivery_limit: 5,
+        broker_memory: 512 << 20,
+        workers: Workers {
+            replicas: 1,
+            pod: Pod {
+                image: "registry.test/worker:1".to_owned(),
+                resources: build::worker::default_resources(),
+                ..Pod::default()
+            },
+        },
+        draining: None,
+    }
+}
+
 impl ValidatedStack {
     fn managed_stores_mut(&mut self) -> impl Iterator<Item = &mut ManagedStore> {
-        let optional = [self.cache.as_mut().map(|cache| &mut cache.store)];
+        let optional = [
+            self.cache.as_mut().map(|cache| &mut cache.store),
+            self.queue.as_mut().map(|queue| &mut queue.store),
+        ];
         std::iter::once(&mut self.database)
             .chain(optional.into_iter().flatten())
             .filter_map(|store| match store {
@@ -164,6 +186,34 @@ impl ValidatedStack {
         self
     }
 
+    /// With a queue whose broker the operator runs.
+    pub fn queue(mut self) -> Self {
+        let store = managed(
+            "registry.test/rabbitmq:4",
+            build::rabbitmq::default_resources(),
+            &[("username", "shortener"), ("password", "s3cret")],
+        );
+        self.queue = Some(queue(store));
+        self
+    }
+
+    /// With a queue on a broker that somebody else runs.
+    pub fn external_queue(mut self) -> Self {
+        self.queue = Some(queue(external("links-queue")));
+        self
+    }
+
+    /// Its queue (after [`Self::queue`]) is given up when it is empty.
+    pub fn draining(mut self) -> Self {
+        if let Some(queue) = &mut self.queue {
+            queue.draining = Some(Draining {
+                closed: true,
+                left: Some(3),
+            });
+        }
+        self
+    }
+
     /// Its Secrets have yet to be created.
     pub fn minted(mut self) -> Self {
         self.checksum_key.minted = true;
@@ -184,6 +234,9 @@ impl ValidatedStack {
         self.stopped = true;
         for store in self.managed_stores_mut() {
             store.replicas = 0;
+        }
+        if let Some(queue) = &mut self.queue {
+            queue.workers.replicas = 0;
         }
         self.replicas(0)
     }
@@ -267,6 +320,9 @@ impl ValidatedStack {
         }];
         user_settings(&mut self.app.pod, "LIMIT_SHORTEN_BURST");
         user_settings(&mut self.gateway.pod, "TZ");
+        if let Some(queue) = &mut self.queue {
+            user_settings(&mut queue.workers.pod, "TZ");
+        }
         for store in self.managed_stores_mut() {
             if let Some(volume) = &mut store.volume {
                 volume.class = Some("fast".to_owned());
@@ -358,6 +414,6 @@ pub fn settings() -> Settings {
     ];
     match Cli::read(arguments.map(Into::into)).unwrap().command {
         Command::Run(settings) => *settings,
-        Command::Crd { .. } => panic!("not the run command"),
+        Command::Crd { .. } | Command::Dlq(_) => panic!("not the run command"),
     }
 }

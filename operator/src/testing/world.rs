@@ -7,36 +7,59 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     api_server::{Effect, FakeApiServer},
+    broker::FakeBroker,
     stack::{settings, stored_stack},
 };
-use crate::{api::ShortenerStack, context::Context, controller, metrics::Metrics};
+use crate::{
+    api::ShortenerStack, context::Context, controller, mandate::Mandate, metrics::Metrics,
+    queues::watch::watch,
+};
 
 /// Namespace of every stack of the tests.
 pub const NAMESPACE: &str = "links";
 
-/// A running operator and the server that it talks to.
+/// Longer than any test.
+const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+
+/// A running operator, the server that it talks to, and the broker of every stack.
 pub struct World {
     /// The server.
     pub server: FakeApiServer,
+    /// The broker, which takes whatever credentials come.
+    pub broker: FakeBroker,
     stop: CancellationToken,
     controller: JoinHandle<()>,
+    watch: JoinHandle<()>,
 }
 
 impl World {
     /// Starts the operator against what a server holds.
     pub fn start(server: FakeApiServer) -> Self {
+        let broker = FakeBroker::default();
+        broker.trust_everybody();
+        Self::start_with(server, broker)
+    }
+
+    fn start_with(server: FakeApiServer, broker: FakeBroker) -> Self {
         let stop = CancellationToken::new();
-        let context = Context::new(server.client(), settings(), Metrics::new().unwrap());
-        let controller = tokio::spawn(controller::run(Arc::new(context), None, stop.clone()));
+        let mut context = Context::new(server.client(), settings(), Metrics::new().unwrap());
+        context.brokers = broker.transport();
+        let context = Arc::new(context);
+        let mandate = Mandate::default();
+        mandate.extend(Instant::now() + FOR_EVER);
+        let watch = tokio::spawn(watch(context.clone(), mandate));
+        let controller = tokio::spawn(controller::run(context, None, stop.clone()));
         Self {
             server,
+            broker,
             stop,
             controller,
+            watch,
         }
     }
 
@@ -61,15 +84,17 @@ impl World {
 
     /// Ends the operator like a crash and starts a new one, which remembers nothing.
     pub async fn restart(self) -> Self {
+        self.watch.abort();
         self.controller.abort();
         let _ = self.controller.await;
-        Self::start(self.server)
+        Self::start_with(self.server, self.broker)
     }
 
     /// Asks the operator to end and waits until it has.
     pub async fn end(self) {
         self.stop.cancel();
         self.controller.await.unwrap();
+        self.watch.abort();
     }
 
     /// The live stack.

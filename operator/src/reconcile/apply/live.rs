@@ -12,6 +12,7 @@ use crate::{
     context::Scope,
     inventory::Child,
     metadata::{Component, StackIdentity, component_name},
+    queues::Seen,
 };
 
 /// Proof that every child has been written, with what is live. Only `apply` makes one that says so.
@@ -46,6 +47,8 @@ pub struct Live {
     pub claims: BTreeMap<Component, Arc<PersistentVolumeClaim>>,
     /// Public routes.
     pub ingresses: Vec<Arc<Ingress>>,
+    /// What the broker of the queue says.
+    pub queue: Seen,
     /// Pods of every component.
     pub pods: Vec<Arc<Pod>>,
 }
@@ -74,6 +77,7 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
     let mut live = Live {
         ingresses: inventory.of_stack::<Ingress>(namespace, stack),
         pods: inventory.of_stack::<Pod>(namespace, stack),
+        queue: scope.context.queues.seen(&identity.key()),
         ..Live::default()
     };
     for component in Component::WITH_PODS {

@@ -6,6 +6,7 @@ mod service;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub use deployment::deployment;
+pub(super) use deployment::migrate;
 pub use service::service;
 
 use super::pod;

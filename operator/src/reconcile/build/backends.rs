@@ -3,15 +3,15 @@
 
 use k8s_openapi::api::core::v1::EnvVar;
 
-use super::{cache, pod, postgres, secret};
+use super::{cache, pod, postgres, rabbitmq, secret};
 use crate::{
     api::CacheMode,
     metadata::{Component, component_name},
-    reconcile::stack::{Cache, Store, ValidatedStack},
+    reconcile::stack::{Cache, Queue, Store, ValidatedStack},
 };
 
-/// The variables of every store of the stack.
-pub(super) fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
+/// The variables of every store that a client of the stack's own uses.
+pub(super) fn env(stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
     let mut env = database(stack);
     env.extend(
         stack
@@ -19,6 +19,8 @@ pub(super) fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
             .iter()
             .flat_map(|settings| cache(stack, settings)),
     );
+    let known = stack.queue_for(client).into_iter();
+    env.extend(known.flat_map(|settings| queue(stack, settings)));
     env
 }
 
@@ -67,6 +69,20 @@ fn cache(stack: &ValidatedStack, cache: &Cache) -> Vec<EnvVar> {
     env
 }
 
+fn queue(stack: &ValidatedStack, queue: &Queue) -> Vec<EnvVar> {
+    match &queue.store {
+        Store::Managed(_) => {
+            let host = component_name(&stack.identity.name, Component::Rabbitmq);
+            vec![
+                pod::env("QUEUE_URL", format!("amqp://{host}:{}/%2f", rabbitmq::PORT)),
+                pod::secret_env("QUEUE_USERNAME", &host, secret::USERNAME_KEY),
+                pod::secret_env("QUEUE_PASSWORD", &host, secret::PASSWORD_KEY),
+            ]
+        }
+        Store::External { secret, key, .. } => vec![pod::secret_env("QUEUE_URL", secret, key)],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,7 +93,7 @@ mod tests {
 
     #[test]
     fn credentials_of_managed_stores_are_in_no_literal_value() {
-        let env = env(&every_profile());
+        let env = env(&every_profile(), Component::App);
         golden("env-backends", &env);
         for literal in env.iter().filter_map(|variable| variable.value.as_deref()) {
             assert!(
@@ -91,13 +107,13 @@ mod tests {
     fn an_external_cache_is_known_by_its_secret_and_its_mode() {
         golden(
             "env-external-cache",
-            &env(&minimal_stack().external_cache()),
+            &env(&minimal_stack().external_cache(), Component::App),
         );
     }
 
     #[test]
     fn a_stack_without_profiles_knows_its_database_only() {
-        let env = env(&minimal_stack());
+        let env = env(&minimal_stack(), Component::App);
         assert!(
             env.iter()
                 .all(|variable| variable.name.starts_with("DATABASE_"))

@@ -9,7 +9,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
 
-use super::{app, gateway, store};
+use super::{app, gateway, store, worker};
 use crate::{
     metadata::{Component, component_name, selector, stack_labels},
     reconcile::stack::{Routing, ValidatedStack},
@@ -39,14 +39,12 @@ pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
         }
         Routing::Standalone { .. } => vec![pods(stack, Component::Gateway)],
     };
-    let mut scrapes = stack.scrape_from.clone();
-    scrapes.push(stack.operator.clone());
     policy(
         stack,
         Component::App,
         vec![
             allow(requests, app::PORT),
-            allow(scrapes, app::INTERNAL_PORT),
+            allow(scrapers(stack), app::INTERNAL_PORT),
         ],
     )
 }
@@ -61,11 +59,21 @@ pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
     )
 }
 
+/// The NetworkPolicy `<stack>-worker`: scrapes of the internal port. Nobody else has business with a worker.
+pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
+    let rules = vec![allow(scrapers(stack), worker::INTERNAL_PORT)];
+    policy(stack, Component::Worker, rules)
+}
+
 /// The NetworkPolicy `<stack>-<component>` of a store: each port from those who need it. A store has nobody to call, so
 /// it may call nobody.
 pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
     let callers = |port: &store::Port| {
-        let clients = port.clients.then(|| pods(stack, Component::App));
+        let clients = if port.clients {
+            clients(stack)
+        } else {
+            Vec::new()
+        };
         let operator = port.operator.then(|| stack.operator.clone());
         clients.into_iter().chain(operator).collect()
     };
@@ -81,6 +89,21 @@ pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
         types.push("Egress".to_owned());
     }
     policy
+}
+
+/// Who may read the metrics of the stack's own programs.
+fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
+    let mut peers = stack.scrape_from.clone();
+    peers.push(stack.operator.clone());
+    peers
+}
+
+/// The stack's own programs that use the stores.
+fn clients(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
+    let workers = stack.queue.as_ref().map(|_| pods(stack, Component::Worker));
+    std::iter::once(pods(stack, Component::App))
+        .chain(workers)
+        .collect()
 }
 
 /// The peers that may send requests, and `also`. Nobody named means everybody, which an absent `from` says.
@@ -141,6 +164,11 @@ mod tests {
         golden("network-policy-default-deny", &default_deny(&stack));
         golden("network-policy-app", &app(&stack));
         golden("network-policy-gateway", &gateway(&stack));
+    }
+
+    #[test]
+    fn a_worker_is_reached_by_scrapers_only() {
+        golden("network-policy-worker", &worker(&minimal_stack().queue()));
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::{
     api::core::v1::{
         Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
-        ExecAction, HTTPGetAction, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
-        ResourceRequirements, SeccompProfile, SecretKeySelector, SecurityContext,
-        TopologySpreadConstraint, Volume, VolumeMount,
+        ExecAction, HTTPGetAction, ObjectFieldSelector, PodSecurityContext, PodSpec,
+        PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
+        SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
     },
     apimachinery::pkg::{
         api::resource::Quantity, apis::meta::v1::ObjectMeta, util::intstr::IntOrString,
@@ -171,6 +171,21 @@ pub(super) fn secret_env(name: &str, secret: &str, key: &str) -> EnvVar {
     }
 }
 
+/// The variable `HOSTNAME` with the pod's name: the logs name the pod by it, and not every container runtime sets it.
+pub(super) fn name_env() -> EnvVar {
+    EnvVar {
+        name: "HOSTNAME".to_owned(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: Some("v1".to_owned()),
+                field_path: "metadata.name".to_owned(),
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
 /// A scratch volume that goes with the pod.
 pub(super) fn scratch(name: &str, size: &str) -> Volume {
     Volume {
@@ -189,6 +204,14 @@ pub(super) fn mount(volume: &str, path: &str) -> VolumeMount {
         name: volume.to_owned(),
         mount_path: path.to_owned(),
         ..VolumeMount::default()
+    }
+}
+
+/// Where a volume appears in a container that only reads it.
+pub(super) fn read_only(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        read_only: Some(true),
+        ..mount(volume, path)
     }
 }
 

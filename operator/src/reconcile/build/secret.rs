@@ -1,8 +1,11 @@
 //! The Secrets that the operator mints. Their data is written when they are created and never again: the live Secret
 //! is the truth, so a rotation by the user stays.
 
-use k8s_openapi::api::core::v1::Secret;
+use std::collections::BTreeMap;
 
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+
+use super::rabbitmq;
 use crate::{
     metadata::{Component, component_name},
     reconcile::{
@@ -21,7 +24,8 @@ pub fn keys(store: Component) -> &'static [&'static str] {
     match store {
         Component::Postgres => &[USERNAME_KEY, PASSWORD_KEY],
         Component::Cache => &[PASSWORD_KEY],
-        Component::App | Component::Gateway | Component::Stack => &[],
+        Component::Rabbitmq => &[USERNAME_KEY, PASSWORD_KEY],
+        Component::App | Component::Gateway | Component::Worker | Component::Stack => &[],
     }
 }
 
@@ -39,7 +43,16 @@ pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
 /// The Secret `<stack>-<component>` with the credentials of a store.
 pub fn store(stack: &ValidatedStack, component: Component, store: &ManagedStore) -> DesiredSecret {
     let name = component_name(&stack.identity.name, component);
-    desired(stack, name, component, &store.credentials)
+    let mut desired = desired(stack, name, component, &store.credentials);
+    if let (Component::Rabbitmq, Some(queue)) = (component, &stack.queue) {
+        // Rendered from the credentials, so it is written like any field of ours and the rest stays the user's.
+        let definitions = rabbitmq::definitions(queue, store);
+        desired.secret.data = Some(BTreeMap::from([(
+            rabbitmq::DEFINITIONS_KEY.to_owned(),
+            ByteString(definitions.into_bytes()),
+        )]));
+    }
+    desired
 }
 
 fn desired(
@@ -67,15 +80,27 @@ fn desired(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::testing::{
+        golden,
+        stack::{every_profile, minimal_stack},
+    };
 
     #[test]
-    fn a_secret_is_applied_without_data() {
-        let stack = minimal_stack().caching();
+    fn a_secret_is_applied_without_credentials() {
+        let stack = every_profile();
         golden("secret-checksum", &checksum(&stack).secret);
         for (component, managed) in stack.managed_stores() {
             let name = format!("secret-{}", component.as_str());
-            golden(&name, &store(&stack, component, managed).secret);
+            let mut secret = store(&stack, component, managed).secret;
+            // What the broker imports is rendered and has a golden manifest of its own.
+            let rendered = secret.data.take().unwrap_or_default();
+            let keys: Vec<&str> = rendered.keys().map(String::as_str).collect();
+            let expected: &[&str] = match component {
+                Component::Rabbitmq => &["definitions.json"],
+                _ => &[],
+            };
+            assert_eq!(keys, expected, "{component:?}");
+            golden(&name, &secret);
         }
     }
 

@@ -9,7 +9,7 @@ pub use claim::claim;
 pub use service::service;
 pub(super) use stateful_set::{data_volume, security_context, stateful_set};
 
-use super::{cache, pod, postgres};
+use super::{cache, pod, postgres, rabbitmq};
 use crate::metadata::Component;
 
 /// A port of a store, and who connects to it.
@@ -30,6 +30,7 @@ pub fn ports(store: Component) -> &'static [Port] {
     match store {
         Component::Postgres => &postgres::PORTS,
         Component::Cache => &cache::PORTS,
-        Component::App | Component::Gateway | Component::Stack => &[],
+        Component::Rabbitmq => &rabbitmq::PORTS,
+        Component::App | Component::Gateway | Component::Worker | Component::Stack => &[],
     }
 }

@@ -104,6 +104,18 @@ fn added(profile: Profile) -> Vec<&'static str> {
             "Service/acme-cache",
             "StatefulSet/acme-cache",
         ],
+        Profile::Queue => vec![
+            "ServiceAccount/acme-rabbitmq",
+            "ServiceAccount/acme-worker",
+            "Secret/acme-rabbitmq",
+            "ConfigMap/acme-rabbitmq",
+            "PersistentVolumeClaim/acme-rabbitmq",
+            "NetworkPolicy/acme-rabbitmq",
+            "NetworkPolicy/acme-worker",
+            "Service/acme-rabbitmq",
+            "StatefulSet/acme-rabbitmq",
+            "Deployment/acme-worker",
+        ],
     }
 }
 
@@ -111,6 +123,7 @@ fn added(profile: Profile) -> Vec<&'static str> {
 fn with(stack: ValidatedStack, profile: Profile) -> ValidatedStack {
     match profile {
         Profile::Caching => stack.caching(),
+        Profile::Queue => stack.queue(),
     }
 }
 
@@ -138,13 +151,27 @@ fn only_a_stack_that_keeps_no_data_discards_that_of_a_part_that_is_off() {
     assert_eq!(discarded(every_profile().deleting_data()), []);
     assert_eq!(
         discarded(minimal_stack().deleting_data()),
-        [Component::Cache]
+        [Component::Cache, Component::Rabbitmq]
     );
 }
 
 #[test]
 fn a_profile_whose_store_is_external_adds_no_child() {
     assert_eq!(names(&minimal_stack().external_cache()), MINIMAL);
+}
+
+#[test]
+fn a_queue_on_an_external_broker_adds_its_workers_only() {
+    let mut found = names(&minimal_stack().external_queue());
+    found.retain(|name| !MINIMAL.contains(&name.as_str()));
+    assert_eq!(
+        found,
+        [
+            "ServiceAccount/acme-worker",
+            "NetworkPolicy/acme-worker",
+            "Deployment/acme-worker",
+        ]
+    );
 }
 
 #[test]
@@ -246,7 +273,12 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
     let whole_stack = selectors.remove("acme-default-deny").unwrap();
     assert_eq!(whole_stack[0].match_labels.as_ref().unwrap().len(), 2);
     let stores = stack.managed_stores().into_iter();
-    let served = [(Component::App, 4), (Component::Gateway, 4)];
+    // Nobody connects to a worker by a Service, and one pod has no budget.
+    let served = [
+        (Component::App, 4),
+        (Component::Gateway, 4),
+        (Component::Worker, 2),
+    ];
     for (component, uses) in stores.map(|(component, _)| (component, 3)).chain(served) {
         let selectors = selectors
             .remove(&format!("acme-{}", component.as_str()))

@@ -1,6 +1,6 @@
 //! `Ready`, `Progressing` and `Degraded`: what the components add up to.
 
-use super::{Verdict, workload::ROLLING_OUT};
+use super::{Verdict, queue::DRAINING, workload::ROLLING_OUT};
 
 type Components<'a> = &'a [(&'static str, Verdict)];
 
@@ -24,7 +24,11 @@ pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
         verdict.reason == ROLLING_OUT
             || !(verdict.holds || verdict.fault || verdict.reason == "Stopped")
     });
-    match moving {
+    // What somebody has asked for and waits for comes before what goes on by itself.
+    let draining = components
+        .iter()
+        .find(|(_, verdict)| verdict.reason == DRAINING);
+    match draining.or(moving) {
         Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),
         None => Verdict::no("Settled", "nothing is on its way"),
     }
@@ -60,6 +64,7 @@ mod tests {
             (Verdict::no("PodsStarting", "1 of 2"), (false, true, false)),
             (Verdict::fault("CrashLoop", "ends"), (false, false, true)),
             (Verdict::yes(ROLLING_OUT, "1 of 2"), (true, true, false)),
+            (Verdict::yes(DRAINING, "3 left"), (true, true, false)),
             (Verdict::no("Stopped", "stopped"), (false, false, false)),
         ];
         for (verdict, expected) in table {

@@ -37,11 +37,19 @@ pub(super) fn database(spec: &ShortenerStackSpec) -> Wanted<'_> {
 /// The stores of the profiles of a spec that are on.
 pub(super) fn optional(spec: &ShortenerStackSpec) -> Vec<Wanted<'_>> {
     let cache = spec.cache.external.as_ref();
-    let stores = [(
-        Profile::Caching,
-        Component::Cache,
-        cache.map(|external| &external.secret_ref),
-    )];
+    let queue = spec.queue.external.as_ref();
+    let stores = [
+        (
+            Profile::Caching,
+            Component::Cache,
+            cache.map(|external| &external.secret_ref),
+        ),
+        (
+            Profile::Queue,
+            Component::Rabbitmq,
+            queue.map(|external| &external.secret_ref),
+        ),
+    ];
     let on = stores
         .into_iter()
         .filter(|(profile, ..)| spec.profiles.contains(profile));

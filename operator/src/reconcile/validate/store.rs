@@ -100,7 +100,7 @@ pub(super) fn credential(
     stack: &str,
     keys: &'static [&'static str],
 ) -> Result<Credential, ValidateError> {
-    let (data, minted) = match fact {
+    let (mut data, minted) = match fact {
         CredentialFact::Live(data) => (data, false),
         CredentialFact::Minted(data) => (data, true),
         CredentialFact::Lost => {
@@ -120,6 +120,10 @@ pub(super) fn credential(
             secret: secret.to_owned(),
             key,
         }),
-        None => Ok(Credential { data, minted }),
+        None => {
+            // What else stands there is no credential, and no reason to restart a pod.
+            data.retain(|key, _| keys.contains(&key.as_str()));
+            Ok(Credential { data, minted })
+        }
     }
 }

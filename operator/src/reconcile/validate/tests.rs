@@ -29,6 +29,7 @@ fn gathered(stack: &ShortenerStack, database: StoreFacts) -> Gathered {
         checksum_key: CredentialFact::Live(data(&[(CHECKSUM_KEY, "k")])),
         database,
         optional: BTreeMap::new(),
+        draining: None,
         upstream: None,
         rival: None,
     }

@@ -3,7 +3,7 @@
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, PodSpec},
+        core::v1::{Container, EnvVar, PodSpec},
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
@@ -46,7 +46,7 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
                 stack,
                 Component::App,
                 &stack.app.pod,
-                stack.client_checksum(),
+                stack.client_checksum(Component::App),
                 pod_spec(stack),
             ),
             ..DeploymentSpec::default()
@@ -57,7 +57,7 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     PodSpec {
-        init_containers: Some(vec![migrate(stack)]),
+        init_containers: Some(vec![migrate(stack, env(stack))]),
         containers: vec![serve(stack)],
         security_context: Some(pod::security_context(USER)),
         // Longer than the app's drain, which ends by itself 20 s after SIGTERM. The drain begins with a time in which
@@ -68,11 +68,12 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
     }
 }
 
-fn migrate(stack: &ValidatedStack) -> Container {
+/// The init container that brings the database to the schema of this release.
+pub(in crate::reconcile::build) fn migrate(stack: &ValidatedStack, env: Vec<EnvVar>) -> Container {
     Container {
         args: Some(vec!["migrate".to_owned()]),
         resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),
-        ..pod::container("migrate", &stack.app.pod, env(stack))
+        ..pod::container("migrate", &stack.app.pod, env)
     }
 }
 
@@ -94,9 +95,9 @@ fn serve(stack: &ValidatedStack) -> Container {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let app = &stack.app;
-    let mut env = backends::env(stack);
+    let mut env = backends::env(stack, Component::App);
     env.extend([
-        pod_name_env(),
+        pod::name_env(),
         pod::env("PUBLIC_URL", &stack.public_url),
         pod::env("TRUSTED_HOPS", app.trusted_hops.to_string()),
         pod::env("EXPOSE_METRICS", app.expose_metrics.to_string()),
@@ -115,21 +116,6 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
         ),
     ]);
     env
-}
-
-/// `/health` and the logs name the pod by it; not every container runtime sets it.
-fn pod_name_env() -> EnvVar {
-    EnvVar {
-        name: "HOSTNAME".to_owned(),
-        value_from: Some(EnvVarSource {
-            field_ref: Some(ObjectFieldSelector {
-                api_version: Some("v1".to_owned()),
-                field_path: "metadata.name".to_owned(),
-            }),
-            ..EnvVarSource::default()
-        }),
-        ..EnvVar::default()
-    }
 }
 
 #[cfg(test)]

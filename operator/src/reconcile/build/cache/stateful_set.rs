@@ -2,9 +2,7 @@
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
-    core::v1::{
-        ConfigMapVolumeSource, Container, PodSpec, Probe, SecretVolumeSource, Volume, VolumeMount,
-    },
+    core::v1::{ConfigMapVolumeSource, Container, PodSpec, Probe, SecretVolumeSource, Volume},
 };
 
 use super::{PORT, PORT_NAME, config_map::render};
@@ -72,8 +70,8 @@ fn server(settings: &Pod) -> Container {
         liveness_probe: Some(pod::paced(answers(), 10, 5, 6)),
         readiness_probe: Some(pod::paced(answers(), 5, 5, 2)),
         volume_mounts: Some(vec![
-            read_only("config", "/etc/shortener/config"),
-            read_only("credentials", "/etc/shortener/credentials"),
+            pod::read_only("config", "/etc/shortener/config"),
+            pod::read_only("credentials", "/etc/shortener/credentials"),
             pod::mount("data", "/data"),
         ]),
         ..pod::container("valkey", settings, Vec::new())
@@ -86,13 +84,6 @@ fn answers() -> Probe {
         "case $(valkey-cli -h 127.0.0.1 -p {PORT} ping 2>&1) in PONG*|*NOAUTH*) ;; *) exit 1 ;; esac"
     );
     pod::exec_probe(&["sh", "-c", &ask])
-}
-
-fn read_only(volume: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        read_only: Some(true),
-        ..pod::mount(volume, path)
-    }
 }
 
 #[cfg(test)]

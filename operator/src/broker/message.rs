@@ -1,0 +1,162 @@
+//! A message as the management API shows it and takes it back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A message of a queue. Its body stays as it is encoded, so that it goes back byte for byte.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// AMQP properties by their names; `headers` among them.
+    #[serde(default)]
+    pub properties: Properties,
+    /// The body, as it is or in Base64.
+    #[serde(default)]
+    pub payload: String,
+    /// `string` or `base64`.
+    #[serde(default)]
+    pub payload_encoding: String,
+    /// Size of the body.
+    #[serde(default)]
+    pub payload_bytes: u64,
+    /// How many messages stood behind it.
+    #[serde(default, skip_serializing)]
+    pub message_count: usize,
+}
+
+/// AMQP properties by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Properties(#[serde(deserialize_with = "empty_as_list")] pub Map<String, Value>);
+
+/// An empty Erlang proplist is written as an empty list.
+fn empty_as_list<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Map<String, Value>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    })
+}
+
+/// Headers that the broker writes when it gives a message up or delivers it again.
+const OF_THE_BROKER: [&str; 4] = [
+    "x-death",
+    "x-first-death-",
+    "x-last-death-",
+    "x-delivery-count",
+];
+
+impl Message {
+    /// The id that the app gave the job.
+    pub fn id(&self) -> Option<&str> {
+        self.properties.0.get("message_id")?.as_str()
+    }
+
+    /// Why the broker gave the job up: `delivery_limit`, `rejected`, `expired` or `maxlen`.
+    pub fn reason(&self) -> Option<&str> {
+        let headers = self.properties.0.get("headers")?;
+        let first = headers.get("x-first-death-reason").and_then(Value::as_str);
+        first.or_else(|| headers.pointer("/x-death/0/reason")?.as_str())
+    }
+
+    /// When the broker gave the job up, in seconds since 1970.
+    pub fn died_at(&self) -> Option<i64> {
+        self.properties
+            .0
+            .get("headers")?
+            .pointer("/x-death/0/time")?
+            .as_i64()
+    }
+
+    /// What the job asks for, if its body says so.
+    pub fn task(&self) -> Option<String> {
+        let body: Value = serde_json::from_str(&self.payload).ok()?;
+        Some(body.get("task")?.as_str()?.to_owned())
+    }
+
+    /// The same job as if it had never failed: same id, same body, same trace.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        self.without_headers(|header| OF_THE_BROKER.iter().any(|name| header.starts_with(name)))
+    }
+
+    /// The same dead letter for the end of its queue.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        self.without_headers(|header| header == "x-delivery-count")
+    }
+
+    fn without_headers(&self, unwanted: impl Fn(&str) -> bool) -> Self {
+        let mut message = self.clone();
+        if let Some(Value::Object(headers)) = message.properties.0.get_mut("headers") {
+            headers.retain(|name, _| !unwanted(name));
+        }
+        message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// As RabbitMQ answers it.
+    fn dead_letter() -> Message {
+        serde_json::from_value(json!({
+            "payload_bytes": 12, "redelivered": true, "exchange": "jobs.dlx", "routing_key": "jobs", "message_count": 0,
+            "properties": {
+                "timestamp": 1_764_000_000, "message_id": "m1", "delivery_mode": 2, "content_type": "application/json",
+                "headers": {
+                    "traceparent": "00-abc", "x-delivery-count": 1,
+                    "x-death": [{"count": 1, "queue": "jobs", "reason": "delivery_limit", "time": 1_795_254_292}],
+                    "x-first-death-queue": "jobs", "x-first-death-reason": "delivery_limit",
+                },
+            },
+            "payload": "{\"task\":\"x\"}", "payload_encoding": "string",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_dead_letter_tells_what_it_is_and_why_it_died() {
+        let letter = dead_letter();
+        assert_eq!(letter.id(), Some("m1"));
+        assert_eq!(letter.reason(), Some("delivery_limit"));
+        assert_eq!(letter.died_at(), Some(1_795_254_292));
+        assert_eq!(letter.task().as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn a_job_afresh_keeps_id_body_and_trace_and_forgets_its_death() {
+        let afresh = dead_letter().afresh();
+        assert_eq!(
+            (afresh.id(), &afresh.payload),
+            (Some("m1"), &dead_letter().payload)
+        );
+        assert_eq!(
+            afresh.properties.0["headers"],
+            json!({"traceparent": "00-abc"})
+        );
+    }
+
+    #[test]
+    fn a_dead_letter_that_goes_to_the_end_still_tells_why_it_died() {
+        let again = dead_letter().again();
+        assert_eq!(again.reason(), Some("delivery_limit"));
+        assert!(
+            again.properties.0["headers"]
+                .get("x-delivery-count")
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_message_without_any_property_can_be_read() {
+        let bare: Message = serde_json::from_value(
+            json!({"properties": [], "payload": "AP8=", "payload_encoding": "base64"}),
+        )
+        .unwrap();
+        assert_eq!((bare.id(), bare.reason(), bare.task()), (None, None, None));
+    }
+}

@@ -1,0 +1,183 @@
+//! How requests reach a broker: the HTTP client that talks to the API server too.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Request, Response, Uri, header::HOST, uri::PathAndQuery};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{body::Bytes, client::conn::http1::handshake};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioIo},
+};
+use kube::{Config, client::ClientBuilder};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::{BoxError, service_fn, util::BoxCloneSyncService};
+
+/// Sends one request and reads the whole answer.
+pub type Transport = BoxCloneSyncService<Request<Full<Bytes>>, Response<Bytes>, BoxError>;
+
+/// Time limit of a connection attempt.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// No answer that is asked for is larger: a thousand messages of 64 KiB, escaped.
+const MAX_ANSWER: usize = 256 << 20;
+
+/// Requests to `http://` addresses.
+pub fn http() -> Transport {
+    let mut connector = HttpConnector::new();
+    connector.set_connect_timeout(Some(CONNECT_LIMIT));
+    // Few requests, far apart: an idle connection would only be one more that may be dead.
+    let client = Client::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(0)
+        .build(connector);
+    Transport::new(service_fn(move |request| {
+        let answer = client.request(request);
+        async move { whole(answer.await.map_err(|error| with_cause(&error))?).await }
+    }))
+}
+
+/// Requests over one connection each, however those are made.
+pub fn over<S, F>(connect: impl Fn() -> F + Clone + Send + Sync + 'static) -> Transport
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    F: Future<Output = Result<S, BoxError>> + Send + 'static,
+{
+    Transport::new(service_fn(move |mut request: Request<Full<Bytes>>| {
+        let stream = connect();
+        async move {
+            // A server wants the path in the first line and the host in a header.
+            if let Some(host) = request.uri().authority() {
+                let host = HeaderValue::try_from(host.as_str())?;
+                request.headers_mut().insert(HOST, host);
+            }
+            if let Some(path) = request.uri().path_and_query() {
+                *request.uri_mut() = path.clone().into();
+            }
+            let (mut sender, connection) = handshake(TokioIo::new(stream.await?)).await?;
+            // It ends with the last answer, and what goes wrong shows in that.
+            tokio::spawn(connection);
+            whole(sender.send_request(request).await?).await
+        }
+    }))
+}
+
+/// Requests to an address whose certificate the machine trusts.
+///
+/// # Errors
+/// When the machine has no certificates to trust.
+pub fn https(address: Uri) -> Result<Transport, kube::Error> {
+    // The path comes with each request.
+    let mut server = address.into_parts();
+    server.path_and_query = Some(PathAndQuery::from_static("/"));
+    let mut config = Config::new(
+        Uri::from_parts(server)
+            .map_err(http::Error::from)
+            .map_err(kube::Error::HttpError)?,
+    );
+    config.connect_timeout = Some(CONNECT_LIMIT);
+    config.default_retry = false;
+    let client = ClientBuilder::try_from(config)?.build();
+    Ok(Transport::new(service_fn(
+        move |request: Request<Full<Bytes>>| {
+            let client = client.clone();
+            async move {
+                let (mut head, body) = request.into_parts();
+                // The client puts the server before the path.
+                if let Some(path) = head.uri.path_and_query() {
+                    head.uri = path.clone().into();
+                }
+                let body = body.collect().await?.to_bytes();
+                whole(client.send(Request::from_parts(head, body.into())).await?).await
+            }
+        },
+    )))
+}
+
+/// An error of the HTTP client says what failed; only its causes say why.
+fn with_cause(error: &dyn std::error::Error) -> BoxError {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text.into()
+}
+
+async fn whole<B>(answer: Response<B>) -> Result<Response<Bytes>, BoxError>
+where
+    B: hyper::body::Body,
+    B::Error: Into<BoxError>,
+{
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, MAX_ANSWER);
+    Ok(Response::from_parts(
+        head,
+        Box::pin(body).collect().await?.to_bytes(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    /// A server that answers each connection once, with the first line and the host of the request.
+    async fn server() -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = vec![0; 4096];
+                let read = stream.read(&mut head).await.unwrap();
+                let head = String::from_utf8_lossy(&head[..read]).to_lowercase();
+                let host = head.lines().find(|line| line.starts_with("host:"));
+                let body = format!("{}|{}", head.lines().next().unwrap(), host.unwrap());
+                let answer = format!(
+                    "HTTP/1.1 418 -\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        address
+    }
+
+    async fn ask(transport: Transport, address: &str) -> Response<Bytes> {
+        use tower::ServiceExt;
+        let uri = format!("http://{address}/api/queues/%2F?columns=name");
+        let request = Request::builder().uri(uri).body(Full::default()).unwrap();
+        transport.oneshot(request).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn both_ways_send_the_same_request_and_keep_an_encoded_slash() {
+        let address = server().await;
+        let forwarded = over(move || async move { Ok(TcpStream::connect(address).await?) });
+        for transport in [http(), forwarded] {
+            let answer = ask(transport, &address.to_string()).await;
+            assert_eq!(answer.status(), StatusCode::IM_A_TEAPOT);
+            let expected = format!("get /api/queues/%2f?columns=name http/1.1|host: {address}");
+            assert_eq!(answer.body(), expected.as_bytes());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_is_told_with_its_cause() {
+        use tower::ServiceExt;
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
+        let request = Request::builder()
+            .uri(format!("http://{address}/api/overview"))
+            .body(Full::default())
+            .unwrap();
+        let error = http().oneshot(request).await.unwrap_err().to_string();
+        assert!(error.to_lowercase().contains("refused"), "{error}");
+    }
+}

@@ -1,0 +1,270 @@
+//! The way from a person's machine to the broker of a stack: the credentials from its Secret, the connection by a
+//! port-forward or to a given address.
+
+use std::time::Duration;
+
+use http::Uri;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::ListParams,
+    config::{KubeConfigOptions, KubeconfigError},
+};
+use percent_encoding::percent_decode_str;
+use tower::BoxError;
+
+use super::Stack;
+use crate::{
+    api::ShortenerStack,
+    broker::{
+        Broker, Login, MANAGEMENT_PORT,
+        transport::{self, Transport},
+    },
+    metadata::{Component, component_name, selector_labels},
+    reconcile::build::secret::{PASSWORD_KEY, USERNAME_KEY},
+};
+
+/// Time limit of one request: a thousand messages may travel through a port-forward.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Where requests through a port-forward seem to go.
+const FORWARDED: &str = "http://localhost:15672";
+
+/// Why there is no way to the broker.
+#[derive(Debug, thiserror::Error)]
+pub enum ReachError {
+    /// The named context cannot be used.
+    #[error("cannot use the kubeconfig: {0}")]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The API server refuses or does not answer.
+    #[error("cannot read {what}: {source}")]
+    Read {
+        /// What was to be read.
+        what: String,
+        /// Why not.
+        source: kube::Error,
+    },
+    /// No connection to the API server.
+    #[error("cannot connect to the API server: {0}")]
+    Connect(#[source] kube::Error),
+    /// No such object.
+    #[error(
+        "there is no {0}: has the stack the profile queue, and is the namespace right (--namespace)?"
+    )]
+    Missing(String),
+    /// A Secret does not hold what it should.
+    #[error("Secret {secret} has no {what}")]
+    Incomplete {
+        /// Secret.
+        secret: String,
+        /// What it lacks.
+        what: String,
+    },
+    /// Nobody but the user knows where the management API is.
+    #[error(
+        "the broker of stack {0} is run by somebody else: give the address of its management API with --management-url"
+    )]
+    External(String),
+    /// Not an address.
+    #[error(
+        "--management-url: {0} is not an address: write http:// or https://, a host and a port"
+    )]
+    Address(Uri),
+    /// There is nothing to trust.
+    #[error("cannot use https: {0}")]
+    Tls(#[source] kube::Error),
+}
+
+/// The broker of a stack, ready to be asked.
+pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
+    let config = match &stack.context {
+        Some(context) => {
+            let options = KubeConfigOptions {
+                context: Some(context.clone()),
+                ..KubeConfigOptions::default()
+            };
+            Config::from_kubeconfig(&options).await?
+        }
+        None => Config::infer()
+            .await
+            .map_err(|error| ReachError::Connect(kube::Error::InferConfig(error)))?,
+    };
+    let namespace = stack.namespace.clone();
+    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+    let client = Client::try_from(config).map_err(ReachError::Connect)?;
+    let cluster = Cluster { client, namespace };
+    let Found { login, vhost, own } = cluster.credentials(&stack.name).await?;
+    let (transport, base) = match &stack.management_url {
+        Some(url) => (by_address(url)?, url.to_string()),
+        None if own => (cluster.forward(&stack.name).await?, FORWARDED.to_owned()),
+        None => return Err(ReachError::External(stack.name.clone())),
+    };
+    let broker = Broker::new(transport, &base, login, LIMIT);
+    Ok(match vhost {
+        Some(vhost) => broker.in_vhost(&vhost),
+        None => broker,
+    })
+}
+
+fn by_address(url: &Uri) -> Result<Transport, ReachError> {
+    match url.scheme_str() {
+        Some("http") => Ok(transport::http()),
+        Some("https") => transport::https(url.clone()).map_err(ReachError::Tls),
+        _ => Err(ReachError::Address(url.clone())),
+    }
+}
+
+/// What a stack's Secret tells.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    login: Login,
+    /// Percent-encoded; the default one if absent.
+    vhost: Option<String>,
+    /// The stack runs the broker itself.
+    own: bool,
+}
+
+struct Cluster {
+    client: Client,
+    namespace: String,
+}
+
+impl Cluster {
+    async fn credentials(&self, stack: &str) -> Result<Found, ReachError> {
+        let what = format!("ShortenerStack {stack} in namespace {}", self.namespace);
+        let stacks: Api<ShortenerStack> = Api::namespaced(self.client.clone(), &self.namespace);
+        let found = read(stacks.get_opt(stack).await, &what)?;
+        let Some(external) = found.spec.queue.external else {
+            let name = component_name(stack, Component::Rabbitmq);
+            let secret = self.secret(&name).await?;
+            return Ok(Found {
+                login: Login {
+                    username: entry(&secret, USERNAME_KEY)?,
+                    password: entry(&secret, PASSWORD_KEY)?,
+                },
+                vhost: None,
+                own: true,
+            });
+        };
+        let reference = external.secret_ref;
+        let secret = self.secret(&reference.name).await?;
+        let url = entry(&secret, &reference.key)?;
+        of_url(&url).ok_or_else(|| ReachError::Incomplete {
+            secret: reference.name,
+            what: format!("user and password in the URL under {}", reference.key),
+        })
+    }
+
+    async fn secret(&self, name: &str) -> Result<Secret, ReachError> {
+        let what = format!("Secret {name} in namespace {}", self.namespace);
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        read(secrets.get_opt(name).await, &what)
+    }
+
+    /// A connection through the API server for each request.
+    async fn forward(&self, stack: &str) -> Result<Transport, ReachError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let what = format!("pod of the broker in namespace {}", self.namespace);
+        let labels = selector_labels(stack, Component::Rabbitmq);
+        let labels: Vec<String> = labels
+            .into_iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let found = pods
+            .list(&ListParams::default().labels(&labels.join(",")))
+            .await;
+        let pod = read(found.map(|list| list.items.into_iter().next()), &what)?.name_any();
+        Ok(transport::over(move || {
+            let (pods, pod) = (pods.clone(), pod.clone());
+            async move {
+                let mut forwarder = pods.portforward(&pod, &[MANAGEMENT_PORT]).await?;
+                let stream = forwarder.take_stream(MANAGEMENT_PORT);
+                stream.ok_or_else(|| BoxError::from("the port-forward has no stream"))
+            }
+        }))
+    }
+}
+
+fn read<T>(answer: Result<Option<T>, kube::Error>, what: &str) -> Result<T, ReachError> {
+    match answer {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) => Err(ReachError::Missing(what.to_owned())),
+        Err(source) => Err(ReachError::Read {
+            what: what.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn entry(secret: &Secret, key: &str) -> Result<String, ReachError> {
+    let value = secret.data.as_ref().and_then(|data| data.get(key));
+    value
+        .and_then(|value| String::from_utf8(value.0.clone()).ok())
+        .ok_or_else(|| ReachError::Incomplete {
+            secret: secret.name_any(),
+            what: format!("key {key}"),
+        })
+}
+
+/// User, password and virtual host of `amqp[s]://user:password@host:port/vhost`.
+fn of_url(url: &str) -> Option<Found> {
+    let (_, rest) = url.trim().split_once("://")?;
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (userinfo, _) = authority.rsplit_once('@')?;
+    let (username, password) = userinfo.split_once(':')?;
+    let vhost = path.split(['?', '#']).next().unwrap_or_default();
+    Some(Found {
+        login: Login {
+            username: decode(username)?,
+            password: decode(password)?,
+        },
+        vhost: (!vhost.is_empty()).then(|| vhost.to_owned()),
+        own: false,
+    })
+}
+
+fn decode(text: &str) -> Option<String> {
+    let text = percent_decode_str(text).decode_utf8().ok()?;
+    Some(text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(username: &str, password: &str, vhost: Option<&str>) -> Option<Found> {
+        Some(Found {
+            login: Login {
+                username: username.to_owned(),
+                password: password.to_owned(),
+            },
+            vhost: vhost.map(str::to_owned),
+            own: false,
+        })
+    }
+
+    #[test]
+    fn an_external_broker_is_known_by_its_url() {
+        let table = [
+            ("amqp://u:p@host:5672/%2f", found("u", "p", Some("%2f"))),
+            ("amqps://u:p@host", found("u", "p", None)),
+            (
+                "amqp://u:p%40%2F@host/links?heartbeat=10",
+                found("u", "p@/", Some("links")),
+            ),
+            ("amqp://host:5672/%2f", None),
+            ("no address", None),
+        ];
+        for (url, expected) in table {
+            assert_eq!(of_url(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_needs_a_scheme() {
+        for url in ["localhost:15672", "/api", "ftp://host/"] {
+            let error = by_address(&url.parse().unwrap()).unwrap_err();
+            assert!(error.to_string().contains("--management-url"), "{error}");
+        }
+        assert!(by_address(&"http://localhost:15672".parse().unwrap()).is_ok());
+    }
+}

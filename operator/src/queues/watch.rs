@@ -1,0 +1,99 @@
+//! Asks every broker of a stack for its queues, and keeps the limits in it true.
+//!
+//! It runs in the leader only. It reads nothing of the API server and writes nothing to it: the reconciles say whom to
+//! ask, and follow what is heard.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Report, StackKey, Target};
+use crate::{
+    broker::{Broker, BrokerError, Depths, topology},
+    context::Context,
+    mandate::Mandate,
+};
+
+/// Time between two rounds.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Time limit of one request.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Brokers that are asked at the same time.
+const CONCURRENT: usize = 16;
+
+/// Asks for ever. Limits are written only while the mandate holds.
+pub async fn watch(context: Arc<Context>, mandate: Mandate) {
+    let mut rounds = interval(PERIOD);
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let everybody = tokio::select! {
+            _ = rounds.tick() => true,
+            () = context.queues.changed() => false,
+        };
+        stream::iter(context.queues.targets(everybody))
+            .for_each_concurrent(CONCURRENT, |(stack, target)| {
+                ask(&context, &mandate, stack, target)
+            })
+            .await;
+    }
+}
+
+async fn ask(context: &Context, mandate: &Mandate, stack: StackKey, target: Target) {
+    let broker = Broker::new(
+        context.brokers.clone(),
+        &target.url,
+        target.login.clone(),
+        LIMIT,
+    );
+    let (namespace, name) = &stack;
+    let said = match questions(&broker, &target, mandate).await {
+        Ok((depths, alarm)) => {
+            context.metrics.queue(namespace, name, depths);
+            Ok(Report {
+                depth: depths.jobs,
+                alarm,
+            })
+        }
+        Err(error) => {
+            // A figure that nobody can vouch for is none.
+            context.metrics.forget_queue(namespace, name);
+            tracing::debug!(stack = %name, %namespace, %error, "the broker does not tell");
+            Err(error.to_string())
+        }
+    };
+    context.queues.heard(&stack, said);
+}
+
+async fn questions(
+    broker: &Broker,
+    target: &Target,
+    mandate: &Mandate,
+) -> Result<(Depths, Option<String>), BrokerError> {
+    let depths = broker.depths().await?;
+    let alarm = broker.alarm().await?;
+    if let Some(limit) = target.delivery_limit {
+        keep_limits(broker, limit, mandate).await?;
+    }
+    Ok((depths, alarm))
+}
+
+/// Writes the policies that differ.
+async fn keep_limits(
+    broker: &Broker,
+    delivery_limit: i32,
+    mandate: &Mandate,
+) -> Result<(), BrokerError> {
+    let live = broker.policies().await?;
+    for policy in topology::policies(delivery_limit) {
+        if live.contains(&policy) {
+            continue;
+        }
+        // Without the mandate another replica keeps them.
+        if let Ok(written) = mandate.guard(broker.set_policy(&policy)).await {
+            written?;
+            tracing::info!(policy = %policy.name, "the limits of a queue were set");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The configuration of the broker. `rabbitmq.conf` is the file as people read it; only names between `%` are filled
+//! in.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::{DEFINITIONS_KEY, PORT};
+use crate::{
+    broker::MANAGEMENT_PORT,
+    metadata::{Component, component_name},
+    reconcile::stack::{Queue, ValidatedStack},
+};
+
+/// File of the configuration.
+pub(super) const CONFIG: &str = "rabbitmq.conf";
+/// File that lists the plugins.
+pub(super) const PLUGINS: &str = "enabled_plugins";
+/// An image may have others on, which would take memory and open ports.
+const PLUGINS_TEXT: &str = "[rabbitmq_management].\n";
+/// Bytes of the volume that messages never take.
+const DISK_FREE: u64 = 100 << 20;
+
+/// The ConfigMap `<stack>-rabbitmq`; none without a broker of the operator's.
+pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
+    let queue = stack.queue.as_ref()?;
+    queue.store.managed()?;
+    let identity = &stack.identity;
+    Some(ConfigMap {
+        metadata: identity.child(
+            component_name(&identity.name, Component::Rabbitmq),
+            Component::Rabbitmq,
+        ),
+        data: Some(BTreeMap::from([
+            (CONFIG.to_owned(), render(queue)),
+            (PLUGINS.to_owned(), PLUGINS_TEXT.to_owned()),
+        ])),
+        ..ConfigMap::default()
+    })
+}
+
+/// The text of the configuration.
+pub(super) fn render(queue: &Queue) -> String {
+    include_str!("rabbitmq.conf")
+        .replace("%PORT%", &PORT.to_string())
+        .replace("%MANAGEMENT_PORT%", &MANAGEMENT_PORT.to_string())
+        .replace("%DEFINITIONS%", DEFINITIONS_KEY)
+        .replace("%MEMORY%", &queue.broker_memory.to_string())
+        .replace("%DISK_FREE%", &DISK_FREE.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_config_map_of_a_broker() {
+        golden("config-map-rabbitmq", &config_map(&minimal_stack().queue()));
+    }
+
+    #[test]
+    fn only_a_managed_broker_is_configured() {
+        assert_eq!(config_map(&minimal_stack()), None);
+        assert_eq!(config_map(&minimal_stack().external_queue()), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! The server of the managed broker.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::StatefulSet,
+        core::v1::{
+            ConfigMapVolumeSource, Container, EnvVar, KeyToPath, PodSpec, Probe,
+            SecretVolumeSource, TCPSocketAction, Volume,
+        },
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::{
+    DEFINITIONS_KEY, PORT_NAME, PORTS,
+    config_map::{CONFIG, PLUGINS, render},
+};
+use crate::{
+    metadata::{Component, component_name},
+    reconcile::{
+        build::{pod, store},
+        stack::{Pod, ValidatedStack},
+    },
+};
+
+/// The user of the public image.
+const USER: i64 = 999;
+/// Where the server finds its configuration.
+const CONFIG_PATH: &str = "/etc/shortener/config";
+/// Where the server finds its definitions.
+const DEFINITIONS_PATH: &str = "/etc/shortener/definitions";
+/// Where the server writes what is not worth keeping.
+const SCRATCH_PATH: &str = "/run/rabbitmq";
+/// Schedulers that spin while they wait would take a whole core at rest, and nobody but the pod itself has business
+/// with the port of Erlang's own protocol.
+const ERLANG_ARGUMENTS: &str =
+    "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}";
+
+/// The StatefulSet `<stack>-rabbitmq`; none without a broker of the operator's. The definitions are no part of its
+/// checksum: a new password has a checksum of its own, and new limits reach a running server.
+pub fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
+    let queue = stack.queue.as_ref()?;
+    let server = queue.store.managed()?;
+    let checksum = format!("{}.{}", server.checksum, pod::digest(&render(queue)));
+    let pod_spec = pod_spec(stack, &server.pod);
+    Some(store::stateful_set(
+        stack,
+        Component::Rabbitmq,
+        server,
+        checksum,
+        pod_spec,
+    ))
+}
+
+fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
+    let name = component_name(&stack.identity.name, Component::Rabbitmq);
+    PodSpec {
+        containers: vec![server(settings)],
+        security_context: Some(store::security_context(USER)),
+        // On its stop signal the server closes connections, writes what it holds and ends.
+        termination_grace_period_seconds: Some(60),
+        volumes: Some(vec![
+            store::data_volume(stack, Component::Rabbitmq),
+            Volume {
+                name: "config".to_owned(),
+                config_map: Some(ConfigMapVolumeSource {
+                    name: name.clone(),
+                    ..ConfigMapVolumeSource::default()
+                }),
+                ..Volume::default()
+            },
+            Volume {
+                name: "definitions".to_owned(),
+                secret: Some(SecretVolumeSource {
+                    secret_name: Some(name),
+                    items: Some(vec![KeyToPath {
+                        key: DEFINITIONS_KEY.to_owned(),
+                        path: DEFINITIONS_KEY.to_owned(),
+                        ..KeyToPath::default()
+                    }]),
+                    ..SecretVolumeSource::default()
+                }),
+                ..Volume::default()
+            },
+            pod::scratch("scratch", "64Mi"),
+            pod::scratch("tmp", "64Mi"),
+        ]),
+        ..PodSpec::default()
+    }
+}
+
+fn server(settings: &Pod) -> Container {
+    Container {
+        args: Some(pod::strings(&["rabbitmq-server"])),
+        ports: Some(
+            PORTS
+                .iter()
+                .map(|port| pod::port(port.name, port.number))
+                .collect(),
+        ),
+        // Recovery after a crash may take long; killing it would only start it again.
+        startup_probe: Some(pod::paced(accepts_connections(), 2, 5, 300)),
+        liveness_probe: Some(pod::paced(accepts_connections(), 10, 5, 6)),
+        readiness_probe: Some(pod::paced(accepts_connections(), 5, 5, 2)),
+        volume_mounts: Some(vec![
+            pod::mount("data", "/var/lib/rabbitmq"),
+            pod::read_only("config", CONFIG_PATH),
+            pod::read_only("definitions", DEFINITIONS_PATH),
+            pod::mount("scratch", SCRATCH_PATH),
+            pod::mount("tmp", "/tmp"),
+        ]),
+        ..pod::container("rabbitmq", settings, env())
+    }
+}
+
+fn env() -> Vec<EnvVar> {
+    [
+        // The name of the node is part of the path of its data, and the pod's own name would do as well; but only this
+        // one resolves without a name server, which the network policy keeps away.
+        ("RABBITMQ_NODENAME", "rabbit@localhost"),
+        // Erlang wants its cookie readable by nobody else, and the group of the volume may read everything there.
+        ("HOME", SCRATCH_PATH),
+        ("RABBITMQ_CONFIG_FILE", &format!("{CONFIG_PATH}/{CONFIG}")),
+        (
+            "RABBITMQ_ENABLED_PLUGINS_FILE",
+            &format!("{CONFIG_PATH}/{PLUGINS}"),
+        ),
+        ("RABBITMQ_LOGS", "-"),
+        // A file that stays empty is opened there all the same.
+        ("RABBITMQ_LOG_BASE", SCRATCH_PATH),
+        // A dump of the whole memory would not fit.
+        ("ERL_CRASH_DUMP_SECONDS", "0"),
+        // The tables would otherwise be as large as the node's limit of open files, up to gigabytes.
+        ("ERL_MAX_PORTS", "4096"),
+        ("ERL_EPMD_ADDRESS", "127.0.0.1"),
+        ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG_ARGUMENTS),
+    ]
+    .into_iter()
+    .map(|(name, value)| pod::env(name, value))
+    .collect()
+}
+
+/// A connection is enough: each `rabbitmq-diagnostics` starts a virtual machine of its own, which takes a second of CPU
+/// and more memory than the limit leaves.
+fn accepts_connections() -> Probe {
+    Probe {
+        tcp_socket: Some(TCPSocketAction {
+            port: IntOrString::String(PORT_NAME.to_owned()),
+            ..TCPSocketAction::default()
+        }),
+        ..Probe::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        metadata::CONFIG_CHECKSUM,
+        testing::{golden, stack::minimal_stack},
+    };
+
+    #[test]
+    fn the_server_of_a_queue() {
+        let set = stateful_set(&minimal_stack().queue()).unwrap();
+        golden("stateful-set-rabbitmq", &set);
+    }
+
+    #[test]
+    fn only_a_managed_broker_has_a_server() {
+        assert_eq!(stateful_set(&minimal_stack()), None);
+        assert_eq!(stateful_set(&minimal_stack().external_queue()), None);
+    }
+
+    #[test]
+    fn another_limit_reaches_a_running_server_without_a_restart() {
+        let checksum = |stack: &ValidatedStack| {
+            let template = stateful_set(stack).unwrap().spec.unwrap().template;
+            template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
+        };
+        let before = minimal_stack().queue();
+        let (mut limited, mut larger) = (before.clone(), before.clone());
+        if let Some(queue) = &mut limited.queue {
+            queue.delivery_limit = 9;
+        }
+        if let Some(queue) = &mut larger.queue {
+            queue.broker_memory *= 2;
+        }
+        assert_eq!(checksum(&before), checksum(&limited));
+        assert_ne!(checksum(&before), checksum(&larger));
+    }
+}

@@ -1,0 +1,128 @@
+//! The workers' Deployment. Their number is the stack's `spec.workers.replicas`, which is what `kubectl scale` and an
+//! autoscaler change. Migrations run in an init container as in the app, so either may start first.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
+        core::v1::{Container, EnvVar, PodSpec},
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::INTERNAL_PORT;
+use crate::{
+    metadata::{Component, component_name, selector},
+    reconcile::{
+        build::{app, backends, pod},
+        stack::{Queue, ValidatedStack},
+    },
+};
+
+const INTERNAL_PORT_NAME: &str = "internal";
+/// The user of the workers' image.
+const USER: i64 = 65532;
+
+/// The Deployment `<stack>-worker`; none without a queue.
+pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
+    let queue = stack.queue.as_ref()?;
+    let identity = &stack.identity;
+    Some(Deployment {
+        metadata: identity.child(
+            component_name(&identity.name, Component::Worker),
+            Component::Worker,
+        ),
+        spec: Some(DeploymentSpec {
+            replicas: Some(queue.workers.replicas),
+            selector: selector(&identity.name, Component::Worker),
+            revision_history_limit: Some(pod::REVISION_HISTORY),
+            strategy: Some(DeploymentStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                // An old worker goes when a new one takes jobs.
+                rolling_update: Some(RollingUpdateDeployment {
+                    max_unavailable: Some(IntOrString::Int(0)),
+                    max_surge: Some(IntOrString::Int(1)),
+                }),
+            }),
+            template: pod::template(
+                stack,
+                Component::Worker,
+                &queue.workers.pod,
+                stack.client_checksum(Component::Worker),
+                pod_spec(stack, queue),
+            ),
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    })
+}
+
+fn pod_spec(stack: &ValidatedStack, queue: &Queue) -> PodSpec {
+    PodSpec {
+        init_containers: Some(vec![app::migrate(stack, env(stack))]),
+        containers: vec![work(stack, queue)],
+        security_context: Some(pod::security_context(USER)),
+        // Longer than the workers' own limit of 60 s for the job that they have; what is not done by then goes back.
+        termination_grace_period_seconds: Some(75),
+        topology_spread_constraints: Some(vec![pod::spread(stack, Component::Worker)]),
+        ..PodSpec::default()
+    }
+}
+
+fn work(stack: &ValidatedStack, queue: &Queue) -> Container {
+    let live = || pod::http_probe("/livez", INTERNAL_PORT_NAME);
+    let ready = pod::http_probe("/readyz", INTERNAL_PORT_NAME);
+    Container {
+        ports: Some(vec![pod::port(INTERNAL_PORT_NAME, INTERNAL_PORT)]),
+        startup_probe: Some(pod::paced(live(), 1, 2, 60)),
+        liveness_probe: Some(pod::paced(live(), 10, 5, 3)),
+        readiness_probe: Some(pod::paced(ready, 2, 2, 2)),
+        ..pod::container("worker", &queue.workers.pod, env(stack))
+    }
+}
+
+fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
+    let mut env = backends::env(stack, Component::Worker);
+    env.push(pod::name_env());
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_workers_of_a_queue() {
+        let workers = deployment(&minimal_stack().queue()).unwrap();
+        golden("deployment-worker", &workers);
+    }
+
+    #[test]
+    fn an_external_broker_is_known_by_its_secret_only() {
+        let workers = deployment(&minimal_stack().external_queue()).unwrap();
+        golden("deployment-worker-external-queue", &workers);
+    }
+
+    #[test]
+    fn a_stack_without_a_queue_has_no_workers() {
+        assert_eq!(deployment(&minimal_stack()), None);
+    }
+
+    #[test]
+    fn the_number_of_workers_is_the_specs() {
+        let mut stack = minimal_stack().queue();
+        if let Some(queue) = &mut stack.queue {
+            queue.workers.replicas = 3;
+        }
+        let spec = deployment(&stack).unwrap().spec.unwrap();
+        assert_eq!(spec.replicas, Some(3));
+    }
+
+    #[test]
+    fn a_queue_that_is_drained_has_workers_and_no_publisher() {
+        let stack = minimal_stack().queue().draining();
+        let knows_queue = |env: &[EnvVar]| env.iter().any(|variable| variable.name == "QUEUE_URL");
+        assert!(knows_queue(&backends::env(&stack, Component::Worker)));
+        assert!(!knows_queue(&backends::env(&stack, Component::App)));
+    }
+}

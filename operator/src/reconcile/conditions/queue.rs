@@ -1,0 +1,156 @@
+//! `QueueReady`: the managed broker takes jobs, or somebody else looks after it.
+
+use super::{Verdict, View, store};
+use crate::{
+    metadata::{Component, FORCE_DISABLE},
+    queues::{Report, Seen},
+    reconcile::stack::{Draining, Queue, Store},
+};
+
+/// Reason while jobs are worked off that were accepted before the profile was switched off.
+pub(super) const DRAINING: &str = "DrainingQueue";
+
+/// Checks the volume, the StatefulSet and its pod, then what the broker itself says.
+pub fn queue_ready(view: View<'_>, queue: &Queue) -> Verdict {
+    if let Some(draining) = queue.draining {
+        return Verdict::yes(DRAINING, drain(view, queue, draining));
+    }
+    let verdict = store::ready(
+        view,
+        Component::Rabbitmq,
+        &queue.store,
+        "how many jobs wait there is not known here, and whoever runs it sets the limits of queue jobs",
+    );
+    if !verdict.holds || matches!(queue.store, Store::External { .. }) {
+        return verdict;
+    }
+    match &view.live.queue {
+        Seen::Report(Report {
+            alarm: Some(alarm), ..
+        }) => Verdict::fault(
+            "BrokerAlarm",
+            format!(
+                "the broker takes no jobs until it has memory and disk again ({alarm}): let workers catch up, or raise \
+                 queue.managed.storage or queue.managed.resources"
+            ),
+        ),
+        Seen::Silence(why) => Verdict::yes(
+            "DepthUnknown",
+            format!("the broker runs, but how many jobs wait is not known: {why}"),
+        ),
+        Seen::Nothing | Seen::Report(_) => verdict,
+    }
+}
+
+fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
+    let state = match draining {
+        _ if view.stack.stopped => {
+            "jobs may be left, and nothing runs: set spec.stopped to false to work them off"
+                .to_owned()
+        }
+        Draining { closed: false, .. } => "the app stops taking jobs".to_owned(),
+        Draining { left: None, .. } => "the broker does not tell how many jobs are left".to_owned(),
+        Draining { left: Some(0), .. } => "no job is left, the queue goes soon".to_owned(),
+        Draining {
+            left: Some(left), ..
+        } if queue.workers.replicas == 0 => {
+            format!("{left} jobs are left and no worker runs: raise spec.workers.replicas")
+        }
+        Draining {
+            left: Some(left), ..
+        } => format!("{left} jobs are left and worked off first"),
+    };
+    format!(
+        "the queue is switched off: {state}; the annotation {FORCE_DISABLE}=queue gives up waiting"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        broker::Depth,
+        reconcile::{
+            apply::{Live, Workload},
+            stack::ValidatedStack,
+        },
+        testing::stack::minimal_stack,
+    };
+
+    fn verdict(stack: &ValidatedStack, seen: Seen) -> Verdict {
+        let workload = Workload {
+            wanted: 1,
+            existing: 1,
+            ready: 1,
+            updated: 1,
+            observed: true,
+            failure: None,
+        };
+        let live = Live {
+            workloads: [(Component::Rabbitmq, workload)].into(),
+            queue: seen,
+            ..Live::default()
+        };
+        let view = View { stack, live: &live };
+        queue_ready(view, stack.queue.as_ref().unwrap())
+    }
+
+    fn report(alarm: Option<&str>) -> Seen {
+        Seen::Report(Report {
+            depth: Some(Depth {
+                ready: 1,
+                unacked: 0,
+            }),
+            alarm: alarm.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn a_broker_is_ready_when_its_pod_is_and_it_takes_messages() {
+        let stack = minimal_stack().queue();
+        let table = [
+            (Seen::Nothing, true, "PodsReady"),
+            (report(None), true, "PodsReady"),
+            (report(Some("disk")), false, "BrokerAlarm"),
+            (Seen::Silence("refused".to_owned()), true, "DepthUnknown"),
+        ];
+        for (seen, holds, reason) in table {
+            let found = verdict(&stack, seen.clone());
+            assert_eq!((found.holds, found.reason), (holds, reason), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn an_external_broker_is_somebody_elses_matter_and_its_depth_is_unknown() {
+        let verdict = verdict(&minimal_stack().external_queue(), Seen::Nothing);
+        assert!(verdict.holds && verdict.reason == "External", "{verdict:?}");
+        assert!(verdict.message.contains("not known"), "{}", verdict.message);
+    }
+
+    #[test]
+    fn a_queue_that_is_drained_says_what_is_left_and_how_not_to_wait() {
+        let with = |closed, left, replicas| {
+            let mut stack = minimal_stack().queue();
+            if let Some(queue) = &mut stack.queue {
+                queue.draining = Some(Draining { closed, left });
+                queue.workers.replicas = replicas;
+            }
+            stack
+        };
+        let table = [
+            (with(false, Some(3), 1), "stops taking jobs"),
+            (with(true, Some(3), 1), "3 jobs are left"),
+            (with(true, Some(3), 0), "raise spec.workers.replicas"),
+            (with(true, Some(0), 1), "no job is left"),
+            (with(true, None, 1), "does not tell"),
+            (with(true, None, 1).stopped(), "spec.stopped"),
+        ];
+        for (stack, part) in table {
+            let found = verdict(&stack, Seen::Nothing);
+            assert!(found.holds && found.reason == DRAINING, "{found:?}");
+            for part in [part, "shortener.dev/force-disable=queue"] {
+                assert!(found.message.contains(part), "{}", found.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `WorkersReady`: as many workers take jobs as are wanted.
+
+use super::{Verdict, View, workload};
+use crate::{metadata::Component, reconcile::stack::Queue};
+
+/// Checks the workers' Deployment and its pods.
+pub fn workers_ready(view: View<'_>, queue: &Queue) -> Verdict {
+    let verdict = workload::ready(view, Component::Worker);
+    if verdict.holds && queue.workers.replicas == 0 {
+        return Verdict::yes(
+            "ScaledToZero",
+            "no worker is wanted, so jobs wait: raise spec.workers.replicas to have them done",
+        );
+    }
+    verdict
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        reconcile::apply::{Live, Workload},
+        testing::stack::minimal_stack,
+    };
+
+    #[test]
+    fn the_workers_are_ready_when_every_wanted_pod_is() {
+        let table = [
+            (1, 1, true, "PodsReady"),
+            (3, 2, false, "PodsStarting"),
+            (0, 0, true, "ScaledToZero"),
+        ];
+        for (wanted, ready, holds, reason) in table {
+            let mut stack = minimal_stack().queue();
+            if let Some(queue) = &mut stack.queue {
+                queue.workers.replicas = wanted;
+            }
+            let workload = Workload {
+                wanted,
+                existing: ready,
+                ready,
+                updated: ready,
+                observed: true,
+                failure: None,
+            };
+            let live = Live {
+                workloads: [(Component::Worker, workload)].into(),
+                ..Live::default()
+            };
+            let view = View {
+                stack: &stack,
+                live: &live,
+            };
+            let found = workers_ready(view, stack.queue.as_ref().unwrap());
+            assert_eq!((found.holds, found.reason), (holds, reason), "{wanted}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Whether a queue whose profile was switched off still has something to do.
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::Pod,
+};
+use kube::{Resource, ResourceExt};
+
+use crate::{
+    api::{Profile, ShortenerStack},
+    context::Scope,
+    metadata::{COMPONENT_LABEL, Component, FORCE_DISABLE, StackIdentity, component_name},
+    reconcile::{
+        apply::{Ownership, ownership},
+        stack::Draining,
+    },
+};
+
+/// Variable by which the app knows the queue.
+const QUEUE_URL: &str = "QUEUE_URL";
+
+/// How far a queue that is given up has come; none if there is none, if nothing is left in it, or if a person does not
+/// want to wait. Jobs on a broker that somebody else runs stay there, so nothing is waited for.
+pub(super) fn draining(
+    scope: &Scope,
+    stack: &ShortenerStack,
+    identity: &StackIdentity,
+) -> Option<Draining> {
+    let (queues, key) = (&scope.context.queues, identity.key());
+    if stack.spec.profiles.contains(&Profile::Queue) {
+        queues.keep(&key);
+        return None;
+    }
+    if forced(stack) {
+        return None;
+    }
+    // The workers are removed first, so while they are there nothing of the queue is gone.
+    ours::<Deployment>(scope, identity, Component::Worker)?;
+    ours::<StatefulSet>(scope, identity, Component::Rabbitmq)?;
+    let closed = closed(scope, identity);
+    (!queues.drained(&key, closed)).then(|| Draining {
+        closed,
+        left: queues.seen(&key).depth().map(|depth| depth.total()),
+    })
+}
+
+fn forced(stack: &ShortenerStack) -> bool {
+    stack
+        .annotations()
+        .get(FORCE_DISABLE)
+        .is_some_and(|profiles| {
+            let mut profiles = profiles.split(',').map(str::trim);
+            profiles.any(|profile| profile == Profile::Queue.as_str())
+        })
+}
+
+fn ours<K>(scope: &Scope, identity: &StackIdentity, component: Component) -> Option<()>
+where
+    K: crate::inventory::Child,
+{
+    let name = component_name(&identity.name, component);
+    let kept = scope.inventory.kept::<K>(&identity.namespace, &name)?;
+    let meta = kept.meta();
+    (meta.deletion_timestamp.is_none() && ownership(meta, identity) == Ownership::Ours)
+        .then_some(())
+}
+
+/// Whether every pod of the app that could publish is gone: those of the old template, and those that are finishing
+/// their last requests.
+fn closed(scope: &Scope, identity: &StackIdentity) -> bool {
+    let name = component_name(&identity.name, Component::App);
+    let app = scope
+        .inventory
+        .kept::<Deployment>(&identity.namespace, &name);
+    let mut pods = scope
+        .inventory
+        .of_stack::<Pod>(&identity.namespace, &identity.name)
+        .into_iter();
+    let ending = pods.any(|pod| {
+        pod.metadata.deletion_timestamp.is_some()
+            && pod.labels().get(COMPONENT_LABEL).map(String::as_str)
+                == Some(Component::App.as_str())
+    });
+    !ending && app.is_none_or(|app| rolled_out_without_queue(&app))
+}
+
+fn rolled_out_without_queue(app: &Deployment) -> bool {
+    let Some(spec) = &app.spec else { return false };
+    let pod = spec.template.spec.as_ref();
+    let mut env = pod
+        .into_iter()
+        .flat_map(|pod| &pod.containers)
+        .flat_map(|container| container.env.iter().flatten());
+    let status = app.status.clone().unwrap_or_default();
+    let wanted = spec.replicas.unwrap_or(1);
+    !env.any(|variable| variable.name == QUEUE_URL)
+        && status.observed_generation >= app.metadata.generation
+        && status.replicas.unwrap_or_default() == status.updated_replicas.unwrap_or_default()
+        && status.updated_replicas.unwrap_or_default() >= wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::stack::stored_stack;
+
+    fn app(env: Value, status: Value) -> Deployment {
+        serde_json::from_value(json!({
+            "metadata": {"generation": 2},
+            "spec": {
+                "replicas": 2, "selector": {},
+                "template": {"spec": {"containers": [{"name": "app", "env": env}]}},
+            },
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn nobody_publishes_when_every_pod_runs_the_template_without_the_queue() {
+        let settled = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2});
+        let table = [
+            (json!([]), settled.clone(), true),
+            (
+                json!([{"name": "QUEUE_URL", "value": "amqp://"}]),
+                settled,
+                false,
+            ),
+            (
+                json!([]),
+                json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2}),
+                false,
+            ),
+            (
+                json!([]),
+                json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2}),
+                false,
+            ),
+            (
+                json!([]),
+                json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1}),
+                false,
+            ),
+        ];
+        for (env, status, expected) in table {
+            let app = app(env.clone(), status.clone());
+            assert_eq!(rolled_out_without_queue(&app), expected, "{env} {status}");
+        }
+    }
+
+    #[test]
+    fn the_annotation_names_the_profiles_that_are_given_up() {
+        for (value, expected) in [("queue", true), ("vector, queue", true), ("true", false)] {
+            let mut stack = stored_stack(json!({}));
+            stack
+                .annotations_mut()
+                .insert(FORCE_DISABLE.to_owned(), value.to_owned());
+            assert_eq!(forced(&stack), expected, "{value}");
+        }
+    }
+}

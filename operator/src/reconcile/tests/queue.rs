@@ -1,0 +1,544 @@
+//! The queue switched on and off on a live stack, with a broker that answers, and one that does not.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
+    networking::v1::NetworkPolicy,
+};
+use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::lifecycle::CHILDREN;
+use crate::{
+    api::ShortenerStack,
+    broker::{
+        Depth,
+        topology::{DEAD_LETTERS, JOBS},
+    },
+    metadata::{COMPONENT_LABEL, CONFIG_CHECKSUM, FORCE_DISABLE},
+    testing::{
+        api_server::Fault,
+        world::{NAMESPACE, World},
+    },
+};
+
+/// What the profile adds and takes away again.
+const QUEUE: [&str; 8] = [
+    "configmaps/acme-rabbitmq",
+    "deployments/acme-worker",
+    "networkpolicies/acme-rabbitmq",
+    "networkpolicies/acme-worker",
+    "serviceaccounts/acme-rabbitmq",
+    "serviceaccounts/acme-worker",
+    "services/acme-rabbitmq",
+    "statefulsets/acme-rabbitmq",
+];
+/// What stays of it.
+const DATA: [&str; 2] = [
+    "persistentvolumeclaims/acme-rabbitmq",
+    "secrets/acme-rabbitmq",
+];
+
+fn queue() -> Value {
+    json!({"profiles": ["queue"]})
+}
+
+fn with(added: &[&[&str]]) -> Vec<String> {
+    let mut names: Vec<String> = CHILDREN
+        .iter()
+        .chain(added.iter().copied().flatten())
+        .map(|name| (*name).to_owned())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn depth(ready: i64, unacked: i64) -> Depth {
+    Depth { ready, unacked }
+}
+
+fn switch_off(world: &World) {
+    world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
+}
+
+fn env_of(world: &World, deployment: &str) -> Vec<String> {
+    let deployment = world.server.get::<Deployment>(NAMESPACE, deployment);
+    let pod = deployment.unwrap().spec.unwrap().template.spec.unwrap();
+    let env = pod.containers.into_iter().next().unwrap().env.unwrap();
+    env.into_iter().map(|variable| variable.name).collect()
+}
+
+/// What the Deployment controller does when every pod of the app runs the newest template.
+fn roll_out_the_app(world: &World) {
+    world
+        .server
+        .edit::<Deployment>(NAMESPACE, "acme-app", |app| {
+            app["status"] = json!({
+                "observedGeneration": app["metadata"]["generation"],
+                "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2,
+            });
+        });
+}
+
+fn checksum<K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize>(
+    world: &World,
+    name: &str,
+) -> String {
+    let object = serde_json::to_value(world.server.get::<K>(NAMESPACE, name).unwrap()).unwrap();
+    object["spec"]["template"]["metadata"]["annotations"][CONFIG_CHECKSUM].to_string()
+}
+
+fn definitions(world: &World) -> Value {
+    let secret = world.server.get::<Secret>(NAMESPACE, "acme-rabbitmq");
+    let data = secret.unwrap().data.unwrap();
+    serde_json::from_slice(&data["definitions.json"].0).unwrap()
+}
+
+fn status_writes(world: &World) -> usize {
+    let writes = world.server.writes();
+    let status = writes
+        .iter()
+        .filter(|write| write.path.ends_with("/status"));
+    status.count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_the_queue_on_adds_broker_and_workers_and_tells_the_app() {
+    let world = World::with_stack(json!({})).await;
+    world.broker.holds(JOBS, depth(2, 1));
+    world.edit_spec("acme", |spec| spec["profiles"] = json!(["queue"]));
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&QUEUE, &DATA]));
+    assert!(env_of(&world, "acme-app").contains(&"QUEUE_URL".to_owned()));
+    let status = world.stack("acme").status.unwrap();
+    assert_eq!(status.profiles, ["queue"]);
+    let queue = status.queue.unwrap();
+    assert_eq!((queue.ready, queue.unacked, queue.total), (2, 1, 3));
+    assert_eq!(world.condition("acme", "QueueReady").reason, "Pending");
+    assert_eq!(world.condition("acme", "WorkersReady").reason, "Pending");
+    assert_eq!(definitions(&world)["users"][0]["name"], "shortener");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_at_rest_causes_no_write_to_cluster_or_broker() {
+    let world = World::with_stack(queue()).await;
+    world.broker.forget_changes();
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.server.writes(), []);
+    assert_eq!(world.broker.changes(), Vec::<String>::new());
+    let world = world.restart().await;
+    world.settle().await;
+    assert_eq!(world.server.writes(), []);
+    assert_eq!(world.broker.changes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_follows_the_queue_once_in_30_s_at_most() {
+    let world = World::with_stack(queue()).await;
+    for ready in 1..=60 {
+        world.broker.holds(JOBS, depth(ready, 0));
+        world.pass(Duration::from_secs(5)).await;
+    }
+    let writes = status_writes(&world);
+    assert!((9..=11).contains(&writes), "{writes} in 300 s");
+    world.settle().await;
+    let queue = world.stack("acme").status.unwrap().queue.unwrap();
+    assert_eq!((queue.ready, queue.total), (60, 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_follow_the_spec_and_are_put_back_without_a_restart_of_the_broker() {
+    let world = World::with_stack(queue()).await;
+    let limit = |world: &World| world.broker.policy("shortener-jobs", "delivery-limit");
+    let broker = checksum::<StatefulSet>(&world, "acme-rabbitmq");
+    assert_eq!(limit(&world), 4);
+    world.edit_spec("acme", |spec| {
+        spec["queue"] = json!({"deliveryLimit": 10});
+    });
+    world.settle().await;
+    assert_eq!(limit(&world), 9);
+    assert_eq!(checksum::<StatefulSet>(&world, "acme-rabbitmq"), broker);
+    let policies = definitions(&world)["policies"].clone();
+    assert_eq!(policies[0]["definition"]["delivery-limit"], 9);
+    world.broker.forget_changes();
+    world.broker.edit_policy("shortener-jobs", |policy| {
+        policy["definition"]["max-length"] = 1.into();
+    });
+    world.settle().await;
+    assert_eq!(world.broker.policy("shortener-jobs", "max-length"), 100_000);
+    assert_eq!(
+        world.broker.changes(),
+        ["PUT /api/policies/%2F/shortener-jobs"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_broker_of_a_paused_stack_is_looked_at_and_left_alone() {
+    let world = World::with_stack(queue()).await;
+    world.edit_spec("acme", |spec| spec["paused"] = true.into());
+    world.settle().await;
+    world.broker.edit_policy("shortener-jobs", |policy| {
+        policy["definition"]["max-length"] = 1.into();
+    });
+    world.broker.holds(JOBS, depth(5, 0));
+    world.settle().await;
+    assert_eq!(world.broker.policy("shortener-jobs", "max-length"), 1);
+    assert_eq!(world.stack("acme").status.unwrap().queue.unwrap().ready, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_holds_jobs_is_drained_before_it_goes() {
+    let world = World::with_stack(queue()).await;
+    world.broker.holds(JOBS, depth(2, 1));
+    world.settle().await;
+    switch_off(&world);
+    world.settle().await;
+    // The app takes no more jobs; broker and workers are there.
+    assert!(!env_of(&world, "acme-app").contains(&"QUEUE_URL".to_owned()));
+    assert_eq!(world.children(), with(&[&QUEUE, &DATA]));
+    let progressing = world.condition("acme", "Progressing");
+    assert_eq!(
+        (progressing.status.as_str(), progressing.reason.as_str()),
+        ("True", "DrainingQueue")
+    );
+    roll_out_the_app(&world);
+    world.settle().await;
+    let progressing = world.condition("acme", "Progressing");
+    assert!(
+        progressing.message.contains("3 jobs are left"),
+        "{}",
+        progressing.message
+    );
+    world.broker.holds(JOBS, depth(0, 1));
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "one is worked on");
+    world.broker.holds(JOBS, depth(0, 0));
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&DATA]));
+    let status = world.stack("acme").status.unwrap();
+    assert_eq!((status.queue, status.profiles.len()), (None, 0));
+    let left = status
+        .conditions
+        .iter()
+        .filter(|condition| ["QueueReady", "WorkersReady"].contains(&condition.type_.as_str()));
+    assert_eq!(left.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_queue_waits_for_the_last_publisher_only() {
+    let world = World::with_stack(queue()).await;
+    switch_off(&world);
+    world.pass(Duration::from_secs(600)).await;
+    assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "old pods publish");
+    roll_out_the_app(&world);
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&DATA]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_outlives_the_operator_and_is_called_off_by_switching_on_again() {
+    let world = World::with_stack(queue()).await;
+    world.broker.holds(JOBS, depth(3, 0));
+    let (volume, broker) = (
+        world.uid::<PersistentVolumeClaim>("acme-rabbitmq"),
+        world.uid::<StatefulSet>("acme-rabbitmq"),
+    );
+    switch_off(&world);
+    world.settle().await;
+    let world = world.restart().await;
+    roll_out_the_app(&world);
+    world.settle().await;
+    assert_eq!(
+        world.condition("acme", "Progressing").reason,
+        "DrainingQueue"
+    );
+    world.edit_spec("acme", |spec| spec["profiles"] = json!(["queue"]));
+    world.settle().await;
+    assert_eq!(world.uid::<StatefulSet>("acme-rabbitmq"), broker);
+    assert_eq!(world.uid::<PersistentVolumeClaim>("acme-rabbitmq"), volume);
+    assert!(env_of(&world, "acme-app").contains(&"QUEUE_URL".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_broker_holds_a_drain_until_a_person_gives_up() {
+    let world = World::with_stack(queue()).await;
+    world.broker.holds(JOBS, depth(3, 0));
+    world.settle().await;
+    world.broker.go_away();
+    switch_off(&world);
+    world.settle().await;
+    roll_out_the_app(&world);
+    world.pass(Duration::from_secs(600)).await;
+    assert_eq!(world.children(), with(&[&QUEUE, &DATA]));
+    let progressing = world.condition("acme", "Progressing");
+    assert!(
+        progressing.message.contains("does not tell"),
+        "{}",
+        progressing.message
+    );
+    world
+        .server
+        .edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+            stack["metadata"]["annotations"][FORCE_DISABLE] = "queue".into();
+        });
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&DATA]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_does_not_answer_is_told_and_its_depth_is_not_made_up() {
+    let world = World::with_stack(queue()).await;
+    world
+        .server
+        .edit::<StatefulSet>(NAMESPACE, "acme-rabbitmq", |set| {
+            set["status"] = json!({
+                "observedGeneration": set["metadata"]["generation"],
+                "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+            });
+        });
+    world.settle().await;
+    assert_eq!(world.condition("acme", "QueueReady").reason, "PodsReady");
+    world.broker.raise_alarm("disk");
+    world.settle().await;
+    let alarm = world.condition("acme", "QueueReady");
+    assert_eq!(
+        (alarm.status.as_str(), alarm.reason.as_str()),
+        ("False", "BrokerAlarm")
+    );
+    world.broker.go_away();
+    world.settle().await;
+    assert_eq!(world.condition("acme", "QueueReady").reason, "DepthUnknown");
+    assert_eq!(world.stack("acme").status.unwrap().queue, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_external_broker_adds_workers_only_and_is_left_at_once() {
+    let world = World::with_stack(json!({
+        "profiles": ["queue"],
+        "queue": {"external": {"secretRef": {"name": "amqp"}}},
+    }))
+    .await;
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "SecretNotFound");
+    assert!(
+        degraded.message.contains("queue.external"),
+        "{}",
+        degraded.message
+    );
+    world.server.create(&Secret {
+        metadata: serde_json::from_value(json!({"name": "amqp", "namespace": NAMESPACE})).unwrap(),
+        data: serde_json::from_value(json!({"url": "YW1xcDovL3U6cEBob3N0"})).unwrap(),
+        ..Secret::default()
+    });
+    world.settle().await;
+    let workers = [
+        "deployments/acme-worker",
+        "networkpolicies/acme-worker",
+        "serviceaccounts/acme-worker",
+    ];
+    assert_eq!(world.children(), with(&[&workers, &["secrets/amqp"]]));
+    let condition = world.condition("acme", "QueueReady");
+    assert_eq!(condition.reason, "External");
+    assert_eq!(world.stack("acme").status.unwrap().queue, None);
+    assert_eq!(world.broker.changes(), Vec::<String>::new());
+    switch_off(&world);
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&["secrets/amqp"]]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_of_workers_is_the_specs_whoever_writes_it() {
+    let world = World::with_stack(queue()).await;
+    let replicas = |world: &World| {
+        let workers = world.server.get::<Deployment>(NAMESPACE, "acme-worker");
+        workers.unwrap().spec.unwrap().replicas
+    };
+    assert_eq!(replicas(&world), Some(1));
+    // What `kubectl scale` and an autoscaler of the stack's scale do.
+    world.edit_spec("acme", |spec| spec["workers"]["replicas"] = 7.into());
+    world.settle().await;
+    assert_eq!(replicas(&world), Some(7));
+    assert!(
+        world
+            .children()
+            .contains(&"poddisruptionbudgets/acme-worker".to_owned())
+    );
+    world
+        .server
+        .edit::<Deployment>(NAMESPACE, "acme-worker", |workers| {
+            workers["spec"]["replicas"] = 2.into();
+            workers["status"] = json!({"replicas": 7});
+        });
+    world.settle().await;
+    assert_eq!(replicas(&world), Some(7));
+    assert_eq!(world.stack("acme").status.unwrap().workers.replicas, 7);
+    let to_the_stack = world
+        .server
+        .writes()
+        .into_iter()
+        .filter(|write| write.path.contains("/shortenerstacks/"))
+        .filter(|write| !write.path.ends_with("/status"));
+    assert_eq!(to_the_stack.count(), 0, "the spec is the user's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_child_of_the_queue_that_is_deleted_or_edited_is_put_back() {
+    async fn check<K>(world: &World, name: &str, component: &str, deletable: bool)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + DeserializeOwned
+            + serde::Serialize,
+    {
+        if deletable {
+            let before = world.uid::<K>(name);
+            world.server.forget_writes();
+            world.server.delete::<K>(NAMESPACE, name);
+            world.settle().await;
+            let after = world.uid::<K>(name);
+            assert!(after.is_some() && after != before, "{}", K::kind(&()));
+            assert_eq!(world.child_writes().len(), 1, "{:?}", world.child_writes());
+        }
+        world.server.edit::<K>(NAMESPACE, name, |object| {
+            object["metadata"]["labels"][COMPONENT_LABEL] = "edited".into();
+        });
+        world.settle().await;
+        let object = world.server.get::<K>(NAMESPACE, name).unwrap();
+        assert_eq!(object.labels()[COMPONENT_LABEL], component);
+    }
+    let world = World::with_stack(queue()).await;
+    check::<ServiceAccount>(&world, "acme-rabbitmq", "rabbitmq", true).await;
+    check::<ServiceAccount>(&world, "acme-worker", "worker", true).await;
+    check::<Secret>(&world, "acme-rabbitmq", "rabbitmq", false).await;
+    check::<ConfigMap>(&world, "acme-rabbitmq", "rabbitmq", true).await;
+    check::<PersistentVolumeClaim>(&world, "acme-rabbitmq", "rabbitmq", false).await;
+    check::<NetworkPolicy>(&world, "acme-rabbitmq", "rabbitmq", true).await;
+    check::<NetworkPolicy>(&world, "acme-worker", "worker", true).await;
+    check::<Service>(&world, "acme-rabbitmq", "rabbitmq", true).await;
+    check::<StatefulSet>(&world, "acme-rabbitmq", "rabbitmq", true).await;
+    check::<Deployment>(&world, "acme-worker", "worker", true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn edited_definitions_are_put_back_and_restart_nothing() {
+    let world = World::with_stack(queue()).await;
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-rabbitmq", |secret| {
+            secret["data"]["definitions.json"] = "e30=".into();
+        });
+    world.settle().await;
+    assert_eq!(definitions(&world)["users"][0]["name"], "shortener");
+    let writes = world.child_writes();
+    assert!(
+        writes.len() == 1 && writes[0].ends_with("/secrets/acme-rabbitmq"),
+        "{writes:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_password_reaches_the_definitions_and_restarts_broker_app_and_workers() {
+    let world = World::with_stack(queue()).await;
+    let before = definitions(&world)["users"][0]["password_hash"].clone();
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-rabbitmq", |secret| {
+            secret["data"]["password"] = "bmV3".into();
+        });
+    world.settle().await;
+    assert_ne!(definitions(&world)["users"][0]["password_hash"], before);
+    let mut writes = world.child_writes();
+    writes.sort();
+    let expected = [
+        "deployments/acme-app",
+        "deployments/acme-worker",
+        "statefulsets/acme-rabbitmq",
+        "secrets/acme-rabbitmq",
+    ];
+    assert_eq!(writes.len(), expected.len(), "{writes:?}");
+    for name in expected {
+        assert!(
+            writes.iter().any(|write| write.ends_with(name)),
+            "{writes:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_credentials_of_a_broker_with_a_volume_are_never_minted_anew() {
+    let world = World::with_stack(queue()).await;
+    let secret = world.server.get::<Secret>(NAMESPACE, "acme-rabbitmq");
+    world.server.delete::<Secret>(NAMESPACE, "acme-rabbitmq");
+    world.settle().await;
+    assert!(
+        world
+            .server
+            .get::<Secret>(NAMESPACE, "acme-rabbitmq")
+            .is_none()
+    );
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "CredentialsMissing");
+    // Whoever restores it needs to know of name and password only.
+    let mut restored = secret.unwrap();
+    restored
+        .data
+        .as_mut()
+        .unwrap()
+        .retain(|key, _| key != "definitions.json");
+    world.server.create(&restored);
+    world.settle().await;
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+    assert_eq!(definitions(&world)["users"][0]["name"], "shortener");
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_the_queue_off_takes_the_data_of_a_stack_that_keeps_none() {
+    let world = World::with_stack(json!({"profiles": ["queue"], "deletionPolicy": "Delete"})).await;
+    world.broker.holds(DEAD_LETTERS, depth(4, 0));
+    switch_off(&world);
+    world.settle().await;
+    roll_out_the_app(&world);
+    world.settle().await;
+    assert_eq!(world.children(), with(&[]), "dead letters hold nothing up");
+}
+
+/// Switches an empty queue off with one failing write at its very end; the operator may crash in the middle.
+async fn switch_off_with(failure: Option<(Fault, u64)>, crash: bool) -> World {
+    let mut world = World::with_stack(queue()).await;
+    switch_off(&world);
+    world.settle().await;
+    world.server.forget_writes();
+    if let Some((fault, number)) = failure {
+        world.server.fail_write(number, fault);
+    }
+    roll_out_the_app(&world);
+    if crash {
+        // The queue is found empty after 10 to 20 s, and then the deletions are under way.
+        world.pass(Duration::from_secs(15)).await;
+        world = world.restart().await;
+    }
+    world.pass(Duration::from_secs(90)).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_or_a_crash_at_any_write_of_the_end_of_a_queue_leads_to_the_same_end() {
+    let reference = switch_off_with(None, false).await.server.writes().len() as u64;
+    assert!(reference > QUEUE.len() as u64, "{reference}");
+    for (fault, crash) in [(Fault::Refuse(500), false), (Fault::LoseResponse, true)] {
+        for number in 1..=reference {
+            let world = switch_off_with(Some((fault, number)), crash).await;
+            let case = format!("{fault:?} at write {number}, crash: {crash}");
+            assert_eq!(world.children(), with(&[&DATA]), "{case}");
+            assert_eq!(world.creations(), 0, "{case}: something came back");
+            assert_eq!(
+                world.condition("acme", "Degraded").status,
+                "False",
+                "{case}"
+            );
+        }
+    }
+}
