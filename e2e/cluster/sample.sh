@@ -14,7 +14,7 @@ apply_sample() {
   kubectl apply --namespace default --filename "$repo/e2e/samples/demo.yaml"
 }
 
-# The tag stays the same while the code changes: pods that run an older image of it are replaced.
+# The tags stay the same while the code changes: pods that run an older image of their tag are replaced.
 renew() {
   local component=$1 wanted file=$state/$1-image
   wanted=$(docker image inspect --format '{{.Id}}' "shortenerstack/$component:$version")
@@ -23,6 +23,11 @@ renew() {
     kubectl rollout status "deployment/demo-$component" --namespace default --timeout 3m
   fi
   printf '%s\n' "$wanted" >"$file"
+}
+
+renew_pods() {
+  renew app
+  if has_profile queue; then renew worker; fi
 }
 
 has_profile() {
@@ -82,6 +87,23 @@ hit_is_counted() {
 
 show_caching() { await "a redirect from the cache" hit_is_counted; }
 
+job_is_done() { [[ $(curl -sS --max-time 10 "$url/jobs/$1") == *'"status":"done"'* ]]; }
+
+job_is_logged() {
+  local line
+  line=$(kubectl logs deployment/demo-worker --namespace default --container worker | grep '"body":"job_done"' | grep "$1") || return
+  echo "queue: job $1 was done by $(sed -E 's/.*"host":"([^"]+)".*/\1/' <<<"$line")," \
+    "trace $(sed -E 's/.*"trace_id":"([^"]+)".*/\1/' <<<"$line")" >>"$shown_file"
+}
+
+show_queue() {
+  local answer id
+  answer=$(curl -sS --fail --max-time 10 -X POST "$url/api/jobs" -H 'content-type: application/json' -d '{"task":"email","id":1}')
+  id=$(sed -E 's/.*"id" *: *"([^"]+)".*/\1/' <<<"$answer")
+  await "job $id is done" job_is_done "$id"
+  await "the worker's log of job $id" job_is_logged "$id"
+}
+
 next_commands() {
   cat <<EOT
 
@@ -100,11 +122,14 @@ EOT
 step "Apply the sample stack" apply_sample
 remedy="kubectl describe sst demo; kubectl -n shortener-system logs deploy/shortener-operator" \
   step "Wait until the stack is ready" wait_ready
-remedy="kubectl describe pods -l app.kubernetes.io/component=app" step "Have the newest app running" renew app
+remedy="kubectl describe pods -l app.kubernetes.io/component=app" step "Have the newest images running" renew_pods
 remedy="kubectl -n ingress-nginx logs deploy/ingress-nginx-controller" \
   step "Shorten a link through the gateway and follow it" shorten_and_follow
 : >"$shown_file"
 if has_profile caching; then
   remedy="kubectl logs demo-cache-0; kubectl logs deploy/demo-app" step "Follow it from the cache" show_caching
+fi
+if has_profile queue; then
+  remedy="kubectl logs deploy/demo-worker; kubectl logs demo-rabbitmq-0" step "Have a job done by a worker" show_queue
 fi
 next_commands

@@ -4,7 +4,9 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
-use shortener_e2e::{Provider, SharedStack, Space, cached_stack, real_stack, run_script};
+use shortener_e2e::{
+    Provider, SharedStack, Space, cached_stack, queued_stack, real_stack, run_script,
+};
 
 #[tokio::test]
 async fn a_foreign_pod_reaches_neither_app_nor_database_behind_ingress_nginx() -> Result<()> {
@@ -46,9 +48,17 @@ async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_foreign_pod_does_not_reach_the_cache() -> Result<()> {
-    let (cached, _alone) = cached_stack().await?;
-    let closed = doors_of(&cached, "cache", &[6379]).await?;
+async fn a_foreign_pod_reaches_neither_cache_nor_broker() -> Result<()> {
+    let mut closed = Vec::new();
+    let (cached, alone) = cached_stack().await?;
+    closed.extend(doors_of(&cached, "cache", &[6379]).await?);
+    drop(alone);
+    let (queued, alone) = queued_stack().await?;
+    closed.extend(doors_of(&queued, "rabbitmq", &[5672, 15672]).await?);
+    // Erlang's own ports are nobody's business, workers included.
+    closed.push(format!("{} 25672", pod_address(&queued, "rabbitmq").await?));
+    closed.push(format!("{} 9090", pod_address(&queued, "worker").await?));
+    drop(alone);
     Space::with("foreign", async |space| {
         probe(space, "stranger", json!({}), &closed, &[]).await
     })

@@ -51,6 +51,7 @@ async fn redirects_go_on_without_any_pod_of_the_cache() -> Result<()> {
         })
         .await?;
         no_redirect_is_a_hit(&shared.door).await?;
+        shared.stack.until("CacheReady", "False").await?;
         shared.stack.edit(json!({"paused": false})).await?;
         used_again(shared).await
     })

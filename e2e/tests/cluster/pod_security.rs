@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec};
 use kube::{Api, ResourceExt, api::ListParams};
-use shortener_e2e::{Provider, SharedStack, cached_stack, real_stack};
+use shortener_e2e::{Provider, SharedStack, cached_stack, queued_stack, real_stack};
 
 #[tokio::test]
 async fn the_namespaces_of_the_tests_enforce_the_restricted_standard() -> Result<()> {
@@ -72,10 +72,11 @@ fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
 }
 
 async fn each_pod(check: impl Fn(&str, &PodSpec) -> Result<()>) -> Result<()> {
-    let stacks: [SharedStack; 3] = [
+    let stacks: [SharedStack; 4] = [
         real_stack(Provider::IngressNginx).await?,
         real_stack(Provider::Standalone).await?,
         cached_stack().await?.0,
+        queued_stack().await?.0,
     ];
     for shared in stacks {
         let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);

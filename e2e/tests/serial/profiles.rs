@@ -13,6 +13,11 @@ async fn switching_the_cache_on_and_off_fails_no_redirect() -> Result<()> {
     switching_fails_nothing("caching", "acme-cache").await
 }
 
+#[tokio::test]
+async fn switching_the_queue_on_and_off_fails_no_redirect() -> Result<()> {
+    switching_fails_nothing("queue", "acme-rabbitmq").await
+}
+
 async fn switching_fails_nothing(profile: &str, server: &str) -> Result<()> {
     let _alone = alone().await?;
     Space::with(profile, async |space| {

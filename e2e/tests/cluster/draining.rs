@@ -1,0 +1,91 @@
+//! Switching the queue off while jobs wait.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::{PersistentVolumeClaim, Secret},
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use shortener_e2e::{Provider, Space, await_condition};
+
+#[tokio::test]
+async fn disabling_the_queue_is_held_back_until_its_jobs_are_done_and_keeps_the_data() -> Result<()>
+{
+    Space::with("draining", async |space| {
+        let changes = json!({"profiles": ["queue"], "deletionPolicy": "Retain"});
+        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+        let mut jobs = Vec::new();
+        for _ in 0..4 {
+            let job = json!({"task": "wait", "ms": 6000});
+            jobs.push(door.enqueue(&job).await?);
+        }
+        stack.edit(json!({"profiles": []})).await?;
+        let held = stack
+            .until_reason("Progressing", "True", "DrainingQueue")
+            .await?;
+        ensure!(held.message.contains("force-disable"), "{}", held.message);
+        await_condition("jobs are refused", async || {
+            let answer = door.post("/api/jobs", &json!({"task": "late"})).await?;
+            ensure!(answer.status == 501, "{answer:?}");
+            Ok(())
+        })
+        .await?;
+        broker_is_gone(space).await?;
+        stack.ready().await?;
+        let claims = Api::<PersistentVolumeClaim>::namespaced(space.client.clone(), &space.name);
+        claims.get("acme-rabbitmq").await?;
+        let secrets = Api::<Secret>::namespaced(space.client.clone(), &space.name);
+        secrets.get("acme-rabbitmq").await?;
+
+        stack.edit(json!({"profiles": ["queue"]})).await?;
+        stack.ready().await?;
+        for job in &jobs {
+            door.job_comes_to_be(&job.id, "done").await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_annotation_gives_up_the_jobs_that_nobody_works_off() -> Result<()> {
+    Space::with("force", async |space| {
+        let changes = json!({"profiles": ["queue"], "workers": {"replicas": 0}});
+        let (stack, door) = space.serve(Provider::Standalone, changes).await?;
+        door.enqueue(&json!({"task": "email"})).await?;
+        stack.edit(json!({"profiles": []})).await?;
+        stack
+            .until_reason("Progressing", "True", "DrainingQueue")
+            .await?;
+        let annotation = json!({"shortener.dev/force-disable": "queue"});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotation}}));
+        stack
+            .api
+            .patch("acme", &PatchParams::default(), &patch)
+            .await?;
+        broker_is_gone(space).await?;
+        stack.ready().await
+    })
+    .await
+}
+
+async fn broker_is_gone(space: &Space) -> Result<()> {
+    let sets = Api::<StatefulSet>::namespaced(space.client.clone(), &space.name);
+    let deployments = Api::<Deployment>::namespaced(space.client.clone(), &space.name);
+    await_condition("broker and workers are gone", async || {
+        ensure!(
+            sets.get_opt("acme-rabbitmq").await?.is_none(),
+            "the broker is there"
+        );
+        ensure!(
+            deployments.get_opt("acme-worker").await?.is_none(),
+            "the workers are there"
+        );
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,369 @@
+//! The profile `queue`: the table of a job's states in the specification, row by row, and what is done to jobs from outside.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt, api::DeleteParams};
+use reqwest::Method;
+use serde_json::{Value, json};
+use shortener_e2e::{
+    Broker, Depth, Door, Forward, Job, MANAGEMENT_PORT, SharedStack, Stack, await_condition,
+    children_of, kubectl, log_of_job, pods_of, queued_stack,
+};
+use tokio::process::Command;
+
+#[tokio::test]
+async fn a_job_is_answered_before_it_is_processed() -> Result<()> {
+    with_queue(async |shared| {
+        let job = shared.door.enqueue(&wait(3000)).await?;
+        let entry = shared.door.job(&job.id).await?;
+        let status = entry.map(|entry| entry["status"].clone());
+        ensure!(status != Some(json!("done")), "done before it was answered");
+        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        assert_eq!(
+            (&entry["task"], &entry["attempts"]),
+            (&json!("wait"), &json!(1))
+        );
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_example_of_the_specification_is_done_by_the_default_task() -> Result<()> {
+    with_queue(async |shared| {
+        let job = json!({"task": "email", "id": 1});
+        let job = shared.door.enqueue(&job).await?;
+        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        assert_eq!(entry["client_id"], "1", "{entry}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_worker_logs_start_and_end_of_a_job_with_the_trace_of_its_request() -> Result<()> {
+    with_queue(async |shared| {
+        let trace = "0af7651916cd43dd8448eb211c80319c";
+        let request = shared
+            .door
+            .request(Method::POST, "/api/jobs")
+            .header("traceparent", format!("00-{trace}-b7ad6b7169203331-01"))
+            .json(&json!({"task": "email", "id": 77}));
+        let job = Job::accepted(&shared.door.send(request).await?)?;
+        assert_eq!(job.trace_id, trace);
+        shared.door.job_comes_to_be(&job.id, "done").await?;
+        for event in ["job_start", "job_done"] {
+            let line = only_line(&shared.stack, event, &job).await?;
+            assert_eq!(line["event"], event);
+            assert_eq!(line["trace_id"], trace, "{line}");
+            assert_eq!(line["job.client_id"], "77", "{line}");
+            let host = line["host"].as_str().unwrap_or_default();
+            ensure!(host.starts_with("acme-worker-"), "{line}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
+    with_queue(async |shared| {
+        let stack = &shared.stack;
+        kubectl(stack, &["scale", "sst/acme", "--replicas=3"]).await?;
+        workers_are(stack, 3).await?;
+        let mut jobs = Vec::new();
+        for _ in 0..5 {
+            jobs.push(shared.door.enqueue(&wait(40_000)).await?);
+        }
+        let expected = Depth {
+            ready: 2,
+            unacked: 3,
+            total: 5,
+        };
+        let broker = Broker::open(stack).await?;
+        await_condition("the broker shows 2 ready and 3 unacked", async || {
+            let depth = broker.depth("jobs").await?;
+            ensure!(depth == expected, "{depth:?}");
+            Ok(())
+        })
+        .await?;
+        await_condition("the status shows them too", async || {
+            let queue = stack.get().await?.data["status"]["queue"].clone();
+            ensure!(
+                queue == json!({"ready": 2, "unacked": 3, "total": 5}),
+                "{queue}"
+            );
+            Ok(())
+        })
+        .await?;
+        columns_show(stack, &[("PROFILES", "queue"), ("JOBS", "5")]).await?;
+        let mut hosts = BTreeSet::new();
+        for job in &jobs {
+            for line in log_of_job(stack, "job_start", &job.id).await? {
+                hosts.insert(line["host"].to_string());
+            }
+        }
+        ensure!(hosts.len() == 3, "begun on {hosts:?}");
+
+        // Those that wait are not needed any more.
+        broker
+            .ask(Method::DELETE, "queues/%2f/jobs/contents", None)
+            .await?;
+        stack.edit(json!({"workers": {"replicas": 1}})).await?;
+        workers_are(stack, 1).await?;
+        // Workers that leave finish what they hold.
+        await_condition("the three begun jobs are done", async || {
+            let mut done = 0;
+            for job in &jobs {
+                let entry = shared.door.job(&job.id).await?;
+                done += usize::from(entry.is_some_and(|entry| entry["status"] == "done"));
+            }
+            ensure!(done == 3, "{done} are done");
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<()> {
+    with_queue(async |shared| {
+        let job = shared.door.enqueue(&wait(15_000)).await?;
+        shared.door.job_comes_to_be(&job.id, "running").await?;
+        let killed = pods_of(&shared.stack, "worker").await?;
+        let killed = killed
+            .first()
+            .context("no worker")
+            .map(ResourceExt::name_any)?;
+        let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
+        pods.delete(&killed, &DeleteParams::default().grace_period(0))
+            .await?;
+        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        assert_eq!(entry["attempts"], 2, "{entry}");
+        let line = only_line(&shared.stack, "job_done", &job).await?;
+        ensure!(line["host"] != json!(killed), "{line}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost() -> Result<()> {
+    with_queue(async |shared| {
+        let url = "https://example.com/without-a-broker";
+        let code = shared.door.shorten(url).await?;
+        let mut accepted = Vec::new();
+        for _ in 0..5 {
+            accepted.push(shared.door.enqueue(&wait(200)).await?);
+        }
+        let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
+        pods.delete("acme-rabbitmq-0", &DeleteParams::default())
+            .await?;
+        let mut refused = 0;
+        await_condition("jobs are refused, then taken again", async || {
+            let answer = shared.door.post("/api/jobs", &wait(0)).await?;
+            match answer.status {
+                202 => accepted.push(Job::accepted(&answer)?),
+                503 => {
+                    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+                    refused += 1;
+                }
+                // Anything else is wrong for good, so it must not be waited for.
+                _ => return Ok(Err(answer)),
+            }
+            shared.door.leads_to(&code, url).await?;
+            ensure!(
+                refused > 0 && answer.status == 202,
+                "{refused} refused so far"
+            );
+            Ok(Ok(()))
+        })
+        .await?
+        .map_err(|answer| anyhow::anyhow!("neither taken nor refused in good order: {answer:?}"))?;
+        println!("{} jobs accepted, {refused} refused", accepted.len());
+        for job in &accepted {
+            shared.door.job_comes_to_be(&job.id, "done").await?;
+        }
+        shared.stack.ready().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> Result<()> {
+    with_queue(async |shared| {
+        let broker = Broker::open(&shared.stack).await?;
+        let id = "01920000-0000-7000-8000-00000000dead";
+        broker.publish("jobs", id, "this is not JSON").await?;
+        let refused = shared
+            .door
+            .enqueue(&json!({"task": "wait", "ms": "soon"}))
+            .await?;
+        let good = shared.door.enqueue(&wait(0)).await?;
+        shared.door.job_comes_to_be(&good.id, "done").await?;
+        let entry = shared.door.job_comes_to_be(&refused.id, "failed").await?;
+        let why = entry["error"].as_str().unwrap_or_default();
+        ensure!(why.contains("ms"), "{entry}");
+        await_condition("both are dead letters", async || {
+            let list = dlq(shared, "ls", &[]).await?;
+            ensure!(list.contains(id) && list.contains(&refused.id), "{list}");
+            Ok(())
+        })
+        .await?;
+        let shown = dlq(shared, "show", &[id]).await?;
+        ensure!(shown.contains("this is not JSON"), "{shown}");
+        dlq(shared, "drop", &[id]).await?;
+        let list = dlq(shared, "ls", &[]).await?;
+        ensure!(!list.contains(id) && list.contains(&refused.id), "{list}");
+        dlq(shared, "drop", &["--all"]).await.map(|_| ())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
+    with_queue(async |shared| {
+        let broker = Broker::open(&shared.stack).await?;
+        let id = "01920000-0000-7000-8000-0000000ba5e5";
+        let body = json!({"task": "email", "id": 5}).to_string();
+        broker.publish("jobs.dlq", id, &body).await?;
+        await_condition("the dead letter is listed", async || {
+            let list = dlq(shared, "ls", &[]).await?;
+            ensure!(list.contains(id), "{list}");
+            Ok(())
+        })
+        .await?;
+        dlq(shared, "replay", &[id]).await?;
+        let entry = shared.door.job_comes_to_be(id, "done").await?;
+        assert_eq!(entry["client_id"], "5", "{entry}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_same_key_makes_two_requests_one_job() -> Result<()> {
+    with_queue(async |shared| {
+        let key = format!("key-{}", std::process::id());
+        let request = || {
+            let request = shared.door.request(Method::POST, "/api/jobs");
+            request.header("idempotency-key", &key).json(&wait(0))
+        };
+        let first = Job::accepted(&shared.door.send(request()).await?)?;
+        let second = Job::accepted(&shared.door.send(request()).await?)?;
+        assert_eq!(first.id, second.id);
+        shared.door.job_comes_to_be(&first.id, "done").await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_job_that_is_not_an_object_is_refused() -> Result<()> {
+    with_queue(async |shared| {
+        for job in [json!([1]), json!("email"), json!(null)] {
+            let answer = shared.door.post("/api/jobs", &job).await?;
+            assert_eq!(answer.status, 400, "{answer:?}");
+        }
+        let large = json!({"task": "email", "padding": "x".repeat(64 * 1024)});
+        let answer = shared.door.post("/api/jobs", &large).await?;
+        assert_eq!(answer.status, 413, "{answer:?}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_management_ui_wants_the_credentials_of_the_secret_and_no_gateway_leads_to_it()
+-> Result<()> {
+    with_queue(async |shared| {
+        let stack = &shared.stack;
+        let ui = Forward::to(stack, "acme-rabbitmq", MANAGEMENT_PORT).await?;
+        let page = Door::at(format!("http://{}", ui.address), "localhost")?;
+        ensure!(page.get("/").await?.body.contains("RabbitMQ Management"));
+        assert_eq!(page.get("/api/overview").await?.status, 401);
+        let broker = Broker::open(stack).await?;
+        let overview = broker.ask(Method::GET, "overview", None).await?;
+        ensure!(overview["rabbitmq_version"].is_string(), "{overview}");
+        for path in ["/api/overview", "/api/queues", "/rabbitmq"] {
+            let answer = shared.door.get(path).await?;
+            assert_eq!(answer.status, 404, "{path}: {answer:?}");
+        }
+        for child in children_of(stack).await? {
+            let routed = child.kind.kind == "Ingress"
+                && serde_json::to_string(&child.seen)?.contains("rabbitmq");
+            ensure!(!routed, "{} leads to the broker", child.title());
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Runs a test on the stack with a queue, which it has for itself.
+async fn with_queue(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
+    let (shared, _alone) = queued_stack().await?;
+    shared.space.check(async |_| test(&shared).await).await
+}
+
+fn wait(ms: u32) -> Value {
+    json!({"task": "wait", "id": 1, "ms": ms})
+}
+
+/// The one line of this event that the workers wrote about a job.
+async fn only_line(stack: &Stack, event: &str, job: &Job) -> Result<Value> {
+    await_condition(
+        &format!("{event} of job {} is logged", job.id),
+        async || {
+            let mut lines = log_of_job(stack, event, &job.id).await?;
+            match (lines.pop(), lines.len()) {
+                (Some(line), 0) => Ok(line),
+                (last, more) => bail!("{} lines: {last:?}", more + usize::from(last.is_some())),
+            }
+        },
+    )
+    .await
+}
+
+/// Waits until so many workers run, and the status says so.
+async fn workers_are(stack: &Stack, count: usize) -> Result<()> {
+    await_condition(&format!("{count} workers run"), async || {
+        let pods = pods_of(stack, "worker").await?.len();
+        let told = stack.get().await?.data["status"]["workers"]["replicas"].clone();
+        ensure!(pods == count && told == count, "{pods} pods, status {told}");
+        stack.current("WorkersReady", "True").await.map(|_| ())
+    })
+    .await
+}
+
+/// `kubectl get` shows these values in these columns.
+async fn columns_show(stack: &Stack, expected: &[(&str, &str)]) -> Result<()> {
+    let table = kubectl(stack, &["get", "sst", "acme"]).await?;
+    let mut lines = table.lines().map(|line| line.split_whitespace());
+    let (Some(heads), Some(values)) = (lines.next(), lines.next()) else {
+        bail!("no table: {table}");
+    };
+    let row: Vec<_> = heads.zip(values).collect();
+    for pair in expected {
+        ensure!(row.contains(pair), "no {pair:?} in {table}");
+    }
+    Ok(())
+}
+
+/// `operator dlq <action>` on the stack.
+async fn dlq(shared: &SharedStack, action: &str, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(&shared.space.settings.operator);
+    command.args(["dlq", action, &shared.stack.name]);
+    command.args(["--namespace", &shared.stack.namespace]);
+    let output = command.args(arguments).output();
+    let output = tokio::time::timeout(Duration::from_secs(60), output).await??;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "dlq {action} {arguments:?}: {printed}{complaint}"
+    );
+    Ok(printed)
+}
