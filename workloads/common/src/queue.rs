@@ -6,7 +6,7 @@ pub mod topology;
 use std::{io, time::Duration};
 
 use lapin::{Connection, ConnectionProperties, uri::AMQPUri};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::backoff::Backoff;
 
@@ -32,6 +32,18 @@ pub async fn connect(uri: &AMQPUri, name: &str) -> lapin::Result<Connection> {
     // Recovery is written where it is needed: the library's own replays a topology that may be gone on purpose.
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     within(ANSWER, Connection::connect_uri(uri, properties)).await
+}
+
+/// How often a connection is looked at by those who wait for it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Completes when a connection turns out to be gone. A wait for the broker needs it beside it: a consumer that is
+/// registered while its connection breaks is never told, and neither is who sends nothing.
+pub async fn lost(connection: &Connection) -> lapin::Error {
+    while connection.status().connected() {
+        sleep(LOOK).await;
+    }
+    io::Error::other("the connection was lost").into()
 }
 
 /// Gives up on an answer that does not come.

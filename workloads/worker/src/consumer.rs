@@ -22,7 +22,7 @@ use lapin::{
     uri::AMQPUri,
 };
 use shortener_common::queue::{
-    ANSWER, RECONNECT, connect,
+    ANSWER, RECONNECT, connect, lost,
     topology::{self, JOBS},
     within,
 };
@@ -128,6 +128,7 @@ impl Consumer {
                     return Ok(Left::Finished);
                 }
                 delivery = subscription.deliveries.next() => delivery,
+                error = lost(&subscription.connection) => return Err(error),
             };
             let gone = || io::Error::other("the subscription was cancelled by the broker");
             let delivery = delivery.ok_or_else(gone)??;
@@ -184,7 +185,7 @@ impl Consumer {
         };
         match verdict {
             Some(Verdict::Ack) => {
-                delivery.ack(BasicAckOptions::default()).await?;
+                within(ANSWER, delivery.ack(BasicAckOptions::default())).await?;
             }
             Some(Verdict::Retry(pause)) => {
                 tokio::select! {
@@ -193,12 +194,11 @@ impl Consumer {
                 }
                 // Counts towards the delivery limit on every version of the broker; a nack does not from 4.3 on.
                 let requeue = BasicRejectOptions { requeue: true };
-                delivery.reject(requeue).await?;
+                within(ANSWER, delivery.reject(requeue)).await?;
             }
             Some(Verdict::DeadLetter) => {
-                delivery
-                    .reject(BasicRejectOptions { requeue: false })
-                    .await?;
+                let for_good = BasicRejectOptions { requeue: false };
+                within(ANSWER, delivery.reject(for_good)).await?;
             }
             Some(Verdict::GiveBack) => {
                 // No attempt was made, and from version 4.3 on none is counted.
@@ -206,7 +206,7 @@ impl Consumer {
                     requeue: true,
                     ..BasicNackOptions::default()
                 };
-                delivery.nack(requeue).await?;
+                within(ANSWER, delivery.nack(requeue)).await?;
                 return Ok(Some(Left::Waiting));
             }
             // The broker delivers it again when this connection closes.

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use lapin::{Connection, uri::AMQPUri};
-use shortener_common::queue::{RECONNECT, connect, topology};
+use shortener_common::queue::{RECONNECT, connect, lost, topology};
 use tokio::{
     sync::{Mutex, mpsc, watch},
     task::JoinSet,
@@ -18,10 +18,8 @@ use super::{
 
 /// Batches under way at the same time, each on a channel of its own: while one is confirmed, the next is sent.
 const LANES: usize = 2;
-/// How often the connection is looked at while nothing is published.
-const LOOK: Duration = Duration::from_secs(1);
-/// How often the topology is declared again, in looks: whatever was deleted comes back.
-const LOOKS_PER_DECLARATION: u32 = 30;
+/// How often the topology is declared again.
+const REDECLARE: Duration = Duration::from_secs(30);
 
 /// Keeps [`State`] true.
 pub(super) struct Keeper {
@@ -94,20 +92,16 @@ impl Keeper {
                 Some(Ok(ended)) => ended,
                 _ => Err(io::Error::other("a lane panicked").into()),
             },
-            failed = watch_over(&connection) => failed,
+            error = lost(&connection) => Err(error),
+            failed = keep_topology(&connection) => failed,
         }
     }
 }
 
-/// Completes when an idle connection turns out to be gone.
-async fn watch_over(connection: &Connection) -> lapin::Result<()> {
+/// Declares the topology again and again, so that whatever was deleted comes back. Completes when that fails.
+async fn keep_topology(connection: &Connection) -> lapin::Result<()> {
     loop {
-        for _ in 0..LOOKS_PER_DECLARATION {
-            sleep(LOOK).await;
-            if !connection.status().connected() {
-                return Err(io::Error::other("the connection was lost").into());
-            }
-        }
+        sleep(REDECLARE).await;
         // A blocked broker does not read, so it would seem to be dead.
         if !connection.status().blocked() {
             topology::declare(connection).await?;
