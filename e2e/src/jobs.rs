@@ -7,7 +7,7 @@ use kube::{
     api::{ListParams, LogParams},
 };
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Answer, Door, Stack, await_condition};
 
@@ -35,6 +35,12 @@ impl Job {
             trace_id: text("trace_id")?,
         })
     }
+}
+
+/// A job that keeps its worker busy for so many milliseconds.
+#[must_use]
+pub fn wait_job(ms: u32) -> Value {
+    json!({"task": "wait", "id": 1, "ms": ms})
 }
 
 impl Door {

@@ -29,14 +29,16 @@ pub use broker::{Broker, Depth, MANAGEMENT_PORT};
 pub use children::{CHILD_KINDS, Child, Kind, children_of};
 pub use door::{Answer, Door};
 pub use echoed::Echoed;
-pub use jobs::{Job, log_of_job, pods_of};
+pub use jobs::{Job, log_of_job, pods_of, wait_job};
 pub use kubectl::{Forward, kubectl, kubectl_with_input};
 pub use load::{LoadReport, follow_links, under_load};
 pub use meter::{Meter, Reading};
 pub use operator::{OPERATOR_NAMESPACE, Operator};
 pub use pods::{restricted_container, restricted_pod, run_script};
 pub use settings::Settings;
-pub use shared::{Provider, SharedStack, cached_stack, echo_stack, queued_stack, real_stack};
+pub use shared::{
+    Provider, SharedStack, cached_stack, echo_stack, queued_stack, real_stack, with_queue,
+};
 pub use space::Space;
 pub use spec::{base_spec, echo_spec, merge};
 pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};

@@ -82,6 +82,12 @@ pub async fn queued_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
     Ok((profiled("e2e-shared-queue", changes).await?, guard))
 }
 
+/// Runs a test on the stack with a queue, which it has for itself.
+pub async fn with_queue(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
+    let (shared, _alone) = queued_stack().await?;
+    shared.space.check(async |_| test(&shared).await).await
+}
+
 /// Whatever an earlier test left, the stack is as described when this returns.
 async fn profiled(namespace: &str, changes: Value) -> Result<SharedStack> {
     let space = Space::shared(namespace).await?;

@@ -5,6 +5,7 @@ mod caching;
 mod conformance;
 mod credentials;
 mod database;
+mod dead_letters;
 mod deletion;
 mod draining;
 mod gateway;

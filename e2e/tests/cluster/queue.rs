@@ -1,6 +1,6 @@
 //! The profile `queue`: the table of a job's states in the specification, row by row, and what is done to jobs from outside.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -8,15 +8,14 @@ use kube::{Api, ResourceExt, api::DeleteParams};
 use reqwest::Method;
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Broker, Depth, Door, Forward, Job, MANAGEMENT_PORT, SharedStack, Stack, await_condition,
-    children_of, kubectl, log_of_job, pods_of, queued_stack,
+    Broker, Depth, Door, Forward, Job, MANAGEMENT_PORT, Stack, await_condition, children_of,
+    kubectl, log_of_job, pods_of, wait_job, with_queue,
 };
-use tokio::process::Command;
 
 #[tokio::test]
 async fn a_job_is_answered_before_it_is_processed() -> Result<()> {
     with_queue(async |shared| {
-        let job = shared.door.enqueue(&wait(3000)).await?;
+        let job = shared.door.enqueue(&wait_job(3000)).await?;
         let entry = shared.door.job(&job.id).await?;
         let status = entry.map(|entry| entry["status"].clone());
         ensure!(status != Some(json!("done")), "done before it was answered");
@@ -75,7 +74,7 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
         workers_are(stack, 3).await?;
         let mut jobs = Vec::new();
         for _ in 0..5 {
-            jobs.push(shared.door.enqueue(&wait(40_000)).await?);
+            jobs.push(shared.door.enqueue(&wait_job(40_000)).await?);
         }
         let expected = Depth {
             ready: 2,
@@ -131,7 +130,7 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
 #[tokio::test]
 async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<()> {
     with_queue(async |shared| {
-        let job = shared.door.enqueue(&wait(15_000)).await?;
+        let job = shared.door.enqueue(&wait_job(15_000)).await?;
         shared.door.job_comes_to_be(&job.id, "running").await?;
         let killed = pods_of(&shared.stack, "worker").await?;
         let killed = killed
@@ -157,14 +156,14 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
         let code = shared.door.shorten(url).await?;
         let mut accepted = Vec::new();
         for _ in 0..5 {
-            accepted.push(shared.door.enqueue(&wait(200)).await?);
+            accepted.push(shared.door.enqueue(&wait_job(200)).await?);
         }
         let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
         pods.delete("acme-rabbitmq-0", &DeleteParams::default())
             .await?;
         let mut refused = 0;
         await_condition("jobs are refused, then taken again", async || {
-            let answer = shared.door.post("/api/jobs", &wait(0)).await?;
+            let answer = shared.door.post("/api/jobs", &wait_job(0)).await?;
             match answer.status {
                 202 => accepted.push(Job::accepted(&answer)?),
                 503 => {
@@ -193,64 +192,12 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
 }
 
 #[tokio::test]
-async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> Result<()> {
-    with_queue(async |shared| {
-        let broker = Broker::open(&shared.stack).await?;
-        let id = "01920000-0000-7000-8000-00000000dead";
-        broker.publish("jobs", id, "this is not JSON").await?;
-        let refused = shared
-            .door
-            .enqueue(&json!({"task": "wait", "ms": "soon"}))
-            .await?;
-        let good = shared.door.enqueue(&wait(0)).await?;
-        shared.door.job_comes_to_be(&good.id, "done").await?;
-        let entry = shared.door.job_comes_to_be(&refused.id, "failed").await?;
-        let why = entry["error"].as_str().unwrap_or_default();
-        ensure!(why.contains("ms"), "{entry}");
-        await_condition("both are dead letters", async || {
-            let list = dlq(shared, "ls", &[]).await?;
-            ensure!(list.contains(id) && list.contains(&refused.id), "{list}");
-            Ok(())
-        })
-        .await?;
-        let shown = dlq(shared, "show", &[id]).await?;
-        ensure!(shown.contains("this is not JSON"), "{shown}");
-        dlq(shared, "drop", &[id]).await?;
-        let list = dlq(shared, "ls", &[]).await?;
-        ensure!(!list.contains(id) && list.contains(&refused.id), "{list}");
-        dlq(shared, "drop", &["--all"]).await.map(|_| ())
-    })
-    .await
-}
-
-#[tokio::test]
-async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
-    with_queue(async |shared| {
-        let broker = Broker::open(&shared.stack).await?;
-        let id = "01920000-0000-7000-8000-0000000ba5e5";
-        let body = json!({"task": "email", "id": 5}).to_string();
-        broker.publish("jobs.dlq", id, &body).await?;
-        await_condition("the dead letter is listed", async || {
-            let list = dlq(shared, "ls", &[]).await?;
-            ensure!(list.contains(id), "{list}");
-            Ok(())
-        })
-        .await?;
-        dlq(shared, "replay", &[id]).await?;
-        let entry = shared.door.job_comes_to_be(id, "done").await?;
-        assert_eq!(entry["client_id"], "5", "{entry}");
-        Ok(())
-    })
-    .await
-}
-
-#[tokio::test]
 async fn the_same_key_makes_two_requests_one_job() -> Result<()> {
     with_queue(async |shared| {
         let key = format!("key-{}", std::process::id());
         let request = || {
             let request = shared.door.request(Method::POST, "/api/jobs");
-            request.header("idempotency-key", &key).json(&wait(0))
+            request.header("idempotency-key", &key).json(&wait_job(0))
         };
         let first = Job::accepted(&shared.door.send(request()).await?)?;
         let second = Job::accepted(&shared.door.send(request()).await?)?;
@@ -302,16 +249,6 @@ async fn the_management_ui_wants_the_credentials_of_the_secret_and_no_gateway_le
     .await
 }
 
-/// Runs a test on the stack with a queue, which it has for itself.
-async fn with_queue(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = queued_stack().await?;
-    shared.space.check(async |_| test(&shared).await).await
-}
-
-fn wait(ms: u32) -> Value {
-    json!({"task": "wait", "id": 1, "ms": ms})
-}
-
 /// The one line of this event that the workers wrote about a job.
 async fn only_line(stack: &Stack, event: &str, job: &Job) -> Result<Value> {
     await_condition(
@@ -350,20 +287,4 @@ async fn columns_show(stack: &Stack, expected: &[(&str, &str)]) -> Result<()> {
         ensure!(row.contains(pair), "no {pair:?} in {table}");
     }
     Ok(())
-}
-
-/// `operator dlq <action>` on the stack.
-async fn dlq(shared: &SharedStack, action: &str, arguments: &[&str]) -> Result<String> {
-    let mut command = Command::new(&shared.space.settings.operator);
-    command.args(["dlq", action, &shared.stack.name]);
-    command.args(["--namespace", &shared.stack.namespace]);
-    let output = command.args(arguments).output();
-    let output = tokio::time::timeout(Duration::from_secs(60), output).await??;
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "dlq {action} {arguments:?}: {printed}{complaint}"
-    );
-    Ok(printed)
 }

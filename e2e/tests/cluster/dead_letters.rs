@@ -1,0 +1,76 @@
+//! Dead letters: how a job becomes one, and what `operator dlq` does with it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use shortener_e2e::{Broker, SharedStack, await_condition, wait_job, with_queue};
+use tokio::process::Command;
+
+#[tokio::test]
+async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> Result<()> {
+    with_queue(async |shared| {
+        let broker = Broker::open(&shared.stack).await?;
+        let id = "01920000-0000-7000-8000-00000000dead";
+        broker.publish("jobs", id, "this is not JSON").await?;
+        let refused = shared
+            .door
+            .enqueue(&json!({"task": "wait", "ms": "soon"}))
+            .await?;
+        let good = shared.door.enqueue(&wait_job(0)).await?;
+        shared.door.job_comes_to_be(&good.id, "done").await?;
+        let entry = shared.door.job_comes_to_be(&refused.id, "failed").await?;
+        let why = entry["error"].as_str().unwrap_or_default();
+        ensure!(why.contains("ms"), "{entry}");
+        await_condition("both are dead letters", async || {
+            let list = dlq(shared, "ls", &[]).await?;
+            ensure!(list.contains(id) && list.contains(&refused.id), "{list}");
+            Ok(())
+        })
+        .await?;
+        let shown = dlq(shared, "show", &[id]).await?;
+        ensure!(shown.contains("this is not JSON"), "{shown}");
+        dlq(shared, "drop", &[id]).await?;
+        let list = dlq(shared, "ls", &[]).await?;
+        ensure!(!list.contains(id) && list.contains(&refused.id), "{list}");
+        dlq(shared, "drop", &["--all"]).await.map(|_| ())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
+    with_queue(async |shared| {
+        let broker = Broker::open(&shared.stack).await?;
+        let id = "01920000-0000-7000-8000-0000000ba5e5";
+        let body = json!({"task": "email", "id": 5}).to_string();
+        broker.publish("jobs.dlq", id, &body).await?;
+        await_condition("the dead letter is listed", async || {
+            let list = dlq(shared, "ls", &[]).await?;
+            ensure!(list.contains(id), "{list}");
+            Ok(())
+        })
+        .await?;
+        dlq(shared, "replay", &[id]).await?;
+        let entry = shared.door.job_comes_to_be(id, "done").await?;
+        assert_eq!(entry["client_id"], "5", "{entry}");
+        Ok(())
+    })
+    .await
+}
+
+/// `operator dlq <action>` on the stack.
+async fn dlq(shared: &SharedStack, action: &str, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(&shared.space.settings.operator);
+    command.args(["dlq", action, &shared.stack.name]);
+    command.args(["--namespace", &shared.stack.namespace]);
+    let output = command.args(arguments).output();
+    let output = tokio::time::timeout(Duration::from_secs(60), output).await??;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "dlq {action} {arguments:?}: {printed}{complaint}"
+    );
+    Ok(printed)
+}
