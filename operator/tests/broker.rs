@@ -1,6 +1,12 @@
 //! What the operator asks a broker, against a real RabbitMQ that `workloads/test-broker.sh` starts: the API in memory of
 //! the other tests is only as good as these.
 
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "everything here is a test, helpers included"
+)]
+
 use std::time::Duration;
 
 use http::{Method, Request, header};

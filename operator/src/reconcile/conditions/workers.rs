@@ -5,14 +5,14 @@ use crate::{metadata::Component, reconcile::stack::Queue};
 
 /// Checks the workers' Deployment and its pods.
 pub fn workers_ready(view: View<'_>, queue: &Queue) -> Verdict {
-    let verdict = workload::ready(view, Component::Worker);
-    if verdict.holds && queue.workers.replicas == 0 {
+    // The only component for which none may be wanted while the stack runs.
+    if queue.workers.replicas == 0 && !view.stack.stopped {
         return Verdict::yes(
             "ScaledToZero",
             "no worker is wanted, so jobs wait: raise spec.workers.replicas to have them done",
         );
     }
-    verdict
+    workload::ready(view, Component::Worker)
 }
 
 #[cfg(test)]
