@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down test check fmt crds images dist
+.PHONY: help up down test soak check fmt crds images dist
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -12,6 +12,9 @@ down: ## Remove the local cluster, keep the caches
 
 test: ## Run every check and test, on a cluster of its own
 	@e2e/test.sh
+
+soak: ## Kill workers 50 times while 1,000 jobs run
+	@SOAK_JOBS=1000 SOAK_KILLS=50 e2e/checks/soak.sh
 
 check: ## Run what needs no cluster: formatting, lints, documents, unit tests, chart
 	@e2e/test.sh source unit chart

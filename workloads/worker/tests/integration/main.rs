@@ -13,4 +13,5 @@ mod failures;
 mod jobs;
 mod outages;
 mod process;
+mod soak;
 mod support;

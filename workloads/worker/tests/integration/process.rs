@@ -13,7 +13,8 @@ use crate::support::prepare;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_worker");
 
-fn start(database: &PgConnectOptions, broker: &Broker) -> Process {
+/// The worker as a process.
+pub fn start(database: &PgConnectOptions, broker: &Broker) -> Process {
     Process::spawn(
         Command::new(BINARY)
             .env("DATABASE_URL", database.to_url_lossy().as_str())

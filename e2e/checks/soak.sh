@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Kills workers in the middle of their jobs: SOAK_KILLS times while SOAK_JOBS jobs run.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+claim_target
+workloads/test-database.sh workloads/test-broker.sh \
+  cargo test --release --workspace --test integration -- soak:: --nocapture

@@ -1,0 +1,87 @@
+//! Workers that are killed in the middle of their jobs, again and again: every job is done, and none is done twice.
+//!
+//! `make test` runs the short form, `make soak` the long one (`SOAK_JOBS`, `SOAK_KILLS`).
+
+use shortener_testing::{broker::Broker, broker::until, process::Process};
+use sqlx::{
+    Executor, PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+
+use crate::{
+    process::start,
+    support::{prepare, publish},
+};
+
+const WORKERS: usize = 3;
+/// Long enough that a worker dies in the middle of a job and not between two.
+const JOB: &str = r#"{"task":"wait","ms":60}"#;
+
+/// Counts how often each job came to be done, beside the ledger and without trusting it.
+const COUNT_ENDS: &str = "CREATE TABLE ends (message_id uuid NOT NULL); \
+    CREATE FUNCTION count_end() RETURNS trigger LANGUAGE plpgsql AS \
+    'BEGIN INSERT INTO ends VALUES (NEW.message_id); RETURN NEW; END'; \
+    CREATE TRIGGER count_ends AFTER UPDATE ON jobs FOR EACH ROW \
+    WHEN (NEW.state = 'done' AND OLD.state <> 'done') EXECUTE FUNCTION count_end()";
+
+#[sqlx::test(migrations = false)]
+async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (jobs, kills) = (setting("SOAK_JOBS", 100), setting("SOAK_KILLS", 6));
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    pool.execute(COUNT_ENDS).await.unwrap();
+    let mut workers = Vec::new();
+    for _ in 0..WORKERS {
+        let mut worker = start(&database, &broker);
+        worker.event("queue_up").await;
+        workers.push(worker);
+    }
+    for _ in 0..jobs {
+        publish(&broker, JOB).await;
+    }
+    for kill in 0..kills {
+        let victim: &mut Process = &mut workers[kill % WORKERS];
+        victim.event("job_start").await;
+        // Dropping the old one kills it outright.
+        *victim = start(&database, &broker);
+        if kill % 10 == 9 {
+            println!("{} kills, {} jobs done", kill + 1, done(&pool).await);
+        }
+    }
+    let left = jobs - done(&pool).await;
+    until("every job to be done", async || {
+        let done = done(&pool).await;
+        (done == jobs).then_some(()).ok_or(format!("{done} done"))
+    })
+    .await;
+    let (ends, ended): (i64, i64) =
+        sqlx::query_as("SELECT count(*), count(DISTINCT message_id) FROM ends")
+            .fetch_one(&pool)
+            .await
+            .unwrap();
+    let attempts: i64 = sqlx::query_scalar("SELECT sum(attempts) FROM jobs")
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    println!(
+        "{kills} kills, {left} jobs left at the last one: {jobs} jobs done in {attempts} attempts"
+    );
+    assert_eq!((ends, ended), (jobs, jobs), "done twice or not at all");
+    assert!(left > 0, "the jobs were over before the kills");
+    assert!(attempts > jobs, "nobody was killed in the middle of a job");
+    broker.wait_for("jobs", (0, 3)).await;
+    assert_eq!(broker.counts("jobs.dlq").await.0, 0, "dead letters");
+}
+
+async fn done(pool: &PgPool) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM jobs WHERE state = 'done'")
+        .fetch_one(pool)
+        .await
+        .unwrap()
+}
+
+fn setting<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str, default: T) -> T {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap())
+}
