@@ -23,7 +23,8 @@ check_valkey() {
   expect "it runs as 999 with a read-only root" "999 999" "$(in_container id -u) $(in_container id -g)"
   expect "nobody is let in without the password" "NOAUTH Authentication required." "$(ask '' get x)"
   expect "a wrong password is refused" yes "$(says WRONGPASS ask wrong get x)"
-  expect "an entry has a time to live" "OK 60" "$(ask secret set link:x y ex 60) $(ask secret ttl link:x)"
+  expect "an entry lives until a time" "OK 4102444800" \
+    "$(ask secret set link:x y exat 4102444800) $(ask secret expiretime link:x)"
   expect "settings come from the file" allkeys-lfu "$(ask secret config get maxmemory-policy | tail -n 1)"
   expect "the stop signal stops it in order" 0 "$(stop_container)"
   docker rm "$container" >/dev/null

@@ -15,7 +15,7 @@ use crate::{
 
 const WORKERS: usize = 3;
 /// Long enough that a worker dies in the middle of a job and not between two.
-const JOB: &str = r#"{"task":"wait","ms":60}"#;
+const JOB: &str = r#"{"task":"wait","ms":100}"#;
 
 /// Counts how often each job came to be done, beside the ledger and without trusting it.
 const COUNT_ENDS: &str = "CREATE TABLE ends (message_id uuid NOT NULL); \
@@ -43,7 +43,7 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
     }
     for kill in 0..kills {
         let victim: &mut Process = &mut workers[kill % WORKERS];
-        victim.event("job_start").await;
+        in_the_middle(victim, &pool).await;
         // Dropping the old one kills it outright.
         *victim = start(&database, &broker);
         if kill % 10 == 9 {
@@ -73,6 +73,24 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
     assert!(attempts > jobs, "nobody was killed in the middle of a job");
     broker.wait_for("jobs", (0, 3)).await;
     assert_eq!(broker.counts("jobs.dlq").await.0, 0, "dead letters");
+}
+
+/// Waits until this worker has begun a job and not ended it, as the ledger says.
+async fn in_the_middle(worker: &mut Process, pool: &PgPool) {
+    let mut state = String::new();
+    while state != "running" {
+        let started = worker.event("job_start").await;
+        let id = started["job.id"].as_str().unwrap();
+        state = until("the ledger to have the job", async || {
+            sqlx::query_scalar("SELECT state FROM jobs WHERE message_id = $1::uuid")
+                .bind(id)
+                .fetch_optional(pool)
+                .await
+                .unwrap()
+                .ok_or(id.to_owned())
+        })
+        .await;
+    }
 }
 
 async fn done(pool: &PgPool) -> i64 {
