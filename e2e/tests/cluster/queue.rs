@@ -97,7 +97,7 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
             Ok(())
         })
         .await?;
-        columns_show(stack, &[("PROFILES", "queue"), ("JOBS", "5")]).await?;
+        columns_show(stack, &[("PROFILES", r#"["queue"]"#), ("JOBS", "5")]).await?;
         let mut hosts = BTreeSet::new();
         for job in &jobs {
             for line in log_of_job(stack, "job_start", &job.id).await? {
