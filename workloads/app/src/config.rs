@@ -5,7 +5,10 @@ mod cache;
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use shortener_common::config::{DatabaseArgs, LogArgs, QueueArgs, seconds};
+use shortener_common::{
+    config::{DatabaseArgs, LogArgs, QueueArgs, TelemetryArgs, seconds},
+    vector::VectorArgs,
+};
 use url::Url;
 
 pub use self::cache::{CacheArgs, CacheMode};
@@ -81,9 +84,15 @@ pub struct ServeArgs {
     /// The cache.
     #[command(flatten)]
     pub cache: CacheArgs,
+    /// The vector store.
+    #[command(flatten)]
+    pub vector: VectorArgs,
     /// The log.
     #[command(flatten)]
     pub log: LogArgs,
+    /// The export of traces and logs.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
     /// The address under which clients reach the service; short URLs begin with it.
     #[arg(long, env, default_value = "http://localhost:8080", value_parser = public_url)]
     pub public_url: Url,

@@ -2,6 +2,8 @@
 //!
 //! A handler returns [`Error`]; [`crate::observe`] adds what only the request knows (path, trace) and writes the body.
 
+mod problem;
+
 use std::time::Duration;
 
 use axum::{
@@ -12,10 +14,9 @@ use http::{
     HeaderValue, StatusCode,
     header::{CONTENT_TYPE, RETRY_AFTER},
 };
-use serde::Serialize;
-use shortener_common::database::StoreError;
-use utoipa::ToSchema;
+use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
+pub use self::problem::{FieldError, Problem};
 use crate::publisher::Refusal;
 
 /// Everything that can go wrong with a request.
@@ -66,6 +67,12 @@ pub enum Error {
     /// The queue does not take the job now; the reason is logged and never shown.
     #[error("The queue does not take jobs now.")]
     QueueUnavailable(String),
+    /// The vector store cannot be asked now; the reason is logged and never shown.
+    #[error("The vector store is not available.")]
+    VectorUnavailable(String),
+    /// The vector store has another collection than this stack needs.
+    #[error("In the vector store {0}.")]
+    OtherCollection(String),
     /// The database cannot be asked now; the reason is logged and never shown.
     #[error("The database is not available.")]
     DatabaseUnavailable(String),
@@ -77,20 +84,30 @@ pub enum Error {
     Internal(String),
 }
 
-/// What is wrong with one field.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct FieldError {
-    /// The field's name.
-    pub field: &'static str,
-    /// The rule that it breaks.
-    pub reason: String,
-}
-
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(reason) => Self::DatabaseUnavailable(reason),
             StoreError::Internal(error) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<VectorError> for Error {
+    fn from(error: VectorError) -> Self {
+        match error {
+            VectorError::Unavailable(reason) => Self::VectorUnavailable(reason),
+            VectorError::OtherCollection { .. } => Self::OtherCollection(error.to_string()),
+            VectorError::Refused(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<IndexError> for Error {
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::Database(error) => error.into(),
+            IndexError::Vector(error) => error.into(),
         }
     }
 }
@@ -103,6 +120,10 @@ impl From<Refusal> for Error {
 
 impl Error {
     /// The status, the last segment of the problem's type, and its title.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one table, an entry for each problem"
+    )]
     fn kind(&self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::MalformedJson(_) => (StatusCode::BAD_REQUEST, "malformed-json", "Malformed JSON"),
@@ -162,6 +183,16 @@ impl Error {
                 "queue-unavailable",
                 "Queue unavailable",
             ),
+            Self::VectorUnavailable(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "vector-unavailable",
+                "Vector store unavailable",
+            ),
+            Self::OtherCollection(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "vector-collection-mismatch",
+                "Another collection",
+            ),
             Self::DatabaseUnavailable(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "database-unavailable",
@@ -185,7 +216,12 @@ impl Error {
                     .unwrap_or(u64::MAX)
                     .max(1),
             ),
-            Self::DatabaseUnavailable(_) | Self::QueueUnavailable(_) | Self::Deadline => Some(1),
+            Self::DatabaseUnavailable(_)
+            | Self::QueueUnavailable(_)
+            | Self::VectorUnavailable(_)
+            | Self::Deadline => Some(1),
+            // A person has to act first.
+            Self::OtherCollection(_) => Some(60),
             _ => None,
         }
     }
@@ -196,7 +232,9 @@ impl Error {
         let reason = match self {
             Self::Internal(reason)
             | Self::DatabaseUnavailable(reason)
-            | Self::QueueUnavailable(reason) => Some(reason.as_str()),
+            | Self::QueueUnavailable(reason)
+            | Self::VectorUnavailable(reason)
+            | Self::OtherCollection(reason) => Some(reason.as_str()),
             _ => None,
         };
         (self.kind().1, reason)
@@ -260,28 +298,6 @@ impl IntoResponse for Error {
 /// An [`Error`] on its way out; extensions must be cloneable, so it is shared.
 #[derive(Clone, Debug)]
 pub struct Failure(pub std::sync::Arc<Error>);
-
-/// An error as clients see it (RFC 9457).
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Problem {
-    /// A stable URI path that names the kind of problem.
-    #[schema(example = "/problems/not-found")]
-    pub r#type: String,
-    /// The kind of problem in words.
-    pub title: &'static str,
-    /// The HTTP status.
-    pub status: u16,
-    /// This occurrence in words.
-    pub detail: String,
-    /// The path that was asked for.
-    pub instance: String,
-    /// The fields at fault, for `invalid-fields`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<FieldError>,
-    /// The trace in which the problem occurred.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace_id: Option<String>,
-}
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ pub mod client;
 pub mod code;
 pub mod config;
 pub mod error;
+pub mod indexer;
 pub mod limits;
 pub mod metrics;
 pub mod observe;

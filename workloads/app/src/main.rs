@@ -9,40 +9,41 @@ use shortener_app::{
     run::Server,
     store::migrate::migrate,
 };
-use shortener_common::signal::termination;
+use shortener_common::{
+    program::{self, Observed},
+    signal::termination,
+};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // With two providers linked in, TLS panics unless one was named; a dependency may bring a second at any time.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let result = match Cli::from_command_line().command {
-        Command::Serve(args) => serve(*args).await,
-        Command::Migrate(args) => run_migrations(args).await,
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("app: {error:#}");
-            ExitCode::FAILURE
+    let work = async {
+        match Cli::from_command_line().command {
+            Command::Serve(args) => serve(*args).await,
+            Command::Migrate(args) => run_migrations(args).await,
         }
-    }
+    };
+    program::run("app", work).await
 }
 
 async fn serve(args: ServeArgs) -> anyhow::Result<()> {
-    let log = args.log.start()?;
+    let version = env!("CARGO_PKG_VERSION");
+    let observed = Observed::start("app", version, &args.log, &args.telemetry)?;
     // From the first moment on, so that an early SIGTERM is not lost.
     let stop = termination()?;
     let mut metrics = Metrics::default();
-    metrics.register(log.dropped_lines());
-    let server = Server::bind(args, metrics, CodeSpace::default()).await?;
+    for losses in observed.losses() {
+        metrics.register(losses);
+    }
+    let server = Server::bind(args, metrics, observed.tracer(), CodeSpace::default()).await?;
     let (public, internal) = server.addresses()?;
     tracing::info!(event = "listening", public.address = %public, internal.address = %internal, "listening");
     server.run(stop).await;
+    observed.end().await;
     Ok(())
 }
 
 async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
-    let _log = args.log.start()?;
+    let _log = args.log.start(None)?;
     migrate(args.database.connect_options()?, args.timeout).await?;
     tracing::info!(event = "migrated", "migrated");
     Ok(())

@@ -20,7 +20,7 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use shortener_common::trace::TraceContext;
+use shortener_common::{trace::TraceContext, vector::VectorMetrics};
 
 use crate::publisher::metrics::PublisherMetrics;
 
@@ -34,7 +34,7 @@ const BUCKETS: [f64; 16] = [
 ];
 
 /// The route templates that metrics and log lines name, never a path.
-pub const ROUTES: [&str; 8] = [
+pub const ROUTES: [&str; 10] = [
     "unmatched",
     "/{code}",
     "/shorten",
@@ -42,6 +42,8 @@ pub const ROUTES: [&str; 8] = [
     "/metrics",
     "/jobs",
     "/jobs/{id}",
+    "/docs/{id}",
+    "/docs/query",
     "/openapi.json",
 ];
 
@@ -68,6 +70,12 @@ impl Route {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         ROUTES[self.0]
+    }
+
+    /// Whether the request matched a route at all.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self.0 != 0
     }
 }
 
@@ -238,8 +246,8 @@ impl Metrics {
     }
 
     /// Adds what another part of the process counts.
-    pub fn register(&mut self, collector: impl Collector) {
-        self.registry.register_collector(Box::new(collector));
+    pub fn register(&mut self, collector: Box<dyn Collector>) {
+        self.registry.register_collector(collector);
     }
 
     /// The metrics of the cache, which exist only with a cache.
@@ -250,6 +258,11 @@ impl Metrics {
     /// The metrics of the publisher, which exist only with the queue profile.
     pub fn with_publisher(&mut self) -> PublisherMetrics {
         PublisherMetrics::register(&mut self.registry)
+    }
+
+    /// The metrics of the vector store, which exist only with the vector profile.
+    pub fn with_vector(&mut self) -> VectorMetrics {
+        VectorMetrics::register(&mut self.registry)
     }
 
     /// What a scrape reads.
@@ -319,6 +332,16 @@ mod tests {
         );
         assert!(text.contains(&exemplar), "{exemplar} is missing in\n{text}");
         assert!(text.contains("# UNIT http_server_request_duration_seconds seconds"));
+    }
+
+    #[test]
+    fn every_metric_is_documented() {
+        let (mut metrics, _) = observed();
+        let _cache = metrics.with_cache();
+        let _publisher = metrics.with_publisher();
+        let text = Format::Classic.encode(metrics.registry()).unwrap();
+        let undocumented = shortener_testing::metrics::undocumented(&text);
+        assert_eq!(undocumented, Vec::<&str>::new());
     }
 
     #[test]

@@ -1,4 +1,7 @@
-//! What happens around every request: limits before it, and afterwards the problem body, metrics and the log line.
+//! What happens around every request: limits before it, and afterwards the problem body, metrics, the log line and the
+//! span.
+
+mod span;
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -16,7 +19,7 @@ use http::{
     HeaderMap, HeaderValue, Method, StatusCode, Uri,
     header::{ALLOW, CONNECTION},
 };
-use shortener_common::{server::Peer, trace::TraceContext};
+use shortener_common::{server::Peer, telemetry::span::within as part_of, trace::TraceContext};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -40,13 +43,14 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         budget: state.config.request_timeout,
     };
     let facts = Facts::of(&request, state.config.trusted_hops);
+    let span = span::begin(&state.tracer, &facts);
     let response = match admit(&state, &request, &facts) {
         Err(error) => error.into_response(),
         Ok(limit) => {
             request.extensions_mut().insert(deadline);
             request.extensions_mut().insert(facts.trace);
             let answer = answer(request, next, deadline.end());
-            within(limit, &facts, answer).await
+            part_of(&span, within(limit, &facts, answer)).await
         }
     };
     let (mut response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
@@ -64,6 +68,8 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         duration,
         facts.trace,
     );
+    let failure = failure.as_ref().map(|failure| failure.0.for_log());
+    span::end(span, response.status(), failure);
     facts.log(response.status(), duration, failure);
     response
 }
@@ -102,9 +108,20 @@ impl Facts {
         }
     }
 
+    /// The path, as long as it is worth keeping.
+    fn path(&self) -> &str {
+        let path = self.uri.path();
+        path.get(..256).unwrap_or(path)
+    }
+
     /// The one log line of a request; its body is exactly `request`.
-    fn log(&self, status: StatusCode, duration: Duration, failure: Option<Failure>) {
-        let (kind, reason) = failure.as_ref().map(|failure| failure.0.for_log()).unzip();
+    fn log(
+        &self,
+        status: StatusCode,
+        duration: Duration,
+        failure: Option<(&'static str, Option<&str>)>,
+    ) {
+        let (kind, reason) = failure.unzip();
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
@@ -114,7 +131,7 @@ impl Facts {
                     http.request.method = method_label(&self.method),
                     http.route = self.route.as_str(),
                     http.response.status_code = status.as_u16(),
-                    url.path = self.uri.path().get(..256).unwrap_or(self.uri.path()),
+                    url.path = self.path(),
                     client.address = %self.client,
                     duration = duration.as_secs_f64(),
                     error.r#type = kind,

@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use lapin::{ConnectionStatus, uri::AMQPUri};
-use shortener_common::trace::TraceContext;
+use shortener_common::{
+    telemetry::{messaging, span::Tracer},
+    trace::TraceContext,
+};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,
@@ -34,8 +37,8 @@ pub struct NewJob {
     pub id: Uuid,
     /// The client's JSON object.
     pub body: Bytes,
-    /// The request that brought it.
-    pub trace: TraceContext,
+    /// The request that brought it, of which the publication is a part; without one it begins a trace.
+    pub request: Option<TraceContext>,
     /// What tracing systems added to the request's trace context.
     pub tracestate: Option<String>,
 }
@@ -83,6 +86,7 @@ pub struct Publisher {
     waiting: mpsc::Sender<Pending>,
     state: watch::Receiver<State>,
     metrics: PublisherMetrics,
+    tracer: Tracer,
 }
 
 /// The connection's status; `None` while there is no connection.
@@ -92,13 +96,15 @@ type State = Option<ConnectionStatus>;
 #[derive(Debug)]
 struct Pending {
     job: NewJob,
+    /// Its publication, which the work on it continues.
+    publication: TraceContext,
     fate: oneshot::Sender<Result<(), Refusal>>,
 }
 
 impl Publisher {
     /// Begins to connect, for ever. Ends when the last handle is dropped.
     #[must_use]
-    pub fn start(uri: AMQPUri, metrics: PublisherMetrics) -> Self {
+    pub fn start(uri: AMQPUri, metrics: PublisherMetrics, tracer: Tracer) -> Self {
         let (waiting, jobs) = mpsc::channel(WAITING);
         let (publish, state) = watch::channel(None);
         let keeper = Keeper::new(uri, jobs, publish, metrics.clone());
@@ -107,6 +113,7 @@ impl Publisher {
             waiting,
             state,
             metrics,
+            tracer,
         }
     }
 
@@ -115,23 +122,31 @@ impl Publisher {
     /// # Errors
     /// When that is not certain. The job may then be in the queue all the same.
     pub async fn publish(&self, job: NewJob) -> Result<(), Refusal> {
-        let (start, trace) = (Instant::now(), job.trace);
-        let result = self.try_publish(job).await;
+        let start = Instant::now();
+        let mut span = messaging::publish(&self.tracer, job.request, job.id, job.body.len());
+        let result = self.try_publish(job, span.trace()).await;
+        if let (Err(refusal), Some(mut description)) = (result, span.describe()) {
+            description.fail(refusal.label(), &refusal.to_string());
+        }
         let error = result.err().map(Refusal::label);
-        self.metrics.attempt(error, start.elapsed(), trace);
+        self.metrics.attempt(error, start.elapsed(), span.trace());
+        span.end();
         result
     }
 
-    async fn try_publish(&self, job: NewJob) -> Result<(), Refusal> {
+    async fn try_publish(&self, job: NewJob, publication: TraceContext) -> Result<(), Refusal> {
         match &*self.state.borrow() {
             None => return Err(Refusal::Away),
             Some(status) if status.blocked() => return Err(Refusal::Blocked),
             Some(_) => {}
         }
         let (fate, told) = oneshot::channel();
-        self.waiting
-            .try_send(Pending { job, fate })
-            .map_err(|_| Refusal::Busy)?;
+        let pending = Pending {
+            job,
+            publication,
+            fate,
+        };
+        self.waiting.try_send(pending).map_err(|_| Refusal::Busy)?;
         match timeout(CONFIRM, told).await {
             Ok(Ok(fate)) => fate,
             Ok(Err(_)) => Err(Refusal::Away),

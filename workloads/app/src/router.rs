@@ -12,7 +12,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     error::Error,
     observe,
-    routes::{health, jobs, metrics, openapi, redirect, shorten},
+    routes::{docs, health, jobs, metrics, openapi, redirect, shorten},
     state::AppState,
 };
 
@@ -21,13 +21,15 @@ fn documented() -> OpenApiRouter<AppState> {
     let info = InfoBuilder::new()
         .title("Link shortener")
         .version(env!("CARGO_PKG_VERSION"))
-        .description(Some("Creates short codes for URLs and redirects them. Behind the gateway every path is also found under `/api`, and links under `/api/links/{code}`."));
+        .description(Some("Creates short codes for URLs and redirects them. The gateway also has `/api/health`, `/api/metrics`, `/api/shorten`, `/api/jobs` and `/api/docs/…`, and links under `/api/links/{code}`."));
     OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).build())
         .routes(routes!(health::health))
         .routes(routes!(metrics::public))
         .routes(routes!(shorten::shorten))
         .routes(routes!(jobs::enqueue))
         .routes(routes!(jobs::job))
+        .routes(routes!(docs::put, docs::get, docs::delete))
+        .routes(routes!(docs::query))
         .routes(routes!(openapi::openapi))
         .routes(routes!(redirect::follow))
 }
@@ -70,7 +72,7 @@ mod tests {
     #[test]
     fn the_first_segment_of_every_route_is_reserved() {
         let paths = openapi().paths.paths;
-        assert_eq!(paths.len(), 7);
+        assert_eq!(paths.len(), 9);
         for path in paths.keys().filter(|path| *path != "/{code}") {
             let first = path.split('/').nth(1).unwrap();
             assert!(
@@ -110,6 +112,11 @@ mod tests {
             "Health",
             "Enqueued",
             "JobStatus",
+            "DocumentRequest",
+            "DocumentResponse",
+            "DocumentWritten",
+            "QueryRequest",
+            "QueryResponse",
         ] {
             assert!(
                 document["components"]["schemas"][schema].is_object(),

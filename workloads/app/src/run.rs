@@ -5,17 +5,27 @@ use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
     database::Database,
+    documents::Documents,
     server::{self, Settings, listen},
+    telemetry::span::Tracer,
+    vector::VectorStore,
 };
-use tokio::{net::TcpListener, sync::watch, time::sleep};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use crate::{
     code::CodeSpace,
     config::ServeArgs,
+    indexer::Indexer,
     metrics::Metrics,
     publisher::Publisher,
     router,
-    state::{AppState, Queue},
+    routes::docs::MAX_PAYLOADS,
+    state::{AppState, Observed, Profiles, Queue, Vector},
     store::{
         cache::{Cache, source::Source},
         cached::CachedLinks,
@@ -26,6 +36,8 @@ use crate::{
 
 /// How long to wait for the database before serving without it.
 const DATABASE_GRACE: Duration = Duration::from_secs(2);
+/// How long to wait for the vector store before serving without it.
+const VECTOR_GRACE: Duration = Duration::from_secs(1);
 /// Connections on the internal port: a few scrapers and the kubelet.
 const INTERNAL_CONNECTIONS: usize = 64;
 
@@ -34,16 +46,19 @@ pub struct Server {
     state: AppState,
     public: TcpListener,
     internal: TcpListener,
+    /// Ends with the server.
+    background: JoinSet<()>,
 }
 
 impl Server {
-    /// Takes the sockets, connects to the database and the cache, and begins to connect to the broker.
+    /// Takes the sockets, connects to the database, the cache and the vector store, and begins to connect to the broker.
     ///
     /// # Errors
-    /// When an address is in use or a URL is malformed. A database, a cache or a broker that is down is no error.
+    /// When an address is in use or a URL is malformed. That something is down is no error.
     pub async fn bind(
         config: ServeArgs,
         mut metrics: Metrics,
+        tracer: Tracer,
         space: CodeSpace,
     ) -> anyhow::Result<Self> {
         let public = listen(config.listen).await?;
@@ -59,18 +74,33 @@ impl Server {
         // Nothing waits for the broker: links are served without it.
         let queue = queue.map(|uri| Queue {
             jobs: Jobs::new(database.clone()),
-            publisher: Publisher::start(uri, metrics.with_publisher()),
+            publisher: Publisher::start(uri, metrics.with_publisher(), tracer.clone()),
         });
         let cache = cache(&config, &mut metrics)?;
         if let Some(cache) = &cache {
             cache.wait_until_up().await;
         }
         database.wait_until_up(DATABASE_GRACE).await;
+        let mut background = JoinSet::new();
+        let vector = vector(&config, &mut metrics, &database)?;
+        if let Some(vector) = vector.clone() {
+            let store = Arc::clone(&vector.store);
+            let publisher = queue.as_ref().map(|queue| queue.publisher.clone());
+            background.spawn(Indexer::new(vector, publisher).run());
+            let _ = timeout(VECTOR_GRACE, store.up()).await;
+        }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
+        let profiles = Profiles {
+            cache,
+            queue,
+            vector,
+        };
+        let observed = Observed { metrics, tracer };
         Ok(Self {
-            state: AppState::new(config, metrics, links, cache.as_ref(), queue),
+            state: AppState::new(config, observed, links, profiles),
             public,
             internal,
+            background,
         })
     }
 
@@ -88,6 +118,7 @@ impl Server {
             state,
             public,
             internal,
+            background: _background,
         } = self;
         let config = &state.config;
         let settings = Settings {
@@ -127,6 +158,19 @@ fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc
     Ok(source.map(|source| {
         let metrics = metrics.with_cache();
         Arc::new(Cache::start(source, &config.cache, metrics))
+    }))
+}
+
+fn vector(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    database: &Database,
+) -> anyhow::Result<Option<Vector>> {
+    let store = VectorStore::new(&config.vector, || metrics.with_vector())?;
+    Ok(store.map(|store| Vector {
+        documents: Documents::new(database.clone()),
+        store: Arc::new(store),
+        payloads: Arc::new(Semaphore::new(MAX_PAYLOADS)),
     }))
 }
 

@@ -10,7 +10,10 @@ use std::{
 
 use axum::body::Bytes;
 use prometheus_client::registry::Registry;
-use shortener_common::internal::Process;
+use shortener_common::{
+    documents::Documents, internal::Process, telemetry::span::Tracer, vector::VectorStore,
+};
+use tokio::sync::Semaphore;
 
 use crate::{
     config::ServeArgs,
@@ -47,8 +50,12 @@ pub struct Shared {
     pub links: CachedLinks,
     /// The jobs; `None` while the queue profile is off.
     pub queue: Option<Queue>,
+    /// The documents; `None` while the vector profile is off.
+    pub vector: Option<Vector>,
     /// The metrics.
     pub metrics: Metrics,
+    /// What makes spans.
+    pub tracer: Tracer,
     /// The limit of `POST /shorten`.
     pub shorten_limit: Option<Limit>,
     /// The limit of every other request.
@@ -56,6 +63,25 @@ pub struct Shared {
     /// The OpenAPI document, ready to send.
     pub openapi: Bytes,
     draining: AtomicBool,
+}
+
+/// What the profiles that are on add.
+#[derive(Default)]
+pub struct Profiles {
+    /// The cache, where limits are counted together.
+    pub cache: Option<Arc<Cache>>,
+    /// The jobs.
+    pub queue: Option<Queue>,
+    /// The documents.
+    pub vector: Option<Vector>,
+}
+
+/// What others see of the process.
+pub struct Observed {
+    /// The metrics.
+    pub metrics: Metrics,
+    /// What makes spans.
+    pub tracer: Tracer,
 }
 
 /// What serving jobs needs.
@@ -66,23 +92,36 @@ pub struct Queue {
     pub publisher: Publisher,
 }
 
+/// What serving documents needs.
+#[derive(Clone)]
+pub struct Vector {
+    /// The documents themselves.
+    pub documents: Documents,
+    /// Where they can be found by their vectors.
+    pub store: Arc<VectorStore>,
+    /// How many payloads queries may still ask for.
+    pub payloads: Arc<Semaphore>,
+}
+
 impl AppState {
     /// Puts the state together.
     #[must_use]
     pub fn new(
         config: ServeArgs,
-        metrics: Metrics,
+        Observed { metrics, tracer }: Observed,
         links: CachedLinks,
-        cache: Option<&Arc<Cache>>,
-        queue: Option<Queue>,
+        profiles: Profiles,
     ) -> Self {
+        let cache = profiles.cache.as_ref();
         Self(Arc::new(Shared {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
             own_address: OwnAddress::from(&config.public_url),
             links,
-            queue,
+            queue: profiles.queue,
+            vector: profiles.vector,
             metrics,
+            tracer,
             shorten_limit: Limit::new("shorten", config.shorten_rate(), cache),
             requests_limit: Limit::new("requests", config.requests_rate(), cache),
             openapi: crate::router::openapi_document(),

@@ -8,7 +8,10 @@ use lapin::uri::AMQPUri;
 use sqlx::postgres::PgConnectOptions;
 use url::{Host, Url};
 
-use crate::logging::{self, Logging};
+use crate::{
+    logging::{self, Logging},
+    telemetry::{LogRecords, Service, Telemetry},
+};
 
 /// Where the database is and how to log in.
 #[derive(Clone, Debug, Args)]
@@ -121,14 +124,33 @@ impl LogArgs {
             .unwrap_or_else(|| "unknown".to_owned())
     }
 
-    /// Starts the log.
+    /// Starts the log; what it says is exported too, if records are.
     ///
     /// # Errors
     /// When the filter is malformed.
-    pub fn start(&self) -> anyhow::Result<Logging> {
-        logging::init(&self.rust_log, &self.host())
+    pub fn start(&self, records: Option<LogRecords>) -> anyhow::Result<Logging> {
+        logging::init(&self.rust_log, &self.host(), records)
             .map_err(|error| anyhow!(error))
             .context("RUST_LOG is invalid")
+    }
+}
+
+/// Where traces and logs go. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` have the meaning that
+/// OpenTelemetry gives them.
+#[derive(Clone, Debug, Args)]
+pub struct TelemetryArgs {
+    /// `http[s]://host:4317`, a collector that takes OTLP over gRPC; without it nothing is exported.
+    #[arg(long, env)]
+    pub otel_exporter_otlp_endpoint: Option<String>,
+}
+
+impl TelemetryArgs {
+    /// Begins to export in the name of this service.
+    ///
+    /// # Errors
+    /// When the endpoint is malformed.
+    pub fn start(&self, service: Service<'_>) -> anyhow::Result<Telemetry> {
+        Telemetry::start(given(&self.otel_exporter_otlp_endpoint), service)
     }
 }
 

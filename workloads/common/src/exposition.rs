@@ -3,7 +3,7 @@
 //! `prometheus-client` writes OpenMetrics only; the classic text is derived from it.
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use prometheus_client::{encoding::text, registry::Registry};
 
@@ -64,11 +64,17 @@ impl Format {
     }
 }
 
-/// Translates OpenMetrics text: counters are announced with `_total`, units, exemplars and the end mark go.
+/// Translates OpenMetrics text: counters and infos are announced under the names of their samples, the latter as the
+/// gauges that they are to a reader who does not know them; units, exemplars and the end mark go.
 fn classic(open_metrics: &str) -> String {
-    let counters: Vec<&str> = open_metrics
+    let suffixes: HashMap<&str, &str> = open_metrics
         .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .filter_map(|(name, kind)| match kind {
+            "counter" => Some((name, "_total")),
+            "info" => Some((name, "_info")),
+            _ => None,
+        })
         .collect();
     let mut out = String::with_capacity(open_metrics.len());
     for line in open_metrics.lines() {
@@ -77,10 +83,10 @@ fn classic(open_metrics: &str) -> String {
         }
         match line.strip_prefix("# ").and_then(|rest| split_keyword(rest)) {
             Some((keyword, name, rest)) => {
-                let suffix = if counters.contains(&name) {
-                    "_total"
-                } else {
-                    ""
+                let suffix = suffixes.get(name).copied().unwrap_or_default();
+                let rest = match (keyword, rest) {
+                    ("TYPE", "info") => "gauge",
+                    _ => rest,
                 };
                 out.extend(["# ", keyword, " ", name, suffix, " ", rest]);
             }
@@ -118,6 +124,7 @@ mod tests {
     use prometheus_client::{
         metrics::{
             counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge,
+            info::Info,
         },
         registry::Unit,
     };
@@ -135,11 +142,12 @@ mod tests {
         seconds.observe(0.5, Some(vec![("trace_id", "abc")]), None);
         registry.register_with_unit("duration", "How long", Unit::Seconds, seconds);
         registry.register("open", "Open now", Gauge::<i64>::default());
+        registry.register("build", "What runs", Info::new([("version", "1")]));
         registry
     }
 
     #[test]
-    fn the_classic_text_has_no_end_mark_no_exemplar_and_counters_with_total() {
+    fn the_classic_text_has_no_end_mark_no_exemplar_and_only_types_that_it_knows() {
         let text = Format::Classic.encode(&registry()).unwrap();
         assert_eq!(
             text,
@@ -157,6 +165,9 @@ mod tests {
                 "# HELP open Open now.\n",
                 "# TYPE open gauge\n",
                 "open 0\n",
+                "# HELP build_info What runs.\n",
+                "# TYPE build_info gauge\n",
+                "build_info{version=\"1\"} 1\n",
             )
         );
     }
@@ -168,7 +179,9 @@ mod tests {
             text.contains("duration_seconds_bucket{le=\"1.0\"} 1 # {trace_id=\"abc\"} 0.5\n"),
             "{text}"
         );
-        assert!(text.contains("# TYPE requests counter\n"), "{text}");
+        for line in ["# TYPE requests counter\n", "# TYPE build info\n"] {
+            assert!(text.contains(line), "{text}");
+        }
         assert!(text.ends_with("# EOF\n"));
     }
 

@@ -23,6 +23,8 @@ use tracing_subscriber::{
     EnvFilter, Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
+use crate::telemetry::{LogRecords, implied_trace};
+
 /// Lines that may wait for a slow reader of standard output before further ones are dropped.
 const BUFFERED_LINES: usize = 16 * 1024;
 
@@ -54,11 +56,15 @@ impl Collector for DroppedLines {
     }
 }
 
-/// Sends every event to standard output as JSON; `host` is named in each line.
+/// Sends every event to standard output as JSON, with `host` named in each line, and to the collector, if there is one.
 ///
 /// # Errors
 /// When `filter` is not a valid `RUST_LOG` directive, or a subscriber is already installed.
-pub fn init(filter: &str, host: &str) -> Result<Logging, Box<dyn std::error::Error + Send + Sync>> {
+pub fn init(
+    filter: &str,
+    host: &str,
+    records: Option<LogRecords>,
+) -> Result<Logging, Box<dyn std::error::Error + Send + Sync>> {
     // A request never waits for the reader of the log: the line is dropped and counted instead.
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
@@ -71,6 +77,7 @@ pub fn init(filter: &str, host: &str) -> Result<Logging, Box<dyn std::error::Err
             writer,
             host: Arc::from(host),
         })
+        .with(records)
         .try_init()?;
     std::panic::set_hook(Box::new(|panic| {
         let location = panic.location().map(ToString::to_string);
@@ -102,6 +109,10 @@ fn render(event: &Event<'_>, host: &str) -> Vec<u8> {
     line.text("host", host);
     line.text("target", event.metadata().target());
     event.record(&mut line);
+    if let Some(trace) = implied_trace(event) {
+        line.text("trace_id", &trace.trace_id.to_string());
+        line.text("span_id", &trace.span_id.to_string());
+    }
     line.finish()
 }
 
@@ -185,6 +196,10 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::{
+        telemetry::span::{SpanKind, Tracer, within},
+        trace::TraceContext,
+    };
 
     /// Collects lines in memory instead of printing them.
     impl<S: Subscriber> Layer<S> for JsonLines<Arc<Mutex<Vec<u8>>>> {
@@ -231,6 +246,26 @@ mod tests {
                 .unwrap()
                 .parse::<jiff::Timestamp>()
                 .is_ok()
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_logged_during_work_names_its_trace_unless_it_names_another() {
+        let trace = TraceContext::continuing(None);
+        let work = Tracer::default().start(trace, SpanKind::Server, "work");
+        let (implied, explicit) = within(&work, async {
+            let implied = logged(|| tracing::warn!(event = "odd", "odd"));
+            (implied, logged(|| tracing::info!(trace_id = "0af7", "odd")))
+        })
+        .await;
+        assert_eq!(implied["trace_id"], trace.trace_id.to_string());
+        assert_eq!(implied["span_id"], trace.span_id.to_string());
+        assert_eq!(explicit["trace_id"], "0af7");
+        assert_eq!(explicit["span_id"], Value::Null);
+        assert_eq!(
+            logged(|| tracing::info!("odd"))["trace_id"],
+            Value::Null,
+            "nothing is under way"
         );
     }
 

@@ -17,10 +17,40 @@ pub const ANSWER: Duration = Duration::from_secs(5);
 const HEARTBEAT: u16 = 10;
 
 /// Pauses between attempts to reach the broker.
-pub const RECONNECT: Backoff = Backoff {
+const RECONNECT: Backoff = Backoff {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(5),
 };
+
+/// What is known of a connection that is made again for ever.
+#[derive(Debug, Default)]
+pub struct Losses {
+    /// In a row.
+    failures: u32,
+    last_reason: String,
+}
+
+impl Losses {
+    /// Logs the loss of the connection, or an attempt that failed in another way than the last one. Returns the pause
+    /// before the next attempt.
+    pub fn note(&mut self, error: &lapin::Error, was_up: bool) -> Duration {
+        let reason = error.to_string();
+        if was_up || reason != self.last_reason {
+            tracing::warn!(
+                event = "queue_unavailable",
+                error.message = reason,
+                "queue_unavailable"
+            );
+            self.last_reason = reason;
+        }
+        self.failures = if was_up {
+            1
+        } else {
+            self.failures.saturating_add(1)
+        };
+        RECONNECT.random_pause(self.failures)
+    }
+}
 
 /// Connects once; whoever needs the broker tries again for ever. The broker's administrators see `name`.
 ///
@@ -58,4 +88,20 @@ pub async fn within<T>(
         let silence = format!("no answer within {} s", at_most.as_secs());
         Err(io::Error::new(io::ErrorKind::TimedOut, silence).into())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_worked_is_made_again_quickly_and_one_that_never_did_ever_more_slowly() {
+        let error: lapin::Error = io::Error::other("gone").into();
+        let mut losses = Losses::default();
+        for failure in 1..100 {
+            let pause = losses.note(&error, false);
+            assert!(pause >= RECONNECT.pause(failure, 0.0) && pause <= RECONNECT.longest);
+        }
+        assert!(losses.note(&error, true) <= RECONNECT.first);
+    }
 }

@@ -22,6 +22,12 @@ impl fmt::Display for TraceId {
     }
 }
 
+impl From<TraceId> for opentelemetry::TraceId {
+    fn from(id: TraceId) -> Self {
+        id.0.into()
+    }
+}
+
 /// A span identifier: never zero, shown as 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId(u64);
@@ -29,6 +35,12 @@ pub struct SpanId(u64);
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
+    }
+}
+
+impl From<SpanId> for opentelemetry::SpanId {
+    fn from(id: SpanId) -> Self {
+        id.0.into()
     }
 }
 
@@ -66,6 +78,16 @@ impl TraceContext {
                 span_id,
                 parent: None,
             },
+        }
+    }
+
+    /// A part of this work.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self {
+            span_id: SpanId(non_zero()),
+            parent: Some(self.span_id),
+            ..*self
         }
     }
 
@@ -147,6 +169,26 @@ mod tests {
             (next.trace_id, next.parent),
             (context.trace_id, Some(context.span_id))
         );
+    }
+
+    #[test]
+    fn a_part_of_the_work_is_below_it_in_the_same_trace() {
+        let whole = TraceContext::continuing(None);
+        let part = whole.child();
+        assert_eq!(
+            (part.trace_id, part.parent),
+            (whole.trace_id, Some(whole.span_id))
+        );
+        assert_ne!(part.span_id, whole.span_id);
+    }
+
+    #[test]
+    fn exported_identifiers_are_the_ones_that_are_shown() {
+        let context = TraceContext::from_headers(&headers(EXAMPLE));
+        let exported = opentelemetry::TraceId::from(context.trace_id);
+        assert_eq!(exported.to_string(), context.trace_id.to_string());
+        let exported = opentelemetry::SpanId::from(context.span_id);
+        assert_eq!(exported.to_string(), context.span_id.to_string());
     }
 
     #[test]

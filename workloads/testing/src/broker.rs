@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use crate::client::{Response, send};
+use crate::client::{Response, json_bytes, send};
 
 /// `guest:guest`, as the broker has it out of the box.
-const AUTHORIZATION: &str = "Basic Z3Vlc3Q6Z3Vlc3Q=";
+const AUTHORIZATION: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(60);
 
@@ -145,11 +145,8 @@ impl Broker {
 }
 
 async fn ask(api: SocketAddr, method: &str, path: &str, body: &str) -> Response {
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: broker\r\nauthorization: {AUTHORIZATION}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    send(api, head + body).await
+    let request = json_bytes(method, path, AUTHORIZATION, body.as_bytes());
+    send(api, request).await
 }
 
 /// Asks again until the answer is right; panics with the last wrong one.

@@ -175,13 +175,18 @@ pub async fn get(address: SocketAddr, path: &str) -> Response {
     request(address, "GET", path, "").await
 }
 
-/// A POST of JSON text.
-pub fn post_bytes(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+/// `method path` with JSON text and extra header lines, each ending in CR LF.
+pub fn json_bytes(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
         body.len()
     );
     [head.as_bytes(), body].concat()
+}
+
+/// A POST of JSON text.
+pub fn post_bytes(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    json_bytes("POST", path, headers, body)
 }
 
 /// A POST of JSON text on a connection of its own.

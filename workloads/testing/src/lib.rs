@@ -9,5 +9,8 @@
 
 pub mod broker;
 pub mod client;
+pub mod metrics;
+pub mod otlp;
 pub mod process;
 pub mod proxy;
+pub mod vector;

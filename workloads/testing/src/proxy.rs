@@ -1,6 +1,6 @@
-//! A proxy that can cut connections, refuse them, or fall silent.
+//! A proxy that can cut connections, refuse them, fall silent, or hold everything back for a while.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, pin::pin};
 
 use tokio::{
     io::copy_bidirectional,
@@ -18,6 +18,8 @@ pub enum Path {
     Refused,
     /// Connections are accepted, and nothing passes any more: a machine that vanished, or a stopped process.
     Silent,
+    /// Nothing passes now, and everything when it is open again: a server that takes its time.
+    Held,
 }
 
 /// Stands between a program and a server that it needs.
@@ -75,9 +77,16 @@ async fn carry(mut client: TcpStream, upstream: String, mut state: watch::Receiv
         return;
     }
     let mut server = TcpStream::connect(upstream).await.unwrap();
-    tokio::select! {
-        _ = copy_bidirectional(&mut client, &mut server) => return,
-        _ = state.wait_for(|path| *path != Path::Open) => {}
+    let mut copied = pin!(copy_bidirectional(&mut client, &mut server));
+    loop {
+        let path = *state.borrow_and_update();
+        if !matches!(path, Path::Open | Path::Held) {
+            break;
+        }
+        tokio::select! {
+            _ = &mut copied, if path == Path::Open => return,
+            changed = state.changed() => if changed.is_err() { return },
+        }
     }
     // What was in flight is lost: this connection never speaks again.
     std::future::pending::<()>().await;

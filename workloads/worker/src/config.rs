@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::Parser;
-use shortener_common::config::{DatabaseArgs, LogArgs, QueueArgs, seconds};
+use shortener_common::{
+    config::{DatabaseArgs, LogArgs, QueueArgs, TelemetryArgs, seconds},
+    vector::VectorArgs,
+};
 
 /// The worker of the link shortener: processes jobs until SIGTERM.
 #[derive(Clone, Debug, Parser)]
@@ -15,9 +18,15 @@ pub struct WorkerArgs {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseArgs,
+    /// The vector store.
+    #[command(flatten)]
+    pub vector: VectorArgs,
     /// The log.
     #[command(flatten)]
     pub log: LogArgs,
+    /// The export of traces and logs.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
     /// The address of probes and metrics.
     #[arg(long, env = "WORKER_INTERNAL_LISTEN", default_value = "0.0.0.0:9090")]
     pub internal_listen: SocketAddr,

@@ -22,22 +22,19 @@ use lapin::{
     uri::AMQPUri,
 };
 use shortener_common::queue::{
-    ANSWER, RECONNECT, connect, lost,
+    ANSWER, Losses, connect, lost,
     topology::{self, JOBS},
     within,
 };
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
-use crate::processor::{Processor, Verdict};
+use crate::{
+    processor::{Processor, Verdict},
+    stop::{Stop, asked},
+};
 
 /// Deliveries that the broker hands out before one of them is acknowledged.
 const PREFETCH: u16 = 1;
-
-/// Whether the process was asked to end.
-pub type Stop = watch::Receiver<bool>;
 
 /// Takes jobs and has them processed.
 pub struct Consumer {
@@ -74,12 +71,11 @@ struct Subscription {
 impl Consumer {
     /// Takes jobs until the end is asked for. Returns whether the job in progress was finished.
     pub async fn run(self, mut stop: Stop) -> bool {
-        let mut failures: u32 = 0;
-        let mut last_reason = String::new();
+        let mut losses = Losses::default();
+        let mut gave_back = false;
         loop {
-            // Without the ledger no job could be done, so none is taken.
             tokio::select! {
-                () = self.processor.context.database.up() => {}
+                () = self.can_work(gave_back) => {}
                 () = asked(&mut stop) => return true,
             }
             let ended = self.session(&mut stop).await;
@@ -88,26 +84,28 @@ impl Consumer {
             let error = match ended {
                 Ok(Left::Finished) => return true,
                 Ok(Left::Unfinished) => return false,
-                Ok(Left::Waiting) => continue,
-                Err(error) => error.to_string(),
+                Ok(Left::Waiting) => {
+                    gave_back = true;
+                    continue;
+                }
+                Err(error) => error,
             };
-            if was_up || error != last_reason {
-                tracing::warn!(
-                    event = "queue_unavailable",
-                    error.message = error,
-                    "queue_unavailable"
-                );
-                last_reason = error;
-            }
-            failures = if was_up {
-                1
-            } else {
-                failures.saturating_add(1)
-            };
+            gave_back = false;
             tokio::select! {
-                () = sleep(RECONNECT.random_pause(failures)) => {}
+                () = sleep(losses.note(&error, was_up)) => {}
                 () = asked(&mut stop) => return true,
             }
+        }
+    }
+
+    /// Waits until there is a point in taking jobs. Without the ledger none could be done. What else a job needs is known
+    /// once it is there; but after one was given back for the want of something, taking it again before all is there
+    /// would spend its deliveries.
+    async fn can_work(&self, gave_back: bool) {
+        let context = &self.processor.context;
+        match gave_back {
+            true => context.up().await,
+            false => context.database.up().await,
         }
     }
 
@@ -172,7 +170,10 @@ impl Consumer {
         stop: &mut Stop,
     ) -> lapin::Result<Option<Left>> {
         let body = std::mem::take(&mut delivery.data);
-        let mut work = pin!(self.processor.process(&delivery.properties, body));
+        let work = self
+            .processor
+            .process(&delivery.properties, body, stop.clone());
+        let mut work = pin!(work);
         let verdict = tokio::select! {
             // First, so that the subscription ends before the acknowledgement that would bring the next job.
             biased;
@@ -207,7 +208,12 @@ impl Consumer {
                     ..BasicNackOptions::default()
                 };
                 within(ANSWER, delivery.nack(requeue)).await?;
-                return Ok(Some(Left::Waiting));
+                let left = if *stop.borrow() {
+                    Left::Unfinished
+                } else {
+                    Left::Waiting
+                };
+                return Ok(Some(left));
             }
             // The broker delivers it again when this connection closes.
             None => return Ok(Some(Left::Unfinished)),
@@ -229,9 +235,4 @@ impl Subscription {
     async fn leave(self) {
         let _ = within(ANSWER, self.connection.close(200, "goodbye".into())).await;
     }
-}
-
-/// Completes when the process was asked to end.
-async fn asked(stop: &mut Stop) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }

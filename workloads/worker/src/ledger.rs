@@ -39,7 +39,7 @@ impl Ledger {
     /// # Errors
     /// When the database is away.
     pub async fn begin(&self, job: &Job) -> Result<bool, StoreError> {
-        let begun = self.0.run(|pool| async move {
+        let begun = self.0.run("INSERT jobs", |pool| async move {
             sqlx::query(BEGIN)
                 .bind(job.id.to_string())
                 .bind(&job.task)
@@ -56,7 +56,7 @@ impl Ledger {
     /// When the database is away; both may then have happened or not.
     pub async fn finish(&self, id: Uuid, effect: Effect) -> Result<bool, StoreError> {
         self.0
-            .run(|pool| async move {
+            .run("UPDATE jobs", |pool| async move {
                 let mut transaction = pool.begin().await?;
                 let finish = sqlx::query(FINISH).bind(id.to_string());
                 let marked = finish.execute(&mut *transaction).await?.rows_affected() == 1;
@@ -80,7 +80,7 @@ impl Ledger {
             .filter(|character| *character != '\0')
             .take(MAX_REASON)
             .collect();
-        let failed = self.0.run(|pool| async move {
+        let failed = self.0.run("UPDATE jobs", |pool| async move {
             let fail = sqlx::query(FAIL).bind(id.to_string()).bind(reason);
             fail.execute(&pool).await
         });

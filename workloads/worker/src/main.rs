@@ -3,30 +3,29 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use shortener_common::signal::termination;
+use shortener_common::{
+    program::{self, Observed},
+    signal::termination,
+};
 use shortener_worker::{config::WorkerArgs, metrics::Metrics, run::Worker, tasks::Registry};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // With two providers linked in, TLS panics unless one was named; a dependency may bring a second at any time.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    match work(WorkerArgs::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("worker: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::run("worker", work(WorkerArgs::parse())).await
 }
 
 async fn work(args: WorkerArgs) -> anyhow::Result<()> {
-    let log = args.log.start()?;
+    let version = env!("CARGO_PKG_VERSION");
+    let observed = Observed::start("worker", version, &args.log, &args.telemetry)?;
     // From the first moment on, so that an early SIGTERM is not lost.
     let stop = termination()?;
     let mut metrics = Metrics::default();
-    metrics.register(log.dropped_lines());
-    let worker = Worker::bind(args, metrics, Registry::default()).await?;
+    for losses in observed.losses() {
+        metrics.register(losses);
+    }
+    let worker = Worker::bind(args, metrics, observed.tracer(), Registry::default()).await?;
     tracing::info!(event = "listening", internal.address = %worker.address()?, "listening");
     worker.run(stop).await;
+    observed.end().await;
     Ok(())
 }

@@ -13,7 +13,7 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use shortener_common::trace::TraceContext;
+use shortener_common::{trace::TraceContext, vector::VectorMetrics};
 
 /// Upper bounds in seconds: OpenTelemetry's advice, and longer ones because jobs may take minutes.
 const BUCKETS: [f64; 17] = [
@@ -145,8 +145,13 @@ impl Metrics {
     }
 
     /// Adds what another part of the process counts.
-    pub fn register(&mut self, collector: impl Collector) {
-        self.registry.register_collector(Box::new(collector));
+    pub fn register(&mut self, collector: Box<dyn Collector>) {
+        self.registry.register_collector(collector);
+    }
+
+    /// The metrics of the vector store, which exist only with the vector profile.
+    pub fn with_vector(&mut self) -> VectorMetrics {
+        VectorMetrics::register(&mut self.registry)
     }
 
     /// What a scrape reads.
@@ -184,5 +189,14 @@ mod tests {
             trace.trace_id, trace.span_id
         );
         assert!(text.contains(&exemplar), "{exemplar} is missing in\n{text}");
+    }
+
+    #[test]
+    fn every_metric_is_documented() {
+        let text = Format::Classic
+            .encode(Metrics::default().registry())
+            .unwrap();
+        let undocumented = shortener_testing::metrics::undocumented(&text);
+        assert_eq!(undocumented, Vec::<&str>::new());
     }
 }

@@ -1,5 +1,7 @@
 //! One delivery, from the message to what the broker is to be told about it. Knows nothing of the broker itself.
 
+mod report;
+
 use std::{
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -12,13 +14,18 @@ use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
     queue::job::{self, Job},
+    telemetry::{
+        messaging,
+        span::{Span, Tracer, within},
+    },
 };
 use tokio::time::{sleep, timeout};
 
 use crate::{
     ledger::Ledger,
     metrics::{Metrics, Processed},
-    tasks::{Context, Outcome, Registry},
+    stop::{Stop, asked},
+    tasks::{Context, Disabled, Outcome, Registry},
 };
 
 /// Pauses between attempts while something that a job needs is away.
@@ -26,7 +33,7 @@ const HOLD: Backoff = Backoff {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(5),
 };
-/// How long a job is kept that way. The broker takes a message back from a consumer that holds it for longer than 30
+/// How long a job is kept that way, unless set. The broker takes a message back from a consumer that holds it for longer than 30
 /// minutes, and that would spend a delivery; the last attempt may take its time, too.
 const HOLD_AT_MOST: Duration = Duration::from_secs(20 * 60);
 
@@ -53,10 +60,14 @@ pub struct Processor {
     pub context: Context,
     /// The metrics.
     pub metrics: Arc<Metrics>,
+    /// What makes spans; none unless set.
+    pub tracer: Tracer,
     /// How long one attempt may take.
     pub job_timeout: Duration,
     /// The pause before the second attempt; each further one is twice as long, up to eight times.
     pub retry_pause: Duration,
+    /// How long a job is kept while something that it needs is away; then it is given back.
+    pub hold_at_most: Duration,
 }
 
 /// What became of a job that could be tried.
@@ -79,36 +90,54 @@ impl Processor {
         Self {
             ledger: Ledger::new(database.clone()),
             registry,
-            context: Context { database },
+            context: Context {
+                database,
+                vector: None,
+                disabled: Disabled::default(),
+            },
             metrics,
+            tracer: Tracer::default(),
             job_timeout,
             retry_pause: Duration::from_secs(1),
+            hold_at_most: HOLD_AT_MOST,
         }
     }
 
     /// Deals with one delivery. When it says that the message is dealt with, its effects are durable.
-    pub async fn process(&self, properties: &BasicProperties, body: Vec<u8>) -> Verdict {
+    pub async fn process(
+        &self,
+        properties: &BasicProperties,
+        body: Vec<u8>,
+        stop: Stop,
+    ) -> Verdict {
         let start = Instant::now();
-        let job = match Job::parse(properties, body) {
-            Ok(job) => job,
+        let bytes = body.len();
+        let parsed = Job::parse(properties, body);
+        let (trace, id) = match &parsed {
+            Ok(job) => (job.trace, Some(job.id)),
+            Err(_) => (job::trace_of(properties), None),
+        };
+        let mut span = messaging::process(&self.tracer, trace, id, bytes);
+        let (processed, verdict) = match parsed {
+            Ok(job) => self.deal(&job, &mut span, stop).await,
             Err(invalid) => {
-                let trace = job::trace_of(properties);
-                tracing::warn!(
-                    event = "job_invalid",
-                    trace_id = %trace.trace_id,
-                    span_id = %trace.span_id,
-                    error.message = %invalid,
-                    "job_invalid"
-                );
-                self.metrics
-                    .processed(Processed::Invalid, start.elapsed(), trace);
-                return Verdict::DeadLetter;
+                report::refuse(trace, &invalid, &mut span);
+                (Processed::Invalid, Verdict::DeadLetter)
             }
         };
-        log_start(&job);
-        let end = self.hold(&job).await;
+        self.metrics.processed(processed, start.elapsed(), trace);
+        span.end();
+        verdict
+    }
+
+    async fn deal(&self, job: &Job, span: &mut Span, stop: Stop) -> (Processed, Verdict) {
+        let start = Instant::now();
+        report::log_start(job);
+        let end = within(span, self.hold(job, stop)).await;
         self.metrics.holding.set(0);
-        let (processed, verdict) = match &end {
+        report::log_end(job, end.as_ref(), start.elapsed());
+        report::describe_end(job, end.as_ref(), span);
+        match end {
             Some(End::Done) => (Processed::Done, Verdict::Ack),
             Some(End::Duplicate) => (Processed::Duplicate, Verdict::Ack),
             Some(End::Failed(_)) => {
@@ -117,15 +146,11 @@ impl Processor {
             }
             Some(End::Rejected(_)) => (Processed::Rejected, Verdict::DeadLetter),
             None => (Processed::GivenBack, Verdict::GiveBack),
-        };
-        let duration = start.elapsed();
-        self.metrics.processed(processed, duration, job.trace);
-        log_end(&job, end.as_ref(), duration);
-        verdict
+        }
     }
 
-    /// Tries until everything that the job needs is there; `None` when that takes too long.
-    async fn hold(&self, job: &Job) -> Option<End> {
+    /// Tries until everything that the job needs is there; `None` when that takes too long, or the process is to end.
+    async fn hold(&self, job: &Job, mut stop: Stop) -> Option<End> {
         let start = Instant::now();
         let mut failures = 0;
         loop {
@@ -133,7 +158,7 @@ impl Processor {
                 Ok(end) => return Some(end),
                 Err(away) => away,
             };
-            if start.elapsed() >= HOLD_AT_MOST {
+            if start.elapsed() >= self.hold_at_most {
                 return None;
             }
             if failures == 0 {
@@ -148,7 +173,11 @@ impl Processor {
                 );
             }
             failures += 1;
-            sleep(HOLD.random_pause(failures)).await;
+            tokio::select! {
+                () = sleep(HOLD.random_pause(failures)) => {}
+                // Another worker can wait for it as well.
+                () = asked(&mut stop) => return None,
+            }
         }
     }
 
@@ -209,46 +238,6 @@ impl Processor {
 #[must_use]
 pub fn retry_pause(unit: Duration, returns: u32) -> Duration {
     unit * (1 << returns.min(3))
-}
-
-fn log_start(job: &Job) {
-    tracing::info!(
-        event = "job_start",
-        trace_id = %job.trace.trace_id,
-        span_id = %job.trace.span_id,
-        job.id = %job.id,
-        job.client_id = job.client_id.as_deref(),
-        job.task = job.task,
-        job.returns = job.returns,
-        "job_start"
-    );
-}
-
-/// One line per delivery; a job that is done says exactly `job_done`.
-fn log_end(job: &Job, end: Option<&End>, duration: Duration) {
-    macro_rules! line {
-        ($level:ident, $event:literal, $reason:expr) => {
-            tracing::$level!(
-                event = $event,
-                trace_id = %job.trace.trace_id,
-                span_id = %job.trace.span_id,
-                job.id = %job.id,
-                job.client_id = job.client_id.as_deref(),
-                job.task = job.task,
-                duration = duration.as_secs_f64(),
-                error.message = $reason,
-                $event
-            )
-        };
-    }
-    let none = None::<&str>;
-    match end {
-        Some(End::Done) => line!(info, "job_done", none),
-        Some(End::Duplicate) => line!(info, "job_duplicate", none),
-        Some(End::Failed(reason)) => line!(error, "job_failed", Some(reason.as_str())),
-        Some(End::Rejected(reason)) => line!(error, "job_rejected", Some(reason.as_str())),
-        None => line!(warn, "job_given_back", none),
-    }
 }
 
 #[cfg(test)]

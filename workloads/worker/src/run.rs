@@ -17,11 +17,17 @@ use shortener_common::{
     database::Database,
     internal::{self, Process},
     server::{self, Settings, listen},
+    telemetry::span::Tracer,
+    vector::VectorStore,
 };
 use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
-    config::WorkerArgs, consumer::Consumer, metrics::Metrics, processor::Processor, tasks::Registry,
+    config::WorkerArgs,
+    consumer::Consumer,
+    metrics::Metrics,
+    processor::Processor,
+    tasks::{Registry, Vector},
 };
 
 /// One job at a time needs one connection; the other is there while the first is being given back.
@@ -70,18 +76,23 @@ impl Worker {
     /// down is no error.
     pub async fn bind(
         config: WorkerArgs,
-        metrics: Metrics,
+        mut metrics: Metrics,
+        tracer: Tracer,
         registry: Registry,
     ) -> anyhow::Result<Self> {
         let uri = config.queue.uri()?;
         let uri = uri.ok_or_else(|| anyhow!("QUEUE_URL is required, like amqp://host:5672/%2f"))?;
         let options = config.database.connect_options()?;
+        let vector = VectorStore::new(&config.vector, || metrics.with_vector())?;
         let internal = listen(config.internal_listen).await?;
         let metrics = Arc::new(metrics);
         let up = metrics.database_up.clone();
         let database = Database::connect("shortener-worker", options, DATABASE_CONNECTIONS, up);
-        let processor =
+        let vector = vector.map(|store| Vector::new(&database, store));
+        let mut processor =
             Processor::new(database, registry, Arc::clone(&metrics), config.job_timeout);
+        processor.context.vector = vector;
+        processor.tracer = tracer;
         let consuming = Arc::new(AtomicBool::new(false));
         Ok(Self {
             internal,
@@ -110,10 +121,25 @@ impl Worker {
 
     /// How long to wait before the second attempt at a job; one second unless set.
     #[must_use]
-    pub fn with_retry_pause(mut self, pause: Duration) -> Self {
-        if let Some(processor) = Arc::get_mut(&mut self.consumer.processor) {
-            processor.retry_pause = pause;
-        }
+    pub fn with_retry_pause(self, pause: Duration) -> Self {
+        self.with(|processor| processor.retry_pause = pause)
+    }
+
+    /// How long to keep a job while something that it needs is away; twenty minutes unless set.
+    #[must_use]
+    pub fn with_hold_at_most(self, time: Duration) -> Self {
+        self.with(|processor| processor.hold_at_most = time)
+    }
+
+    /// How long a worker without the vector profile may expect to be replaced by one with it; two minutes unless set.
+    #[must_use]
+    pub fn with_replaced_within(self, time: Duration) -> Self {
+        self.with(|processor| processor.context.disabled.replaced_within = time)
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut Processor)) -> Self {
+        // Nobody else has it before the worker runs.
+        Arc::get_mut(&mut self.consumer.processor).map(set);
         self
     }
 
@@ -142,7 +168,8 @@ impl Worker {
             },
         );
         let server = tokio::spawn(server);
-        let work = consumer.run(probed.stop.subscribe());
+        // In a box, because the compiler does not follow a future through so many others to the last query of a job.
+        let work = Box::pin(consumer.run(probed.stop.subscribe()));
         let ask = async {
             stop.await;
             probed.stop.send_replace(true);

@@ -1,17 +1,26 @@
 //! What jobs can ask for: one file per task, and the registry that finds them by name.
 
+mod disabled;
+mod index;
 mod purge_expired;
 mod record;
+mod reindex;
 mod wait;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use shortener_common::{
+    backoff::Backoff,
     database::{Database, StoreError},
+    documents::{Documents, IndexError, Report},
     queue::job::Job,
+    vector::{VectorError, VectorStore},
 };
 use sqlx::PgConnection;
+use tokio::time::sleep;
+
+pub use disabled::Disabled;
 
 /// A kind of job. It must be idempotent, because every job may be delivered more than once.
 pub trait Task: Send + Sync {
@@ -27,10 +36,80 @@ pub trait Task: Send + Sync {
 }
 
 /// What tasks work with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Context {
     /// The database.
     pub database: Database,
+    /// The documents; `None` while the vector profile is off.
+    pub vector: Option<Vector>,
+    /// What becomes of jobs on documents without it.
+    pub disabled: Disabled,
+}
+
+impl Context {
+    /// Waits until everything is there that jobs may need.
+    pub async fn up(&self) {
+        self.database.up().await;
+        if let Some(vector) = &self.vector {
+            vector.up().await;
+        }
+    }
+}
+
+/// What tasks on documents work with.
+#[derive(Clone, Debug)]
+pub struct Vector {
+    documents: Documents,
+    store: Arc<VectorStore>,
+}
+
+/// Pauses between looks at a store that is away.
+const LOOK: Backoff = Backoff {
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(5),
+};
+
+/// How long a task has to fill a collection that it made, in seconds, before others begin to help.
+const FILLING_TIME: f64 = 600.0;
+
+impl Vector {
+    /// Documents of this database, to be found in this store.
+    #[must_use]
+    pub fn new(database: &Database, store: VectorStore) -> Self {
+        Self {
+            documents: Documents::new(database.clone()),
+            store: Arc::new(store),
+        }
+    }
+
+    /// Waits until the store answers, with or without the collection.
+    async fn up(&self) {
+        let mut failures = 0;
+        while let Err(VectorError::Unavailable(_)) = self.store.open().await {
+            failures += 1;
+            sleep(LOOK.random_pause(failures)).await;
+        }
+    }
+
+    /// Makes sure that there is the collection. Whoever makes it fills it, too: returns what was done if that was it.
+    async fn prepare(&self) -> Result<Option<Report>, IndexError> {
+        if self.documents.prepare(&self.store, FILLING_TIME).await? {
+            return self.documents.reindex(&self.store).await.map(Some);
+        }
+        Ok(None)
+    }
+}
+
+/// What an attempt at the vector store means for the job: one that is away is waited for, like the database.
+fn judge(result: Result<Outcome, IndexError>) -> Result<Outcome, StoreError> {
+    match result {
+        Ok(outcome) => Ok(outcome),
+        Err(IndexError::Database(error)) => Err(error),
+        Err(IndexError::Vector(error @ VectorError::Unavailable(_))) => {
+            Err(StoreError::Unavailable(error.to_string()))
+        }
+        Err(IndexError::Vector(error)) => Ok(Outcome::Reject(error.to_string())),
+    }
 }
 
 /// A change of the database that belongs to a job. It is made in the very transaction that marks the job as done, so
@@ -68,7 +147,9 @@ impl Default for Registry {
             tasks: HashMap::new(),
             default: Box::new(record::Record),
         }
+        .with("index", index::Index)
         .with("purge_expired", purge_expired::PurgeExpired)
+        .with("reindex", reindex::Reindex)
         .with("wait", wait::Wait)
     }
 }
@@ -114,6 +195,8 @@ mod tests {
         let nowhere = PgConnectOptions::new().host("127.0.0.1").port(1);
         let context = Context {
             database: Database::connect("test", nowhere, 1, Default::default()),
+            vector: None,
+            disabled: Disabled::default(),
         };
         match registry.get(name).handle(&job, &context).await {
             Ok(Outcome::Reject(said)) => said,
@@ -138,6 +221,6 @@ mod tests {
     fn the_tasks_of_the_release_are_registered() {
         let mut names: Vec<_> = Registry::default().tasks.into_keys().collect();
         names.sort_unstable();
-        assert_eq!(names, ["purge_expired", "wait"]);
+        assert_eq!(names, ["index", "purge_expired", "reindex", "wait"]);
     }
 }

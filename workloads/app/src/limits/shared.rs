@@ -38,7 +38,7 @@ impl SharedBuckets {
         let wait = self
             .cache
             .breaker()
-            .run(|mut connection| async move {
+            .run("EVALSHA", |mut connection| async move {
                 let mut call = self.script.key(key);
                 call.arg(self.interval).arg(self.capacity);
                 call.invoke_async::<u64>(&mut connection).await

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use lapin::{Connection, uri::AMQPUri};
-use shortener_common::queue::{RECONNECT, connect, lost, topology};
+use shortener_common::queue::{Losses, connect, lost, topology};
 use tokio::{
     sync::{Mutex, mpsc, watch},
     task::JoinSet,
@@ -45,8 +45,7 @@ impl Keeper {
     }
 
     pub(super) async fn run(self) {
-        let mut failures: u32 = 0;
-        let mut last_reason = String::new();
+        let mut losses = Losses::default();
         while !self.publish.is_closed() {
             let ended = self.live().await;
             let was_up = self.publish.send_replace(None).is_some();
@@ -54,22 +53,8 @@ impl Keeper {
             // Whoever still waits hears at once; nothing is kept for a later connection.
             while self.jobs.lock().await.try_recv().is_ok() {}
             let Err(error) = ended else { continue };
-            let reason = error.to_string();
-            if was_up || reason != last_reason {
-                tracing::warn!(
-                    event = "queue_unavailable",
-                    error.message = reason,
-                    "queue_unavailable"
-                );
-                last_reason = reason;
-            }
-            failures = if was_up {
-                1
-            } else {
-                failures.saturating_add(1)
-            };
             tokio::select! {
-                () = sleep(RECONNECT.random_pause(failures)) => {}
+                () = sleep(losses.note(&error, was_up)) => {}
                 () = self.publish.closed() => {}
             }
         }

@@ -13,7 +13,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{CONFIRM, NewJob, Pending, Refusal};
+use super::{CONFIRM, Pending, Refusal};
 
 /// The most jobs in a batch.
 const BATCH: usize = 512;
@@ -60,7 +60,7 @@ impl Lane {
 
     async fn publish(&self, batch: Vec<Pending>) -> lapin::Result<()> {
         // In one task, because the library numbers concurrent publications before it orders them.
-        let confirmations = join_all(batch.iter().map(|pending| self.send(&pending.job)));
+        let confirmations = join_all(batch.iter().map(|pending| self.send(pending)));
         let Ok(confirmations) = timeout(CONFIRM, confirmations).await else {
             return self.give_up(batch).await;
         };
@@ -85,12 +85,13 @@ impl Lane {
         broken.map_or(Ok(()), Err)
     }
 
-    async fn send(&self, new: &NewJob) -> lapin::Result<Confirmation> {
+    async fn send(&self, pending: &Pending) -> lapin::Result<Confirmation> {
         let mandatory = BasicPublishOptions {
             mandatory: true,
             ..BasicPublishOptions::default()
         };
-        let properties = job::properties(new.id, new.trace, new.tracestate.as_deref());
+        let (new, trace) = (&pending.job, pending.publication);
+        let properties = job::properties(new.id, trace, new.tracestate.as_deref());
         self.channel
             .basic_publish(
                 "".into(),

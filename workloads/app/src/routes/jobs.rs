@@ -102,7 +102,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let job = |id| NewJob {
         id,
         body: body.clone(),
-        trace,
+        request: Some(trace),
         tracestate,
     };
     let id = match key {
@@ -197,7 +197,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
 }
 
 /// The trace that the job continues, and what tracing systems added to it.
-fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
+pub(super) fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
     let headers = request.headers();
     let trace = request.extensions().get().copied();
     let trace: TraceContext = trace.unwrap_or_else(|| TraceContext::from_headers(headers));

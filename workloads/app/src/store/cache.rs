@@ -84,7 +84,7 @@ impl Cache {
         let keys = Keys::of(code);
         let known = self
             .breaker
-            .run(|connection| look_up(connection, &keys))
+            .run("MGET", |connection| look_up(connection, &keys))
             .await
             .flatten();
         match known {
@@ -106,7 +106,9 @@ impl Cache {
         };
         if let Some(command) = command {
             self.breaker
-                .run(|mut connection| async move { command.exec_async(&mut connection).await })
+                .run("SET", |mut connection| async move {
+                    command.exec_async(&mut connection).await
+                })
                 .await;
         }
     }
@@ -115,7 +117,7 @@ impl Cache {
     pub async fn created(&self, link: &Link, code_was_chosen: bool) {
         let write = || {
             self.breaker
-                .run(|connection| tell(connection, link, self.ttl))
+                .run("SET", |connection| tell(connection, link, self.ttl))
         };
         if write().await.is_some() || !code_was_chosen {
             // Nobody can have asked for a random code before it existed.

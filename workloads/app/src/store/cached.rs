@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shortener_common::database::StoreError;
+use shortener_common::{database::StoreError, telemetry::span::carried};
 
 use super::{
     Resolved, Stored,
@@ -60,13 +60,14 @@ impl CachedLinks {
         let read = || {
             let (links, cache) = (self.links.clone(), self.cache.clone());
             let code = code.to_owned();
-            async move {
+            // A part of this request, even when another one that waits for it carries it on.
+            carried(async move {
                 let stored = links.find(code.borrow()).await?;
                 if let Some(cache) = cache {
                     cache.remember(code.borrow(), stored.as_ref()).await;
                 }
                 Ok(stored)
-            }
+            })
         };
         self.reads.join(code.as_str(), read).await
     }

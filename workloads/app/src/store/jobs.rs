@@ -80,7 +80,7 @@ impl Jobs {
         );
         let row: Option<Row> = self
             .0
-            .run(|pool| async move {
+            .run("SELECT jobs", |pool| async move {
                 sqlx::query_as(FIND)
                     .bind(id.to_string())
                     .fetch_optional(&pool)
@@ -112,7 +112,7 @@ impl Jobs {
         let id = Uuid::now_v7().to_string();
         let (same_body, id, enqueued): (bool, String, bool) = self
             .0
-            .run(|pool| async move {
+            .run("INSERT job_keys", |pool| async move {
                 let claim = sqlx::query(CLAIM).bind(key).bind(body).bind(id);
                 claim.execute(&pool).await?;
                 let holder = sqlx::query_as(HOLDER).bind(key).bind(body);
@@ -134,7 +134,7 @@ impl Jobs {
     /// second job.
     pub async fn enqueued(&self, key: &str, id: Uuid) -> Result<(), StoreError> {
         self.0
-            .run(|pool| async move {
+            .run("UPDATE job_keys", |pool| async move {
                 let note = sqlx::query(ENQUEUED).bind(key).bind(id.to_string());
                 note.execute(&pool).await
             })

@@ -69,7 +69,7 @@ impl Links {
     pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
         let row: Option<(Option<String>, Option<bool>, Option<i64>)> = self
             .database
-            .run(|pool| async move {
+            .run("SELECT links", |pool| async move {
                 sqlx::query_as(FIND)
                     .bind(code.as_str())
                     .fetch_optional(&pool)
@@ -94,19 +94,23 @@ impl Links {
         if link.reuse && link.expires_at.is_none() {
             let found = self
                 .database
-                .run(|pool| async move { find_lasting(&pool, link).await })
+                .run("SELECT links", |pool| async move {
+                    find_lasting(&pool, link).await
+                })
                 .await?;
             return match found {
                 Some(outcome) => Ok(outcome),
                 None => {
                     self.database
-                        .run(|pool| self.create_unless_known(pool, link))
+                        .run("INSERT links", |pool| self.create_unless_known(pool, link))
                         .await
                 }
             };
         }
         self.database
-            .run(|pool| async move { self.insert(&mut *pool.acquire().await?, link).await })
+            .run("INSERT links", |pool| async move {
+                self.insert(&mut *pool.acquire().await?, link).await
+            })
             .await
     }
 

@@ -10,7 +10,7 @@ use shortener_app::{
     store::{Resolved, cached::CachedLinks, postgres::Links},
 };
 use shortener_common::database::Database;
-use shortener_testing::proxy::Path;
+use shortener_testing::{metrics, proxy::Path};
 use sqlx::{
     ConnectOptions, Executor,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -34,18 +34,12 @@ pub async fn counts(app: &App) -> (u64, u64) {
 }
 
 pub async fn metric(app: &App, series: &str) -> u64 {
-    let text = get(app.internal, "/metrics").await.text();
-    let line = text.lines().find(|line| line.starts_with(series));
-    let value = line.and_then(|line| line.rsplit(' ').next());
-    value
-        .unwrap_or_else(|| panic!("{series} is missing in\n{text}"))
-        .parse()
-        .unwrap()
+    metrics::value(app.internal, series).await
 }
 
 /// Completes when requests use the cache.
 pub async fn cache_is_up(app: &App) {
-    until(1, || metric(app, "cache_up")).await;
+    metrics::wait_for(app.internal, "cache_up 1").await;
 }
 
 pub fn assert_redirects(response: &Response, url: &str) {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{FromRedisValue, RedisResult, aio::MultiplexedConnection};
+use redis::{AsyncConnectionConfig, FromRedisValue, RedisResult, aio::MultiplexedConnection};
 use shortener_app::config::ServeArgs;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
@@ -122,8 +122,12 @@ impl Drop for Redis {
 }
 
 async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
+    // The test's own deadline, too: the library's is half a second.
+    let patient = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENT))
+        .set_response_timeout(Some(PATIENT));
     redis::Client::open(url)?
-        .get_multiplexed_async_connection()
+        .get_multiplexed_async_connection_with_config(&patient)
         .await
 }
 

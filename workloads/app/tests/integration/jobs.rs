@@ -6,6 +6,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use shortener_testing::{
     broker::{Broker, until},
+    metrics,
     proxy::{Path, Proxy},
 };
 use sqlx::{
@@ -24,14 +25,7 @@ const JOB: &str = r#"{"task":"email","id":1}"#;
 /// An application that publishes to this broker, and has found it.
 async fn app_with(database: PgConnectOptions, url: String) -> App {
     let app = App::start_with(database, |config| config.queue.queue_url = Some(url)).await;
-    until("the broker", async || {
-        let metrics = get(app.internal, "/metrics").await.text();
-        metrics
-            .contains("\nqueue_up 1\n")
-            .then_some(())
-            .ok_or(metrics)
-    })
-    .await;
+    metrics::wait_for(app.internal, "queue_up 1").await;
     app
 }
 

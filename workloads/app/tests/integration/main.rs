@@ -1,7 +1,7 @@
-//! The application over real sockets against a real PostgreSQL, a real Redis and a real RabbitMQ.
+//! The application over real sockets against a real PostgreSQL, a real Redis, a real RabbitMQ and a real Qdrant.
 //!
-//! Run with `workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh cargo test -p shortener-app`;
-//! without these servers the tests fail.
+//! Run with `workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh workloads/test-vector.sh cargo
+//! test -p shortener-app`; without these servers the tests fail.
 
 #![expect(
     clippy::expect_used,
@@ -15,6 +15,9 @@ mod cache_faults;
 mod cache_modes;
 mod cache_server;
 mod corpus;
+mod docs;
+mod docs_faults;
+mod docs_telemetry;
 mod drain;
 mod hostile;
 mod jobs;
@@ -24,5 +27,7 @@ mod observability;
 mod outage;
 mod process;
 mod support;
+mod telemetry;
+mod telemetry_faults;
 
 use shortener_testing::client;

@@ -129,6 +129,8 @@ async fn the_openapi_document_describes_the_routes(_: PgPoolOptions, database: P
     assert_eq!(
         paths,
         [
+            "/docs/query",
+            "/docs/{id}",
             "/health",
             "/jobs",
             "/jobs/{id}",

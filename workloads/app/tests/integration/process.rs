@@ -13,7 +13,7 @@ use crate::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_app");
 
-fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
+pub fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
     Process::spawn(
         Command::new(BINARY)
             .args(arguments)
@@ -22,13 +22,13 @@ fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
 }
 
 /// The public and the internal port.
-async fn addresses(process: &mut Process) -> (SocketAddr, SocketAddr) {
+pub async fn addresses(process: &mut Process) -> (SocketAddr, SocketAddr) {
     let line = process.event("listening").await;
     let address = |field: &str| line[field].as_str().unwrap().parse().unwrap();
     (address("public.address"), address("internal.address"))
 }
 
-fn serving(url: &str) -> Vec<(&str, &str)> {
+pub fn serving(url: &str) -> Vec<(&str, &str)> {
     vec![
         ("DATABASE_URL", url),
         ("APP_LISTEN", "127.0.0.1:0"),
@@ -39,7 +39,7 @@ fn serving(url: &str) -> Vec<(&str, &str)> {
     ]
 }
 
-async fn migrated(database: &PgConnectOptions) -> String {
+pub async fn migrated(database: &PgConnectOptions) -> String {
     let url = url_of(database);
     let process = start(&["migrate"], &[("DATABASE_URL", &url)]);
     assert!(process.exit().await.success());

@@ -10,6 +10,7 @@ use shortener_app::{
     run::Server,
     store::migrate::migrate,
 };
+use shortener_common::telemetry::Service;
 use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -36,6 +37,13 @@ pub fn config(database_url: &str) -> ServeArgs {
         Command::Migrate(_) => unreachable!(),
     }
 }
+
+/// As whom the application exports.
+const SERVICE: Service<'_> = Service {
+    name: "app",
+    version: "0.0.0",
+    host: "replica-7",
+};
 
 pub fn url_of(options: &PgConnectOptions) -> String {
     options.to_url_lossy().to_string()
@@ -68,14 +76,24 @@ impl App {
     }
 
     pub async fn serve(config: ServeArgs, space: CodeSpace) -> Self {
-        let server = Server::bind(config, Metrics::default(), space)
+        let telemetry = config.telemetry.start(SERVICE).unwrap();
+        let mut metrics = Metrics::default();
+        if let Some(dropped) = telemetry.dropped() {
+            metrics.register(Box::new(dropped));
+        }
+        let server = Server::bind(config, metrics, telemetry.tracer(), space)
             .await
             .unwrap();
         let (public, internal) = server.addresses().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let served = tokio::spawn(server.run(async {
-            let _ = stopped.await;
-        }));
+        let served = tokio::spawn(async {
+            let complete = server.run(async {
+                let _ = stopped.await;
+            });
+            let complete = complete.await;
+            telemetry.shutdown().await;
+            complete
+        });
         Self {
             public,
             internal,

@@ -7,22 +7,23 @@ use shortener_common::{database::StoreError, queue::job::Job};
 
 use super::{Context, Outcome, Task};
 
-/// Each removes a batch of at most 1,000 rows and skips what somebody else removes in this moment.
+/// A summary and a statement; each removes a batch of at most 1,000 rows and skips what somebody else removes in this
+/// moment.
 const PURGES: [(&str, &str); 3] = [
     (
-        "links",
+        "UPDATE links",
         "UPDATE links SET url = NULL WHERE code IN (SELECT code FROM links \
          WHERE expires_at <= now() AND url IS NOT NULL ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
     ),
     // Longer than a key holds, so that no key is removed under a request that has just found it.
     (
-        "job_keys",
+        "DELETE job_keys",
         "DELETE FROM job_keys WHERE key IN (SELECT key FROM job_keys \
          WHERE created_at < now() - interval '2 days' ORDER BY created_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
     ),
     // Longer than any message stays at the broker to be delivered twice.
     (
-        "jobs",
+        "DELETE jobs",
         "DELETE FROM jobs WHERE message_id IN (SELECT message_id FROM jobs \
          WHERE finished_at < now() - interval '30 days' ORDER BY finished_at LIMIT 1000 FOR UPDATE SKIP LOCKED)",
     ),
@@ -38,18 +39,18 @@ impl Task for PurgeExpired {
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(async move {
-            for (table, purge) in PURGES {
+            for (summary, purge) in PURGES {
                 let mut rows = 0;
                 loop {
-                    let batch = context
-                        .database
-                        .run(|pool| async move { sqlx::query(purge).execute(&pool).await });
+                    let batch = context.database.run(summary, |pool| async move {
+                        sqlx::query(purge).execute(&pool).await
+                    });
                     match batch.await?.rows_affected() {
                         0 => break,
                         purged => rows += purged,
                     }
                 }
-                tracing::info!(event = "purged", db.collection.name = table, rows, "purged");
+                tracing::info!(event = "purged", db.query.summary = summary, rows, "purged");
             }
             Ok(Outcome::done())
         })

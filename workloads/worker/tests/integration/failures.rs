@@ -41,7 +41,7 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
             "asks_nonsense",
             act(|_, context| {
                 Box::pin(async move {
-                    let nonsense = context.database.run(|pool| async move {
+                    let nonsense = context.database.run("SELECT nonsense", |pool| async move {
                         sqlx::query("SELECT nonsense").execute(&pool).await
                     });
                     nonsense.await.map(|_| Outcome::done())

@@ -2,25 +2,18 @@
 
 use std::time::Duration;
 
-use clap::Parser;
 use serde_json::json;
-use shortener_app::{
-    code::CodeSpace,
-    config::{Cli, Command},
-    metrics::Metrics as AppMetrics,
-    run::Server,
-};
 use shortener_testing::{
     broker::{Broker, until},
-    client::{get, post},
+    client::get,
 };
 use shortener_worker::tasks::Registry;
-use sqlx::{
-    ConnectOptions,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-use crate::support::{Count, Keeper, Running, config, effects, prepare, publish, row, wait_until};
+use crate::{
+    application,
+    support::{Count, Keeper, Running, config, effects, prepare, publish, row, wait_until},
+};
 
 /// The specification's own example.
 const JOB: &str = r#"{"task":"email","id":1}"#;
@@ -120,33 +113,9 @@ async fn a_job_that_the_application_accepted_is_done_and_its_state_can_be_read(
     database: PgConnectOptions,
 ) {
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
-    let url = database.to_url_lossy().to_string();
-    let arguments = [
-        "app",
-        "serve",
-        "--listen=127.0.0.1:0",
-        "--internal-listen=127.0.0.1:0",
-    ];
-    let arguments = arguments.map(ToOwned::to_owned).into_iter().chain([
-        format!("--database-url={url}"),
-        format!("--queue-url={}", broker.url()),
-    ]);
-    let Command::Serve(app) = Cli::parse_from(arguments).command else {
-        unreachable!()
-    };
-    let app = Server::bind(*app, AppMetrics::default(), CodeSpace::default())
-        .await
-        .unwrap();
-    let (public, _) = app.addresses().unwrap();
-    tokio::spawn(app.run(std::future::pending()));
+    let public = application::start(&database, &broker.url(), &[]).await;
     let worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
-    let accepted = until("a job to be accepted", async || {
-        let response = post(public, "/jobs", JOB).await;
-        (response.status == 202)
-            .then(|| response.json())
-            .ok_or(response.text())
-    })
-    .await;
+    let accepted = application::accepts(public, "").await;
     let path = format!("/jobs/{}", accepted["id"].as_str().unwrap());
     let state = until("the job to be done", async || {
         let response = get(public, &path).await;

@@ -1,6 +1,7 @@
-//! The worker against a real RabbitMQ and a real PostgreSQL.
+//! The worker against a real RabbitMQ, a real PostgreSQL and a real Qdrant.
 //!
-//! Run with `workloads/test-database.sh workloads/test-broker.sh cargo test -p shortener-worker`.
+//! Run with `workloads/test-database.sh workloads/test-broker.sh workloads/test-vector.sh cargo test -p
+//! shortener-worker`.
 
 #![expect(
     clippy::panic,
@@ -8,6 +9,8 @@
     reason = "everything here is a test, helpers included"
 )]
 
+mod application;
+mod documents;
 mod drain;
 mod failures;
 mod jobs;
@@ -15,3 +18,5 @@ mod outages;
 mod process;
 mod soak;
 mod support;
+mod telemetry;
+mod without_vector;

@@ -13,16 +13,21 @@ use crate::support::prepare;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_worker");
 
+/// The worker as it is started in a pod.
+pub fn command(database: &PgConnectOptions, broker: &Broker) -> Command {
+    let mut command = Command::new(BINARY);
+    command
+        .env("DATABASE_URL", database.to_url_lossy().as_str())
+        .env("QUEUE_URL", broker.url())
+        .env("WORKER_INTERNAL_LISTEN", "127.0.0.1:0")
+        .env("HOSTNAME", "worker-9")
+        .env("RUST_LOG", "info");
+    command
+}
+
 /// The worker as a process.
 pub fn start(database: &PgConnectOptions, broker: &Broker) -> Process {
-    Process::spawn(
-        Command::new(BINARY)
-            .env("DATABASE_URL", database.to_url_lossy().as_str())
-            .env("QUEUE_URL", broker.url())
-            .env("WORKER_INTERNAL_LISTEN", "127.0.0.1:0")
-            .env("HOSTNAME", "worker-9")
-            .env("RUST_LOG", "info"),
-    )
+    Process::spawn(&mut command(database, broker))
 }
 
 #[sqlx::test(migrations = false)]

@@ -2,6 +2,8 @@
 //!
 //! `make test` runs the short form, `make soak` the long one (`SOAK_JOBS`, `SOAK_KILLS`).
 
+use std::time::Instant;
+
 use shortener_testing::{broker::Broker, broker::until, process::Process};
 use sqlx::{
     Executor, PgPool,
@@ -29,7 +31,7 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
     _: PgPoolOptions,
     database: PgConnectOptions,
 ) {
-    let (jobs, kills) = (setting("SOAK_JOBS", 100), setting("SOAK_KILLS", 6));
+    let (jobs, kills): (i64, i64) = (setting("SOAK_JOBS", 100), setting("SOAK_KILLS", 6));
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     pool.execute(COUNT_ENDS).await.unwrap();
     let mut workers = Vec::new();
@@ -41,13 +43,25 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
     for _ in 0..jobs {
         publish(&broker, JOB).await;
     }
+    let begin = Instant::now();
     for kill in 0..kills {
-        let victim: &mut Process = &mut workers[kill % WORKERS];
+        // From the first job to the last, and not all of them while the first ones run.
+        let due = jobs * (kill + 1) / (kills + 1);
+        let so_far = until("its turn", async || {
+            let done = done(&pool).await;
+            (done >= due).then_some(done).ok_or(format!("{done} done"))
+        })
+        .await;
+        let victim: &mut Process = &mut workers[kill as usize % WORKERS];
         in_the_middle(victim, &pool).await;
         // Dropping the old one kills it outright.
         *victim = start(&database, &broker);
         if kill % 10 == 9 {
-            println!("{} kills, {} jobs done", kill + 1, done(&pool).await);
+            let seconds = begin.elapsed().as_secs();
+            println!(
+                "{seconds} s: {} kills, {so_far} of {jobs} jobs done",
+                kill + 1
+            );
         }
     }
     let left = jobs - done(&pool).await;
@@ -66,7 +80,10 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
         .await
         .unwrap();
     println!(
-        "{kills} kills, {left} jobs left at the last one: {jobs} jobs done in {attempts} attempts"
+        "{kills} kills while {jobs} jobs ran, {left} jobs left at the last one: {ended} jobs done, {} of them twice, \
+         in {attempts} attempts and {} s",
+        ends - ended,
+        begin.elapsed().as_secs()
     );
     assert_eq!((ends, ended), (jobs, jobs), "done twice or not at all");
     assert!(left > 0, "the jobs were over before the kills");

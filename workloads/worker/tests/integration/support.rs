@@ -15,11 +15,13 @@ use shortener_app::store::migrate::migrate;
 use shortener_common::{
     database::StoreError,
     queue::job::{self, Job},
+    telemetry::span::Tracer,
     trace::TraceContext,
 };
 use shortener_testing::{
     broker::{Broker, until},
     client::get,
+    metrics,
 };
 use shortener_worker::{
     config::WorkerArgs,
@@ -65,6 +67,15 @@ pub async fn prepare(database: &PgConnectOptions) -> PgPool {
     pool
 }
 
+/// A worker that is in no hurry to run, but to try again.
+pub async fn bind(config: WorkerArgs, registry: Registry) -> Worker {
+    let tracer = Tracer::default();
+    Worker::bind(config, Metrics::default(), tracer, registry)
+        .await
+        .unwrap()
+        .with_retry_pause(Duration::from_millis(1))
+}
+
 /// A worker that runs in this process, and takes jobs.
 pub struct Running {
     pub internal: SocketAddr,
@@ -81,10 +92,11 @@ impl Running {
 
     /// The same without waiting for it.
     pub async fn launch(config: WorkerArgs, registry: Registry) -> Self {
-        let worker = Worker::bind(config, Metrics::default(), registry)
-            .await
-            .unwrap()
-            .with_retry_pause(Duration::from_millis(1));
+        Self::run(bind(config, registry).await)
+    }
+
+    /// The same with a worker that was made.
+    pub fn run(worker: Worker) -> Self {
         let internal = worker.address().unwrap();
         let (stop, stopped) = oneshot::channel();
         let work = tokio::spawn(worker.run(async {
@@ -114,22 +126,13 @@ impl Running {
 
     /// Waits for a line of the metrics.
     pub async fn wait_for_metric(&self, line: &str) {
-        until(line, async || {
-            let text = get(self.internal, "/metrics").await.text();
-            text.lines()
-                .any(|found| found == line)
-                .then_some(())
-                .ok_or(text)
-        })
-        .await;
+        metrics::wait_for(self.internal, line).await;
     }
 
     /// Deliveries with this outcome so far.
-    pub async fn processed(&self, outcome: &str) -> u32 {
-        let series = format!("jobs_processed_total{{outcome=\"{outcome}\"}} ");
-        let text = get(self.internal, "/metrics").await.text();
-        let count = text.lines().find_map(|line| line.strip_prefix(&series));
-        count.unwrap().parse().unwrap()
+    pub async fn processed(&self, outcome: &str) -> u64 {
+        let series = format!("jobs_processed_total{{outcome=\"{outcome}\"}}");
+        metrics::value(self.internal, &series).await
     }
 }
 

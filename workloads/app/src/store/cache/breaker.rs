@@ -12,6 +12,7 @@ use std::{
 
 use prometheus_client::metrics::gauge::Gauge;
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use shortener_common::telemetry::call::Server;
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -42,6 +43,7 @@ pub struct Breaker {
 }
 
 struct Shared {
+    server: Server,
     /// How long an operation may take.
     deadline: Duration,
     /// `None` while the breaker is open.
@@ -60,6 +62,7 @@ impl Breaker {
         F: Future<Output = RedisResult<()>> + Send + 'static,
     {
         let shared = Arc::new(Shared {
+            server: source.server(),
             deadline: source.deadline(),
             life: watch::Sender::new(None),
             failed: Notify::new(),
@@ -86,26 +89,57 @@ impl Breaker {
         let _ = timeout(at_most, life.wait_for(Option::is_some)).await;
     }
 
-    /// Runs one operation; `None` when the cache is away, does not answer in time or refuses.
-    pub async fn run<T, F>(&self, operation: impl FnOnce(Connection) -> F) -> Option<T>
+    /// Runs one operation, which traces know by the name of its command; `None` when the cache is away, does not answer
+    /// in time or refuses.
+    pub async fn run<T, F>(
+        &self,
+        command: &'static str,
+        operation: impl FnOnce(Connection) -> F,
+    ) -> Option<T>
     where
         F: Future<Output = RedisResult<T>>,
     {
-        self.shared.run(operation).await
+        self.shared.run(command, operation).await
+    }
+}
+
+/// Why an operation has no result.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Refused(RedisError),
+    #[error(transparent)]
+    Broken(RedisError),
+    #[error("no answer in time")]
+    Silent,
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        if is_refusal(&error) {
+            Self::Refused(error)
+        } else {
+            Self::Broken(error)
+        }
     }
 }
 
 impl Shared {
-    async fn run<T, F>(&self, operation: impl FnOnce(Connection) -> F) -> Option<T>
+    async fn run<T, F>(
+        &self,
+        command: &'static str,
+        operation: impl FnOnce(Connection) -> F,
+    ) -> Option<T>
     where
         F: Future<Output = RedisResult<T>>,
     {
         let life = self.life.borrow().clone()?;
-        match timeout(self.deadline, operation(life.connection)).await {
-            Ok(Ok(value)) => return Some(value),
-            Ok(Err(error)) if is_refusal(&error) => self.refused(&error),
-            Ok(Err(error)) => self.open(life.number, &error.to_string()),
-            Err(_) => self.open(life.number, "no answer in time"),
+        let answer = timeout(self.deadline, operation(life.connection));
+        let answer = async { Ok(answer.await.map_err(|_| Failure::Silent)??) };
+        match self.server.call(command, answer).await {
+            Ok(value) => return Some(value),
+            Err(Failure::Refused(error)) => self.refused(&error),
+            Err(failure) => self.open(life.number, &failure.to_string()),
         }
         None
     }
@@ -227,7 +261,7 @@ where
         tokio::select! {
             () = shared.failed.notified() => {}
             () = sleep(INTERVAL) => {
-                shared.run(check).await;
+                shared.run("MGET", check).await;
             }
         }
     }

@@ -12,6 +12,7 @@ use redis::{
     io::tcp::TcpSettings,
     sentinel::{Sentinel, SentinelNodeConnectionInfo},
 };
+use shortener_common::telemetry::call::Server;
 
 use crate::config::{CacheArgs, CacheMode};
 
@@ -23,6 +24,8 @@ const CLUSTER_RETRIES: u32 = 1;
 /// How to get a connection.
 pub struct Source {
     servers: Servers,
+    /// The server as spans describe it.
+    server: Server,
     /// How long a connection attempt and an operation may take.
     deadline: Duration,
 }
@@ -65,6 +68,7 @@ impl Source {
         let Some(first) = infos.first().cloned() else {
             return Ok(None);
         };
+        let server = described(&first);
         let login = login(first.redis_settings().clone(), args);
         let deadline = args.cache_timeout;
         let servers = match args.cache_mode {
@@ -87,13 +91,23 @@ impl Source {
             },
             CacheMode::Cluster => Servers::Cluster(Box::new(cluster(infos, &login, deadline)?)),
         };
-        Ok(Some(Self { servers, deadline }))
+        Ok(Some(Self {
+            servers,
+            server,
+            deadline,
+        }))
     }
 
     /// How long a connection attempt and an operation may take.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.deadline
+    }
+
+    /// The server as spans describe it; where several are, only one that leads to them is known.
+    #[must_use]
+    pub fn server(&self) -> Server {
+        self.server.clone()
     }
 
     /// Connects, which may take as long as the server lets it; each single step has a deadline.
@@ -129,6 +143,16 @@ async fn connect(client: &Client, deadline: Duration) -> RedisResult<Connection>
         .get_multiplexed_async_connection_with_config(&config)
         .await
         .map(Connection::Server)
+}
+
+fn described(first: &ConnectionInfo) -> Server {
+    let (host, port) = match first.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            (host.as_str(), *port)
+        }
+        _ => ("", 0),
+    };
+    Server::database("redis", host, port)
 }
 
 fn connection_info(url: &str) -> anyhow::Result<ConnectionInfo> {

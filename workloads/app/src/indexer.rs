@@ -1,0 +1,184 @@
+//! Seeing to it that the vector store gets every document: looks after the collection, and sweeps up what requests left.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use futures::future::join_all;
+use serde_json::json;
+use shortener_common::{
+    backoff::Backoff,
+    documents::{IndexError, Version},
+    trace::TraceContext,
+};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::{
+    publisher::{NewJob, Publisher, Refusal},
+    state::Vector,
+};
+
+/// How often it looks without being asked.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// Pauses between attempts while something is away.
+const RETRY: Backoff = Backoff {
+    first: Duration::from_millis(200),
+    longest: Duration::from_secs(5),
+};
+/// Documents that are swept up at once. With the queue that is all per interval, so that its other jobs have their turn.
+const BATCH: usize = 100;
+/// How long a job has to fill a new collection before its documents are swept up one by one, in seconds.
+const FILLING_TIME: f64 = 600.0;
+
+/// Looks after the collection for as long as it runs.
+pub struct Indexer {
+    /// The store, and what it is to hold.
+    vector: Vector,
+    /// Where work on documents goes; without it, it is done here.
+    publisher: Option<Publisher>,
+    /// Whether a collection that may be new still lacks the job that fills it.
+    fill_pending: bool,
+}
+
+impl Indexer {
+    /// Does the work itself without a publisher.
+    #[must_use]
+    pub fn new(vector: Vector, publisher: Option<Publisher>) -> Self {
+        Self {
+            vector,
+            publisher,
+            fill_pending: false,
+        }
+    }
+
+    /// Never ends by itself.
+    pub async fn run(mut self) {
+        let mut failures: u32 = 0;
+        let mut last_reason = String::new();
+        loop {
+            match self.tend().await {
+                Ok(()) => {
+                    if failures > 0 || last_reason.is_empty() {
+                        tracing::info!(event = "vector_up", "vector_up");
+                    }
+                    failures = 0;
+                    "none".clone_into(&mut last_reason);
+                    tokio::select! {
+                        () = sleep(INTERVAL) => {}
+                        () = self.vector.store.down() => {}
+                    }
+                }
+                Err(error) => {
+                    let reason = error.to_string();
+                    if reason != last_reason {
+                        tracing::warn!(
+                            event = "vector_unavailable",
+                            error.message = reason,
+                            "vector_unavailable"
+                        );
+                        last_reason = reason;
+                    }
+                    failures = failures.saturating_add(1);
+                    sleep(RETRY.random_pause(failures)).await;
+                }
+            }
+        }
+    }
+
+    async fn tend(&mut self) -> Result<(), IndexError> {
+        let Vector {
+            documents, store, ..
+        } = &self.vector;
+        let Some(publisher) = &self.publisher else {
+            documents.prepare(store, 0.0).await?;
+            return self.sweep().await;
+        };
+        if !store.open().await? {
+            // First, because the store may make it without saying so.
+            let was_pending = std::mem::replace(&mut self.fill_pending, true);
+            let to_fill = documents.prepare(store, FILLING_TIME).await?;
+            self.fill_pending = was_pending || to_fill;
+        }
+        if self.fill_pending {
+            self.fill_pending = !fill(publisher).await;
+        }
+        self.offer(publisher).await
+    }
+
+    /// Publishes a job for each of some documents that are due.
+    async fn offer(&self, publisher: &Publisher) -> Result<(), IndexError> {
+        let due = self.vector.documents.claim(BATCH as i64).await?;
+        let offers = due.iter().map(|version| async move {
+            let job = index_job(*version, None, None);
+            publisher.publish(job).await.map(|()| *version)
+        });
+        for offered in join_all(offers).await {
+            match offered {
+                Ok(version) => self.vector.documents.queued(version).await?,
+                // They are due again soon.
+                Err(refusal) => {
+                    log_refusal(refusal);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Indexes all documents that are due.
+    async fn sweep(&self) -> Result<(), IndexError> {
+        loop {
+            let due = self.vector.documents.claim(BATCH as i64).await?;
+            let ids = due.iter().map(|version| version.id);
+            let report = self.vector.documents.index(ids, &self.vector.store).await?;
+            for id in report.unfit {
+                tracing::warn!(
+                    event = "document_unfit",
+                    document.id = id.get(),
+                    "document_unfit"
+                );
+            }
+            if due.len() < BATCH {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The job that brings a document to the store.
+#[must_use]
+pub fn index_job(
+    version: Version,
+    request: Option<TraceContext>,
+    tracestate: Option<String>,
+) -> NewJob {
+    let body = json!({"task": "index", "id": version.id.get()});
+    NewJob {
+        id: Uuid::now_v7(),
+        body: body.to_string().into(),
+        request,
+        tracestate,
+    }
+}
+
+/// A document whose job the queue did not take is swept up later.
+pub fn log_refusal(refusal: Refusal) {
+    tracing::warn!(event = "document_not_enqueued", error.message = %refusal, "document_not_enqueued");
+}
+
+/// Asks for the whole of a new collection. Returns whether the queue took that.
+async fn fill(publisher: &Publisher) -> bool {
+    let job = NewJob {
+        id: Uuid::now_v7(),
+        body: Bytes::from_static(br#"{"task":"reindex"}"#),
+        request: None,
+        tracestate: None,
+    };
+    match publisher.publish(job).await {
+        Ok(()) => true,
+        Err(refusal) => {
+            log_refusal(refusal);
+            false
+        }
+    }
+}

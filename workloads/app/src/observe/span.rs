@@ -1,0 +1,74 @@
+//! The span of a request, by the semantic conventions for HTTP servers.
+//!
+//! <https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server>
+
+use http::StatusCode;
+use shortener_common::telemetry::span::{Span, SpanKind, Tracer};
+
+use super::Facts;
+use crate::metrics::{Route, method_label};
+
+/// Begins the span under the identifiers that log line, exemplar and problem carry.
+pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
+    let method = method_label(&facts.method);
+    if !tracer.is_on() {
+        return tracer.start(facts.trace, SpanKind::Server, method);
+    }
+    let mut span = tracer.start(facts.trace, SpanKind::Server, name(method, facts.route));
+    if let Some(mut description) = span.describe() {
+        description
+            .set("http.request.method", method)
+            .set("url.scheme", "http")
+            // Without the query, which may hold what is nobody's business.
+            .set("url.path", facts.path().to_owned())
+            .set("client.address", facts.client.to_string());
+        if facts.route.is_known() {
+            description.set("http.route", facts.route.as_str());
+        }
+    }
+    span
+}
+
+/// Ends it. Only a fault of the service is an error: what the client did wrong is its own.
+pub(super) fn end(
+    mut span: Span,
+    status: StatusCode,
+    failure: Option<(&'static str, Option<&str>)>,
+) {
+    if let Some(mut description) = span.describe() {
+        description.set("http.response.status_code", i64::from(status.as_u16()));
+        if status.is_server_error() {
+            let (kind, reason) = failure.unwrap_or(("_OTHER", None));
+            description.fail(kind, reason.unwrap_or_default());
+        }
+    }
+    span.end();
+}
+
+fn name(method: &'static str, route: Route) -> String {
+    // What a client invented must not become a name.
+    let method = if method == "_OTHER" { "HTTP" } else { method };
+    if route.is_known() {
+        [method, " ", route.as_str()].concat()
+    } else {
+        method.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_few() {
+        for (method, template, expected) in [
+            ("GET", Some("/{code}"), "GET /{code}"),
+            ("POST", Some("/shorten"), "POST /shorten"),
+            ("_OTHER", Some("/health"), "HTTP /health"),
+            ("GET", None, "GET"),
+            ("_OTHER", None, "HTTP"),
+        ] {
+            assert_eq!(name(method, Route::from_template(template)), expected);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Documents and the search for the nearest of them, which need the vector profile.
+
+mod bodies;
+mod fields;
+
+use axum::{
+    Json,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use http::{StatusCode, Uri};
+use shortener_common::{
+    documents::{DocumentId, Version},
+    telemetry::span::carried,
+    trace::TraceContext,
+};
+
+use self::{
+    bodies::{DocumentRequest, DocumentResponse, DocumentWritten, QueryRequest, QueryResponse},
+    fields::Content,
+};
+use super::jobs::trace_of;
+use crate::{
+    body,
+    error::{Error, FieldError, Problem},
+    indexer::{index_job, log_refusal},
+    state::{AppState, Queue, Vector},
+};
+
+/// The largest document, and the largest query, in bytes: what the gateway lets through.
+pub const MAX_BODY: usize = 128 * 1024;
+/// Payloads that queries may hold at once: those of one query at the most, because large ones take half the memory.
+pub const MAX_PAYLOADS: usize = fields::MAX_LIMIT as usize;
+
+/// Stores a document, or replaces it, and makes it findable.
+///
+/// With the queue profile a job brings it to the vector store; without, that is done before the answer.
+#[utoipa::path(
+    put,
+    path = "/docs/{id}",
+    operation_id = "put_document",
+    params(("id" = u64, Path, description = "The document", maximum = 9_223_372_036_854_775_807_u64)),
+    request_body = DocumentRequest,
+    responses(
+        (status = 200, description = "The document was replaced, and queries find it", body = DocumentWritten),
+        (status = 201, description = "The document was stored, and queries find it", body = DocumentWritten),
+        (status = 202, description = "The document was stored, and queries will find it", body = DocumentWritten),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
+        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database, or without the queue the vector store, is not available", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn put(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let Some(vector) = &state.vector else {
+        return disabled(request).await;
+    };
+    let id = id_of(request.uri()).ok_or_else(invalid_id)?;
+    let trace = trace_of(&request);
+    let body = body::json_object(request, MAX_BODY).await?;
+    let Content {
+        vector: place,
+        payload,
+    } = fields::content(body, vector.store.size())?;
+    if let Some(queue) = &state.queue {
+        let (version, _) = vector.documents.put(id, &place, &payload).await?;
+        return Ok(enqueue(vector, queue, version, trace).await);
+    }
+    vector.store.ready()?;
+    let (_, replaced) = vector.documents.put(id, &place, &payload).await?;
+    index(vector, id).await?;
+    let status = if replaced {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
+    Ok((
+        status,
+        Json(DocumentWritten::new(id, "indexed", None, trace.0)),
+    )
+        .into_response())
+}
+
+/// Reads a document from the database.
+#[utoipa::path(
+    get,
+    path = "/docs/{id}",
+    operation_id = "document",
+    params(("id" = u64, Path, description = "The document")),
+    responses(
+        (status = 200, description = "The document", body = DocumentResponse),
+        (status = 404, description = "No such document", body = Problem, content_type = "application/problem+json"),
+        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<DocumentResponse>, Error> {
+    let vector = state.vector.as_ref().ok_or(DISABLED)?;
+    let id = id_of(&uri).ok_or(Error::NotFound)?;
+    let document = vector.documents.find(id).await?.ok_or(Error::NotFound)?;
+    Ok(Json(DocumentResponse::new(id, document)))
+}
+
+/// Deletes a document, and lets queries no longer find it.
+///
+/// With the queue profile a job takes it out of the vector store; without, that is done before the answer.
+#[utoipa::path(
+    delete,
+    path = "/docs/{id}",
+    operation_id = "delete_document",
+    params(("id" = u64, Path, description = "The document")),
+    responses(
+        (status = 202, description = "The document was deleted, and queries will no longer find it", body = DocumentWritten),
+        (status = 204, description = "The document was deleted, and queries no longer find it"),
+        (status = 404, description = "No such document", body = Problem, content_type = "application/problem+json"),
+        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database, or without the queue the vector store, is not available", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let Some(vector) = &state.vector else {
+        return disabled(request).await;
+    };
+    let id = id_of(request.uri()).ok_or(Error::NotFound)?;
+    if let Some(queue) = &state.queue {
+        let version = vector.documents.delete(id).await?.ok_or(Error::NotFound)?;
+        return Ok(enqueue(vector, queue, version, trace_of(&request)).await);
+    }
+    vector.store.ready()?;
+    vector.documents.delete(id).await?.ok_or(Error::NotFound)?;
+    index(vector, id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Finds the documents whose vectors are nearest to a vector.
+#[utoipa::path(
+    post,
+    path = "/docs/query",
+    operation_id = "query_documents",
+    request_body = QueryRequest,
+    responses(
+        (status = 200, description = "The nearest documents", body = QueryResponse),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
+        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The vector store is not available", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn query(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let Some(vector) = &state.vector else {
+        return disabled(request).await;
+    };
+    let body = body::json_object(request, MAX_BODY).await?;
+    let query = fields::query(body, vector.store.size())?;
+    // Until the answer is written down.
+    let _payloads = match query.with_payload {
+        true => vector.payloads.acquire_many(query.limit as u32).await.ok(),
+        false => None,
+    };
+    let hits = vector.store.query(query).await?;
+    Ok(Json(QueryResponse::from(hits)).into_response())
+}
+
+/// What is said without the vector profile.
+const DISABLED: Error = Error::ProfileDisabled("vector");
+
+async fn disabled(request: Request) -> Result<Response, Error> {
+    // The body is taken off the connection, so that the proxy in front can go on using it.
+    body::discard(request, MAX_BODY).await?;
+    Err(DISABLED)
+}
+
+/// Brings a document to the vector store. That goes on when nobody waits for it any more: given up halfway, it could
+/// leave an older version of the document there, of which nobody would know.
+async fn index(vector: &Vector, id: DocumentId) -> Result<(), Error> {
+    let vector = vector.clone();
+    let work = carried(async move { vector.documents.index([id], &vector.store).await });
+    match tokio::spawn(work).await {
+        Ok(result) => Ok(result.map(drop)?),
+        Err(error) => Err(Error::Internal(error.to_string())),
+    }
+}
+
+/// Hands a changed document to the workers. It is stored for certain, so that a queue that does not take the job now
+/// only delays it.
+async fn enqueue(
+    vector: &Vector,
+    queue: &Queue,
+    version: Version,
+    (trace, tracestate): (TraceContext, Option<String>),
+) -> Response {
+    let job = index_job(version, Some(trace), tracestate);
+    let id = job.id;
+    let answer = match queue.publisher.publish(job).await {
+        Ok(()) => {
+            if let Err(error) = vector.documents.queued(version).await {
+                tracing::warn!(event = "job_not_noted", job.id = %id, error.message = %error, "job_not_noted");
+            }
+            DocumentWritten::new(version.id, "enqueued", Some(id), trace)
+        }
+        Err(refusal) => {
+            log_refusal(refusal);
+            DocumentWritten::new(version.id, "stored", None, trace)
+        }
+    };
+    (StatusCode::ACCEPTED, Json(answer)).into_response()
+}
+
+/// Digits and nothing else, of which no other spelling means the same.
+fn id_of(uri: &Uri) -> Option<DocumentId> {
+    let text = uri.path().strip_prefix("/docs/")?;
+    let id: u64 = text.parse().ok()?;
+    (id.to_string() == text).then(|| DocumentId::new(id))?
+}
+
+fn invalid_id() -> Error {
+    Error::InvalidFields(vec![FieldError {
+        field: "id",
+        reason: format!("must be a whole number from 0 to {}", DocumentId::MAX),
+    }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_has_one_spelling() {
+        let id = |path: &str| id_of(&path.parse().unwrap()).map(DocumentId::get);
+        assert_eq!(id("/docs/0"), Some(0));
+        assert_eq!(id("/docs/9223372036854775807?x=1"), Some(DocumentId::MAX));
+        for path in [
+            "/docs/",
+            "/docs/-1",
+            "/docs/+1",
+            "/docs/01",
+            "/docs/1.0",
+            "/docs/1e3",
+            "/docs/%31",
+            "/docs/9223372036854775808",
+            "/docs/18446744073709551616",
+            "/docs/query",
+        ] {
+            assert_eq!(id(path), None, "{path}");
+        }
+    }
+}

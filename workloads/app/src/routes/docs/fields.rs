@@ -1,0 +1,324 @@
+//! The fields of documents and queries, and their rules. Every fault is reported.
+
+use serde_json::{Map, Value};
+use shortener_common::vector::{Match, Query};
+
+use crate::error::{Error, FieldError};
+
+/// The most results of a query.
+pub(super) const MAX_LIMIT: u64 = 100;
+/// Results of a query that does not say how many.
+const DEFAULT_LIMIT: u64 = 10;
+/// How deep a payload may be nested: the store's own format doubles every level, and it reads at most 100.
+const MAX_DEPTH: usize = 16;
+/// The most values of a payload, nested ones included: each takes many times as much memory as it may take in the body.
+const MAX_VALUES: usize = 1000;
+/// The most fields that a filter may name.
+const MAX_CONDITIONS: usize = 16;
+/// Payload fields that are texts.
+const TEXTS: [(&str, &str); 2] = [("title", "payload.title"), ("category", "payload.category")];
+
+/// What a document consists of.
+#[derive(Debug, PartialEq)]
+pub(super) struct Content {
+    pub(super) vector: Vec<f32>,
+    pub(super) payload: Map<String, Value>,
+}
+
+/// Reads the body of `PUT /docs/{id}`.
+pub(super) fn content(mut body: Map<String, Value>, size: usize) -> Result<Content, Error> {
+    let mut faults = Vec::new();
+    let vector = vector(body.remove("vector"), size)
+        .unwrap_or_else(|reason| fault(&mut faults, "vector", reason));
+    let payload = payload(body.remove("payload"))
+        .unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
+    faultless(faults, Content { vector, payload })
+}
+
+/// Reads the body of `POST /docs/query`.
+pub(super) fn query(mut body: Map<String, Value>, size: usize) -> Result<Query, Error> {
+    let mut faults = Vec::new();
+    let vector = vector(body.remove("vector"), size)
+        .unwrap_or_else(|reason| fault(&mut faults, "vector", reason));
+    let limit =
+        limit(body.remove("limit")).unwrap_or_else(|reason| fault(&mut faults, "limit", reason));
+    let with_payload = match body.remove("with_payload") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(wanted)) => wanted,
+        Some(_) => fault(
+            &mut faults,
+            "with_payload",
+            "must be true or false".to_owned(),
+        ),
+    };
+    let filter =
+        filter(body.remove("filter")).unwrap_or_else(|reason| fault(&mut faults, "filter", reason));
+    let query = Query {
+        vector,
+        limit,
+        with_payload,
+        filter,
+    };
+    faultless(faults, query)
+}
+
+/// Notes a fault and goes on with a value that is never used.
+fn fault<T: Default>(faults: &mut Vec<FieldError>, field: &'static str, reason: String) -> T {
+    faults.push(FieldError { field, reason });
+    T::default()
+}
+
+fn faultless<T>(faults: Vec<FieldError>, value: T) -> Result<T, Error> {
+    if faults.is_empty() {
+        Ok(value)
+    } else {
+        Err(Error::InvalidFields(faults))
+    }
+}
+
+fn vector(value: Option<Value>, size: usize) -> Result<Vec<f32>, String> {
+    let numbers = match value {
+        None | Some(Value::Null) => return Err("is required".to_owned()),
+        Some(Value::Array(numbers)) => numbers,
+        Some(_) => return Err(format!("must be a list of {size} numbers")),
+    };
+    if numbers.len() != size {
+        let found = numbers.len();
+        return Err(format!("must hold {size} numbers and not {found}"));
+    }
+    // The store has single precision, in which a large number is infinite.
+    let single = |number: &Value| number.as_f64().map(|number| number as f32);
+    numbers
+        .iter()
+        .map(|number| single(number).filter(|number| number.is_finite()))
+        .collect::<Option<_>>()
+        .ok_or_else(|| "must hold nothing but numbers that fit single precision".to_owned())
+}
+
+fn payload(value: Option<Value>) -> Result<Map<String, Value>, (&'static str, String)> {
+    let payload = match value {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(payload)) => payload,
+        Some(_) => return Err(("payload", "must be an object".to_owned())),
+    };
+    for (name, field) in TEXTS {
+        if payload.get(name).is_some_and(|value| !value.is_string()) {
+            return Err((field, "must be a string".to_owned()));
+        }
+    }
+    if payload.values().any(|value| depth(value) > MAX_DEPTH) {
+        let rule = format!("must not be nested more than {MAX_DEPTH} deep");
+        return Err(("payload", rule));
+    }
+    if payload.values().map(count).sum::<usize>() > MAX_VALUES {
+        let rule = format!(
+            "must not hold more than {MAX_VALUES} values, lists, objects and what is in them all counted: keep the \
+             rest elsewhere, or in a string"
+        );
+        return Err(("payload", rule));
+    }
+    Ok(payload)
+}
+
+/// Levels of arrays and objects; the parser of the body bounds them.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// The value itself and all that are in it.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => 1 + values.iter().map(count).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(count).sum::<usize>(),
+        _ => 1,
+    }
+}
+
+fn limit(value: Option<Value>) -> Result<u64, String> {
+    match value {
+        None | Some(Value::Null) => Ok(DEFAULT_LIMIT),
+        Some(value) => value
+            .as_u64()
+            .filter(|limit| (1..=MAX_LIMIT).contains(limit))
+            .ok_or_else(|| format!("must be a whole number from 1 to {MAX_LIMIT}")),
+    }
+}
+
+fn filter(value: Option<Value>) -> Result<Vec<(String, Match)>, String> {
+    let conditions = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(conditions)) => conditions,
+        Some(_) => return Err("must be an object of payload fields and values".to_owned()),
+    };
+    if conditions.len() > MAX_CONDITIONS {
+        return Err(format!("must not name more than {MAX_CONDITIONS} fields"));
+    }
+    conditions.into_iter().map(condition).collect()
+}
+
+fn condition((field, value): (String, Value)) -> Result<(String, Match), String> {
+    // Anything else has a meaning of its own in the store's paths.
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if field.is_empty() || !field.bytes().all(plain) {
+        return Err("must name fields of A-Z, a-z, 0-9, '_' and '-' only".to_owned());
+    }
+    let wanted = match value {
+        Value::String(text) => Some(Match::Text(text)),
+        Value::Bool(flag) => Some(Match::Flag(flag)),
+        Value::Number(number) => number.as_i64().map(Match::Number),
+        _ => None,
+    };
+    wanted
+        .map(|wanted| (field, wanted))
+        .ok_or_else(|| "must hold strings, whole numbers, true or false".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap()
+    }
+
+    fn faults<T: std::fmt::Debug>(result: Result<T, Error>) -> Vec<&'static str> {
+        match result {
+            Err(Error::InvalidFields(faults)) => faults.iter().map(|fault| fault.field).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn nested(levels: usize) -> Value {
+        (0..levels).fold(json!(1), |inner, _| json!([inner]))
+    }
+
+    #[test]
+    fn a_document_is_a_vector_of_the_right_length_and_an_object() {
+        let document = json!({"vector": [1, -0.5, 2e-3, 0], "payload": {"title": "a", "category": "b", "n": [1]}, "other": 1});
+        let content_of = content(object(document), 4).unwrap();
+        assert_eq!(content_of.vector, [1.0, -0.5, 0.002, 0.0]);
+        assert_eq!(content_of.payload.len(), 3);
+        for payload in [json!({}), json!(null)] {
+            let document = json!({"vector": [1, 2], "payload": payload});
+            assert_eq!(content(object(document), 2).unwrap().payload, Map::new());
+        }
+    }
+
+    #[test]
+    fn every_fault_of_a_document_is_named() {
+        for (document, fields) in [
+            (json!({}), vec!["vector"]),
+            (json!({"vector": null}), vec!["vector"]),
+            (json!({"vector": "1,2"}), vec!["vector"]),
+            (json!({"vector": []}), vec!["vector"]),
+            (json!({"vector": [1]}), vec!["vector"]),
+            (json!({"vector": [1, 2, 3]}), vec!["vector"]),
+            (json!({"vector": [1, "2"]}), vec!["vector"]),
+            (json!({"vector": [1, null]}), vec!["vector"]),
+            (json!({"vector": [1, 1e39]}), vec!["vector"]),
+            (json!({"vector": [1, 2], "payload": []}), vec!["payload"]),
+            (
+                json!({"vector": [1, 2], "payload": {"a": nested(17)}}),
+                vec!["payload"],
+            ),
+            (
+                json!({"vector": [1], "payload": {"category": 1}}),
+                vec!["vector", "payload.category"],
+            ),
+            (
+                json!({"vector": [1, 2], "payload": {"title": null}}),
+                vec!["payload.title"],
+            ),
+        ] {
+            assert_eq!(
+                faults(content(object(document.clone()), 2)),
+                fields,
+                "{document}"
+            );
+        }
+        let deep = json!({"vector": [1, 2], "payload": {"a": nested(16)}});
+        assert!(content(object(deep), 2).is_ok());
+    }
+
+    #[test]
+    fn a_payload_holds_a_thousand_values_however_they_are_nested() {
+        for (payload, values) in [
+            (json!({"a": vec![1; 999]}), 1000),
+            (json!({"a": vec![1; 1000]}), 1001),
+            (json!({"a": vec![[1]; 499], "b": null}), 1000),
+            (json!({"a": vec![[1]; 500]}), 1001),
+            (json!({"a": {"b": vec![json!({}); 997]}, "c": "d"}), 1000),
+            (json!({"a": {"b": vec![json!({}); 998]}, "c": "d"}), 1001),
+        ] {
+            let counted: usize = payload.as_object().unwrap().values().map(count).sum();
+            assert_eq!(counted, values);
+            let document = object(json!({"vector": [1], "payload": payload}));
+            match values {
+                1000 => assert!(content(document, 1).is_ok()),
+                _ => assert_eq!(faults(content(document, 1)), ["payload"]),
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_has_ten_results_without_payload_and_no_filter_unless_it_says_so() {
+        let plain = query(object(json!({"vector": [1, 2], "filter": null})), 2).unwrap();
+        assert_eq!((plain.limit, plain.with_payload), (10, false));
+        assert_eq!(plain.filter, []);
+        let full = json!({"vector": [1, 2], "limit": 100, "with_payload": true, "filter": {"a-b": "x", "n": -1, "f": true}});
+        let full = query(object(full), 2).unwrap();
+        assert_eq!((full.limit, full.with_payload), (100, true));
+        assert_eq!(
+            full.filter,
+            [
+                ("a-b".to_owned(), Match::Text("x".to_owned())),
+                ("f".to_owned(), Match::Flag(true)),
+                ("n".to_owned(), Match::Number(-1)),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_fault_of_a_query_is_named() {
+        for (fields, expected) in [
+            (json!({"limit": 0}), "limit"),
+            (json!({"limit": 101}), "limit"),
+            (json!({"limit": 1.5}), "limit"),
+            (json!({"limit": -1}), "limit"),
+            (json!({"limit": "1"}), "limit"),
+            (json!({"with_payload": 1}), "with_payload"),
+            (json!({"filter": []}), "filter"),
+            (json!({"filter": {"a.b": 1}}), "filter"),
+            (json!({"filter": {"": 1}}), "filter"),
+            (json!({"filter": {"a": 1.5}}), "filter"),
+            (json!({"filter": {"a": {"any": ["x"]}}}), "filter"),
+            (json!({"filter": {"a": null}}), "filter"),
+        ] {
+            let mut body = object(fields.clone());
+            assert_eq!(
+                faults(query(body.clone(), 2)),
+                ["vector", expected],
+                "{fields}"
+            );
+            body.insert("vector".to_owned(), json!([1, 2]));
+            assert_eq!(faults(query(body, 2)), [expected], "{fields}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_is_finite_and_of_the_right_length(numbers in proptest::collection::vec(any::<f64>(), 0..4)) {
+            if let Ok(content) = content(object(json!({"vector": numbers})), 2) {
+                prop_assert_eq!(content.vector.len(), 2);
+                prop_assert!(content.vector.iter().all(|number| number.is_finite()));
+            }
+        }
+    }
+}

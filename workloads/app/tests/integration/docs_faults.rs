@@ -1,0 +1,355 @@
+//! The vector store goes away, or is another one than expected: clear answers, links go on, nothing is lost.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shortener_app::store::migrate::migrate;
+use shortener_testing::{
+    broker::{Broker, until},
+    metrics,
+    proxy::{Path, Proxy},
+    vector::{Collection, url_at},
+};
+use sqlx::{
+    ConnectOptions, Executor, PgConnection,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+
+use crate::{
+    client::{Response, get, shorten},
+    docs::{app_at, app_with, delete, fill, is_up, nearest, put, query},
+    support::App,
+};
+
+fn document() -> Value {
+    json!({"vector": [0, 1, 0, 0], "payload": {"category": "late"}})
+}
+
+fn question() -> Value {
+    json!({"vector": [1, 0, 0, 0], "limit": 100, "with_payload": true})
+}
+
+fn unavailable(response: &Response) {
+    response.problem(503, "vector-unavailable");
+    let wait: u64 = response.header("retry-after").unwrap().parse().unwrap();
+    assert!(wait >= 1);
+}
+
+/// Asks until the store is used again; returns the answer.
+async fn recovered(app: &App) -> Value {
+    until("a result", async || {
+        let answer = query(app, question()).await;
+        (answer.status == 200)
+            .then(|| answer.json())
+            .ok_or(answer.text())
+    })
+    .await
+}
+
+async fn links_work(app: &App) {
+    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    assert_eq!(get(app.public, &format!("/{code}")).await.status, 302);
+    assert_eq!(
+        get(app.internal, "/readyz").await.status,
+        200,
+        "links need a replica that is in rotation"
+    );
+}
+
+async fn survives(database: PgConnectOptions, path: Path) {
+    let collection = Collection::default();
+    let proxy = Proxy::before(collection.address()).await;
+    let app = app_at(database, &collection, url_at(proxy.address)).await;
+    is_up(&app, 1).await;
+    fill(&app).await;
+    let before = recovered(&app).await;
+    for _ in 0..2 {
+        proxy.set(path);
+        unavailable(&query(&app, question()).await);
+        unavailable(&put(&app, 1, &document()).await);
+        unavailable(&delete(&app, 2).await);
+        assert_eq!(
+            get(app.public, "/docs/2").await.status,
+            200,
+            "documents are read from the database"
+        );
+        links_work(&app).await;
+        proxy.set(Path::Open);
+        assert_eq!(
+            recovered(&app).await,
+            before,
+            "what was refused was not done"
+        );
+    }
+    let replaced = put(&app, 1, &document()).await;
+    assert_eq!(replaced.status, 200, "{}", replaced.text());
+    let deleted = delete(&app, 2).await;
+    assert_eq!(deleted.status, 204, "{}", deleted.text());
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_store_that_refuses_connections_stops_documents_and_nothing_else(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    survives(database, Path::Refused).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_store_that_fell_silent_stops_documents_and_nothing_else(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    survives(database, Path::Silent).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_application_starts_without_a_store_and_finds_it_later(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let collection = Collection::default();
+    let proxy = Proxy::before(collection.address()).await;
+    proxy.set(Path::Refused);
+    let app = app_at(database, &collection, url_at(proxy.address)).await;
+    unavailable(&query(&app, question()).await);
+    links_work(&app).await;
+    proxy.set(Path::Open);
+    assert_eq!(recovered(&app).await, json!({"result": []}));
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_store_that_refuses_the_key_is_down_and_nothing_is_shown_of_the_key(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let mut collection = Collection::default();
+    collection.key = "another-key".to_owned();
+    let app = app_at(database, &collection, collection.url()).await;
+    let answer = query(&app, question()).await;
+    unavailable(&answer);
+    assert!(!answer.text().contains("another-key"));
+    links_work(&app).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_collection_of_another_size_or_distance_is_reported_and_never_altered(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    for (size, distance) in [(8, "Cosine"), (4, "Dot")] {
+        let collection = Collection::default();
+        collection.make(size, distance).await;
+        let before = collection.info().await;
+        let app = app_at(database.clone(), &collection, collection.url()).await;
+        for answer in [
+            query(&app, question()).await,
+            put(&app, 1, &document()).await,
+            delete(&app, 1).await,
+        ] {
+            let problem = answer.problem(503, "vector-collection-mismatch");
+            let detail = problem["detail"].as_str().unwrap();
+            for part in [
+                format!("size {size} and distance {distance}"),
+                "size 4 and distance Cosine".to_owned(),
+                collection.name.clone(),
+            ] {
+                assert!(detail.contains(&part), "{part} is missing in {detail}");
+            }
+            assert!(answer.header("retry-after").is_some());
+        }
+        links_work(&app).await;
+        assert_eq!(collection.info().await, before);
+        collection.drop().await;
+        assert_eq!(recovered(&app).await, json!({"result": []}));
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_collection_that_was_dropped_comes_back_from_the_database_by_itself(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let collection = Collection::default();
+    let app = app_with(database, &collection).await;
+    fill(&app).await;
+    let before = recovered(&app).await;
+    collection.drop().await;
+    until("the same answer", async || {
+        let answer = query(&app, question()).await;
+        (answer.status == 200 && answer.json() == before)
+            .then_some(())
+            .ok_or(answer.text())
+    })
+    .await;
+    assert_eq!(collection.count().await, Some(4));
+}
+
+/// Makes what is due later due now.
+async fn hurry(connection: &mut PgConnection) {
+    let hurry = "UPDATE documents SET due_at = now() WHERE due_at IS NOT NULL";
+    connection.execute(hurry).await.unwrap();
+}
+
+#[sqlx::test(migrations = false)]
+async fn what_a_request_left_half_done_is_swept_up(_: PgPoolOptions, database: PgConnectOptions) {
+    let collection = Collection::default();
+    let app = app_with(database.clone(), &collection).await;
+    fill(&app).await;
+    // As the requests leave them when the store fails under them.
+    let mut connection = database.connect().await.unwrap();
+    for statement in [
+        "INSERT INTO documents (id, vector, payload) SELECT n, ARRAY[0, 0, 0, n], '{\"late\": true}' FROM generate_series(1000, 1250) n",
+        "UPDATE documents SET vector = NULL, payload = NULL, indexed_at = NULL, due_at = now() WHERE id = 1",
+    ] {
+        connection.execute(statement).await.unwrap();
+    }
+    until("documents and points to be the same", async || {
+        let count = collection.count().await;
+        (count == Some(3 + 251))
+            .then_some(())
+            .ok_or(format!("{count:?}"))
+    })
+    .await;
+    until("nothing to be left", async || {
+        let left: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM documents WHERE indexed_at IS NULL OR due_at IS NOT NULL",
+        )
+        .fetch_one(&mut database.connect().await.unwrap())
+        .await
+        .unwrap();
+        (left == 0).then_some(()).ok_or(left.to_string())
+    })
+    .await;
+    let ids = nearest(&app, question()).await;
+    assert!(!ids.contains(&1), "{ids:?}");
+}
+
+#[sqlx::test(migrations = false)]
+async fn with_the_queue_neither_a_dead_store_nor_a_dead_broker_stops_writes(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (collection, broker) = (Collection::default(), Broker::new().await);
+    let store_way = Proxy::before(collection.address()).await;
+    let broker_way = Proxy::before(broker.address()).await;
+    let app = App::start_with(database.clone(), |config| {
+        config.queue.queue_url = Some(broker.url_at(broker_way.address));
+        config.vector.vector_url = Some(url_at(store_way.address));
+        config.vector.vector_api_key = Some(collection.key.clone());
+        config.vector.vector_collection.clone_from(&collection.name);
+    })
+    .await;
+    is_up(&app, 1).await;
+    until("a job", async || {
+        let stored = put(&app, 1, &document()).await.json();
+        (stored["status"] == "enqueued")
+            .then_some(())
+            .ok_or(stored.to_string())
+    })
+    .await;
+
+    store_way.set(Path::Refused);
+    unavailable(&query(&app, question()).await);
+    let stored = put(&app, 2, &document()).await;
+    assert_eq!(
+        (stored.status, &stored.json()["status"]),
+        (202, &json!("enqueued"))
+    );
+    assert_eq!(delete(&app, 1).await.status, 202);
+
+    while broker.get("jobs").await.is_some() {}
+    broker_way.set(Path::Refused);
+    let stored = put(&app, 3, &document()).await;
+    assert_eq!(stored.status, 202, "{stored:?}");
+    broker_way.set(Path::Open);
+    store_way.set(Path::Open);
+    let mut connection = database.connect().await.unwrap();
+    if stored.json()["status"] == "stored" {
+        hurry(&mut connection).await;
+    }
+    until("the job of the third document", async || {
+        while let Some(message) = broker.get("jobs").await {
+            if message.data == br#"{"id":3,"task":"index"}"# {
+                return Ok(());
+            }
+        }
+        Err("none".to_owned())
+    })
+    .await;
+    links_work(&app).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_document_comes_to_the_store_although_its_request_was_given_up_on_the_way(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let collection = Collection::default();
+    let proxy = Proxy::before(collection.address()).await;
+    let app = App::start_with(database.clone(), |config| {
+        config.request_timeout = Duration::from_millis(300);
+        config.vector.vector_url = Some(url_at(proxy.address));
+        config.vector.vector_api_key = Some(collection.key.clone());
+        config.vector.vector_collection.clone_from(&collection.name);
+    })
+    .await;
+    is_up(&app, 1).await;
+    proxy.set(Path::Held);
+    let late = put(&app, 1, &document()).await;
+    late.problem(503, "deadline-exceeded");
+    // Nobody else will do it.
+    let mut connection = database.connect().await.unwrap();
+    let stored = connection.execute("UPDATE documents SET due_at = NULL");
+    assert_eq!(stored.await.unwrap().rows_affected(), 1);
+    proxy.set(Path::Open);
+    until("the document to be indexed", async || {
+        let document = get(app.public, "/docs/1").await.json();
+        let indexed = document["indexed_at"].is_string();
+        indexed.then_some(()).ok_or(document.to_string())
+    })
+    .await;
+    assert_eq!(collection.count().await, Some(1));
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_new_collection_is_filled_although_the_broker_was_away_when_it_was_made(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    migrate(database.clone(), Duration::from_secs(30))
+        .await
+        .unwrap();
+    let mut connection = database.connect().await.unwrap();
+    let insert = "INSERT INTO documents (id, vector, payload) VALUES (1, '{1,0,0,0}', '{}')";
+    connection.execute(insert).await.unwrap();
+    let (collection, broker) = (Collection::default(), Broker::new().await);
+    let way = Proxy::before(broker.address()).await;
+    way.set(Path::Refused);
+    let app = App::start_with(database, |config| {
+        config.queue.queue_url = Some(broker.url_at(way.address));
+        config.vector.vector_url = Some(collection.url());
+        config.vector.vector_api_key = Some(collection.key.clone());
+        config.vector.vector_collection.clone_from(&collection.name);
+    })
+    .await;
+    is_up(&app, 1).await;
+    assert_eq!(collection.count().await, Some(0));
+    until("a refusal", async || {
+        let text = get(app.internal, "/metrics").await.text();
+        let refused = text.contains("error_type=\"away\"");
+        refused.then_some(()).ok_or(text)
+    })
+    .await;
+    way.set(Path::Open);
+    metrics::wait_for(app.internal, "queue_up 1").await;
+    until("the job that fills it", async || {
+        while let Some(message) = broker.get("jobs").await {
+            if message.data == br#"{"task":"reindex"}"# {
+                return Ok(());
+            }
+        }
+        Err("none".to_owned())
+    })
+    .await;
+}

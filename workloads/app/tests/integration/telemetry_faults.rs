@@ -1,0 +1,102 @@
+//! Fault A9: whatever the collector does, requests are answered as if nothing was, and what is lost is counted.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use shortener_testing::{
+    metrics,
+    otlp::{Mode, Sink, nobody},
+};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::{
+    client::{Connection, get, shorten},
+    process::{addresses, migrated, serving, start},
+};
+
+/// More requests than a queue holds spans, in bursts.
+const FLOOD: (usize, usize) = (90, 50);
+/// Redirects whose time is taken.
+const REDIRECTS: usize = 100;
+/// Far above what a request takes, and below every deadline of the exporter.
+const PROMPT: Duration = Duration::from_secs(1);
+/// Two seconds for the last batches, and a busy machine; less than the exporter would wait for an answer.
+const EXIT: Duration = Duration::from_secs(4);
+
+/// Requests are answered, drops are counted, and the process ends in time.
+async fn survives(database: &PgConnectOptions, endpoint: &str) {
+    let url = migrated(database).await;
+    let mut environment = serving(&url);
+    environment.extend([
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("LIMIT_REQUESTS_PER_SECOND", "0"),
+    ]);
+    let mut process = start(&[], &environment);
+    let (public, internal) = addresses(&mut process).await;
+    let code = shorten(public, json!({"url": "https://example.com/"})).await;
+    let redirect = format!("GET /{code} HTTP/1.1\r\nhost: test\r\n\r\n");
+    let mut connection = Connection::open(public).await;
+    let burst = "GET /health HTTP/1.1\r\nhost: test\r\n\r\n".repeat(FLOOD.1);
+    for _ in 0..FLOOD.0 {
+        connection.write(burst.as_bytes()).await;
+        for _ in 0..FLOOD.1 {
+            assert_eq!(connection.response(true).await.unwrap().status, 200);
+        }
+    }
+    let mut slowest = Duration::ZERO;
+    for _ in 0..REDIRECTS {
+        let begin = Instant::now();
+        connection.write(redirect.as_bytes()).await;
+        let response = connection.response(true).await.unwrap();
+        assert_eq!(response.status, 302);
+        slowest = slowest.max(begin.elapsed());
+    }
+    assert!(slowest < PROMPT, "a request took {slowest:?}");
+    metrics::wait_for_drops(internal).await;
+    process.terminate().await;
+    assert_eq!(process.event("stopped").await["complete"], true);
+    // From here on the process waits for nothing but its last batches.
+    let begin = Instant::now();
+    assert!(process.exit().await.success());
+    assert!(begin.elapsed() < EXIT, "the end took {:?}", begin.elapsed());
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_collector_that_is_away_changes_nothing(_: PgPoolOptions, database: PgConnectOptions) {
+    survives(&database, &nobody().await).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_collector_that_refuses_changes_nothing(_: PgPoolOptions, database: PgConnectOptions) {
+    let (sink, endpoint) = Sink::start().await;
+    sink.set(Mode::Refusing);
+    survives(&database, &endpoint).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_collector_that_is_frozen_changes_nothing(_: PgPoolOptions, database: PgConnectOptions) {
+    let (sink, endpoint) = Sink::start().await;
+    sink.set(Mode::Frozen);
+    survives(&database, &endpoint).await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_collector_that_comes_back_gets_what_happens_from_then_on(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let (sink, endpoint) = Sink::start().await;
+    sink.set(Mode::Refusing);
+    let url = migrated(&database).await;
+    let mut environment = serving(&url);
+    environment.push(("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()));
+    let mut process = start(&[], &environment);
+    let (public, _) = addresses(&mut process).await;
+    get(public, "/health").await;
+    process.event("telemetry_unavailable").await;
+    sink.set(Mode::Taking);
+    get(public, "/health").await;
+    let request = process.event("request").await;
+    sink.span(request["trace_id"].as_str().unwrap(), "GET /health")
+        .await;
+}

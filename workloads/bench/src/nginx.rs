@@ -1,0 +1,86 @@
+//! The yardsticks: nginx that answers every request alike, and nginx with a map of every link.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    redirect::{code, target},
+    server::{Server, free_address},
+};
+
+/// How long ending may take.
+const END: Duration = Duration::from_secs(10);
+
+/// A server and the directory of its configuration, which is removed with it.
+pub struct Nginx {
+    /// The server.
+    pub server: Server,
+    directory: PathBuf,
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // One that is killed leaves its workers behind, one that is told to end takes them along.
+        let told = nginx(&self.directory).args(["-s", "stop"]).status();
+        let begin = Instant::now();
+        while told.is_ok() && self.server.runs() && begin.elapsed() < END {
+            thread::sleep(Duration::from_millis(10));
+        }
+        // It lies in the directory for temporary files: whoever cleans up there removes what is left.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// `return 302` to the same place for everybody.
+///
+/// # Errors
+/// When nginx does not start.
+pub async fn constant() -> Result<Nginx> {
+    start("constant", "", &target(0)).await
+}
+
+/// A map of every link.
+///
+/// # Errors
+/// When nginx does not start.
+pub async fn map(links: usize) -> Result<Nginx> {
+    let mut map =
+        String::from("map_hash_max_size 262144; map_hash_bucket_size 128;\nmap $uri $target {\n");
+    for number in 0..links {
+        writeln!(map, "/{} {};", code(number), target(number))?;
+    }
+    map.push_str("}\n");
+    start("map", &map, "$target").await
+}
+
+async fn start(name: &str, map: &str, target: &str) -> Result<Nginx> {
+    let address = free_address()?;
+    let directory = std::env::temp_dir().join(format!("bench-{}-{name}", std::process::id()));
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    // One worker for each core, as the app has one thread for each, and no log, as the app's is not read either.
+    let configuration = format!(
+        "worker_processes auto; daemon off; pid nginx.pid; error_log stderr warn;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{ access_log off; keepalive_requests 1000000000; server_tokens off;\n{map}\
+         server {{ listen {address}; location / {{ add_header cache-control no-store; return 302 {target}; }} }} }}\n"
+    );
+    fs::write(directory.join("nginx.conf"), configuration)?;
+    let server = Server::start(nginx(&directory).into(), address).await?;
+    Ok(Nginx { server, directory })
+}
+
+fn nginx(directory: &Path) -> Command {
+    let mut nginx = Command::new("nginx");
+    nginx.arg("-p").arg(directory);
+    nginx.args(["-c", "nginx.conf", "-e", "stderr"]);
+    nginx
+}

@@ -1,0 +1,158 @@
+//! Following links: nginx, the app with every link in its cache, with and without tracing, and the app without a cache.
+
+use std::{net::SocketAddr, slice, sync::Arc};
+
+use anyhow::{Context, Result, ensure};
+use shortener_testing::otlp::Sink;
+use sqlx::{Connection, PgConnection};
+
+use crate::{
+    Settings,
+    load::{self, Exchange, Script},
+    nginx, rounds,
+    server::{self, Server},
+    table::{Row, Sample},
+};
+
+/// What the others are compared with.
+pub const YARDSTICK: &str = "nginx, map";
+/// The app as it serves most redirects.
+pub const CACHED: &str = "app, from the cache";
+/// What it is to reach of the yardstick.
+pub const AIM: f64 = 0.65;
+/// The same with every trace kept and sent to a collector on this machine.
+pub const TRACED: &str = "app, from the cache, traced";
+/// What that is to reach.
+pub const AIM_TRACED: f64 = 0.45;
+
+const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
+const DROPPED_SPANS: &str = r#"otel_dropped_total{signal="traces"}"#;
+
+/// Seven characters, as the app makes them.
+pub fn code(number: usize) -> String {
+    format!("b{number:06}")
+}
+
+/// Where a link leads.
+pub fn target(number: usize) -> String {
+    format!("https://example.com/articles/{number:06}?from=bench")
+}
+
+/// Measures every contender; also returns what there is to know beside the figures.
+///
+/// # Errors
+/// When a server does not start or an answer is wrong.
+pub async fn measure(settings: &Settings) -> Result<(Vec<Row>, Vec<String>)> {
+    server::migrate(settings).await?;
+    fill(settings).await?;
+    let constant = nginx::constant().await?;
+    let map = nginx::map(settings.links).await?;
+    let cache = server::cache().await?;
+    let (sink, endpoint) = Sink::start().await;
+    let cache_url = ("CACHE_URL", format!("redis://{}", cache.address));
+    let cached = server::app(settings, slice::from_ref(&cache_url)).await?;
+    let export = ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
+    let traced = server::app(settings, &[cache_url, export]).await?;
+    let plain = server::app(settings, &[]).await?;
+    let links = settings.links;
+    for app in [&cached, &traced] {
+        server::comes_to(async || {
+            let up = load::metric(app.address, "cache_up").await?;
+            ensure!(up == 1, "the app does not find its cache");
+            Ok(())
+        })
+        .await?;
+    }
+    eprintln!("filling the cache with {links} links");
+    follow(settings, cached.address, links, every_link(links)).await?;
+    let filled = load::metric(cached.address, MISSES).await?;
+
+    let contenders: [(&str, &Server, Arc<Script>); 5] = [
+        ("nginx, return 302", &constant.server, one_link(links)),
+        (YARDSTICK, &map.server, any_link(links)),
+        (CACHED, &cached, any_link(links)),
+        (TRACED, &traced, any_link(links)),
+        ("app, from the database", &plain, any_link(links)),
+    ];
+    let mut rows: Vec<Row> = contenders.iter().map(|(name, ..)| Row::new(name)).collect();
+    let (rounds, time) = (settings.rounds, settings.time_of_redirects());
+    rounds::take(rounds, time, &mut rows, async |place| {
+        let (_, server, script) = &contenders[place];
+        let requests = settings.requests;
+        let work = follow(settings, server.address, requests, Arc::clone(script));
+        Sample::take(requests, || server.cpu(), work).await
+    })
+    .await?;
+    let missed = load::metric(cached.address, MISSES).await? - filled
+        + load::metric(traced.address, MISSES).await?;
+    let notes = vec![
+        format!("Redirects from the cache that were none: {missed}."),
+        spans(&sink, traced.address).await?,
+    ];
+    Ok((rows, notes))
+}
+
+/// What became of the spans: a contender that drops more than one of a hundred does not do its work.
+async fn spans(sink: &Sink, traced: SocketAddr) -> Result<String> {
+    let dropped = load::metric(traced, DROPPED_SPANS).await?;
+    let taken = sink.spans_taken();
+    ensure!(taken > 0, "the app that is traced exports nothing");
+    let verdict = if 100 * dropped > taken + dropped {
+        format!(", too many for the row of \"{TRACED}\" to count")
+    } else {
+        String::new()
+    };
+    Ok(format!(
+        "Spans that the collector took: {taken}; that were dropped: {dropped}{verdict}."
+    ))
+}
+
+async fn follow(
+    settings: &Settings,
+    address: SocketAddr,
+    requests: usize,
+    script: Arc<Script>,
+) -> Result<()> {
+    load::run(address, settings.connections, requests, script).await
+}
+
+async fn fill(settings: &Settings) -> Result<()> {
+    let mut database = PgConnection::connect(&settings.database_url).await?;
+    let links = i32::try_from(settings.links)?;
+    // The same as [`code`] and [`target`], a hundred thousand times faster than one by one.
+    sqlx::query(
+        "INSERT INTO links (code, url) SELECT 'b' || lpad(n::text, 6, '0'), \
+         'https://example.com/articles/' || lpad(n::text, 6, '0') || '?from=bench' \
+         FROM generate_series(0, $1 - 1) AS n",
+    )
+    .bind(links)
+    .execute(&mut database)
+    .await
+    .context("cannot fill the database")?;
+    sqlx::query("ANALYZE links").execute(&mut database).await?;
+    Ok(())
+}
+
+fn exchange(asked: usize, expected: usize) -> Exchange {
+    let request = format!("GET /{} HTTP/1.1\r\nHost: bench.test\r\n\r\n", code(asked));
+    Exchange {
+        request: request.into_bytes(),
+        status: "HTTP/1.1 302 ",
+        line: format!("location: {}", target(expected)),
+    }
+}
+
+fn every_link(links: usize) -> Arc<Script> {
+    Arc::new(move |number| exchange(number % links, number % links))
+}
+
+fn any_link(links: usize) -> Arc<Script> {
+    Arc::new(move |_| {
+        let number = fastrand::usize(..links);
+        exchange(number, number)
+    })
+}
+
+fn one_link(links: usize) -> Arc<Script> {
+    Arc::new(move |_| exchange(fastrand::usize(..links), 0))
+}

@@ -1,0 +1,57 @@
+//! Rounds: every contender in turn, as often as asked for and as there is time.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::table::{Row, Sample};
+
+/// Lets the contenders take turns; `turn` is told whose it is by the place in `rows`. There is always one round, and a
+/// further one only if it is likely to end in time.
+///
+/// # Errors
+/// Those of a turn.
+pub async fn take(
+    rounds: usize,
+    time: Duration,
+    rows: &mut [Row],
+    mut turn: impl AsyncFnMut(usize) -> Result<Sample>,
+) -> Result<()> {
+    let begin = Instant::now();
+    for round in 1..=rounds {
+        let start = Instant::now();
+        for (place, row) in rows.iter_mut().enumerate() {
+            let sample = turn(place).await;
+            let sample = sample.with_context(|| format!("{}, round {round}", row.name))?;
+            eprintln!("round {round}, {}: {sample}", row.name);
+            row.samples.push(sample);
+        }
+        if round < rounds && begin.elapsed() + start.elapsed() > time {
+            eprintln!("no time for another round after {round} of {rounds}");
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn rounds_within(time: Duration) -> usize {
+        let mut rows = [Row::new("one"), Row::new("other")];
+        let turn = async |_| {
+            let nothing = async { Ok(()) };
+            Sample::take(1, || Ok(Duration::ZERO), nothing).await
+        };
+        take(3, time, &mut rows, turn).await.unwrap();
+        assert_eq!(rows[0].samples.len(), rows[1].samples.len());
+        rows[0].samples.len()
+    }
+
+    #[tokio::test]
+    async fn there_is_one_round_in_any_case_and_more_while_there_is_time() {
+        assert_eq!(rounds_within(Duration::ZERO).await, 1);
+        assert_eq!(rounds_within(Duration::from_secs(3600)).await, 3);
+    }
+}

@@ -1,0 +1,211 @@
+//! Documents in the database. Each row knows which of its versions the vector store has, so that whatever fails on the
+//! way there is found and made up for.
+
+mod index;
+mod plan;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+pub use self::{index::IndexError, plan::Report};
+use crate::database::{Database, StoreError};
+
+/// How long whoever changed a document has to bring it to the vector store itself, in seconds.
+const OWN_TIME: f64 = 15.0;
+/// How long whoever claimed a document has, in seconds.
+const CLAIMED_TIME: f64 = 30.0;
+/// How long the queue has, in seconds. What is still due then has lost its job, or has become a dead letter.
+const QUEUED_TIME: f64 = 3600.0;
+
+const PUT: &str = "WITH before AS (SELECT vector IS NOT NULL AS live FROM documents WHERE id = $1) \
+    INSERT INTO documents (id, vector, payload, due_at) VALUES ($1, $2, $3::json, now() + $4 * interval '1 second') \
+    ON CONFLICT (id) DO UPDATE SET vector = excluded.vector, payload = excluded.payload, version = excluded.version, \
+    changed_at = now(), indexed_at = NULL, due_at = excluded.due_at \
+    RETURNING version, coalesce((SELECT live FROM before), false)";
+
+/// The row stays until the point is gone, so that no failure leaves the point behind. A second request finds it and
+/// tries again.
+const DELETE: &str = "UPDATE documents SET vector = NULL, payload = NULL, version = nextval('document_versions'), \
+    changed_at = now(), indexed_at = NULL, due_at = now() + $2 * interval '1 second' WHERE id = $1 RETURNING version";
+
+const FIND: &str = "SELECT vector, payload::text, (extract(epoch FROM changed_at) * 1000000)::bigint, \
+    (extract(epoch FROM indexed_at) * 1000000)::bigint FROM documents WHERE id = $1 AND vector IS NOT NULL";
+
+/// Two replicas claim different documents.
+const CLAIM: &str = "UPDATE documents SET due_at = now() + $1 * interval '1 second' \
+    WHERE id IN (SELECT id FROM documents WHERE due_at <= now() ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED) \
+    RETURNING id, version";
+
+const QUEUED: &str = "UPDATE documents SET due_at = now() + $3 * interval '1 second' \
+    WHERE id = $1 AND version = $2 AND due_at IS NOT NULL";
+
+/// The identity of a document, and of its point: an unsigned integer that the database can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DocumentId(i64);
+
+impl DocumentId {
+    /// The largest one.
+    pub const MAX: u64 = i64::MAX.unsigned_abs();
+
+    /// `None` above [`DocumentId::MAX`].
+    #[must_use]
+    pub fn new(id: u64) -> Option<Self> {
+        i64::try_from(id).ok().map(Self)
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0.unsigned_abs()
+    }
+}
+
+/// A document as it was stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Its place.
+    pub vector: Vec<f32>,
+    /// What it says.
+    pub payload: Map<String, Value>,
+    /// When it was written.
+    pub changed_at: Timestamp,
+    /// When the vector store took it, if it did.
+    pub indexed_at: Option<Timestamp>,
+}
+
+/// A state of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The document.
+    pub id: DocumentId,
+    number: i64,
+}
+
+/// The documents of one stack; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Documents(Database);
+
+impl Documents {
+    /// Documents in this database.
+    #[must_use]
+    pub fn new(database: Database) -> Self {
+        Self(database)
+    }
+
+    /// Stores a document, or replaces it. Returns its version, and whether there was one before.
+    ///
+    /// # Errors
+    /// When the database is away.
+    pub async fn put(
+        &self,
+        id: DocumentId,
+        vector: &[f32],
+        payload: &Map<String, Value>,
+    ) -> Result<(Version, bool), StoreError> {
+        let payload = serde_json::to_string(payload).map_err(malformed)?;
+        let (number, replaced) = self
+            .0
+            .run("INSERT documents", |pool| async move {
+                let put = sqlx::query_as(PUT).bind(id.0).bind(vector);
+                put.bind(payload).bind(OWN_TIME).fetch_one(&pool).await
+            })
+            .await?;
+        Ok((Version { id, number }, replaced))
+    }
+
+    /// Reads a document; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the database is away.
+    pub async fn find(&self, id: DocumentId) -> Result<Option<Document>, StoreError> {
+        type Row = (Vec<f32>, String, i64, Option<i64>);
+        let row: Option<Row> = self
+            .0
+            .run("SELECT documents", |pool| async move {
+                sqlx::query_as(FIND).bind(id.0).fetch_optional(&pool).await
+            })
+            .await?;
+        let time = |microseconds| Timestamp::from_microsecond(microseconds).map_err(malformed);
+        row.map(|(vector, payload, changed_at, indexed_at)| {
+            Ok(Document {
+                vector,
+                payload: serde_json::from_str(&payload).map_err(malformed)?,
+                changed_at: time(changed_at)?,
+                indexed_at: indexed_at.map(time).transpose()?,
+            })
+        })
+        .transpose()
+    }
+
+    /// Deletes a document. Returns `None` when there is none, nor one whose point has yet to go.
+    ///
+    /// # Errors
+    /// When the database is away.
+    pub async fn delete(&self, id: DocumentId) -> Result<Option<Version>, StoreError> {
+        let number: Option<i64> = self
+            .0
+            .run("UPDATE documents", |pool| async move {
+                let delete = sqlx::query_scalar(DELETE).bind(id.0).bind(OWN_TIME);
+                delete.fetch_optional(&pool).await
+            })
+            .await?;
+        Ok(number.map(|number| Version { id, number }))
+    }
+
+    /// Takes documents that are due, for a while.
+    ///
+    /// # Errors
+    /// When the database is away.
+    pub async fn claim(&self, at_most: i64) -> Result<Vec<Version>, StoreError> {
+        let rows: Vec<(i64, i64)> = self
+            .0
+            .run("UPDATE documents", |pool| async move {
+                let claim = sqlx::query_as(CLAIM).bind(CLAIMED_TIME).bind(at_most);
+                claim.fetch_all(&pool).await
+            })
+            .await?;
+        let version = |(id, number)| Version {
+            id: DocumentId(id),
+            number,
+        };
+        Ok(rows.into_iter().map(version).collect())
+    }
+
+    /// Notes that the queue has a job for this version.
+    ///
+    /// # Errors
+    /// When the database is away.
+    pub async fn queued(&self, version: Version) -> Result<(), StoreError> {
+        self.0
+            .run("UPDATE documents", |pool| async move {
+                let queued = sqlx::query(QUEUED).bind(version.id.0).bind(version.number);
+                queued.bind(QUEUED_TIME).execute(&pool).await
+            })
+            .await
+            .map(drop)
+    }
+}
+
+/// A value that the schema rules out.
+fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+    StoreError::Internal(Arc::new(sqlx::Error::Decode(error.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_any_unsigned_integer_that_the_database_can_hold() {
+        for (id, kept) in [
+            (0, Some(0)),
+            (DocumentId::MAX, Some(DocumentId::MAX)),
+            (DocumentId::MAX + 1, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(DocumentId::new(id).map(DocumentId::get), kept);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Bringing the vector store up to date with the documents.
+//!
+//! Everything here may run several times and at the same time, for the same documents: whoever brings a version to the
+//! store sees afterwards whether it still is the latest, and goes on with the latest where it is not. Only who ends in
+//! between, with the process or for want of the database, can leave an older version where somebody else's was.
+
+use std::collections::{HashMap, HashSet};
+
+use qdrant_client::qdrant::{PointId, point_id::PointIdOptions};
+use sqlx::PgConnection;
+
+use super::{
+    DocumentId, Documents,
+    plan::{Plan, Report, Versions},
+};
+use crate::{
+    database::StoreError,
+    vector::{VectorError, VectorStore},
+};
+
+/// Documents, or points, that are dealt with at once.
+const BATCH: i32 = 100;
+
+/// The most of vectors and payloads that is read at once, in bytes, unless the first document is larger.
+const BATCH_BYTES: i64 = 4 * 1024 * 1024;
+
+/// The contents of as many as `$2` allows for. Of the others there is only that they exist.
+const READ: &str = "SELECT id, version, is_read, CASE WHEN is_read THEN vector END, \
+    CASE WHEN is_read THEN payload::text END FROM (SELECT *, coalesce(sum(4 * cardinality(vector) + octet_length(payload::text)) \
+    OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < $2 AS is_read \
+    FROM documents WHERE id = ANY($1)) AS sized ORDER BY id";
+const READ_NEXT: &str = "SELECT id FROM documents WHERE id > $1 ORDER BY id LIMIT $2";
+const KNOWN: &str = "SELECT id FROM documents WHERE id = ANY($1)";
+
+/// In one order for everybody, so that nobody waits for somebody who waits for him.
+const LOCK: &str = "SELECT id, version FROM documents WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+
+const INDEXED: &str = "UPDATE documents SET indexed_at = now(), due_at = NULL \
+    FROM unnest($1::bigint[], $2::bigint[]) AS taken (id, version) \
+    WHERE documents.id = taken.id AND documents.version = taken.version";
+
+const UNFIT: &str = "UPDATE documents SET due_at = NULL \
+    FROM unnest($1::bigint[], $2::bigint[]) AS unfit (id, version) \
+    WHERE documents.id = unfit.id AND documents.version = unfit.version";
+
+const REMOVED: &str = "DELETE FROM documents USING unnest($1::bigint[], $2::bigint[]) AS removed (id, version) \
+    WHERE documents.id = removed.id AND documents.version = removed.version";
+
+/// A new version too, so that whoever is on the way to the store with the old one does not call it indexed.
+const FORGET: &str = "UPDATE documents SET version = nextval('document_versions'), indexed_at = NULL, \
+    due_at = now() + $3 * interval '1 second' \
+    WHERE id IN (SELECT id FROM documents WHERE id > $1 ORDER BY id LIMIT $2 FOR UPDATE) RETURNING id";
+
+/// Why documents could not be brought to the vector store.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum IndexError {
+    /// The database's part.
+    #[error(transparent)]
+    Database(#[from] StoreError),
+    /// The vector store's part.
+    #[error(transparent)]
+    Vector(#[from] VectorError),
+}
+
+impl Documents {
+    /// Makes sure that there is the collection of the settings. One that had to be made has none of the documents;
+    /// they are due after this many seconds. Returns whether that is so.
+    ///
+    /// # Errors
+    /// When database or store are away, or the live collection is another one.
+    pub async fn prepare(&self, store: &VectorStore, delay: f64) -> Result<bool, IndexError> {
+        if store.open().await? {
+            return Ok(false);
+        }
+        // First, so that nothing can come between it and the new collection.
+        let forgotten = self.forget(delay).await?;
+        let made = store.create().await?;
+        store.open().await?;
+        tracing::info!(
+            event = "collection_made",
+            made,
+            documents = forgotten,
+            "collection_made"
+        );
+        Ok(made && forgotten > 0)
+    }
+
+    async fn forget(&self, delay: f64) -> Result<usize, StoreError> {
+        let (mut after, mut forgotten) = (-1, 0);
+        loop {
+            let ids: Vec<i64> = self
+                .0
+                .run("UPDATE documents", |pool| async move {
+                    let forget = sqlx::query_scalar(FORGET).bind(after).bind(5000);
+                    forget.bind(delay).fetch_all(&pool).await
+                })
+                .await?;
+            let Some(last) = ids.iter().max() else {
+                return Ok(forgotten);
+            };
+            after = *last;
+            forgotten += ids.len();
+        }
+    }
+
+    /// Makes the points of these documents equal to them.
+    ///
+    /// # Errors
+    /// When that is not certain.
+    pub async fn index(
+        &self,
+        ids: impl IntoIterator<Item = DocumentId>,
+        store: &VectorStore,
+    ) -> Result<Report, IndexError> {
+        let mut report = Report::default();
+        let mut left: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
+        while !left.is_empty() {
+            let mut plan = self.read(&left, store.size()).await?;
+            push(&mut plan, store).await?;
+            report.add(&plan);
+            left = self.settle(plan, &left).await?;
+        }
+        Ok(report)
+    }
+
+    /// Reads the first ones.
+    async fn read(&self, ids: &[i64], size: usize) -> Result<Plan, StoreError> {
+        let rows = self
+            .0
+            .run("SELECT documents", |pool| async move {
+                let read = sqlx::query_as(READ).bind(ids).bind(BATCH_BYTES);
+                read.fetch_all(&pool).await
+            })
+            .await?;
+        Plan::new(ids, rows, size)
+    }
+
+    /// Notes what the store has now. Returns what is left: documents that were not read yet, or have changed meanwhile,
+    /// or have gone, whose points somebody else may have removed before they came back from here.
+    async fn settle(&self, plan: Plan, ids: &[i64]) -> Result<Vec<i64>, StoreError> {
+        let dealt_with = plan.versions();
+        let now = self
+            .0
+            .run("UPDATE documents", |pool| async move {
+                let mut transaction = pool.begin().await?;
+                let lock = sqlx::query_as(LOCK).bind(ids);
+                let now: Vec<(i64, i64)> = lock.fetch_all(&mut *transaction).await?;
+                note(&mut transaction, INDEXED, &plan.indexed).await?;
+                note(&mut transaction, REMOVED, &plan.removed).await?;
+                note(&mut transaction, UNFIT, &plan.unfit).await?;
+                transaction.commit().await?;
+                Ok(now)
+            })
+            .await?;
+        let now: HashMap<i64, i64> = now.into_iter().collect();
+        let is_left = |id: &i64| now.get(id) != dealt_with.get(id);
+        Ok(ids.iter().copied().filter(is_left).collect())
+    }
+
+    /// Makes the whole collection equal to the documents: brings every document to it, and removes every other point.
+    /// It answers queries meanwhile.
+    ///
+    /// # Errors
+    /// When that is not certain.
+    pub async fn reindex(&self, store: &VectorStore) -> Result<Report, IndexError> {
+        let mut report = Report::default();
+        let mut after = -1;
+        loop {
+            let next = self.0.run("SELECT documents", |pool| async move {
+                let next = sqlx::query_scalar(READ_NEXT).bind(after).bind(BATCH);
+                next.fetch_all(&pool).await
+            });
+            let ids: Vec<i64> = next.await?;
+            let Some(last) = ids.last() else { break };
+            after = *last;
+            report.join(self.index(ids.into_iter().map(DocumentId), store).await?);
+        }
+        report.join(self.remove_strays(store).await?);
+        Ok(report)
+    }
+
+    /// Removes points that have no document.
+    async fn remove_strays(&self, store: &VectorStore) -> Result<Report, IndexError> {
+        let mut report = Report::default();
+        let mut from = None;
+        loop {
+            let (points, next) = store.page(from, BATCH.unsigned_abs()).await?;
+            let (own, foreign): (Vec<_>, Vec<_>) =
+                points.into_iter().map(own).partition(Result::is_ok);
+            let foreign: Vec<PointId> = foreign.into_iter().filter_map(Result::err).collect();
+            if !foreign.is_empty() {
+                report.removed += foreign.len();
+                store.delete(foreign).await?;
+            }
+            let own: Vec<i64> = own.into_iter().flatten().collect();
+            let ids = &own;
+            let known = self.0.run("SELECT documents", |pool| async move {
+                let known = sqlx::query_scalar(KNOWN).bind(ids);
+                known.fetch_all(&pool).await
+            });
+            let known: HashSet<i64> = known.await?.into_iter().collect();
+            let strays = own.into_iter().filter(|id| !known.contains(id));
+            report.join(self.index(strays.map(DocumentId), store).await?);
+            if next.is_none() {
+                return Ok(report);
+            }
+            from = next;
+        }
+    }
+}
+
+/// Tells the store. A refusal may mean that the collection was exchanged, which only looking tells.
+async fn push(plan: &mut Plan, store: &VectorStore) -> Result<(), VectorError> {
+    let points = std::mem::take(&mut plan.points);
+    let gone = plan.removed.ids.iter().chain(&plan.absent);
+    let gone: Vec<PointId> = gone.map(|id| PointId::from(id.unsigned_abs())).collect();
+    let pushed = async {
+        if !points.is_empty() {
+            store.upsert(points).await?;
+        }
+        if !gone.is_empty() {
+            store.delete(gone).await?;
+        }
+        Ok(())
+    };
+    match pushed.await {
+        Err(refused @ VectorError::Refused(_)) => {
+            store.open().await?;
+            Err(refused)
+        }
+        result => result,
+    }
+}
+
+/// The number of a point that could be a document's.
+fn own(point: PointId) -> Result<i64, PointId> {
+    match point.point_id_options {
+        Some(PointIdOptions::Num(number)) => number.try_into().map_err(|_| PointId::from(number)),
+        _ => Err(point),
+    }
+}
+
+async fn note(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    which: &Versions,
+) -> Result<(), sqlx::Error> {
+    if which.ids.is_empty() {
+        return Ok(());
+    }
+    let query = sqlx::query(statement).bind(&which.ids).bind(&which.numbers);
+    query.execute(connection).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+    use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+    use super::*;
+    use crate::database::Database;
+
+    async fn documents(database: PgConnectOptions) -> Documents {
+        let database = Database::connect("test", database, 2, Default::default());
+        database.up().await;
+        Documents::new(database)
+    }
+
+    fn id(number: u64) -> DocumentId {
+        DocumentId::new(number).unwrap()
+    }
+
+    #[sqlx::test(migrations = "../app/migrations")]
+    async fn who_brings_a_document_that_others_have_removed_meanwhile_takes_it_away_again(
+        _: PgPoolOptions,
+        database: PgConnectOptions,
+    ) {
+        let documents = documents(database).await;
+        documents.put(id(1), &[1.0], &Map::new()).await.unwrap();
+        let slow = documents.read(&[1], 1).await.unwrap();
+        documents.delete(id(1)).await.unwrap();
+        let quick = documents.read(&[1], 1).await.unwrap();
+        assert_eq!(quick.removed.ids, [1]);
+        assert!(documents.settle(quick, &[1]).await.unwrap().is_empty());
+        assert_eq!(slow.indexed.ids, [1]);
+        assert_eq!(documents.settle(slow, &[1]).await.unwrap(), [1]);
+        let again = documents.read(&[1], 1).await.unwrap();
+        assert_eq!(again.absent, [1]);
+        assert!(documents.settle(again, &[1]).await.unwrap().is_empty());
+    }
+
+    #[sqlx::test(migrations = "../app/migrations")]
+    async fn large_documents_are_dealt_with_in_several_batches(
+        _: PgPoolOptions,
+        database: PgConnectOptions,
+    ) {
+        let documents = documents(database).await;
+        let payload = json!({"text": "x".repeat(1536 * 1024)});
+        let payload = payload.as_object().unwrap();
+        for number in 0..7 {
+            documents.put(id(number), &[1.0], payload).await.unwrap();
+        }
+        documents.delete(id(5)).await.unwrap();
+        let mut left: Vec<i64> = (0..8).collect();
+        let rounds: [[&[i64]; 3]; 2] = [[&[0, 1, 2], &[], &[3, 4, 5, 6]], [&[3, 4, 6], &[5], &[]]];
+        for [indexed, removed, rest] in rounds {
+            let plan = documents.read(&left, 1).await.unwrap();
+            assert_eq!(plan.indexed.ids, indexed);
+            assert_eq!(plan.removed.ids, removed);
+            left = documents.settle(plan, &left).await.unwrap();
+            assert_eq!(left, rest);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The export of traces and logs to a collector, with OTLP over gRPC.
+//!
+//! A span or a log record goes into a bounded queue, or is dropped and counted when that is full; one task per queue
+//! sends batches. So no request ever waits for the collector, whatever state it is in. Without an endpoint nothing of
+//! this exists. The SDK's providers are left out on purpose: their queues drop without counting, a shutdown of theirs
+//! can block for 5 s, and the identifiers of our spans are known before, because log lines, exemplars and answers carry
+//! them with or without an exporter.
+
+pub mod call;
+mod dropped;
+mod export;
+mod log;
+pub mod messaging;
+mod queue;
+pub mod span;
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use opentelemetry::{InstrumentationScope, KeyValue, logs::LoggerProvider};
+use opentelemetry_otlp::{LogExporter, SpanExporter, WithExportConfig, WithTonicConfig};
+use opentelemetry_sdk::{
+    Resource,
+    logs::{LogExporter as _, SdkLoggerProvider},
+    trace::SpanExporter as _,
+};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+
+pub(crate) use self::log::implied_trace;
+pub use self::{dropped::Dropped, log::LogRecords};
+use self::{
+    export::{ExportLogs, ExportSpans},
+    queue::Queue,
+    span::Tracer,
+};
+
+/// How long the collector may take for one batch, attempts to reach it included.
+const EXPORT: Duration = Duration::from_secs(5);
+/// How long connecting to the collector may take.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How often a connection is asked for a sign of life, and how long that may take.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
+/// How long the last batches may take after everything else has ended. Whoever ends a process has to allow for it.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Who exports.
+#[derive(Clone, Copy, Debug)]
+pub struct Service<'a> {
+    /// The name of the program.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// The identity of this replica.
+    pub host: &'a str,
+}
+
+/// The export of one process, from its start to its last batch.
+#[derive(Debug)]
+pub struct Telemetry {
+    tracer: Tracer,
+    log_records: Option<LogRecords>,
+    dropped: Dropped,
+    /// Whether the process ends.
+    end: watch::Sender<bool>,
+    exports: JoinSet<()>,
+}
+
+impl Telemetry {
+    /// Begins to export to this endpoint; to nothing at all without one.
+    ///
+    /// # Errors
+    /// When the endpoint is malformed. A collector that is away is no error.
+    pub fn start(endpoint: Option<&str>, service: Service<'_>) -> anyhow::Result<Self> {
+        let mut telemetry = Self {
+            tracer: Tracer::default(),
+            log_records: None,
+            dropped: Dropped::default(),
+            end: watch::Sender::new(false),
+            exports: JoinSet::new(),
+        };
+        let Some(endpoint) = endpoint else {
+            return Ok(telemetry);
+        };
+        let channel = channel(endpoint)?;
+        let (resource, scope) = (resource(service), scope(service));
+        let end = || telemetry.end.subscribe();
+
+        let (spans, work) = Queue::start(
+            ExportSpans(span_exporter(channel.clone(), &resource)?),
+            telemetry.dropped.traces.clone(),
+            end(),
+        );
+        telemetry.exports.spawn(work);
+        let (records, work) = Queue::start(
+            ExportLogs::new(log_exporter(channel, &resource)?, scope.clone()),
+            telemetry.dropped.logs.clone(),
+            end(),
+        );
+        telemetry.exports.spawn(work);
+
+        let logger = SdkLoggerProvider::builder().build().logger(service.name);
+        telemetry.tracer = Tracer::new(spans, scope);
+        telemetry.log_records = Some(LogRecords::new(records, logger, service.host));
+        Ok(telemetry)
+    }
+
+    /// What makes the spans of this process.
+    #[must_use]
+    pub fn tracer(&self) -> Tracer {
+        self.tracer.clone()
+    }
+
+    /// What sends the events of this process, as a layer of the log.
+    #[must_use]
+    pub fn log_records(&self) -> Option<LogRecords> {
+        self.log_records.clone()
+    }
+
+    /// The metric of what was not delivered; `None` when nothing is exported.
+    #[must_use]
+    pub fn dropped(&self) -> Option<Dropped> {
+        let exports = !self.exports.is_empty();
+        exports.then(|| self.dropped.clone())
+    }
+
+    /// Sends what waits, but not for long: a collector that is silent must not hold up the end of the process.
+    pub async fn shutdown(mut self) {
+        self.end.send_replace(true);
+        let sent = async { while self.exports.join_next().await.is_some() {} };
+        let _ = timeout(FLUSH, sent).await;
+    }
+}
+
+/// The way to the collector, which is looked for when there is something to send.
+fn channel(endpoint: &str) -> anyhow::Result<Channel> {
+    let like = || "OTEL_EXPORTER_OTLP_ENDPOINT must be like http://host:4317";
+    let endpoint = Endpoint::from_shared(endpoint.to_owned()).with_context(like)?;
+    let endpoint = match endpoint.uri().scheme_str() {
+        Some("http") => endpoint,
+        Some("https") => endpoint
+            .tls_config(ClientTlsConfig::new().with_enabled_roots())
+            .context("OTEL_EXPORTER_OTLP_ENDPOINT cannot be reached over TLS")?,
+        _ => return Err(anyhow!(like())),
+    };
+    Ok(endpoint
+        .connect_timeout(CONNECT)
+        .timeout(EXPORT)
+        .http2_keep_alive_interval(KEEP_ALIVE.0)
+        .keep_alive_timeout(KEEP_ALIVE.1)
+        .connect_lazy())
+}
+
+/// Whom spans and logs are about: what `OTEL_RESOURCE_ATTRIBUTES` says, and what the program knows of itself.
+fn resource(service: Service<'_>) -> Resource {
+    Resource::builder()
+        .with_service_name(service.name)
+        .with_attributes([
+            KeyValue::new("service.version", service.version),
+            KeyValue::new("service.instance.id", service.host.to_owned()),
+        ])
+        .build()
+}
+
+fn scope(service: Service<'_>) -> InstrumentationScope {
+    InstrumentationScope::builder(service.name)
+        .with_version(service.version)
+        .build()
+}
+
+fn span_exporter(channel: Channel, resource: &Resource) -> anyhow::Result<SpanExporter> {
+    let builder = SpanExporter::builder().with_tonic().with_channel(channel);
+    let mut exporter = builder.with_timeout(EXPORT).build()?;
+    exporter.set_resource(resource);
+    Ok(exporter)
+}
+
+fn log_exporter(channel: Channel, resource: &Resource) -> anyhow::Result<LogExporter> {
+    let builder = LogExporter::builder().with_tonic().with_channel(channel);
+    let mut exporter = builder.with_timeout(EXPORT).build()?;
+    exporter.set_resource(resource);
+    Ok(exporter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVICE: Service<'_> = Service {
+        name: "app",
+        version: "1.2.3",
+        host: "replica-7",
+    };
+
+    #[tokio::test]
+    async fn without_an_endpoint_nothing_is_exported() {
+        let telemetry = Telemetry::start(None, SERVICE).unwrap();
+        assert!(telemetry.log_records().is_none() && telemetry.dropped().is_none());
+        assert!(!telemetry.tracer().is_on());
+        telemetry.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn a_malformed_endpoint_is_refused_by_the_name_of_its_setting() {
+        for bad in ["collector:4317", "ftp://collector", "http://", "a b", ""] {
+            let message = Telemetry::start(Some(bad), SERVICE).unwrap_err();
+            let message = format!("{message:#}");
+            assert!(message.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_may_be_reached_over_tls() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        for good in ["http://collector:4317", "https://collector.example"] {
+            assert!(
+                Telemetry::start(Some(good), SERVICE)
+                    .unwrap()
+                    .tracer()
+                    .is_on()
+            );
+        }
+    }
+
+    #[test]
+    fn the_program_says_who_it_is() {
+        let resource = resource(SERVICE);
+        for (key, value) in [
+            ("service.name", "app"),
+            ("service.version", "1.2.3"),
+            ("service.instance.id", "replica-7"),
+        ] {
+            let found = resource.get(&key.into()).map(|found| found.to_string());
+            assert_eq!(found.as_deref(), Some(value));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The two ends of a job's way over the broker, by the semantic conventions for RabbitMQ.
+//!
+//! <https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/>
+
+use uuid::Uuid;
+
+use super::span::{Description, Span, SpanKind, Tracer};
+use crate::{queue::topology::JOBS, trace::TraceContext};
+
+/// Publishing a job, as a part of the request that brought it, if one did. The message carries this span's position.
+pub fn publish(tracer: &Tracer, request: Option<TraceContext>, id: Uuid, bytes: usize) -> Span {
+    let (kind, name) = (SpanKind::Producer, "publish jobs");
+    let mut span = match request {
+        Some(request) => tracer.start_part(request, kind, name),
+        None => tracer.start(TraceContext::continuing(None), kind, name),
+    };
+    if let Some(mut description) = span.describe() {
+        description
+            .set("messaging.operation.name", "publish")
+            .set("messaging.operation.type", "send");
+        describe_message(&mut description, Some(id), bytes);
+    }
+    span
+}
+
+/// Processing one delivery: a child of its publication, and linked to it.
+pub fn process(tracer: &Tracer, work: TraceContext, id: Option<Uuid>, bytes: usize) -> Span {
+    let mut span = tracer.start(work, SpanKind::Consumer, "process jobs");
+    if let Some(mut description) = span.describe() {
+        description
+            .link_parent()
+            .set("messaging.operation.name", "process")
+            .set("messaging.operation.type", "process");
+        describe_message(&mut description, id, bytes);
+    }
+    span
+}
+
+fn describe_message(description: &mut Description<'_>, id: Option<Uuid>, bytes: usize) {
+    description
+        .set("messaging.system", "rabbitmq")
+        .set("messaging.destination.name", JOBS)
+        .set(
+            "messaging.message.body.size",
+            i64::try_from(bytes).unwrap_or(i64::MAX),
+        );
+    if let Some(id) = id {
+        description.set("messaging.message.id", id.to_string());
+    }
+}

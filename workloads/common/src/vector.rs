@@ -1,0 +1,288 @@
+//! The vector store: Qdrant over gRPC. It holds derived data only; documents live in the database.
+//!
+//! The collection is looked at before it is used. After the first doubt about it nothing is asked until it has been
+//! looked at again, so that a store that is away costs nothing but a clear answer.
+
+mod collection;
+mod connection;
+mod error;
+mod metrics;
+mod points;
+mod settings;
+
+use std::time::{Duration, Instant};
+
+use qdrant_client::qdrant::{
+    Condition, DeletePointsBuilder, Filter, PointId, PointsIdsList, QueryPointsBuilder,
+    ScrollPointsBuilder, UpsertPointsBuilder, collections_client::CollectionsClient,
+    points_client::PointsClient,
+};
+use tokio::{sync::watch, time::timeout};
+use tonic::{Response, Status};
+
+use self::{collection::Shape, connection::Service};
+pub use self::{
+    error::VectorError,
+    metrics::VectorMetrics,
+    points::{Hit, Match, Point, Query},
+    settings::{Distance, VectorArgs},
+};
+use crate::telemetry::call::Server;
+
+/// How long an operation may take.
+const OPERATION: Duration = Duration::from_secs(3);
+/// The most that an answer may hold, in bytes: as many payloads as a query may ask for.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// The vector store of one stack.
+#[derive(Debug)]
+pub struct VectorStore {
+    collections: CollectionsClient<Service>,
+    points: PointsClient<Service>,
+    server: Server,
+    collection: String,
+    shape: Shape,
+    state: watch::Sender<Result<(), VectorError>>,
+    metrics: VectorMetrics,
+}
+
+impl VectorStore {
+    /// The store of these settings; `None` when the vector profile is off. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// When the address or the key is malformed. The message repeats neither.
+    pub fn new(
+        args: &VectorArgs,
+        metrics: impl FnOnce() -> VectorMetrics,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(url) = args.vector_url.as_deref().filter(|url| !url.is_empty()) else {
+            return Ok(None);
+        };
+        let key = args.vector_api_key.as_deref().filter(|key| !key.is_empty());
+        let (service, server) = connection::service(url, key)?;
+        let unknown = VectorError::Unavailable("it was not looked at yet".to_owned());
+        Ok(Some(Self {
+            collections: CollectionsClient::new(service.clone()),
+            points: PointsClient::new(service).max_decoding_message_size(MAX_ANSWER),
+            server: server.with_collection(&args.vector_collection),
+            collection: args.vector_collection.clone(),
+            shape: Shape {
+                size: args.vector_size,
+                distance: args.vector_distance,
+            },
+            state: watch::Sender::new(Err(unknown)),
+            metrics: metrics(),
+        }))
+    }
+
+    /// How many numbers a vector has.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.shape.size as usize
+    }
+
+    /// Whether the collection can be used, as far as is known.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn ready(&self) -> Result<(), VectorError> {
+        self.state.borrow().clone()
+    }
+
+    /// Waits until the collection can be used.
+    pub async fn up(&self) {
+        let _ = self.state.subscribe().wait_for(Result::is_ok).await;
+    }
+
+    /// Waits until there is a doubt about the collection.
+    pub async fn down(&self) {
+        let _ = self.state.subscribe().wait_for(Result::is_err).await;
+    }
+
+    fn set_state(&self, state: Result<(), VectorError>) {
+        self.metrics.up.set(state.is_ok().into());
+        let _ = self.state.send_replace(state);
+    }
+
+    /// Stores points, or replaces them.
+    ///
+    /// # Errors
+    /// When that is not certain.
+    pub async fn upsert(&self, points: Vec<Point>) -> Result<(), VectorError> {
+        let points: Vec<_> = points.into_iter().map(Into::into).collect();
+        let request = UpsertPointsBuilder::new(&self.collection, points).wait(true);
+        let mut points = self.points.clone();
+        self.ask("upsert", points.upsert(request.build()))
+            .await
+            .map(drop)
+    }
+
+    /// Removes points, where they are there.
+    ///
+    /// # Errors
+    /// When that is not certain.
+    pub async fn delete(&self, ids: Vec<PointId>) -> Result<(), VectorError> {
+        let request = DeletePointsBuilder::new(&self.collection)
+            .points(PointsIdsList { ids })
+            .wait(true);
+        let mut points = self.points.clone();
+        self.ask("delete", points.delete(request.build()))
+            .await
+            .map(drop)
+    }
+
+    /// The nearest points, nearest first.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn query(&self, query: Query) -> Result<Vec<Hit>, VectorError> {
+        let mut request = QueryPointsBuilder::new(&self.collection)
+            .query(query.vector)
+            .limit(query.limit)
+            .with_payload(query.with_payload);
+        if !query.filter.is_empty() {
+            let filter = query.filter.into_iter();
+            let conditions = filter.map(|(field, value)| Condition::matches(field, value));
+            request = request.filter(Filter::must(conditions));
+        }
+        let mut points = self.points.clone();
+        let answer = self.ask("query", points.query(request.build())).await?;
+        let hits = answer.result.into_iter();
+        Ok(hits
+            .filter_map(|point| Hit::new(point, query.with_payload))
+            .collect())
+    }
+
+    /// The identities of at most this many points, and where the next ones begin.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn page(
+        &self,
+        from: Option<PointId>,
+        at_most: u32,
+    ) -> Result<(Vec<PointId>, Option<PointId>), VectorError> {
+        let mut request = ScrollPointsBuilder::new(&self.collection)
+            .limit(at_most)
+            .with_payload(false)
+            .with_vectors(false);
+        if let Some(from) = from {
+            request = request.offset(from);
+        }
+        let mut points = self.points.clone();
+        let answer = self.ask("scroll", points.scroll(request.build())).await?;
+        let ids = answer.result.into_iter().filter_map(|point| point.id);
+        Ok((ids.collect(), answer.next_page_offset))
+    }
+
+    /// Asks a collection that was looked at, and doubts it when it fails.
+    async fn ask<T>(
+        &self,
+        operation: &'static str,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, VectorError> {
+        self.ready()?;
+        self.call(operation, answer).await.map_err(|status| {
+            let error = VectorError::from(status);
+            if matches!(error, VectorError::Unavailable(_)) {
+                self.set_state(Err(error.clone()));
+            }
+            error
+        })
+    }
+
+    /// Every request to the store passes here.
+    async fn call<T>(
+        &self,
+        operation: &'static str,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Status> {
+        let start = Instant::now();
+        let silence = |_| {
+            let limit = OPERATION.as_secs();
+            Err(Status::deadline_exceeded(format!(
+                "no answer within {limit} s"
+            )))
+        };
+        let answer = async { timeout(OPERATION, answer).await.unwrap_or_else(silence) };
+        let result = self.server.call(operation, answer).await;
+        let error = result.as_ref().err().map(Status::code);
+        self.metrics.operation(operation, error, start.elapsed());
+        result.map(Response::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Settings {
+        #[command(flatten)]
+        vector: VectorArgs,
+    }
+
+    fn store(arguments: &[&str]) -> anyhow::Result<Option<VectorStore>> {
+        let arguments = ["program"].iter().chain(arguments);
+        VectorStore::new(&Settings::parse_from(arguments).vector, || {
+            VectorMetrics::register(&mut prometheus_client::registry::Registry::default())
+        })
+    }
+
+    #[tokio::test]
+    async fn without_a_url_there_is_no_vector_store() {
+        assert!(store(&[]).unwrap().is_none());
+        assert!(store(&["--vector-url", ""]).unwrap().is_none());
+        let store = store(&["--vector-url", "https://store:6334"])
+            .unwrap()
+            .unwrap();
+        assert_eq!((store.size(), store.collection.as_str()), (4, "docs"));
+        assert!(store.ready().is_err(), "nothing is known of it yet");
+    }
+
+    #[tokio::test]
+    async fn a_malformed_address_or_key_is_refused_without_being_repeated() {
+        let url = ["--vector-url", "http://store:6334"];
+        for (arguments, name) in [
+            (vec!["--vector-url", "secret"], "VECTOR_URL"),
+            (vec!["--vector-url", "ftp://secret"], "VECTOR_URL"),
+            (vec!["--vector-url", "http://"], "VECTOR_URL"),
+            (
+                [&url[..], &["--vector-api-key", "secret\n"]].concat(),
+                "VECTOR_API_KEY",
+            ),
+        ] {
+            let message = store(&arguments).unwrap_err().to_string();
+            assert!(
+                message.contains(name) && !message.contains("secret"),
+                "{message}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn the_key_is_nowhere_in_what_a_log_could_show() {
+        let store = store(&["--vector-url=http://store:6334", "--vector-api-key=hunter2"]);
+        assert!(!format!("{store:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn sizes_and_distances_have_bounds_and_names() {
+        for (flag, value) in [
+            ("--vector-size", "0"),
+            ("--vector-size", "65537"),
+            ("--vector-distance", "Manhattan"),
+            ("--vector-distance", "cosine"),
+        ] {
+            let message = Settings::try_parse_from(["program", flag, value])
+                .unwrap_err()
+                .to_string();
+            assert!(message.contains(flag), "{message}");
+        }
+        for distance in ["Cosine", "Dot", "Euclid"] {
+            assert!(Settings::try_parse_from(["program", "--vector-distance", distance]).is_ok());
+        }
+    }
+}

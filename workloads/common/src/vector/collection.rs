@@ -1,0 +1,202 @@
+//! The one place where the collection and its indexes are made, and compared with the settings.
+
+use std::fmt;
+
+use qdrant_client::qdrant::{
+    CollectionInfo, CreateCollectionBuilder, CreateFieldIndexCollectionBuilder,
+    Distance as LiveDistance, FieldType, GetCollectionInfoRequest, VectorParamsBuilder,
+    vectors_config::Config,
+};
+use tonic::{Code, Status};
+
+use super::{Distance, VectorError, VectorStore};
+
+/// Payload fields that filters are quick on.
+const INDEXED_FIELDS: [&str; 1] = ["category"];
+
+/// What cannot change in a live collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) size: u32,
+    pub(super) distance: Distance,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text(u64::from(self.size), self.distance.into()).fmt(formatter)
+    }
+}
+
+fn text(size: u64, distance: LiveDistance) -> String {
+    format!("size {size} and distance {}", distance.as_str_name())
+}
+
+impl Shape {
+    /// Says what the live collection looks like, if not like this.
+    fn differs_from(self, live: &CollectionInfo) -> Option<String> {
+        let params = live
+            .config
+            .as_ref()
+            .and_then(|config| config.params.as_ref());
+        let vectors = params
+            .and_then(|params| params.vectors_config.as_ref())
+            .and_then(|vectors| vectors.config.as_ref());
+        let Some(Config::Params(vectors)) = vectors else {
+            return Some("named vectors, or none".to_owned());
+        };
+        let same = vectors.size == u64::from(self.size)
+            && vectors.distance() == LiveDistance::from(self.distance);
+        (!same).then(|| text(vectors.size, vectors.distance()))
+    }
+}
+
+impl VectorStore {
+    /// Compares the live collection with the settings, and makes the indexes that it lacks; a collection that differs
+    /// is left as it is. Returns whether there is a collection. Afterwards the store is ready, or it is not.
+    ///
+    /// # Errors
+    /// When the store is away, or the collection is another one.
+    pub async fn open(&self) -> Result<bool, VectorError> {
+        let result = self.look().await;
+        let missing = || VectorError::Unavailable("the collection is missing".to_owned());
+        self.set_state(match &result {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(missing()),
+            Err(error) => Err(error.clone()),
+        });
+        result
+    }
+
+    async fn look(&self) -> Result<bool, VectorError> {
+        let request = GetCollectionInfoRequest {
+            collection_name: self.collection.clone(),
+        };
+        let mut collections = self.collections.clone();
+        let info = match self.call("get_collection", collections.get(request)).await {
+            Ok(info) => info.result.unwrap_or_default(),
+            Err(status) if status.code() == Code::NotFound => return Ok(false),
+            Err(status) => return Err(status.into()),
+        };
+        if let Some(found) = self.shape.differs_from(&info) {
+            return Err(VectorError::OtherCollection {
+                name: self.collection.clone(),
+                found,
+                expected: self.shape.to_string(),
+            });
+        }
+        for field in INDEXED_FIELDS {
+            if !info.payload_schema.contains_key(field) {
+                self.create_index(field).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn create_index(&self, field: &str) -> Result<(), Status> {
+        let index =
+            CreateFieldIndexCollectionBuilder::new(&self.collection, field, FieldType::Keyword)
+                .wait(true)
+                .build();
+        let mut points = self.points.clone();
+        self.call("create_index", points.create_field_index(index))
+            .await
+            .map(drop)
+    }
+
+    /// Makes the collection. Returns whether it was made now, which it was not when somebody else was quicker.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn create(&self) -> Result<bool, VectorError> {
+        let distance = LiveDistance::from(self.shape.distance);
+        let vectors = VectorParamsBuilder::new(self.shape.size.into(), distance);
+        let collection = CreateCollectionBuilder::new(&self.collection)
+            .vectors_config(vectors)
+            .build();
+        let mut collections = self.collections.clone();
+        let created = self.call("create_collection", collections.create(collection));
+        match created.await {
+            Ok(_) => Ok(true),
+            Err(status) if status.code() == Code::AlreadyExists => Ok(false),
+            // What versions before 1.10 say.
+            Err(status) if status.message().contains("already exists") => Ok(false),
+            Err(status) => Err(status.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qdrant_client::qdrant::{
+        CollectionConfig, CollectionParams, VectorParams, VectorParamsMap, VectorsConfig,
+    };
+
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        size: 4,
+        distance: Distance::Cosine,
+    };
+
+    fn live(config: Option<Config>) -> CollectionInfo {
+        let params = CollectionParams {
+            vectors_config: Some(VectorsConfig { config }),
+            ..CollectionParams::default()
+        };
+        CollectionInfo {
+            config: Some(CollectionConfig {
+                params: Some(params),
+                ..CollectionConfig::default()
+            }),
+            ..CollectionInfo::default()
+        }
+    }
+
+    fn with_shape(size: u64, distance: LiveDistance) -> CollectionInfo {
+        live(Some(Config::Params(VectorParams {
+            size,
+            distance: distance.into(),
+            ..VectorParams::default()
+        })))
+    }
+
+    #[test]
+    fn a_collection_fits_only_with_the_same_size_and_distance() {
+        for (live, found) in [
+            (with_shape(4, LiveDistance::Cosine), None),
+            (
+                with_shape(8, LiveDistance::Cosine),
+                Some("size 8 and distance Cosine"),
+            ),
+            (
+                with_shape(4, LiveDistance::Dot),
+                Some("size 4 and distance Dot"),
+            ),
+            (
+                live(Some(Config::ParamsMap(VectorParamsMap::default()))),
+                Some("named vectors, or none"),
+            ),
+            (live(None), Some("named vectors, or none")),
+            (CollectionInfo::default(), Some("named vectors, or none")),
+        ] {
+            assert_eq!(SHAPE.differs_from(&live).as_deref(), found);
+        }
+    }
+
+    #[test]
+    fn the_difference_is_told_with_what_was_expected_and_what_to_do() {
+        let error = VectorError::OtherCollection {
+            name: "docs".to_owned(),
+            found: text(8, LiveDistance::Dot),
+            expected: SHAPE.to_string(),
+        };
+        let message = error.to_string();
+        for part in [
+            "docs has size 8 and distance Dot",
+            "size 4 and distance Cosine is expected",
+            "delete it",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}

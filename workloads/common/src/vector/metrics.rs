@@ -1,0 +1,59 @@
+//! What is counted about the vector store, by the semantic conventions for databases.
+//!
+//! <https://opentelemetry.io/docs/specs/semconv/db/database-metrics/>
+
+use std::{sync::atomic::AtomicU32, time::Duration};
+
+use prometheus_client::{
+    metrics::{family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+use tonic::Code;
+
+/// Upper bounds in seconds: OpenTelemetry's advice.
+const BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+
+type Labels = Vec<(&'static str, String)>;
+
+/// The metrics of the vector store; clones count into the same series.
+#[derive(Clone, Debug)]
+pub struct VectorMetrics {
+    duration: Family<Labels, Histogram, fn() -> Histogram>,
+    /// 1 while the collection can be used.
+    pub up: Gauge<u32, AtomicU32>,
+}
+
+impl VectorMetrics {
+    /// Makes the metrics a part of every scrape.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            duration: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            up: Gauge::default(),
+        };
+        registry.register_with_unit(
+            "db_client_operation_duration",
+            "Time until the vector store answered",
+            Unit::Seconds,
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "vector_up",
+            "1 while the collection of the vector store can be used",
+            metrics.up.clone(),
+        );
+        metrics
+    }
+
+    /// Counts an operation; an error is counted by its gRPC code.
+    pub fn operation(&self, name: &'static str, error: Option<Code>, duration: Duration) {
+        let mut labels = vec![
+            ("db_system_name", "qdrant".to_owned()),
+            ("db_operation_name", name.to_owned()),
+        ];
+        labels.extend(error.map(|code| ("error_type", format!("{code:?}"))));
+        self.duration
+            .get_or_create(&labels)
+            .observe(duration.as_secs_f64());
+    }
+}

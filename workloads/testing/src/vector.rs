@@ -1,0 +1,105 @@
+//! A collection of its own at the vector store that `workloads/test-vector.sh` started.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::client::{Response, json_bytes, send};
+
+/// A collection, which does not exist at first.
+pub struct Collection {
+    /// Its name.
+    pub name: String,
+    /// What the store asks for.
+    pub key: String,
+    grpc: SocketAddr,
+    http: SocketAddr,
+}
+
+impl Default for Collection {
+    fn default() -> Self {
+        let setting = |name: &str| {
+            std::env::var(name).unwrap_or_else(|_| {
+                panic!("{name} is not set: run the tests under workloads/test-vector.sh")
+            })
+        };
+        let address = |name: &str| {
+            let url = setting(name);
+            url.strip_prefix("http://").unwrap().parse().unwrap()
+        };
+        Self {
+            name: Uuid::now_v7().to_string(),
+            key: setting("TEST_VECTOR_API_KEY"),
+            grpc: address("TEST_VECTOR_URL"),
+            http: address("TEST_VECTOR_HTTP_URL"),
+        }
+    }
+}
+
+impl Collection {
+    /// `host:port` of gRPC, for a proxy.
+    pub fn address(&self) -> String {
+        self.grpc.to_string()
+    }
+
+    /// What programs are configured with.
+    pub fn url(&self) -> String {
+        url_at(self.grpc)
+    }
+
+    /// Makes it, by HTTP as a person would.
+    pub async fn make(&self, size: u32, distance: &str) {
+        let vectors = json!({"vectors": {"size": size, "distance": distance}});
+        let made = self.ask("PUT", "", &vectors).await;
+        assert_eq!(made.status, 200, "{made:?}");
+    }
+
+    /// Deletes it.
+    pub async fn drop(&self) {
+        let dropped = self.ask("DELETE", "", &json!({})).await;
+        assert_eq!(dropped.status, 200, "{dropped:?}");
+    }
+
+    /// What the store tells about it; `None` while it does not exist.
+    pub async fn info(&self) -> Option<Value> {
+        let info = self.ask("GET", "", &json!({})).await;
+        (info.status == 200).then(|| info.json()["result"].clone())
+    }
+
+    /// Stores a point.
+    pub async fn put(&self, id: Value, vector: &[f32]) {
+        let points = json!({"points": [{"id": id, "vector": vector}]});
+        let stored = self.ask("PUT", "/points?wait=true", &points).await;
+        assert_eq!(stored.status, 200, "{stored:?}");
+    }
+
+    /// How many points it holds; `None` while it does not exist.
+    pub async fn count(&self) -> Option<u64> {
+        let exact = json!({"exact": true});
+        let counted = self.ask("POST", "/points/count", &exact).await;
+        (counted.status == 200).then(|| counted.json()["result"]["count"].as_u64().unwrap())
+    }
+
+    /// The nearest points with their payloads: identity, payload.
+    pub async fn nearest(&self, vector: &[f32]) -> Vec<(Value, Value)> {
+        let query = json!({"query": vector, "limit": 1000, "with_payload": true});
+        let found = self.ask("POST", "/points/query", &query).await;
+        assert_eq!(found.status, 200, "{found:?}");
+        let points = found.json()["result"]["points"].clone();
+        let point = |point: &Value| (point["id"].clone(), point["payload"].clone());
+        points.as_array().unwrap().iter().map(point).collect()
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: &Value) -> Response {
+        let path = format!("/collections/{}{path}", self.name);
+        let key = format!("api-key: {}\r\n", self.key);
+        let body = body.to_string();
+        send(self.http, json_bytes(method, &path, &key, body.as_bytes())).await
+    }
+}
+
+/// The address of gRPC by another way.
+pub fn url_at(address: SocketAddr) -> String {
+    format!("http://{address}")
+}

@@ -1,0 +1,84 @@
+//! What the log and the trace say about a delivery.
+
+use std::time::Duration;
+
+use shortener_common::{
+    queue::job::{Invalid, Job},
+    telemetry::span::Span,
+    trace::TraceContext,
+};
+
+use super::End;
+
+/// A message that is no job.
+pub(super) fn refuse(trace: TraceContext, invalid: &Invalid, span: &mut Span) {
+    tracing::warn!(
+        event = "job_invalid",
+        trace_id = %trace.trace_id,
+        span_id = %trace.span_id,
+        error.message = %invalid,
+        "job_invalid"
+    );
+    if let Some(mut description) = span.describe() {
+        description.fail("invalid", &invalid.to_string());
+    }
+}
+
+/// What the client calls its job, and how it ended.
+pub(super) fn describe_end(job: &Job, end: Option<&End>, span: &mut Span) {
+    let Some(mut description) = span.describe() else {
+        return;
+    };
+    description
+        .set("job.task", job.task.clone())
+        .set("job.returns", i64::from(job.returns));
+    if let Some(id) = &job.client_id {
+        description.set("job.client_id", id.clone());
+    }
+    match end {
+        Some(End::Done | End::Duplicate) => {}
+        Some(End::Failed(reason)) => drop(description.fail("failed", reason)),
+        Some(End::Rejected(reason)) => drop(description.fail("rejected", reason)),
+        None => drop(description.fail("given_back", "something that the job needs is away")),
+    }
+}
+
+pub(super) fn log_start(job: &Job) {
+    tracing::info!(
+        event = "job_start",
+        trace_id = %job.trace.trace_id,
+        span_id = %job.trace.span_id,
+        job.id = %job.id,
+        job.client_id = job.client_id.as_deref(),
+        job.task = job.task,
+        job.returns = job.returns,
+        "job_start"
+    );
+}
+
+/// One line per delivery; a job that is done says exactly `job_done`.
+pub(super) fn log_end(job: &Job, end: Option<&End>, duration: Duration) {
+    macro_rules! line {
+        ($level:ident, $event:literal, $reason:expr) => {
+            tracing::$level!(
+                event = $event,
+                trace_id = %job.trace.trace_id,
+                span_id = %job.trace.span_id,
+                job.id = %job.id,
+                job.client_id = job.client_id.as_deref(),
+                job.task = job.task,
+                duration = duration.as_secs_f64(),
+                error.message = $reason,
+                $event
+            )
+        };
+    }
+    let none = None::<&str>;
+    match end {
+        Some(End::Done) => line!(info, "job_done", none),
+        Some(End::Duplicate) => line!(info, "job_duplicate", none),
+        Some(End::Failed(reason)) => line!(error, "job_failed", Some(reason.as_str())),
+        Some(End::Rejected(reason)) => line!(error, "job_rejected", Some(reason.as_str())),
+        None => line!(warn, "job_given_back", none),
+    }
+}

@@ -1,0 +1,77 @@
+//! `{"task":"index","id":7}`: makes the point of a document in the vector store equal to the document in the database,
+//! which may have been deleted.
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use shortener_common::{
+    database::StoreError,
+    documents::{DocumentId, IndexError},
+    queue::job::Job,
+};
+
+use super::{Context, Outcome, Task, Vector, judge};
+
+/// See the module.
+pub(super) struct Index;
+
+impl Task for Index {
+    fn handle<'a>(
+        &'a self,
+        job: &'a Job,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        Box::pin(async move {
+            let Some(vector) = &context.vector else {
+                return context.disabled.judge();
+            };
+            let Some(id) = id(&job.payload) else {
+                let rule = format!("`id` must be a whole number from 0 to {}", DocumentId::MAX);
+                return Ok(Outcome::Reject(rule));
+            };
+            judge(index(vector, id).await)
+        })
+    }
+}
+
+async fn index(vector: &Vector, id: DocumentId) -> Result<Outcome, IndexError> {
+    if vector.store.ready().is_err() {
+        vector.prepare().await?;
+    }
+    let report = vector.documents.index([id], &vector.store).await?;
+    Ok(match report.unfit.is_empty() {
+        true => Outcome::done(),
+        false => Outcome::Reject(format!(
+            "the vector of document {} has another length than {}, that of the collection",
+            id.get(),
+            vector.store.size()
+        )),
+    })
+}
+
+fn id(payload: &Map<String, Value>) -> Option<DocumentId> {
+    DocumentId::new(payload.get("id")?.as_u64()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_document_is_named_by_an_unsigned_integer() {
+        for (value, expected) in [
+            (json!(0), Some(0)),
+            (json!(DocumentId::MAX), Some(DocumentId::MAX)),
+            (json!(DocumentId::MAX + 1), None),
+            (json!(-1), None),
+            (json!(1.5), None),
+            (json!("1"), None),
+            (json!(null), None),
+        ] {
+            let payload = json!({"id": value}).as_object().cloned().unwrap();
+            assert_eq!(id(&payload).map(DocumentId::get), expected, "{value}");
+        }
+        assert_eq!(id(&Map::new()), None);
+    }
+}

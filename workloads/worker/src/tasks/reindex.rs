@@ -1,0 +1,40 @@
+//! `{"task":"reindex"}`: makes the collection of the vector store equal to the documents in the database.
+
+use futures::future::BoxFuture;
+use shortener_common::{database::StoreError, documents::IndexError, queue::job::Job};
+
+use super::{Context, Outcome, Task, Vector, judge};
+
+/// See the module.
+pub(super) struct Reindex;
+
+impl Task for Reindex {
+    fn handle<'a>(
+        &'a self,
+        _: &'a Job,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        Box::pin(async move {
+            match &context.vector {
+                Some(vector) => judge(reindex(vector).await),
+                None => context.disabled.judge(),
+            }
+        })
+    }
+}
+
+async fn reindex(vector: &Vector) -> Result<Outcome, IndexError> {
+    // Always, because the collection may have been exchanged since it was last looked at.
+    let report = match vector.prepare().await? {
+        Some(report) => report,
+        None => vector.documents.reindex(&vector.store).await?,
+    };
+    tracing::info!(
+        event = "reindexed",
+        indexed = report.indexed,
+        removed = report.removed,
+        unfit = report.unfit.len(),
+        "reindexed"
+    );
+    Ok(Outcome::done())
+}
