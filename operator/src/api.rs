@@ -4,23 +4,29 @@ mod cache;
 mod component;
 mod database;
 mod gateway;
+mod observability;
 mod profile;
 mod queue;
 mod schema;
 mod spec;
 mod status;
+mod vector;
 
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{GatewayProvider, GatewayServiceType, GatewaySpec};
+pub use observability::{
+    BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,
+    ManagedCollector, ObservabilitySpec, OtlpProtocol, SecretRef,
+};
 pub use profile::Profile;
 pub use queue::{ExternalQueue, ManagedQueue, QueueSpec};
 pub use spec::{
-    AppSpec, DeletionPolicy, LimitsSpec, ObservabilitySpec, ShortenerStack, ShortenerStackSpec,
-    WorkersSpec,
+    AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, WorkersSpec,
 };
 pub use status::{AppStatus, QueueStatus, ShortenerStackStatus, WorkersStatus};
+pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
 
 #[cfg(test)]
 mod tests;

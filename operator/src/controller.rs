@@ -20,12 +20,12 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     context::{Context, GuardedStack, Scope},
     inventory::{Change, Inventory},
-    reconcile::{Error, gather::reads_secret, reconcile},
+    reconcile::{Error, gather::reads_secret, reconcile, refusal::NAMESPACE_TERMINATING},
 };
 
 /// Events that come in a burst lead to one reconcile.
@@ -39,13 +39,14 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
         context: context.clone(),
         inventory,
     });
-    // The inventory fills only while its stream is polled, and reconciles must not start before it has.
+    // The inventory fills only while its stream is polled, and reconciles must not start before it has. The watches end
+    // with this function, however that ends.
     let (sender, receiver) = mpsc::unbounded();
-    let watching = tokio::spawn(
+    let _watching = AbortOnDropHandle::new(tokio::spawn(
         shutdown
             .clone()
             .run_until_cancelled_owned(changes.map(Ok).forward(sender)),
-    );
+    ));
     let scope_name = namespace.as_deref().unwrap_or("all namespaces");
     tracing::info!(scope = scope_name, "reading the cluster's state");
     if !matches!(
@@ -73,7 +74,6 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
         .run(measured, retry, scope)
         .for_each(|_| future::ready(()))
         .await;
-    watching.abort();
 }
 
 type Triggers = BoxStream<'static, Result<GuardedStack, watcher::Error>>;
@@ -188,7 +188,12 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
 /// What only a person can mend waits for an event; everything else is tried again, ever more slowly.
 fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     let (name, namespace) = (stack.name_any(), stack.namespace().unwrap_or_default());
-    tracing::warn!(stack = %name, %namespace, reason = error.reason(), %error, "the stack could not be reconciled");
+    let reason = error.reason();
+    if reason == NAMESPACE_TERMINATING {
+        tracing::info!(stack = %name, %namespace, "the stack goes with its namespace");
+    } else {
+        tracing::warn!(stack = %name, %namespace, reason, %error, "the stack could not be reconciled");
+    }
     match error {
         Error::Validate(_) | Error::Unreadable(_) => Action::await_change(),
         _ => Action::requeue(scope.context.failed(&ObjectRef::from_obj(&*stack))),

@@ -1,12 +1,15 @@
 //! What the operator knows of the cluster without asking: one reflector per kind of child object.
 //!
 //! The table at the end of this file is the one list of kinds. It drives what is watched, what `apply` may skip and
-//! what is pruned. Kinds whose status or content is needed are kept whole, the others as metadata only.
+//! what is pruned. Kinds whose status or content is needed are kept whole, the others as metadata only. A cluster may
+//! lack some kinds: nothing waits for them, and they are watched from when they are there.
+
+mod served;
 
 use std::{fmt::Debug, sync::Arc};
 
 use futures::{
-    Stream, StreamExt, future,
+    FutureExt, Stream, StreamExt, future,
     stream::{BoxStream, SelectAll},
 };
 use k8s_openapi::{
@@ -25,12 +28,16 @@ use kube::{
     runtime::{
         WatchStreamExt,
         reflector::{self, ObjectRef, Store, store::WriterDropped},
-        watcher::{self, Event, watcher},
+        watcher::{self, Event},
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, managed_by_selector};
+use crate::{
+    metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, managed_by_selector},
+    monitoring::{PrometheusRule, ServiceMonitor},
+};
+use served::{Presence, events};
 
 /// Seconds after which a watch is opened anew, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 60;
@@ -85,6 +92,12 @@ impl Inventory {
         K::store(self).get(&ObjectRef::new(name).within(namespace))
     }
 
+    /// Whether the cluster has a kind, as far as the watch has told.
+    pub fn has<K: Child>(&self) -> bool {
+        let listed = K::store(self).wait_until_ready().now_or_never();
+        matches!(listed, Some(Ok(())))
+    }
+
     /// Every child of a kind that carries the stack's instance label.
     pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
         K::store(self).state_filter(|kept| {
@@ -105,12 +118,14 @@ impl Inventory {
 fn keep<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     trim: fn(&mut K),
+    presence: Presence,
 ) -> (Store<K>, BoxStream<'static, Change>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
 {
     let (reader, writer) = reflector::store();
-    let mut listed = false;
+    // Every stack is reconciled after the first list anyway, but not after that of a kind that nobody waited for.
+    let mut listed = presence == Presence::Optional;
     let changes = events
         .default_backoff()
         .modify(move |kept| {
@@ -123,7 +138,6 @@ where
                 Ok(Event::Apply(kept) | Event::InitApply(kept)) => Some(change(&kept, false)),
                 Ok(Event::Delete(kept)) => Some(change(&kept, true)),
                 Ok(Event::Init) => None,
-                // Every stack is reconciled after the first list anyway.
                 Ok(Event::InitDone) => std::mem::replace(&mut listed, true).then_some(Change::Relisted),
                 Err(error) => {
                     tracing::warn!(kind = %K::kind(&()), %error, "a watch was interrupted and is opened again");
@@ -163,7 +177,7 @@ fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
 }
 
 macro_rules! kinds {
-    ($($field:ident: $kind:ty => $kept:ty, $selector:expr, $trim:expr;)*) => {
+    ($($field:ident: $kind:ty => $kept:ty, $selector:expr, $trim:expr, $presence:expr;)*) => {
         /// The reflectors of one scope: a namespace, or the whole cluster.
         pub struct Inventory {
             $($field: Store<$kept>,)*
@@ -189,41 +203,92 @@ macro_rules! kinds {
                         Some(selector) => base.clone().labels(&selector),
                         None => base.clone(),
                     };
-                    let ($field, stream) = keep::<$kept>(watcher(api::<$kept>(client, namespace), config), $trim);
+                    let ($field, stream) = keep::<$kept>(events(client, api(client, namespace), config, $presence), $trim, $presence);
                     changes.push(stream);
                 )*
                 (Self { $($field),* }, changes.boxed())
             }
 
-            /// Waits until every kind has been listed once.
+            /// Waits until every kind that every cluster has was listed once.
             ///
             /// # Errors
             /// When a watch has ended for good.
             pub async fn ready(&self) -> Result<(), WriterDropped> {
-                $(self.$field.wait_until_ready().await?;)*
+                $(if $presence == Presence::Always {
+                    self.$field.wait_until_ready().await?;
+                })*
                 Ok(())
             }
 
-            /// Names of the kinds, for tests and logs.
-            pub fn kinds() -> Vec<String> {
-                vec![$(<$kind as Resource>::kind(&()).into_owned()),*]
+            /// Group and plural of every kind.
+            #[cfg(test)]
+            fn kinds() -> Vec<(String, String)> {
+                vec![$((<$kind as Resource>::group(&()).into_owned(), <$kind as Resource>::plural(&()).into_owned())),*]
             }
         }
     };
 }
 
 kinds! {
-    service_accounts: ServiceAccount => PartialObjectMeta<ServiceAccount>, Some(managed_by_selector()), whole;
+    service_accounts: ServiceAccount => PartialObjectMeta<ServiceAccount>, Some(managed_by_selector()), whole, Presence::Always;
     // Without a selector: a stack restarts its pods when a Secret of the user changes.
-    secrets: Secret => PartialObjectMeta<Secret>, None, whole;
-    config_maps: ConfigMap => PartialObjectMeta<ConfigMap>, Some(managed_by_selector()), whole;
-    claims: PersistentVolumeClaim => PersistentVolumeClaim, Some(managed_by_selector()), whole;
-    network_policies: NetworkPolicy => PartialObjectMeta<NetworkPolicy>, Some(managed_by_selector()), whole;
+    secrets: Secret => PartialObjectMeta<Secret>, None, whole, Presence::Always;
+    config_maps: ConfigMap => PartialObjectMeta<ConfigMap>, Some(managed_by_selector()), whole, Presence::Always;
+    claims: PersistentVolumeClaim => PersistentVolumeClaim, Some(managed_by_selector()), whole, Presence::Always;
+    network_policies: NetworkPolicy => PartialObjectMeta<NetworkPolicy>, Some(managed_by_selector()), whole, Presence::Always;
     // Whole: the gateway's configuration names the cluster address of the app.
-    services: Service => Service, Some(managed_by_selector()), whole;
-    stateful_sets: StatefulSet => StatefulSet, Some(managed_by_selector()), whole;
-    deployments: Deployment => Deployment, Some(managed_by_selector()), whole;
-    disruption_budgets: PodDisruptionBudget => PartialObjectMeta<PodDisruptionBudget>, Some(managed_by_selector()), whole;
-    ingresses: Ingress => Ingress, Some(managed_by_selector()), whole;
-    pods: Pod => Pod, Some(managed_by_selector()), without_spec;
+    services: Service => Service, Some(managed_by_selector()), whole, Presence::Always;
+    stateful_sets: StatefulSet => StatefulSet, Some(managed_by_selector()), whole, Presence::Always;
+    deployments: Deployment => Deployment, Some(managed_by_selector()), whole, Presence::Always;
+    disruption_budgets: PodDisruptionBudget => PartialObjectMeta<PodDisruptionBudget>, Some(managed_by_selector()), whole, Presence::Always;
+    ingresses: Ingress => Ingress, Some(managed_by_selector()), whole, Presence::Always;
+    service_monitors: ServiceMonitor => PartialObjectMeta<ServiceMonitor>, Some(managed_by_selector()), whole, Presence::Optional;
+    prometheus_rules: PrometheusRule => PartialObjectMeta<PrometheusRule>, Some(managed_by_selector()), whole, Presence::Optional;
+    pods: Pod => Pod, Some(managed_by_selector()), without_spec, Presence::Always;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    /// The chart's rules for a namespace that is watched.
+    const CHART: &str = include_str!("../../charts/shortener-operator/templates/_helpers.tpl");
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Rule {
+        api_groups: Vec<String>,
+        resources: Vec<String>,
+        verbs: Vec<String>,
+    }
+
+    fn verbs(group: &str, plural: &str) -> Vec<String> {
+        let (_, rest) = CHART
+            .split_once("{{- define \"shortener-operator.rules\" -}}")
+            .unwrap();
+        let (rules, _) = rest.split_once("{{- end }}").unwrap();
+        let rules: Vec<Rule> = serde_yaml::from_str(rules).unwrap();
+        let names = |list: &[String], wanted: &str| list.iter().any(|found| found == wanted);
+        let grants = |rule: &Rule| names(&rule.api_groups, group) && names(&rule.resources, plural);
+        let granted = rules.into_iter().filter(grants);
+        granted.flat_map(|rule| rule.verbs).collect()
+    }
+
+    #[test]
+    fn the_chart_grants_what_each_kind_needs_and_nothing_more() {
+        let watched = ["get", "list", "watch"].as_slice();
+        let applied = [watched, &["create", "patch"]].concat();
+        for (group, plural) in Inventory::kinds() {
+            let needed = match plural.as_str() {
+                // Made by controllers.
+                "pods" => watched.to_vec(),
+                // Data and credentials are never deleted by the operator.
+                "persistentvolumeclaims" | "secrets" => applied.clone(),
+                _ => [&applied[..], &["delete"]].concat(),
+            };
+            assert_eq!(verbs(&group, &plural), needed, "{group}/{plural}");
+        }
+    }
 }

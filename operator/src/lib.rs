@@ -19,6 +19,7 @@ pub mod ledger;
 pub mod mandate;
 pub mod metadata;
 pub mod metrics;
+pub mod monitoring;
 pub mod queues;
 pub mod reconcile;
 pub mod reference;

@@ -42,19 +42,28 @@ pub enum Component {
     Rabbitmq,
     /// Takes jobs from the queue.
     Worker,
+    /// The managed collector of traces and logs.
+    Otel,
+    /// The managed backend of traces, logs and metrics.
+    Telemetry,
+    /// The managed vector store.
+    Qdrant,
     /// What belongs to the stack as a whole.
     Stack,
 }
 
 impl Component {
     /// Every component that runs pods.
-    pub const WITH_PODS: [Self; 6] = [
+    pub const WITH_PODS: [Self; 9] = [
         Self::App,
         Self::Gateway,
         Self::Postgres,
         Self::Cache,
         Self::Rabbitmq,
         Self::Worker,
+        Self::Otel,
+        Self::Telemetry,
+        Self::Qdrant,
     ];
 
     /// The label's value.
@@ -66,6 +75,9 @@ impl Component {
             Self::Cache => "cache",
             Self::Rabbitmq => "rabbitmq",
             Self::Worker => "worker",
+            Self::Otel => "otel",
+            Self::Telemetry => "telemetry",
+            Self::Qdrant => "qdrant",
             Self::Stack => "stack",
         }
     }

@@ -8,6 +8,8 @@ pub mod checksum;
 pub mod conditions;
 pub mod desired;
 pub mod gather;
+mod quantity;
+pub mod refusal;
 pub mod report;
 pub mod stack;
 pub mod status;
@@ -31,6 +33,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const RESYNC: Duration = Duration::from_secs(300);
 /// How soon a stack looks again whether the older holder of its host is gone.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
+/// How soon those who watch a stack are told again after they could not be.
+const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 
 /// Why a reconcile failed, by step.
 #[derive(Debug, thiserror::Error)]
@@ -107,25 +111,25 @@ async fn steps(
         .context
         .queues
         .target(&identity.key(), Target::of(&validated, stack.spec.paused));
+    let mut rest = if conflict { CONFLICT_RECHECK } else { RESYNC };
     if stack.spec.paused {
         let live = apply::observe(scope, &identity);
         report::report(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
         let applied = apply::apply(scope, &identity, build::build(&validated)).await?;
         report::report(scope, stack, Outcome::Applied(&validated, &applied)).await?;
+        if applied.live().monitoring_refused.is_some() {
+            rest = rest.min(MONITORING_RECHECK);
+        }
     }
-    Ok(Action::requeue(if conflict {
-        CONFLICT_RECHECK
-    } else {
-        RESYNC
-    }))
+    Ok(Action::requeue(rest))
 }
 
 impl Error {
     /// The reason in conditions and metrics: one of a fixed set.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Gather(error) => api_reason(error, "ReadFailed"),
+            Self::Gather(error) => refusal::reason(error, "ReadFailed"),
             Self::Validate(error) => error.reason(),
             Self::Apply(error) => {
                 error
@@ -134,25 +138,16 @@ impl Error {
                     .map_or("ApplyFailed", |failure| match &failure.cause {
                         apply::Cause::NameTaken => "NameTaken",
                         apply::Cause::Previous => "PreviousStackTerminating",
-                        apply::Cause::Api(error) => api_reason(error, "ApplyFailed"),
+                        apply::Cause::Api(error) => refusal::reason(error, "ApplyFailed"),
+                        apply::Cause::Silence(_) => "DeadlineExceeded",
                         apply::Cause::Render(_) => "RenderFailed",
                     })
             }
-            Self::Status(error) => api_reason(error, "StatusFailed"),
+            Self::Status(error) => refusal::reason(error, "StatusFailed"),
             Self::Deadline => "DeadlineExceeded",
             Self::Incomplete => "Incomplete",
             Self::Unreadable(_) => "InvalidSpec",
         }
-    }
-}
-
-/// Refusals that a person can lift are named; everything else by what was tried.
-fn api_reason(error: &kube::Error, fallback: &'static str) -> &'static str {
-    match error {
-        kube::Error::Api(status) if status.message.contains("exceeded quota") => "QuotaExceeded",
-        kube::Error::Api(status) if status.is_forbidden() => "Forbidden",
-        kube::Error::Api(status) if status.is_invalid() => "Refused",
-        _ => fallback,
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the operator is told at its start: command line and environment come in, typed [`Settings`] go out.
 
-use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, str::FromStr, time::Duration};
+mod values;
+
+use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
 use k8s_openapi::{
@@ -8,6 +10,7 @@ use k8s_openapi::{
 };
 
 use crate::dlq::Dlq;
+pub use values::{Labels, Namespaces, Peers, SettingsError};
 
 /// Label that Kubernetes sets on every namespace, with its name.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -114,6 +117,14 @@ pub struct Images {
     /// Image of the app
     #[arg(id = "app_image", long = "app-image", env = "APP_IMAGE", default_value = APP_IMAGE)]
     pub app: String,
+    /// Image of the gateway
+    #[arg(
+        id = "gateway_image",
+        long = "gateway-image",
+        env = "GATEWAY_IMAGE",
+        default_value = "nginx:1.28.0"
+    )]
+    pub gateway: String,
     /// Image of the managed database
     #[arg(
         id = "postgres_image",
@@ -141,14 +152,30 @@ pub struct Images {
     /// Image of the workers
     #[arg(id = "worker_image", long = "worker-image", env = "WORKER_IMAGE", default_value = WORKER_IMAGE)]
     pub worker: String,
-    /// Image of the gateway
+    /// Image of the managed collector of traces and logs
     #[arg(
-        id = "gateway_image",
-        long = "gateway-image",
-        env = "GATEWAY_IMAGE",
-        default_value = "nginx:1.28.0"
+        id = "otel_image",
+        long = "otel-image",
+        env = "OTEL_IMAGE",
+        default_value = "otel/opentelemetry-collector-contrib:0.162.0"
     )]
-    pub gateway: String,
+    pub otel: String,
+    /// Image of the managed backend of traces, logs and metrics
+    #[arg(
+        id = "telemetry_image",
+        long = "telemetry-image",
+        env = "TELEMETRY_IMAGE",
+        default_value = "grafana/otel-lgtm:0.31.0"
+    )]
+    pub telemetry: String,
+    /// Image of the managed vector store
+    #[arg(
+        id = "qdrant_image",
+        long = "qdrant-image",
+        env = "QDRANT_IMAGE",
+        default_value = "qdrant/qdrant:v1.15.5"
+    )]
+    pub qdrant: String,
 }
 
 /// The app that was released together with this operator.
@@ -196,88 +223,6 @@ fn match_labels(labels: BTreeMap<String, String>) -> LabelSelector {
         match_labels: Some(labels),
         match_expressions: None,
     }
-}
-
-/// Why a setting cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    /// Not a list of NetworkPolicyPeer.
-    #[error("is not a JSON list of NetworkPolicyPeer: {0}")]
-    Peers(#[from] serde_json::Error),
-    /// Not a list of labels.
-    #[error("`{0}` is not a label: write key=value, separated by commas")]
-    Label(String),
-    /// No labels at all would select every pod of the namespace.
-    #[error("is empty: name at least one label of the operator's pods")]
-    NoLabels,
-    /// Not a namespace's name.
-    #[error("`{0}` is not the name of a namespace: write lower case letters, digits and '-'")]
-    Namespace(String),
-}
-
-/// Namespaces, sorted and without duplicates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Namespaces(pub Vec<String>);
-
-impl FromStr for Namespaces {
-    type Err = SettingsError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut names: Vec<String> = items(text).map(str::to_owned).collect();
-        let plain = |name: &str| {
-            name.bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        };
-        if let Some(wrong) = names.iter().find(|name| name.len() > 63 || !plain(name)) {
-            return Err(SettingsError::Namespace(wrong.clone()));
-        }
-        names.sort();
-        names.dedup();
-        Ok(Self(names))
-    }
-}
-
-/// Labels that pods must have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Labels(pub BTreeMap<String, String>);
-
-impl FromStr for Labels {
-    type Err = SettingsError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let label = |item: &str| match item.split_once('=') {
-            Some((key, value)) if !key.trim().is_empty() => {
-                Ok((key.trim().to_owned(), value.trim().to_owned()))
-            }
-            _ => Err(SettingsError::Label(item.to_owned())),
-        };
-        let labels = items(text)
-            .map(label)
-            .collect::<Result<BTreeMap<_, _>, _>>()?;
-        if labels.is_empty() {
-            Err(SettingsError::NoLabels)
-        } else {
-            Ok(Self(labels))
-        }
-    }
-}
-
-/// Peers of a NetworkPolicy.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Peers(pub Vec<NetworkPolicyPeer>);
-
-impl FromStr for Peers {
-    type Err = SettingsError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(serde_json::from_str(text)?))
-    }
-}
-
-fn items(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
 }
 
 #[cfg(test)]

@@ -13,17 +13,28 @@ pub enum Profile {
     Caching,
     /// A job queue with workers.
     Queue,
+    /// A collector for traces and logs.
+    Observability,
+    /// A store that finds documents by their vectors.
+    Vector,
 }
 
 impl Profile {
     /// Every profile, in the order of the resource's documentation.
-    pub const ALL: [Self; 2] = [Self::Caching, Self::Queue];
+    pub const ALL: [Self; 4] = [
+        Self::Caching,
+        Self::Queue,
+        Self::Observability,
+        Self::Vector,
+    ];
 
     /// The value as the resource spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Caching => "caching",
             Self::Queue => "queue",
+            Self::Observability => "observability",
+            Self::Vector => "vector",
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::{core::v1::LocalObjectReference, networking::v1::NetworkPolicyPeer};
+use k8s_openapi::api::core::v1::LocalObjectReference;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CacheSpec, DatabaseSpec, GatewaySpec, PodSettings, Profile, QueueSpec, ShortenerStackStatus,
-    schema,
+    CacheSpec, DatabaseSpec, GatewaySpec, ObservabilitySpec, PodSettings, Profile, QueueSpec,
+    ShortenerStackStatus, VectorSpec, schema,
 };
 
 /// A complete link-shortening service: a gateway, the app behind it, its database and what `profiles` names.
@@ -59,12 +59,44 @@ use super::{
         "(has(self.queue) && has(self.queue.external)) || (has(oldSelf.queue) && has(oldSelf.queue.external)) \
          || quantity(has(self.queue) && has(self.queue.managed) && has(self.queue.managed.storage) ? self.queue.managed.storage : '1Gi') \
          .compareTo(quantity(has(oldSelf.queue) && has(oldSelf.queue.managed) && has(oldSelf.queue.managed.storage) ? oldSelf.queue.managed.storage : '1Gi')) >= 0"
-    ).message("queue.managed.storage cannot shrink (absent means 1Gi): keep the size, or delete the volume while the profile queue is off"),
+    ).message("queue.managed.storage cannot shrink (absent means 1Gi): keep the size, or drain the queue into a new stack"),
     validation = Rule::new(
         "(has(self.queue) && has(self.queue.external)) || (has(oldSelf.queue) && has(oldSelf.queue.external)) \
          || (has(self.queue) && has(self.queue.managed) && has(self.queue.managed.storageClassName) ? self.queue.managed.storageClassName : '') \
          == (has(oldSelf.queue) && has(oldSelf.queue.managed) && has(oldSelf.queue.managed.storageClassName) ? oldSelf.queue.managed.storageClassName : '')"
     ).message("queue.managed.storageClassName cannot change: drain the queue into a new stack"),
+    validation = Rule::new(
+        "!(has(self.observability) && has(self.observability.backend) && has(self.observability.backend.managed)) || !(has(oldSelf.observability) && has(oldSelf.observability.backend) && has(oldSelf.observability.backend.managed)) \
+         || quantity(has(self.observability.backend.managed.storage) ? self.observability.backend.managed.storage : '2Gi').compareTo(quantity(has(oldSelf.observability.backend.managed.storage) ? oldSelf.observability.backend.managed.storage : '2Gi')) >= 0"
+    ).message("observability.backend.managed.storage cannot shrink (absent means 2Gi): keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
+    validation = Rule::new(
+        "!(has(self.observability) && has(self.observability.backend) && has(self.observability.backend.managed)) || !(has(oldSelf.observability) && has(oldSelf.observability.backend) && has(oldSelf.observability.backend.managed)) \
+         || (has(self.observability.backend.managed.storageClassName) ? self.observability.backend.managed.storageClassName : '') == (has(oldSelf.observability.backend.managed.storageClassName) ? oldSelf.observability.backend.managed.storageClassName : '')"
+    ).message("observability.backend.managed.storageClassName cannot change: remove observability.backend.managed, delete the volume claim, and set it again"),
+    validation = Rule::new(
+        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
+         || (has(self.vector) && has(self.vector.collection) ? self.vector.collection : 'docs') == (has(oldSelf.vector) && has(oldSelf.vector.collection) ? oldSelf.vector.collection : 'docs')"
+    ).message("vector.collection cannot change while the profile is on: switch the profile off first; a collection that is kept does not fit then"),
+    validation = Rule::new(
+        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
+         || (has(self.vector) && has(self.vector.size) ? self.vector.size : 4) == (has(oldSelf.vector) && has(oldSelf.vector.size) ? oldSelf.vector.size : 4)"
+    ).message("vector.size cannot change while the profile is on: switch the profile off first; a collection that is kept does not fit then"),
+    validation = Rule::new(
+        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
+         || (has(self.vector) && has(self.vector.distance) ? self.vector.distance : 'Cosine') == (has(oldSelf.vector) && has(oldSelf.vector.distance) ? oldSelf.vector.distance : 'Cosine')"
+    ).message("vector.distance cannot change while the profile is on: switch the profile off first; a collection that is kept does not fit then"),
+    validation = Rule::new(
+        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
+         || (has(self.vector) && has(self.vector.external)) || (has(oldSelf.vector) && has(oldSelf.vector.external)) \
+         || quantity(has(self.vector) && has(self.vector.managed) && has(self.vector.managed.storage) ? self.vector.managed.storage : '1Gi') \
+         .compareTo(quantity(has(oldSelf.vector) && has(oldSelf.vector.managed) && has(oldSelf.vector.managed.storage) ? oldSelf.vector.managed.storage : '1Gi')) >= 0"
+    ).message("vector.managed.storage cannot shrink (absent means 1Gi): keep the size, or switch the profile off and delete the volume first"),
+    validation = Rule::new(
+        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
+         || (has(self.vector) && has(self.vector.external)) || (has(oldSelf.vector) && has(oldSelf.vector.external)) \
+         || (has(self.vector) && has(self.vector.managed) && has(self.vector.managed.storageClassName) ? self.vector.managed.storageClassName : '') \
+         == (has(oldSelf.vector) && has(oldSelf.vector.managed) && has(oldSelf.vector.managed.storageClassName) ? oldSelf.vector.managed.storageClassName : '')"
+    ).message("vector.managed.storageClassName cannot change: switch the profile off and delete the volume first"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ShortenerStackSpec {
@@ -101,7 +133,10 @@ pub struct ShortenerStackSpec {
     /// Where jobs wait for a worker (profile `queue`).
     #[serde(default)]
     pub queue: QueueSpec,
-    /// Who may observe the stack.
+    /// Where documents are found by their vectors (profile `vector`).
+    #[serde(default)]
+    pub vector: VectorSpec,
+    /// Where traces and logs go (profile `observability`), and who may scrape the metrics.
     #[serde(default)]
     pub observability: ObservabilitySpec,
     /// Secrets for pulling the images of every component.
@@ -188,16 +223,6 @@ impl Default for WorkersSpec {
             pod: PodSettings::default(),
         }
     }
-}
-
-/// Who may observe the stack.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ObservabilitySpec {
-    /// Who may scrape the internal port 9090; the operator always may.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
-    pub scrape_from: Vec<NetworkPolicyPeer>,
 }
 
 /// What happens to volumes and credentials when the stack is deleted.

@@ -38,10 +38,15 @@ fn a_full_spec_is_valid() {
         "gateway": {"host": "go.example.com", "tlsSecretName": "go-tls"},
         "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
-        "profiles": ["caching", "queue"],
+        "profiles": ["caching", "queue", "observability", "vector"],
         "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
         "queue": {"deliveryLimit": 100, "managed": {"storage": "2Gi", "storageClassName": "fast"}},
         "workers": {"replicas": 0, "image": "worker:2"},
+        "observability": {
+            "collector": {"managed": {"image": "otel:2"}},
+            "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},
+        },
+        "vector": {"collection": "pages", "size": 768, "distance": "Dot", "managed": {"storage": "2Gi"}},
     });
     assert_eq!(refusal(spec), "");
 }
@@ -74,7 +79,25 @@ fn an_external_cache_is_one_server_sentinels_or_a_cluster() {
     }
 }
 
+fn backend(external: Value) -> Value {
+    json!({"profiles": ["observability"], "observability": {"backend": {"external": external}}})
+}
+
 #[test]
+fn an_external_backend_takes_grpc_or_http_at_one_address_or_two() {
+    for settings in [
+        json!({"endpoint": "http://tempo:4317"}),
+        json!({"endpoint": "https://otlp.example.com/", "headersSecretRef": {"name": "headers"}}),
+        json!({"tracesEndpoint": "http://tempo:4317", "logsEndpoint": "https://loki:4317"}),
+        json!({"endpoint": "http://gateway/otlp", "protocol": "Http"}),
+        json!({"endpoint": "http://a:4318", "logsEndpoint": "http://loki:3100/otlp/v1/logs", "protocol": "Http"}),
+    ] {
+        assert_eq!(refusal(backend(settings.clone())), "", "{settings}");
+    }
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table, an entry for each rule")]
 fn every_rule_refuses_with_the_field_and_the_remedy() {
     let table = [
         (
@@ -138,6 +161,66 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "queue.managed.storage is not a size of at least 512Mi",
         ),
         (
+            json!({"observability": {"collector": {"managed": {}, "external": {"endpoint": "http://a:4317"}}}}),
+            "observability.collector.managed and observability.collector.external exclude each other",
+        ),
+        (
+            json!({"observability": {"collector": {"external": {"endpoint": "a:4317"}}}}),
+            "observability.collector.external.endpoint is not an address for OTLP by gRPC",
+        ),
+        (
+            json!({"observability": {"collector": {"external": {"endpoint": "http://a:4317"}}, "backend": {"managed": {}}}}),
+            "observability.backend is fed by the managed collector",
+        ),
+        (
+            json!({"observability": {"backend": {"managed": {}, "external": {"endpoint": "http://a:4317"}}}}),
+            "observability.backend.managed and observability.backend.external exclude each other",
+        ),
+        (
+            json!({"observability": {"backend": {"managed": {"storage": "much"}}}}),
+            "observability.backend.managed.storage is not a size of at least 512Mi",
+        ),
+        (
+            json!({"observability": {"backend": {"managed": {"storage": "1Mi"}}}}),
+            "observability.backend.managed.storage is not a size of at least 512Mi",
+        ),
+        (
+            backend(json!({})),
+            "observability.backend.external has no endpoint",
+        ),
+        (
+            backend(json!({"tracesEndpoint": "http://a:4317"})),
+            "observability.backend.external has no endpoint",
+        ),
+        (
+            backend(json!({"endpoint": "https://me:secret@a"})),
+            "observability.backend.external.endpoint is not an http(s) address",
+        ),
+        (
+            backend(json!({"endpoint": "http://a", "tracesEndpoint": "a"})),
+            "observability.backend.external.tracesEndpoint is not an http(s) address",
+        ),
+        (
+            backend(json!({"endpoint": "http://a", "logsEndpoint": "ftp://a"})),
+            "observability.backend.external.logsEndpoint is not an http(s) address",
+        ),
+        (
+            backend(json!({"endpoint": "http://a:4317/otlp"})),
+            "observability.backend.external has an endpoint with a path",
+        ),
+        (
+            json!({"vector": {"managed": {}, "external": {"secretRef": {"name": "qdrant"}}}}),
+            "vector.managed and vector.external exclude each other",
+        ),
+        (
+            json!({"vector": {"managed": {"storage": "0"}}}),
+            "vector.managed.storage is not a size",
+        ),
+        (
+            json!({"vector": {"collection": "a/b"}}),
+            "vector.collection is not a name",
+        ),
+        (
             json!({"app": {"resources": {"requests": {"cpu": "fast"}}}}),
             "is not a quantity",
         ),
@@ -193,6 +276,71 @@ fn a_storage_class_never_changes() {
     }
 }
 
+fn vector(settings: Value) -> Value {
+    json!({"profiles": ["vector"], "vector": settings})
+}
+
+/// What cannot change while the profile is on, each with a way that leaves the field or the section out.
+fn fixed_of_a_vector_store() -> Vec<(Value, Value, &'static str)> {
+    let class = |name: &str| json!({"managed": {"storageClassName": name}});
+    vec![
+        (json!({}), json!({"size": 8}), "vector.size cannot change"),
+        (json!({"size": 8}), json!({}), "vector.size cannot change"),
+        (
+            json!({"distance": "Dot"}),
+            json!({}),
+            "vector.distance cannot change",
+        ),
+        (
+            json!({}),
+            json!({"collection": "pages"}),
+            "vector.collection cannot change",
+        ),
+        (
+            json!({"managed": {"storage": "2Gi"}}),
+            json!({"managed": {}}),
+            "vector.managed.storage cannot shrink",
+        ),
+        (
+            json!({"managed": {"storage": "2Gi"}}),
+            json!({}),
+            "vector.managed.storage cannot shrink",
+        ),
+        (
+            class("fast"),
+            class("slow"),
+            "vector.managed.storageClassName cannot change",
+        ),
+        (
+            class("fast"),
+            json!({}),
+            "vector.managed.storageClassName cannot change",
+        ),
+    ]
+}
+
+#[test]
+fn a_live_vector_store_keeps_its_form() {
+    for (old, new, message) in fixed_of_a_vector_store() {
+        let refusal = update_refusal(vector(old.clone()), vector(new.clone()));
+        assert!(refusal.contains(message), "{old} to {new}: {refusal}");
+    }
+    let grown = json!({"managed": {"storage": "2Gi"}});
+    assert_eq!(update_refusal(vector(json!({})), vector(grown)), "");
+    // Removing the section is no way round.
+    let refusal = update_refusal(vector(json!({"size": 8})), json!({"profiles": ["vector"]}));
+    assert!(refusal.contains("vector.size cannot change"), "{refusal}");
+}
+
+#[test]
+fn a_vector_store_that_is_off_on_either_side_takes_another_form() {
+    for (old, new, _) in fixed_of_a_vector_store() {
+        let off = |settings: &Value| json!({"vector": settings});
+        assert_eq!(update_refusal(off(&old), vector(new.clone())), "");
+        assert_eq!(update_refusal(vector(old), off(&new)), "");
+    }
+}
+
 #[test]
 fn the_volume_of_the_broker_grows_and_keeps_its_class() {
     let volume = |settings: Value| json!({"queue": {"managed": settings}});
@@ -224,6 +372,36 @@ fn the_volume_of_the_broker_grows_and_keeps_its_class() {
 }
 
 #[test]
+fn the_volume_of_the_backend_grows_and_keeps_its_class_while_there_is_one() {
+    let volume = |settings: Value| json!({"observability": {"backend": {"managed": settings}}});
+    let size = |size: &str| volume(json!({"storage": size}));
+    assert_eq!(update_refusal(size("2Gi"), size("3Gi")), "");
+    assert_eq!(update_refusal(volume(json!({})), size("2048Mi")), "");
+    let shrink = "observability.backend.managed.storage cannot shrink";
+    for (old, new) in [
+        (size("3Gi"), size("2Gi")),
+        (size("3Gi"), volume(json!({}))),
+        (volume(json!({})), size("1Gi")),
+    ] {
+        let refusal = update_refusal(old, new);
+        assert!(refusal.contains(shrink), "{refusal}");
+    }
+    let class = |name: &str| volume(json!({"storageClassName": name}));
+    for (old, new) in [
+        (class("fast"), class("slow")),
+        (class("fast"), volume(json!({}))),
+        (volume(json!({})), class("fast")),
+    ] {
+        let refusal = update_refusal(old, new);
+        let message = "observability.backend.managed.storageClassName cannot change";
+        assert!(refusal.contains(message), "{refusal}");
+    }
+    // Without a backend there is nothing to compare with, and taking it away is how it is switched off.
+    assert_eq!(update_refusal(size("3Gi"), json!({})), "");
+    assert_eq!(update_refusal(json!({}), size("600Mi")), "");
+}
+
+#[test]
 fn moving_to_an_external_database_is_allowed() {
     let external = json!({"database": {"external": {"secretRef": {"name": "db"}}}});
     assert_eq!(update_refusal(storage("2Gi"), external.clone()), "");
@@ -238,6 +416,14 @@ fn schema_defaults_are_scalars_that_a_release_may_keep() {
     assert_eq!(stored["database"], json!({}));
     assert_eq!(stored["cache"], json!({"ttlSeconds": 3600}));
     assert_eq!(stored["queue"], json!({"deliveryLimit": 5}));
+    assert_eq!(
+        stored["observability"],
+        json!({"collector": {}, "backend": {}})
+    );
+    assert_eq!(
+        stored["vector"],
+        json!({"collection": "docs", "size": 4, "distance": "Cosine"})
+    );
     assert!(stored.get("profiles").is_none());
     assert_eq!(stored["gateway"]["provider"], "IngressNginx");
     assert!(stored["gateway"].get("image").is_none() && stored["app"].get("resources").is_none());

@@ -13,14 +13,15 @@ pub use error::{ApplyError, Cause, Failure};
 pub use live::{Applied, Live, Workload, observe};
 pub(super) use ownership::{Ownership, ownership};
 
-use super::desired::Desired;
+use super::desired::{Desired, Monitoring};
 use crate::{context::Scope, metadata::StackIdentity};
 use pass::Pass;
 
 /// Writes what differs, then removes what is no longer wanted.
 ///
 /// # Errors
-/// [`ApplyError`] names every child that could not be written; the others are in place.
+/// [`ApplyError`] names every child that could not be written; the others are in place. What a Prometheus operator should
+/// be told is none of them: [`Live::monitoring_refused`] tells of it.
 pub async fn apply(
     scope: &Scope,
     identity: &StackIdentity,
@@ -37,6 +38,7 @@ pub async fn apply(
         deployments,
         disruption_budgets,
         ingresses,
+        monitoring,
         discarded,
         prunable,
     } = desired;
@@ -64,5 +66,16 @@ pub async fn apply(
         pass.prune().await;
         pass.discard(&discarded).await;
     }
-    pass.finish()
+    // Nothing of the stack waits for those who watch it, or fails with them.
+    let mut watchers = Pass::new(scope, identity);
+    if let Some(Monitoring {
+        service_monitors,
+        rules,
+    }) = monitoring
+    {
+        watchers.apply_where_served(service_monitors).await;
+        watchers.apply_where_served(rules).await;
+        watchers.prune_monitoring().await;
+    }
+    pass.finish(watchers)
 }

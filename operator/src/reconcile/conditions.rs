@@ -8,6 +8,8 @@ mod pods;
 mod queue;
 mod store;
 mod summary;
+mod telemetry;
+mod vector;
 mod workers;
 mod workload;
 
@@ -20,6 +22,8 @@ pub use database::database_ready;
 pub use gateway::gateway_ready;
 pub use queue::queue_ready;
 pub use summary::{degraded, progressing, ready};
+pub use telemetry::{MONITORING_REFUSED, telemetry_ready};
+pub use vector::vector_ready;
 pub use workers::workers_ready;
 
 /// Condition type: the stack serves.
@@ -36,6 +40,10 @@ pub const CACHE_READY: &str = "CacheReady";
 pub const QUEUE_READY: &str = "QueueReady";
 /// Condition type: workers take jobs.
 pub const WORKERS_READY: &str = "WorkersReady";
+/// Condition type: somebody takes traces and logs.
+pub const TELEMETRY_READY: &str = "TelemetryReady";
+/// Condition type: the vector store takes connections.
+pub const VECTOR_READY: &str = "VectorReady";
 /// Condition type: the app takes requests.
 pub const APP_READY: &str = "AppReady";
 /// Condition type: requests from outside reach the app.
@@ -106,12 +114,20 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
             .as_ref()
             .map(|cache| (CACHE_READY, cache_ready(view, cache))),
         queue.map(|queue| (QUEUE_READY, queue_ready(view, queue))),
+        stack
+            .vector
+            .as_ref()
+            .map(|vector| (VECTOR_READY, vector_ready(view, vector))),
         Some((APP_READY, app_ready(view))),
         Some((GATEWAY_READY, gateway_ready(view))),
         // Workers that finish what is left of a queue are no part of the stack any more.
         queue
             .filter(|queue| queue.draining.is_none())
             .map(|queue| (WORKERS_READY, workers_ready(view, queue))),
+        stack
+            .collector
+            .as_ref()
+            .map(|collector| (TELEMETRY_READY, telemetry_ready(view, collector))),
     ];
     verdicts.into_iter().flatten().collect()
 }
@@ -121,6 +137,8 @@ pub fn profile(type_: &str) -> Option<Profile> {
     match type_ {
         CACHE_READY => Some(Profile::Caching),
         QUEUE_READY | WORKERS_READY => Some(Profile::Queue),
+        TELEMETRY_READY => Some(Profile::Observability),
+        VECTOR_READY => Some(Profile::Vector),
         _ => None,
     }
 }

@@ -7,7 +7,10 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
 };
 
-use crate::metadata::Component;
+use crate::{
+    metadata::Component,
+    monitoring::{PrometheusRule, ServiceMonitor},
+};
 
 /// Every child object of a stack. `apply` destructures it without `..`, so a forgotten kind does not compile.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,11 +35,22 @@ pub struct Desired {
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// Public routes.
     pub ingresses: Vec<Ingress>,
+    /// What a Prometheus finds; none where the cluster lacks these kinds.
+    pub monitoring: Option<Monitoring>,
     /// Stores whose volumes and Secrets are to be deleted.
     pub discarded: Vec<Component>,
     /// Everything that is wanted is listed, so what is not listed may be deleted. False while an address that a child
     /// is rendered from is not known yet.
     pub prunable: bool,
+}
+
+/// Objects of the Prometheus operator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Monitoring {
+    /// Whose metrics are read.
+    pub service_monitors: Vec<ServiceMonitor>,
+    /// Which alerts they raise.
+    pub rules: Vec<PrometheusRule>,
 }
 
 /// A Secret whose data is written when it is created and never again.

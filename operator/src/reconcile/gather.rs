@@ -3,6 +3,7 @@
 //! Everything random is made here, so that the steps after it are pure: a credential is minted when neither its Secret
 //! nor the volume that it opens exists, by live reads, because a stale answer would lock a database for good.
 
+mod observability;
 mod queue;
 mod rival;
 mod store;
@@ -22,10 +23,13 @@ use super::{
     stack::Draining,
 };
 use crate::{
-    api::{SecretKeyRef, ShortenerStack},
+    api::{ApiKeyRef, SecretKeyRef, ShortenerStack},
     context::Scope,
     metadata::{Component, StackIdentity, component_name},
+    monitoring::{PrometheusRule, ServiceMonitor},
 };
+
+pub use observability::HeaderFacts;
 
 /// What was read.
 #[derive(Clone, Debug)]
@@ -40,6 +44,12 @@ pub struct Gathered {
     pub optional: BTreeMap<Component, StoreFacts>,
     /// How far a queue has come whose profile was switched off.
     pub draining: Option<Draining>,
+    /// The headers that a backend of traces and logs wants, if the spec refers to any.
+    pub headers: Option<HeaderFacts>,
+    /// The cluster has the kinds of the Prometheus operator.
+    pub monitored: bool,
+    /// The API key of a vector store that somebody else runs, if the spec refers to one.
+    pub vector_key: Option<Referenced>,
     /// Cluster address of the app's Service.
     pub upstream: Option<String>,
     /// An older stack (`namespace/name`) with the same class and host.
@@ -63,6 +73,15 @@ pub enum StoreFacts {
         /// The connection URL, if the Secret and its key exist.
         url: Option<ByteString>,
     },
+}
+
+/// An entry of a Secret that the spec refers to.
+#[derive(Clone, Debug)]
+pub struct Referenced {
+    /// Where it is.
+    pub reference: ApiKeyRef,
+    /// Its value, if the Secret and its key exist.
+    pub value: Option<ByteString>,
 }
 
 /// A Secret that the operator mints.
@@ -113,11 +132,19 @@ pub async fn gather(
         // Nothing is lost with this key: new checksums restart the pods once.
         None => CredentialFact::Minted(store::minted(&[CHECKSUM_KEY])),
     };
+    let vector_key = match store::vector_key(&stack.spec) {
+        Some(reference) => Some(store::entry(scope, &identity, reference).await?),
+        None => None,
+    };
     Ok(Gathered {
         checksum_key,
+        vector_key,
         database,
         optional,
         draining,
+        headers: observability::headers(scope, &identity, &stack.spec).await?,
+        monitored: scope.inventory.has::<ServiceMonitor>()
+            && scope.inventory.has::<PrometheusRule>(),
         upstream: upstream(scope, &identity),
         rival: rival::rival(stack, &scope.context.known_stacks()),
         identity,
@@ -134,6 +161,8 @@ pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
     build::secret::checksum_name(name) == secret
         || read_by(store::database(&stack.spec))
         || store::optional(&stack.spec).into_iter().any(read_by)
+        || observability::headers_secret(&stack.spec) == Some(secret)
+        || store::vector_key(&stack.spec).is_some_and(|reference| reference.name == secret)
 }
 
 async fn read_secret(

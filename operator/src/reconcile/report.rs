@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::{
     Error,
-    conditions::DEGRADED,
+    conditions::{DEGRADED, MONITORING_REFUSED},
+    refusal::{self, NAMESPACE_TERMINATING},
     status::{self, Outcome},
 };
 use crate::{
@@ -117,7 +118,8 @@ fn status_patch(uid: Option<&str>, name: &str, status: &ShortenerStackStatus) ->
 }
 
 async fn publish(scope: &Scope, stack: &ShortenerStack, condition: &Condition) {
-    let fault = condition.type_ == DEGRADED && condition.status == "True";
+    let degraded = condition.type_ == DEGRADED && condition.status == "True";
+    let fault = degraded || condition.reason == MONITORING_REFUSED;
     let event = Event {
         type_: if fault {
             EventType::Warning
@@ -133,11 +135,9 @@ async fn publish(scope: &Scope, stack: &ShortenerStack, condition: &Condition) {
         secondary: None,
     };
     // An Event is a courtesy: without it the status still tells.
-    if let Err(error) = scope
-        .context
-        .recorder
-        .publish(&event, &stack.object_ref(&()))
-        .await
+    let recorder = &scope.context.recorder;
+    if let Err(error) = recorder.publish(&event, &stack.object_ref(&())).await
+        && refusal::reason(&error, "") != NAMESPACE_TERMINATING
     {
         tracing::warn!(%error, stack = %stack.name_any(), "an Event could not be published");
     }

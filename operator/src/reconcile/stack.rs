@@ -3,25 +3,28 @@
 //! [`ValidatedStack`] is everything a builder may know: it is complete, consistent and free of clients, clocks and
 //! random sources.
 
+mod observability;
 mod queue;
+mod store;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
-    ByteString,
     api::{
         core::v1::{Affinity, EnvVar, LocalObjectReference, ResourceRequirements, Toleration},
         networking::v1::NetworkPolicyPeer,
     },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
 use crate::{
-    api::{CacheMode, GatewayServiceType, LimitsSpec, Profile},
+    api::{GatewayServiceType, LimitsSpec, Profile},
     metadata::{Component, StackIdentity},
 };
 
+pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use queue::{Draining, Queue, Workers};
+pub use store::{Cache, Credential, ManagedStore, Store, StoreVolume, Vector};
 
 /// A stack whose spec and surroundings have been checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +49,12 @@ pub struct ValidatedStack {
     pub cache: Option<Cache>,
     /// Where jobs wait, and who takes them.
     pub queue: Option<Queue>,
+    /// Where traces and logs go.
+    pub collector: Option<Collector>,
+    /// The cluster has the kinds of the Prometheus operator.
+    pub monitored: bool,
+    /// Where documents are found by their vectors.
+    pub vector: Option<Vector>,
     /// The stack's own key for checksums; see [`crate::reconcile::checksum`].
     pub checksum_key: Credential,
     /// Who may scrape the internal port.
@@ -61,6 +70,8 @@ impl ValidatedStack {
             self.cache.as_ref().map(|_| Profile::Caching),
             // While it is drained, its objects are there.
             self.queue.as_ref().map(|_| Profile::Queue),
+            self.collector.as_ref().map(|_| Profile::Observability),
+            self.vector.as_ref().map(|_| Profile::Vector),
         ];
         on.into_iter().flatten().collect()
     }
@@ -68,9 +79,13 @@ impl ValidatedStack {
     /// Everything that keeps something for the stack.
     pub fn stores(&self) -> Vec<(Component, &Store)> {
         let (cache, queue) = (self.cache.as_ref(), self.queue.as_ref());
+        let vector = self.vector.as_ref();
         let optional = [
             cache.map(|cache| (Component::Cache, &cache.store)),
             queue.map(|queue| (Component::Rabbitmq, &queue.store)),
+            self.own_backend()
+                .map(|store| (Component::Telemetry, store)),
+            vector.map(|vector| (Component::Qdrant, &vector.store)),
         ];
         std::iter::once((Component::Postgres, &self.database))
             .chain(optional.into_iter().flatten())
@@ -85,6 +100,11 @@ impl ValidatedStack {
             .collect()
     }
 
+    /// The cache as a client knows it: workers have no use for it.
+    pub fn cache_for(&self, client: Component) -> Option<&Cache> {
+        self.cache.as_ref().filter(|_| client == Component::App)
+    }
+
     /// The queue as a client knows it: nobody publishes to one that is drained.
     pub fn queue_for(&self, client: Component) -> Option<&Queue> {
         self.queue
@@ -92,11 +112,26 @@ impl ValidatedStack {
             .filter(|queue| queue.draining.is_none() || client != Component::App)
     }
 
+    /// The collector that the operator runs.
+    pub fn own_collector(&self) -> Option<&ManagedCollector> {
+        self.collector.as_ref()?.managed()
+    }
+
+    /// The backend of traces, logs and metrics that the operator runs.
+    pub fn own_backend(&self) -> Option<&Store> {
+        self.own_collector()?.own_backend()
+    }
+
     /// Changes with every Secret that a client of the stores uses, so that its pods restart.
     pub fn client_checksum(&self, client: Component) -> String {
-        let unknown = self.queue_for(client).is_none();
         let stores = self.stores().into_iter();
-        let known = stores.filter(|(store, _)| !(unknown && *store == Component::Rabbitmq));
+        let known = stores.filter(|(store, _)| match store {
+            Component::Cache => self.cache_for(client).is_some(),
+            Component::Rabbitmq => self.queue_for(client).is_some(),
+            // They know the collector only.
+            Component::Telemetry => false,
+            _ => true,
+        });
         let checksums: Vec<&str> = known.map(|(_, store)| store.checksum()).collect();
         checksums.join(".")
     }
@@ -162,97 +197,6 @@ pub enum Routing {
         /// Cluster address of the app's Service; none until that exists, and then no nginx is made.
         upstream: Option<String>,
     },
-}
-
-/// The cache of a stack.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cache {
-    /// Where the copies are kept.
-    pub store: Store,
-    /// Seconds that a copy is kept.
-    pub ttl_seconds: i32,
-    /// Bytes for the copies in a server that the operator runs.
-    pub max_memory: u64,
-    /// What the connection URL leads to.
-    pub mode: CacheMode,
-    /// Name of the master that the sentinels watch.
-    pub sentinel_master: Option<String>,
-}
-
-/// A server that keeps something for the stack.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Store {
-    /// A server that the operator runs.
-    Managed(Box<ManagedStore>),
-    /// A server that somebody else runs.
-    External {
-        /// Secret with the connection URL.
-        secret: String,
-        /// Key within the Secret.
-        key: String,
-        /// Checksum of what is referred to, for restarting pods when it changes.
-        checksum: String,
-    },
-}
-
-impl Store {
-    /// The server that the operator runs, if it runs one.
-    pub fn managed(&self) -> Option<&ManagedStore> {
-        match self {
-            Self::Managed(store) => Some(store),
-            Self::External { .. } => None,
-        }
-    }
-
-    /// Checksum of what a client needs to connect.
-    pub fn checksum(&self) -> &str {
-        match self {
-            Self::Managed(store) => &store.checksum,
-            Self::External { checksum, .. } => checksum,
-        }
-    }
-}
-
-/// A server that the operator runs: one pod, a Secret and, unless it is derived data in memory, a volume.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ManagedStore {
-    /// Number of pods (0 when stopped, else 1).
-    pub replicas: i32,
-    /// How the pod runs.
-    pub pod: Pod,
-    /// Where it keeps its data.
-    pub volume: Option<StoreVolume>,
-    /// The Secret `<stack>-<component>`.
-    pub credentials: Credential,
-    /// Checksum of the credentials, for restarting pods when they change.
-    pub checksum: String,
-}
-
-/// The volume of a server.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoreVolume {
-    /// Size.
-    pub size: Quantity,
-    /// Storage class; the cluster's default if absent.
-    pub class: Option<String>,
-}
-
-/// A Secret that the operator minted, now or earlier. The live Secret is the truth, so its data is written once.
-#[derive(Clone, PartialEq)]
-pub struct Credential {
-    /// Data of the Secret.
-    pub data: BTreeMap<String, ByteString>,
-    /// Whether the Secret has yet to be created.
-    pub minted: bool,
-}
-
-impl std::fmt::Debug for Credential {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Credential")
-            .field("minted", &self.minted)
-            .finish_non_exhaustive()
-    }
 }
 
 /// How the pods of one component run, with every default resolved.

@@ -3,5 +3,8 @@
 mod drift;
 mod faults;
 mod lifecycle;
+mod monitoring;
+mod observability;
 mod profiles;
 mod queue;
+mod vector;

@@ -5,10 +5,11 @@
 
 mod cache;
 mod database;
+mod observability;
 mod pod;
-mod quantity;
 mod queue;
 mod store;
+mod vector;
 
 use super::{
     build,
@@ -65,6 +66,11 @@ pub enum ValidateError {
         /// Key.
         key: String,
     },
+    /// The Secret with the headers for a backend does not exist, or is empty.
+    #[error(
+        "observability.backend.external.headersSecretRef: Secret {0} does not exist or is empty: create it with a key for each header, or correct the reference"
+    )]
+    HeadersNotFound(String),
     /// A quantity that the schema let pass is none that the operator can use.
     #[error("{field}: {value} is not a size that can be used: write a quantity such as 128Mi")]
     NotASize {
@@ -95,7 +101,7 @@ impl ValidateError {
         match self {
             Self::CredentialsMissing { .. } => "CredentialsMissing",
             Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
-            Self::SecretNotFound { .. } => "SecretNotFound",
+            Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
             Self::NotASize { .. } => "NotASize",
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
@@ -118,6 +124,9 @@ pub fn validate(
         database,
         mut optional,
         draining,
+        headers,
+        monitored,
+        vector_key,
         upstream,
         rival,
     } = gathered;
@@ -142,26 +151,25 @@ pub fn validate(
         .remove(&Component::Rabbitmq)
         .map(|facts| queue::queue(&surroundings, facts, draining))
         .transpose()?;
+    let vector = optional
+        .remove(&Component::Qdrant)
+        .map(|facts| vector::vector(&surroundings, facts, vector_key))
+        .transpose()?;
+    let own_backend = optional.remove(&Component::Telemetry);
+    let collector = observability::collector(&surroundings, own_backend, headers)?;
     Ok(ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: App {
-            replicas: if spec.stopped { 0 } else { spec.app.replicas },
-            pod: pod(
-                &spec.app.pod,
-                &settings.images.app,
-                build::app::default_resources(),
-            ),
-            limits: spec.limits.clone(),
-            trusted_hops: spec.gateway.trusted_hops,
-            expose_metrics: spec.gateway.expose_metrics,
-        },
+        app: app(spec, settings),
         gateway: gateway(spec, settings, upstream, rival),
         database,
         cache,
         queue,
+        collector,
+        monitored,
+        vector,
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
         operator: settings.operator_peer(),
@@ -177,6 +185,20 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
         None if gateway.host.is_empty() => LOCAL_URL.to_owned(),
         None if gateway.tls_secret_name.is_some() => format!("https://{}", gateway.host),
         None => format!("http://{}", gateway.host),
+    }
+}
+
+fn app(spec: &ShortenerStackSpec, settings: &Settings) -> App {
+    App {
+        replicas: if spec.stopped { 0 } else { spec.app.replicas },
+        pod: pod(
+            &spec.app.pod,
+            &settings.images.app,
+            build::app::default_resources(),
+        ),
+        limits: spec.limits.clone(),
+        trusted_hops: spec.gateway.trusted_hops,
+        expose_metrics: spec.gateway.expose_metrics,
     }
 }
 

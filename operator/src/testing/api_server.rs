@@ -24,7 +24,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::body::Bytes;
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 use tower::{BoxError, Service};
 
@@ -47,6 +47,8 @@ struct State {
     store: Store,
     plan: Plan,
     writes: Vec<Write>,
+    /// Kinds beside those of Kubernetes, as group version and plural.
+    added: Vec<(String, String)>,
 }
 
 type Answer = Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
@@ -74,7 +76,7 @@ impl FakeApiServer {
         let (head, body) = request.into_parts();
         let body = body.collect_bytes().await?;
         let mutating = head.method != Method::GET;
-        let fault = self.state().plan.next(mutating);
+        let fault = self.state().plan.next(mutating, head.uri.path());
         let carried_out = !matches!(fault, Some(Fault::LoseRequest | Fault::Refuse(_)));
         let reached = !matches!(fault, Some(Fault::LoseRequest | Fault::Hang));
         let answer = if carried_out && reached {
@@ -98,6 +100,9 @@ impl FakeApiServer {
     }
 
     fn carry_out(&self, head: &http::request::Parts, body: &Bytes) -> Answer {
+        if let Some(resources) = self.discovery(head.uri.path()) {
+            return answer(200, &resources);
+        }
         let Some(route) = Route::parse(head.uri.path()) else {
             return refuse(&Refusal::new(404, "no such path"));
         };
@@ -123,6 +128,21 @@ impl FakeApiServer {
             Ok((status, object, _)) => answer(status.as_u16(), &object),
             Err(refusal) => refuse(&refusal),
         }
+    }
+
+    /// What a group has that was added, if the path asks for that.
+    fn discovery(&self, path: &str) -> Option<Value> {
+        let version = path.strip_prefix("/apis/")?;
+        let state = self.state();
+        let kinds = state.added.iter().filter(|(found, _)| found == version);
+        let resources: Vec<Value> = kinds
+            .map(|(_, plural)| {
+                json!({"name": plural, "singularName": "", "namespaced": true, "kind": "", "verbs": []})
+            })
+            .collect();
+        (!resources.is_empty()).then(|| {
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
+        })
     }
 
     fn read(&self, route: Route, query: &Query) -> Answer {

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use tokio::{task::JoinHandle, time::Instant};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     api_server::{Effect, FakeApiServer},
@@ -26,15 +26,16 @@ pub const NAMESPACE: &str = "links";
 /// Longer than any test.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
-/// A running operator, the server that it talks to, and the broker of every stack.
+/// A running operator, the server that it talks to, and the broker of every stack. It ends with its value: else each of
+/// a test's worlds would live on through the time of all that come after it.
 pub struct World {
     /// The server.
     pub server: FakeApiServer,
     /// The broker, which takes whatever credentials come.
     pub broker: FakeBroker,
     stop: CancellationToken,
-    controller: JoinHandle<()>,
-    watch: JoinHandle<()>,
+    controller: AbortOnDropHandle<()>,
+    watch: AbortOnDropHandle<()>,
 }
 
 impl World {
@@ -54,6 +55,7 @@ impl World {
         mandate.extend(Instant::now() + FOR_EVER);
         let watch = tokio::spawn(watch(context.clone(), mandate));
         let controller = tokio::spawn(controller::run(context, None, stop.clone()));
+        let [controller, watch] = [controller, watch].map(AbortOnDropHandle::new);
         Self {
             server,
             broker,

@@ -1,5 +1,7 @@
 //! What can go wrong with a child.
 
+use std::time::Duration;
+
 /// Some children could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.0))]
@@ -30,6 +32,11 @@ pub enum Cause {
     /// The API server refused or did not answer.
     #[error("{0}")]
     Api(#[from] kube::Error),
+    /// Nobody answered while there was time to wait.
+    #[error(
+        "the API server, or a webhook that it asks, did not answer within {} s", .0.as_secs()
+    )]
+    Silence(Duration),
     /// The object cannot be written as JSON.
     #[error("cannot be rendered: {0}")]
     Render(#[from] serde_json::Error),

@@ -15,7 +15,7 @@ use crate::{
     queues::Seen,
 };
 
-/// Proof that every child has been written, with what is live. Only `apply` makes one that says so.
+/// Proof that every child that the stack depends on has been written, with what is live. Only `apply` makes one that says so.
 #[derive(Clone, Debug)]
 pub struct Applied {
     live: Live,
@@ -51,6 +51,8 @@ pub struct Live {
     pub queue: Seen,
     /// Pods of every component.
     pub pods: Vec<Arc<Pod>>,
+    /// Why those who watch the stack could not be told of it, if they should have been.
+    pub monitoring_refused: Option<String>,
 }
 
 /// The state of a Deployment or a StatefulSet.

@@ -1,6 +1,6 @@
 //! One pass over the children of a stack.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
@@ -10,10 +10,11 @@ use kube::{
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tokio::time::timeout;
 
 use super::{
     error::{ApplyError, Cause, Failure},
-    live::{Applied, observe},
+    live::{Applied, Live, observe},
     ownership::{Ownership, ownership},
 };
 use crate::{
@@ -24,6 +25,10 @@ use crate::{
     metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
     reconcile::desired::DesiredSecret,
 };
+
+/// How long an object that nothing depends on may take. It is longer than the webhook of a Prometheus operator is usually
+/// waited for, and leaves the reconcile time to report.
+const PATIENCE: Duration = Duration::from_secs(12);
 
 /// One pass over the children of a stack.
 pub(super) struct Pass<'a> {
@@ -54,6 +59,23 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Writes each object that differs, of a kind that the cluster may have lost since it was looked for, and whose
+    /// webhooks are somebody else's.
+    pub(super) async fn apply_where_served<K: Child>(&mut self, desired: Vec<K>) {
+        for object in desired {
+            let name = object.name_any();
+            self.wanted.insert((kind::<K>(), name.clone()));
+            let written = timeout(PATIENCE, self.apply_one(object, &name)).await;
+            match written.unwrap_or(Err(Cause::Silence(PATIENCE))) {
+                Err(Cause::Api(kube::Error::Api(status))) if status.is_not_found() => {
+                    tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster does not have this kind any more");
+                }
+                Err(cause) => self.fail::<K>(&name, cause),
+                Ok(()) => {}
+            }
+        }
+    }
+
     /// Creates each Secret that was minted just now, then writes the metadata of each like that of any child. The data
     /// is the user's from then on. Tells whether every minted Secret exists.
     pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) -> bool {
@@ -79,13 +101,20 @@ impl<'a> Pass<'a> {
         all_exist
     }
 
-    /// What is live now, or what failed.
-    pub(super) fn finish(self) -> Result<Applied, ApplyError> {
-        if self.failures.is_empty() {
-            Ok(Applied::new(observe(self.scope, self.identity)))
-        } else {
-            Err(ApplyError(self.failures))
+    /// What is live now, or what failed. The failures of `watchers`, a pass over what the stack does not depend on, are
+    /// told and change nothing else.
+    pub(super) fn finish(self, watchers: Self) -> Result<Applied, ApplyError> {
+        for Failure { child, cause } in &watchers.failures {
+            tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "those who watch the stack could not be told");
         }
+        if !self.failures.is_empty() {
+            return Err(ApplyError(self.failures));
+        }
+        let refused = (!watchers.failures.is_empty()).then_some(ApplyError(watchers.failures));
+        Ok(Applied::new(Live {
+            monitoring_refused: refused.map(|refused| refused.to_string()),
+            ..observe(self.scope, self.identity)
+        }))
     }
 
     async fn apply_one<K: Child>(&self, object: K, name: &str) -> Result<(), Cause> {

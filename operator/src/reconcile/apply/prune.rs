@@ -19,6 +19,7 @@ use super::{
 use crate::{
     inventory::Child,
     metadata::{Component, FIELD_MANAGER, component_name},
+    monitoring::{PrometheusRule, ServiceMonitor},
 };
 
 /// A uid that no object has.
@@ -36,6 +37,12 @@ impl Pass<'_> {
         self.prune_kind::<ConfigMap>().await;
         self.prune_kind::<ServiceAccount>().await;
         self.prune_kind::<NetworkPolicy>().await;
+    }
+
+    /// Deletes what a Prometheus operator was told and should not know any more.
+    pub(super) async fn prune_monitoring(&mut self) {
+        self.prune_kind::<ServiceMonitor>().await;
+        self.prune_kind::<PrometheusRule>().await;
     }
 
     /// Hands the volumes and Secrets of stores to the garbage collector. They get an owner that is gone, so the

@@ -3,24 +3,22 @@
 
 use k8s_openapi::api::core::v1::EnvVar;
 
-use super::{cache, pod, postgres, rabbitmq, secret};
+use super::{cache, pod, postgres, qdrant, rabbitmq, secret};
 use crate::{
     api::CacheMode,
     metadata::{Component, component_name},
-    reconcile::stack::{Cache, Queue, Store, ValidatedStack},
+    reconcile::stack::{Cache, Queue, Store, ValidatedStack, Vector},
 };
 
 /// The variables of every store that a client of the stack's own uses.
 pub(super) fn env(stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
     let mut env = database(stack);
-    env.extend(
-        stack
-            .cache
-            .iter()
-            .flat_map(|settings| cache(stack, settings)),
-    );
+    let known = stack.cache_for(client).into_iter();
+    env.extend(known.flat_map(|settings| cache(stack, settings)));
     let known = stack.queue_for(client).into_iter();
     env.extend(known.flat_map(|settings| queue(stack, settings)));
+    let documents = stack.vector.iter();
+    env.extend(documents.flat_map(|settings| vector(stack, settings)));
     env
 }
 
@@ -83,6 +81,27 @@ fn queue(stack: &ValidatedStack, queue: &Queue) -> Vec<EnvVar> {
     }
 }
 
+fn vector(stack: &ValidatedStack, vector: &Vector) -> Vec<EnvVar> {
+    let mut env = match &vector.store {
+        Store::Managed(_) => {
+            let host = component_name(&stack.identity.name, Component::Qdrant);
+            vec![
+                pod::env("VECTOR_URL", format!("http://{host}:{}", qdrant::GRPC_PORT)),
+                pod::secret_env("VECTOR_API_KEY", &host, secret::API_KEY),
+            ]
+        }
+        Store::External { secret, key, .. } => vec![pod::secret_env("VECTOR_URL", secret, key)],
+    };
+    let api_key = vector.api_key.as_ref();
+    env.extend(api_key.map(|entry| pod::secret_env("VECTOR_API_KEY", &entry.name, &entry.key)));
+    env.extend([
+        pod::env("VECTOR_COLLECTION", &vector.collection),
+        pod::env("VECTOR_SIZE", vector.size.to_string()),
+        pod::env("VECTOR_DISTANCE", vector.distance.as_str()),
+    ]);
+    env
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +128,21 @@ mod tests {
             "env-external-cache",
             &env(&minimal_stack().external_cache(), Component::App),
         );
+    }
+
+    #[test]
+    fn an_external_vector_store_is_known_by_its_secrets() {
+        golden(
+            "env-external-vector",
+            &env(&minimal_stack().external_vector(), Component::App),
+        );
+    }
+
+    #[test]
+    fn workers_are_not_told_of_the_cache() {
+        let env = env(&every_profile(), Component::Worker);
+        let known = |store: &str| env.iter().any(|variable| variable.name.starts_with(store));
+        assert!(known("QUEUE_") && known("VECTOR_") && !known("CACHE_"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
 
-use super::{app, gateway, store, worker};
+use super::{app, gateway, otel, store, worker};
 use crate::{
     metadata::{Component, component_name, selector, stack_labels},
     reconcile::stack::{Routing, ValidatedStack},
@@ -65,12 +65,23 @@ pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
     policy(stack, Component::Worker, rules)
 }
 
+/// The NetworkPolicy `<stack>-otel`: traces and logs from the stack's own programs, scrapes of its own metrics.
+pub fn otel(stack: &ValidatedStack) -> NetworkPolicy {
+    let rules = vec![
+        allow(programs(stack), otel::GRPC_PORT),
+        allow(programs(stack), otel::HTTP_PORT),
+        allow(scrapers(stack), otel::METRICS_PORT),
+    ];
+    policy(stack, Component::Otel, rules)
+}
+
 /// The NetworkPolicy `<stack>-<component>` of a store: each port from those who need it. A store has nobody to call, so
-/// it may call nobody.
+/// it may call nobody. The backend of traces, logs and metrics is the exception: it scrapes, and Grafana fetches parts of
+/// itself.
 pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
-    let callers = |port: &store::Port| {
+    let callers = |port: &store::Port| -> Vec<NetworkPolicyPeer> {
         let clients = if port.clients {
-            clients(stack)
+            clients(stack, component)
         } else {
             Vec::new()
         };
@@ -79,8 +90,14 @@ pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
     };
     let rules = store::ports(component)
         .iter()
-        .map(|port| allow(callers(port), port.number));
+        .map(|port| (callers(port), port.number))
+        // A rule without callers would let everybody in.
+        .filter(|(callers, _)| !callers.is_empty())
+        .map(|(callers, port)| allow(callers, port));
     let mut policy = policy(stack, component, rules.collect());
+    if component == Component::Telemetry {
+        return policy;
+    }
     if let Some(types) = policy
         .spec
         .as_mut()
@@ -95,11 +112,25 @@ pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
 fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     let mut peers = stack.scrape_from.clone();
     peers.push(stack.operator.clone());
+    peers.extend(
+        stack
+            .own_backend()
+            .map(|_| pods(stack, Component::Telemetry)),
+    );
     peers
 }
 
-/// The stack's own programs that use the stores.
-fn clients(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
+/// Those that use a store.
+fn clients(stack: &ValidatedStack, store: Component) -> Vec<NetworkPolicyPeer> {
+    match store {
+        Component::Cache => vec![pods(stack, Component::App)],
+        Component::Telemetry => vec![pods(stack, Component::Otel)],
+        _ => programs(stack),
+    }
+}
+
+/// The stack's own programs.
+fn programs(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     let workers = stack.queue.as_ref().map(|_| pods(stack, Component::Worker));
     std::iter::once(pods(stack, Component::App))
         .chain(workers)
@@ -169,6 +200,23 @@ mod tests {
     #[test]
     fn a_worker_is_reached_by_scrapers_only() {
         golden("network-policy-worker", &worker(&minimal_stack().queue()));
+    }
+
+    #[test]
+    fn a_collector_is_reached_by_app_workers_and_scrapers_only() {
+        golden("network-policy-otel", &otel(&every_profile()));
+    }
+
+    #[test]
+    fn grafana_is_reached_by_a_port_forward_only() {
+        let policy = store(&every_profile(), Component::Telemetry);
+        let rules = policy.spec.unwrap().ingress.unwrap();
+        let ports: Vec<_> = rules
+            .into_iter()
+            .flat_map(|rule| rule.ports.unwrap())
+            .collect();
+        assert_eq!(ports.len(), 1);
+        assert_eq!(ports[0].port, Some(IntOrString::Int(4317)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use k8s_openapi::{
         Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
         ExecAction, HTTPGetAction, ObjectFieldSelector, PodSecurityContext, PodSpec,
         PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
-        SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+        SecurityContext, TCPSocketAction, TopologySpreadConstraint, Volume, VolumeMount,
     },
     apimachinery::pkg::{
         api::resource::Quantity, apis::meta::v1::ObjectMeta, util::intstr::IntOrString,
@@ -121,6 +121,17 @@ pub(super) fn http_probe(path: &str, port: &str) -> Probe {
             port: IntOrString::String(port.to_owned()),
             scheme: Some("HTTP".to_owned()),
             ..HTTPGetAction::default()
+        }),
+        ..Probe::default()
+    }
+}
+
+/// A probe that a connection is taken.
+pub(super) fn tcp_probe(port: &str) -> Probe {
+    Probe {
+        tcp_socket: Some(TCPSocketAction {
+            port: IntOrString::String(port.to_owned()),
+            ..TCPSocketAction::default()
         }),
         ..Probe::default()
     }

@@ -18,6 +18,8 @@ use crate::{
 pub const USERNAME_KEY: &str = "username";
 /// Key of the password in a Secret of credentials.
 pub const PASSWORD_KEY: &str = "password";
+/// Key of the API key in a Secret of credentials.
+pub const API_KEY: &str = "api-key";
 
 /// The keys that a store's Secret has.
 pub fn keys(store: Component) -> &'static [&'static str] {
@@ -25,7 +27,13 @@ pub fn keys(store: Component) -> &'static [&'static str] {
         Component::Postgres => &[USERNAME_KEY, PASSWORD_KEY],
         Component::Cache => &[PASSWORD_KEY],
         Component::Rabbitmq => &[USERNAME_KEY, PASSWORD_KEY],
-        Component::App | Component::Gateway | Component::Worker | Component::Stack => &[],
+        Component::Telemetry => &[USERNAME_KEY, PASSWORD_KEY],
+        Component::Qdrant => &[API_KEY],
+        Component::App
+        | Component::Gateway
+        | Component::Worker
+        | Component::Otel
+        | Component::Stack => &[],
     }
 }
 

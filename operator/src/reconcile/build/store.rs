@@ -9,7 +9,7 @@ pub use claim::claim;
 pub use service::service;
 pub(super) use stateful_set::{data_volume, security_context, stateful_set};
 
-use super::{cache, pod, postgres, rabbitmq};
+use super::{cache, pod, postgres, qdrant, rabbitmq, telemetry};
 use crate::metadata::Component;
 
 /// A port of a store, and who connects to it.
@@ -19,7 +19,7 @@ pub struct Port {
     pub name: &'static str,
     /// Number in both.
     pub number: i32,
-    /// The stack's own pods connect.
+    /// The stack's own pods that use the store connect.
     pub clients: bool,
     /// The operator connects.
     pub operator: bool,
@@ -31,6 +31,12 @@ pub fn ports(store: Component) -> &'static [Port] {
         Component::Postgres => &postgres::PORTS,
         Component::Cache => &cache::PORTS,
         Component::Rabbitmq => &rabbitmq::PORTS,
-        Component::App | Component::Gateway | Component::Worker | Component::Stack => &[],
+        Component::Telemetry => &telemetry::PORTS,
+        Component::Qdrant => &qdrant::PORTS,
+        Component::App
+        | Component::Gateway
+        | Component::Worker
+        | Component::Otel
+        | Component::Stack => &[],
     }
 }

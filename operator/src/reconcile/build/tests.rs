@@ -1,18 +1,18 @@
 //! What holds for the children together.
 
+mod pods;
+mod programs;
+
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{Container, PodSpec, PodTemplateSpec},
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Resource, ResourceExt};
 
 use super::*;
 use crate::{
     api::Profile,
     metadata::selector_labels,
-    testing::stack::{every_profile, minimal_stack},
+    testing::stack::{combinations, every_profile, minimal_stack},
 };
 
 /// Kind and name of every child, in the order of `Desired`.
@@ -33,9 +33,11 @@ fn names(stack: &ValidatedStack) -> Vec<String> {
         deployments,
         disruption_budgets,
         ingresses,
+        monitoring,
         discarded: _,
         prunable: _,
     } = build(stack);
+    let monitoring = monitoring.unwrap_or_default();
     let secrets: Vec<_> = secrets.into_iter().map(|desired| desired.secret).collect();
     [
         of(&service_accounts),
@@ -48,6 +50,8 @@ fn names(stack: &ValidatedStack) -> Vec<String> {
         of(&deployments),
         of(&disruption_budgets),
         of(&ingresses),
+        of(&monitoring.service_monitors),
+        of(&monitoring.rules),
     ]
     .concat()
 }
@@ -116,7 +120,32 @@ fn added(profile: Profile) -> Vec<&'static str> {
             "StatefulSet/acme-rabbitmq",
             "Deployment/acme-worker",
         ],
+        Profile::Observability => vec![
+            "ServiceAccount/acme-otel",
+            "ConfigMap/acme-dashboards",
+            "ConfigMap/acme-otel",
+            "NetworkPolicy/acme-otel",
+            "Service/acme-app-metrics",
+            "Service/acme-otel",
+            "Deployment/acme-otel",
+        ],
+        Profile::Vector => vec![
+            "ServiceAccount/acme-qdrant",
+            "Secret/acme-qdrant",
+            "PersistentVolumeClaim/acme-qdrant",
+            "NetworkPolicy/acme-qdrant",
+            "Service/acme-qdrant",
+            "StatefulSet/acme-qdrant",
+        ],
     }
+}
+
+/// What two profiles add together that neither adds alone.
+fn added_together(chosen: &[Profile]) -> Option<&'static str> {
+    let both = [Profile::Queue, Profile::Observability];
+    both.iter()
+        .all(|profile| chosen.contains(profile))
+        .then_some("Service/acme-worker-metrics")
 }
 
 /// The stack with a profile on.
@@ -124,19 +153,19 @@ fn with(stack: ValidatedStack, profile: Profile) -> ValidatedStack {
     match profile {
         Profile::Caching => stack.caching(),
         Profile::Queue => stack.queue(),
+        Profile::Observability => stack.observability(),
+        Profile::Vector => stack.vector(),
     }
 }
 
 #[test]
 fn every_combination_of_profiles_has_exactly_the_children_of_its_parts() {
-    for number in 0..1_usize << Profile::ALL.len() {
-        let chosen = Profile::ALL.into_iter().enumerate();
-        let chosen = chosen.filter(|(place, _)| number >> place & 1 == 1);
-        let chosen: Vec<Profile> = chosen.map(|(_, profile)| profile).collect();
+    for chosen in combinations() {
         let stack = chosen.iter().copied().fold(minimal_stack(), with);
         assert_eq!(stack.profiles(), chosen);
         let mut expected = MINIMAL.to_vec();
         expected.extend(chosen.iter().copied().flat_map(added));
+        expected.extend(added_together(&chosen));
         expected.sort_unstable();
         let mut found = names(&stack);
         found.sort_unstable();
@@ -151,13 +180,19 @@ fn only_a_stack_that_keeps_no_data_discards_that_of_a_part_that_is_off() {
     assert_eq!(discarded(every_profile().deleting_data()), []);
     assert_eq!(
         discarded(minimal_stack().deleting_data()),
-        [Component::Cache, Component::Rabbitmq]
+        [
+            Component::Cache,
+            Component::Rabbitmq,
+            Component::Telemetry,
+            Component::Qdrant,
+        ]
     );
 }
 
 #[test]
 fn a_profile_whose_store_is_external_adds_no_child() {
     assert_eq!(names(&minimal_stack().external_cache()), MINIMAL);
+    assert_eq!(names(&minimal_stack().external_vector()), MINIMAL);
 }
 
 #[test]
@@ -172,6 +207,53 @@ fn a_queue_on_an_external_broker_adds_its_workers_only() {
             "Deployment/acme-worker",
         ]
     );
+}
+
+/// The names of a stack beyond those of the minimal one.
+fn beyond_minimal(stack: &ValidatedStack) -> Vec<String> {
+    let mut found = names(stack);
+    found.retain(|name| !MINIMAL.contains(&name.as_str()));
+    found
+}
+
+#[test]
+fn the_stacks_own_backend_is_a_store_beside_the_collector() {
+    let with_collector = beyond_minimal(&minimal_stack().observability());
+    let mut found = beyond_minimal(&minimal_stack().telemetry());
+    found.retain(|name| !with_collector.contains(name));
+    assert_eq!(
+        found,
+        [
+            "ServiceAccount/acme-telemetry",
+            "Secret/acme-telemetry",
+            "ConfigMap/acme-telemetry",
+            "PersistentVolumeClaim/acme-telemetry",
+            "NetworkPolicy/acme-telemetry",
+            "Service/acme-telemetry",
+            "StatefulSet/acme-telemetry",
+        ]
+    );
+}
+
+#[test]
+fn an_external_collector_adds_what_others_find_the_metrics_by_only() {
+    assert_eq!(
+        beyond_minimal(&minimal_stack().external_collector()),
+        ["ConfigMap/acme-dashboards", "Service/acme-app-metrics"]
+    );
+}
+
+#[test]
+fn a_cluster_with_the_prometheus_operator_is_told_what_to_read_of_a_stack_that_is_observed() {
+    let stack = minimal_stack().observability();
+    let without = names(&stack);
+    let mut found = names(&stack.monitored());
+    found.retain(|name| !without.contains(name));
+    assert_eq!(found, ["ServiceMonitor/acme", "PrometheusRule/acme"]);
+    assert_eq!(names(&minimal_stack().monitored()), MINIMAL);
+    // What is not wanted any more goes, but where the kinds are missing nothing is known of them.
+    assert!(build(&minimal_stack().monitored()).monitoring.is_some());
+    assert!(build(&minimal_stack()).monitoring.is_none());
 }
 
 #[test]
@@ -273,11 +355,17 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
     let whole_stack = selectors.remove("acme-default-deny").unwrap();
     assert_eq!(whole_stack[0].match_labels.as_ref().unwrap().len(), 2);
     let stores = stack.managed_stores().into_iter();
+    for component in [Component::App, Component::Worker] {
+        let metrics = selectors.remove(&monitoring::service_name("acme", component));
+        let labels = metrics.unwrap()[0].match_labels.clone();
+        assert_eq!(labels, Some(selector_labels("acme", component)));
+    }
     // Nobody connects to a worker by a Service, and one pod has no budget.
     let served = [
         (Component::App, 4),
         (Component::Gateway, 4),
         (Component::Worker, 2),
+        (Component::Otel, 3),
     ];
     for (component, uses) in stores.map(|(component, _)| (component, 3)).chain(served) {
         let selectors = selectors
@@ -293,110 +381,6 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
         }
     }
     assert!(selectors.is_empty());
-}
-
-#[test]
-fn pods_carry_the_labels_that_select_them() {
-    let desired = build(&every_profile());
-    let deployments = desired.deployments.into_iter();
-    let sets = desired.stateful_sets.into_iter();
-    let templates = deployments
-        .map(|child| child.spec.map(|spec| (spec.selector, spec.template)))
-        .chain(sets.map(|child| child.spec.map(|spec| (spec.selector, spec.template))));
-    for (selector, template) in templates.map(Option::unwrap) {
-        let labels = template.metadata.unwrap().labels.unwrap();
-        for (key, value) in selector.match_labels.unwrap() {
-            assert_eq!(labels.get(&key), Some(&value));
-        }
-    }
-}
-
-fn pods(stack: &ValidatedStack) -> Vec<(String, PodSpec)> {
-    let desired = build(stack);
-    let pod = |name: String, template: PodTemplateSpec| (name, template.spec.unwrap());
-    let deployments = desired.deployments.into_iter();
-    let sets = desired.stateful_sets.into_iter();
-    deployments
-        .map(|child| pod(child.name_any(), child.spec.unwrap().template))
-        .chain(sets.map(|child| pod(child.name_any(), child.spec.unwrap().template)))
-        .collect()
-}
-
-#[test]
-fn every_pod_meets_the_restricted_profile() {
-    for stack in [every_profile(), every_profile().standalone()] {
-        for (name, pod) in pods(&stack) {
-            let security = pod.security_context.as_ref().unwrap();
-            assert_eq!(security.run_as_non_root, Some(true), "{name}");
-            assert!(security.run_as_user.is_some_and(|user| user > 0), "{name}");
-            let seccomp = security.seccomp_profile.as_ref().unwrap();
-            assert_eq!(seccomp.type_, "RuntimeDefault", "{name}");
-            assert_eq!(pod.automount_service_account_token, Some(false), "{name}");
-            assert_eq!(
-                pod.service_account_name.as_deref(),
-                Some(name.as_str()),
-                "its own"
-            );
-            assert_eq!(pod.enable_service_links, Some(false), "{name}");
-            assert!(
-                [pod.host_network, pod.host_pid, pod.host_ipc] == [None; 3],
-                "{name}"
-            );
-            let allowed = |volume: &k8s_openapi::api::core::v1::Volume| volume.host_path.is_none();
-            assert!(pod.volumes.iter().flatten().all(allowed), "{name}");
-            let containers = pod.init_containers.iter().flatten().chain(&pod.containers);
-            for container in containers {
-                restricted(&name, container);
-            }
-        }
-    }
-}
-
-fn restricted(pod: &str, container: &Container) {
-    let name = format!("{pod}/{}", container.name);
-    let security = container.security_context.as_ref().unwrap();
-    assert_eq!(security.allow_privilege_escalation, Some(false), "{name}");
-    assert_eq!(security.read_only_root_filesystem, Some(true), "{name}");
-    assert_eq!(security.privileged, None, "{name}");
-    let capabilities = security.capabilities.as_ref().unwrap();
-    assert_eq!(
-        capabilities.drop.as_deref(),
-        Some(["ALL".to_owned()].as_slice()),
-        "{name}"
-    );
-    assert_eq!(capabilities.add, None, "{name}");
-    let resources = container.resources.as_ref().unwrap();
-    for quantities in [&resources.requests, &resources.limits] {
-        let quantities = quantities.as_ref().unwrap();
-        assert!(quantities.contains_key("cpu"), "{name}");
-        assert!(quantities.contains_key("memory"), "{name}");
-    }
-    let ports = container.ports.iter().flatten();
-    assert!(ports.clone().all(|port| port.host_port.is_none()), "{name}");
-}
-
-#[test]
-fn the_settings_of_the_user_reach_every_pod() {
-    for (name, pod) in pods(&every_profile().user_settings()) {
-        assert_eq!(pod.node_selector.unwrap()["disk"], "ssd", "{name}");
-        assert_eq!(pod.tolerations.unwrap().len(), 1, "{name}");
-        assert!(pod.affinity.is_some(), "{name}");
-        assert_eq!(
-            pod.priority_class_name.as_deref(),
-            Some("important"),
-            "{name}"
-        );
-        assert_eq!(
-            pod.image_pull_secrets.unwrap()[0].name,
-            "registry",
-            "{name}"
-        );
-        let env = pod.containers[0].env.clone().unwrap();
-        let of_the_user = env
-            .iter()
-            .filter(|variable| variable.value.as_deref() == Some("of-the-user"));
-        assert_eq!(of_the_user.count(), 1, "{name}");
-    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub fn database_ready(view: View<'_>) -> Verdict {
         view,
         Component::Postgres,
         &view.stack.database,
-        "the app is ready only while it answers",
+        "while it is away only cached links redirect",
     )
 }
 

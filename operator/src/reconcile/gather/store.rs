@@ -9,9 +9,9 @@ use k8s_openapi::{
 use kube::Api;
 use rand::{RngExt, distr::Alphanumeric};
 
-use super::{CredentialFact, StoreFacts, existing, read_secret};
+use super::{CredentialFact, Referenced, StoreFacts, existing, read_secret};
 use crate::{
-    api::{Profile, SecretKeyRef, ShortenerStackSpec},
+    api::{ApiKeyRef, Profile, SecretKeyRef, ShortenerStackSpec},
     context::Scope,
     metadata::{Component, StackIdentity, component_name},
     reconcile::build::secret,
@@ -38,6 +38,11 @@ pub(super) fn database(spec: &ShortenerStackSpec) -> Wanted<'_> {
 pub(super) fn optional(spec: &ShortenerStackSpec) -> Vec<Wanted<'_>> {
     let cache = spec.cache.external.as_ref();
     let queue = spec.queue.external.as_ref();
+    let vector = spec.vector.external.as_ref();
+    // Only what the spec asks for; a backend that somebody else runs is no store of this table.
+    let observability = &spec.observability;
+    let backend =
+        observability.backend.managed.is_some() && observability.collector.external.is_none();
     let stores = [
         (
             Profile::Caching,
@@ -49,12 +54,39 @@ pub(super) fn optional(spec: &ShortenerStackSpec) -> Vec<Wanted<'_>> {
             Component::Rabbitmq,
             queue.map(|external| &external.secret_ref),
         ),
+        (Profile::Observability, Component::Telemetry, None),
+        (
+            Profile::Vector,
+            Component::Qdrant,
+            vector.map(|external| &external.secret_ref),
+        ),
     ];
     let on = stores
         .into_iter()
-        .filter(|(profile, ..)| spec.profiles.contains(profile));
+        .filter(|(profile, ..)| spec.profiles.contains(profile))
+        .filter(|(_, component, _)| *component != Component::Telemetry || backend);
     on.map(|(_, component, external)| (component, external))
         .collect()
+}
+
+/// Where the API key of a vector store is that somebody else runs.
+pub(super) fn vector_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
+    let external = spec.vector.external.as_ref()?;
+    let reference = external.api_key_secret_ref.as_ref();
+    reference.filter(|_| spec.profiles.contains(&Profile::Vector))
+}
+
+/// Reads an entry of a Secret of the user.
+pub(super) async fn entry(
+    scope: &Scope,
+    identity: &StackIdentity,
+    reference: &ApiKeyRef,
+) -> Result<Referenced, kube::Error> {
+    let secret = read_secret(scope, identity, &reference.name).await?;
+    Ok(Referenced {
+        value: secret.and_then(|secret| secret.data?.remove(&reference.key)),
+        reference: reference.clone(),
+    })
 }
 
 /// Reads what a store depends on.

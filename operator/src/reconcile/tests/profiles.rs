@@ -16,8 +16,13 @@ use serde_json::json;
 
 use super::lifecycle::CHILDREN;
 use crate::{
+    api::Profile,
     metadata::CONFIG_CHECKSUM,
-    testing::world::{NAMESPACE, World},
+    reconcile::conditions,
+    testing::{
+        stack::{combinations, stored_stack},
+        world::{NAMESPACE, World},
+    },
 };
 
 /// What the profile adds, without its Secret.
@@ -54,6 +59,28 @@ fn checksum<K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize>
 ) -> String {
     let object = serde_json::to_value(world.server.get::<K>(NAMESPACE, name).unwrap()).unwrap();
     object["spec"]["template"]["metadata"]["annotations"][CONFIG_CHECKSUM].to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_combination_of_profiles_is_valid_is_built_and_comes_to_rest() {
+    for chosen in combinations() {
+        let names: Vec<&str> = chosen.iter().map(|profile| profile.as_str()).collect();
+        // In whatever order somebody writes them.
+        let written: Vec<&str> = names.iter().rev().copied().collect();
+        let spec = json!({"profiles": written, "observability": {"backend": {"managed": {}}}});
+        let valid = stored_stack(spec.clone()).validate_cel();
+        assert!(valid.is_ok(), "{names:?}: {valid:?}");
+        let world = World::with_stack(spec).await;
+        let status = world.stack("acme").status.unwrap();
+        assert_eq!(status.profiles, names);
+        let types = status.conditions.iter();
+        let of_profiles = types.filter_map(|found| conditions::profile(&found.type_));
+        let told: BTreeSet<Profile> = of_profiles.collect();
+        assert_eq!(told, chosen.into_iter().collect());
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
+        world.pass(Duration::from_secs(600)).await;
+        assert_eq!(world.server.writes(), [], "{names:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

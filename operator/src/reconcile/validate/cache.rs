@@ -3,7 +3,6 @@
 use super::{
     ValidateError,
     pod::pod,
-    quantity,
     store::{Surroundings, Wanted},
 };
 use crate::{
@@ -12,6 +11,7 @@ use crate::{
     reconcile::{
         build::cache,
         gather::StoreFacts,
+        quantity,
         stack::{Cache, Store},
     },
 };

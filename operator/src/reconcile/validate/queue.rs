@@ -3,7 +3,6 @@
 use super::{
     ValidateError,
     pod::pod,
-    quantity,
     store::{Surroundings, Wanted, volume},
 };
 use crate::{
@@ -11,6 +10,7 @@ use crate::{
     reconcile::{
         build::{rabbitmq, worker},
         gather::StoreFacts,
+        quantity,
         stack::{Draining, Queue, Workers},
     },
 };

@@ -79,7 +79,8 @@ impl Surroundings<'_> {
         }
     }
 
-    fn checksum(&self, data: &BTreeMap<String, ByteString>) -> String {
+    /// Keyed hash of entries of Secrets.
+    pub(super) fn checksum(&self, data: &BTreeMap<String, ByteString>) -> String {
         let key = self.checksum_key.data.get(CHECKSUM_KEY);
         checksum(key.map(|key| key.0.as_slice()).unwrap_or_default(), data)
     }

@@ -30,6 +30,9 @@ fn gathered(stack: &ShortenerStack, database: StoreFacts) -> Gathered {
         database,
         optional: BTreeMap::new(),
         draining: None,
+        headers: None,
+        monitored: false,
+        vector_key: None,
         upstream: None,
         rival: None,
     }

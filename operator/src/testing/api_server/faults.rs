@@ -47,6 +47,8 @@ pub(super) struct Plan {
     writes: u64,
     scripted: BTreeMap<u64, Fault>,
     always: Option<Fault>,
+    /// Faults of the writes to a kind, by its plural.
+    kinds: BTreeMap<String, Fault>,
 }
 
 impl Plan {
@@ -60,8 +62,16 @@ impl Plan {
         self.always = fault;
     }
 
+    /// Lets every write to a kind fail, or none any more.
+    pub(super) fn fail_kind(&mut self, plural: String, fault: Option<Fault>) {
+        match fault {
+            Some(fault) => self.kinds.insert(plural, fault),
+            None => self.kinds.remove(&plural),
+        };
+    }
+
     /// The fault of the request that has just arrived.
-    pub(super) fn next(&mut self, mutating: bool) -> Option<Fault> {
+    pub(super) fn next(&mut self, mutating: bool, path: &str) -> Option<Fault> {
         if mutating {
             self.writes += 1;
         }
@@ -70,6 +80,11 @@ impl Plan {
         } else {
             None
         };
-        self.always.or(scripted)
+        let of_kind = self.kinds.iter().find(|(plural, _)| {
+            mutating && path.split('/').any(|segment| segment == plural.as_str())
+        });
+        self.always
+            .or(scripted)
+            .or(of_kind.map(|(_, fault)| *fault))
     }
 }

@@ -33,6 +33,15 @@ impl FakeApiServer {
         serde_json::from_value(self.change(|store| store.put(&key, wanted).0)).unwrap()
     }
 
+    /// Adds a kind to the server, as its definition would.
+    pub fn add_kind<K: Resource<DynamicType = ()>>(&self) {
+        let kind = (
+            K::api_version(&()).into_owned(),
+            K::plural(&()).into_owned(),
+        );
+        self.state().added.push(kind);
+    }
+
     /// The live object.
     pub fn get<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
@@ -94,6 +103,12 @@ impl FakeApiServer {
     /// Lets every request fail, or none any more.
     pub fn fail_all(&self, fault: Option<Fault>) {
         self.state().plan.fail_all(fault);
+    }
+
+    /// Lets every write to a kind fail, as with a webhook that is away, or none any more.
+    pub fn fail_kind<K: Resource<DynamicType = ()>>(&self, fault: Option<Fault>) {
+        let plural = K::plural(&()).into_owned();
+        self.state().plan.fail_kind(plural, fault);
     }
 
     /// Watches show no further changes until they are released.

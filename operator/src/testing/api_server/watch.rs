@@ -64,12 +64,12 @@ impl Watched {
             return Next::Expired(json!({"type": "ERROR", "object": status}));
         }
         let shown = store.held_at.unwrap_or(u64::MAX);
-        let since = self.since;
-        for change in store
+        // The history is in the order of its versions.
+        let known = store
             .history
-            .iter()
-            .filter(|change| change.version > since && change.version <= shown)
-        {
+            .partition_point(|change| change.version <= self.since);
+        let news = store.history[known..].iter();
+        for change in news.take_while(|change| change.version <= shown) {
             self.since = change.version;
             if let Some(event) = self.event(change) {
                 return Next::Event(event);
@@ -79,23 +79,20 @@ impl Watched {
     }
 
     fn event(&self, change: &Change) -> Option<Value> {
-        let ours = change.key.collection == self.route.collection
-            && self
-                .route
-                .namespace
-                .as_ref()
-                .is_none_or(|namespace| *namespace == change.key.namespace);
-        let shown = |object: &Option<Value>| {
-            object
-                .clone()
-                .filter(|object| ours && self.selector.matches(object))
-        };
-        let (kind, mut object) = match (shown(&change.old), shown(&change.new)) {
+        let route = &self.route;
+        let elsewhere = |namespace: &String| *namespace != change.key.namespace;
+        if change.key.collection != route.collection || route.namespace.iter().any(elsewhere) {
+            return None;
+        }
+        let selected = |object: &&Value| self.selector.matches(object);
+        let (old, new) = (change.old.as_ref(), change.new.as_ref());
+        let (kind, object) = match (old.filter(selected), new.filter(selected)) {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
             (Some(_), Some(new)) => ("MODIFIED", new),
             (Some(old), None) => ("DELETED", old),
         };
+        let mut object = object.clone();
         object["metadata"]["resourceVersion"] = change.version.to_string().into();
         Some(json!({"type": kind, "object": object}))
     }

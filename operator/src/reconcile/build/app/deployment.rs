@@ -12,12 +12,11 @@ use super::{INTERNAL_PORT, PORT, PORT_NAME};
 use crate::{
     metadata::{Component, component_name, selector},
     reconcile::{
-        build::{backends, pod},
+        build::{backends, monitoring::PORT_NAME as INTERNAL_PORT_NAME, otel, pod},
         stack::ValidatedStack,
     },
 };
 
-const INTERNAL_PORT_NAME: &str = "internal";
 /// The user of the app's image.
 const USER: i64 = 65532;
 
@@ -115,6 +114,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
             app.limits.requests_burst.to_string(),
         ),
     ]);
+    env.extend(otel::env(stack, Component::App));
     env
 }
 

@@ -20,7 +20,7 @@ use crate::{
 const ANNOTATIONS: &str = "nginx.ingress.kubernetes.io";
 /// Each has one capturing group, which is what the rewrite keeps.
 const API_PATHS: [&str; 2] = [
-    "/(?-i:api/(health|metrics|shorten|jobs))$",
+    "/(?-i:api/(health|metrics|shorten|jobs|docs/[A-Za-z0-9_-]+))$",
     "/(?-i:api/links)/([A-Za-z0-9_-]+)$",
 ];
 const HEALTH_PATH: &str = "/(?-i:gateway-health)$";

@@ -13,12 +13,11 @@ use super::INTERNAL_PORT;
 use crate::{
     metadata::{Component, component_name, selector},
     reconcile::{
-        build::{app, backends, pod},
+        build::{app, backends, monitoring::PORT_NAME as INTERNAL_PORT_NAME, otel, pod},
         stack::{Queue, ValidatedStack},
     },
 };
 
-const INTERNAL_PORT_NAME: &str = "internal";
 /// The user of the workers' image.
 const USER: i64 = 65532;
 
@@ -83,6 +82,7 @@ fn work(stack: &ValidatedStack, queue: &Queue) -> Container {
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = backends::env(stack, Component::Worker);
     env.push(pod::name_env());
+    env.extend(otel::env(stack, Component::Worker));
     env
 }
 

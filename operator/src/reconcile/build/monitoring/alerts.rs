@@ -1,0 +1,137 @@
+//! What raises an alert. Each has a section in `docs/runbooks.md`, and cases in `e2e/alerts/`.
+
+/// An alert of a stack.
+pub(super) struct Alert {
+    /// Its name, and the anchor of its runbook.
+    pub(super) name: &'static str,
+    /// What raises it.
+    pub(super) expression: &'static str,
+    /// How long that has to hold.
+    pub(super) hold: &'static str,
+    /// `critical` wakes somebody up, `warning` waits for the morning.
+    pub(super) severity: &'static str,
+    /// What people read.
+    pub(super) summary: &'static str,
+}
+
+/// Every alert of a stack. A metric of a part that is off has no series, so its alerts are silent.
+pub(super) const ALERTS: [Alert; 15] = [
+    // The goal is 99.9 % of requests without an error of the server: at this rate a month's budget lasts two days.
+    Alert {
+        name: "ShortenerErrorBudgetBurn",
+        expression: r#"sum(rate(http_requests_total{%STACK%,http_response_status_code=~"5.."}[5m]))
+            / sum(rate(http_requests_total{%STACK%}[5m])) > 0.0144
+            and sum(rate(http_requests_total{%STACK%,http_response_status_code=~"5.."}[1h]))
+            / sum(rate(http_requests_total{%STACK%}[1h])) > 0.0144"#,
+        hold: "2m",
+        severity: "critical",
+        summary: "More than 1.4 % of requests fail: the month's budget of errors is gone in two days.",
+    },
+    Alert {
+        name: "ShortenerErrorBudgetBurnSlow",
+        expression: r#"sum(rate(http_requests_total{%STACK%,http_response_status_code=~"5.."}[30m]))
+            / sum(rate(http_requests_total{%STACK%}[30m])) > 0.006
+            and sum(rate(http_requests_total{%STACK%,http_response_status_code=~"5.."}[6h]))
+            / sum(rate(http_requests_total{%STACK%}[6h])) > 0.006"#,
+        hold: "15m",
+        severity: "warning",
+        summary: "More than 0.6 % of requests have failed for hours: the month's budget of errors is gone in five days.",
+    },
+    Alert {
+        name: "ShortenerRedirectsSlow",
+        expression: r#"histogram_quantile(0.99,
+            sum by (le) (rate(http_server_request_duration_seconds_bucket{%STACK%,http_route="/{code}"}[5m]))) > 0.25"#,
+        hold: "10m",
+        severity: "warning",
+        summary: "One redirect in a hundred takes longer than 250 ms.",
+    },
+    Alert {
+        name: "ShortenerAppNotSeen",
+        expression: r"absent(http_requests_total{%STACK%})",
+        hold: "10m",
+        severity: "critical",
+        summary: "No pod of the app shows metrics.",
+    },
+    Alert {
+        name: "ShortenerDatabaseDown",
+        expression: r"max(database_up{%STACK%}) < 1",
+        hold: "2m",
+        severity: "critical",
+        summary: "No pod of the stack reaches the database.",
+    },
+    Alert {
+        name: "ShortenerCacheDown",
+        expression: r"max(cache_up{%STACK%}) < 1",
+        hold: "5m",
+        severity: "warning",
+        summary: "No pod of the app uses the cache; redirects come from the database.",
+    },
+    Alert {
+        name: "ShortenerCacheMisses",
+        expression: r#"sum(rate(cache_requests_total{%STACK%,result="hit"}[30m]))
+            / sum(rate(cache_requests_total{%STACK%}[30m])) < 0.5
+            and sum(rate(cache_requests_total{%STACK%}[30m])) > 1"#,
+        hold: "30m",
+        severity: "warning",
+        summary: "Fewer than half of the redirects find their link in the cache.",
+    },
+    Alert {
+        name: "ShortenerJobsWaiting",
+        expression: r#"sum(shortener_stack_queue_messages{%STACK%,state="ready"}) > 1000"#,
+        hold: "15m",
+        severity: "warning",
+        summary: "More than 1,000 jobs have waited for a quarter of an hour.",
+    },
+    Alert {
+        name: "ShortenerJobsStuck",
+        expression: r#"sum(shortener_stack_queue_messages{%STACK%,state="ready"}) > 0
+            unless sum(rate(jobs_processed_total{%STACK%}[10m])) > 0"#,
+        hold: "15m",
+        severity: "critical",
+        summary: "Jobs wait and no worker finishes any.",
+    },
+    Alert {
+        name: "ShortenerJobsFailing",
+        expression: r#"sum(rate(jobs_processed_total{%STACK%,outcome=~"failed|rejected|invalid"}[10m]))
+            / sum(rate(jobs_processed_total{%STACK%}[10m])) > 0.2"#,
+        hold: "10m",
+        severity: "warning",
+        summary: "More than a fifth of the attempts at jobs fail.",
+    },
+    Alert {
+        name: "ShortenerDeadLetters",
+        expression: r"sum(shortener_stack_dead_letters{%STACK%}) > 0",
+        hold: "5m",
+        severity: "warning",
+        summary: "Jobs were given up and wait for a person.",
+    },
+    Alert {
+        name: "ShortenerTelemetryDropped",
+        expression: r"sum by (signal) (rate(otel_dropped_total{%STACK%}[5m])) > 0",
+        hold: "10m",
+        severity: "warning",
+        summary: "App or workers drop traces or logs because the collector does not take them.",
+    },
+    Alert {
+        name: "ShortenerTelemetryNotSent",
+        expression: r"(sum(rate(otelcol_exporter_send_failed_spans{%STACK%}[5m])) or vector(0))
+            + (sum(rate(otelcol_exporter_send_failed_log_records{%STACK%}[5m])) or vector(0)) > 0",
+        hold: "10m",
+        severity: "warning",
+        summary: "The collector gives up traces or logs because the backend does not take them.",
+    },
+    Alert {
+        name: "ShortenerVectorDown",
+        expression: r"max(vector_up{%STACK%}) < 1",
+        hold: "5m",
+        severity: "warning",
+        summary: "No pod of the stack can use the vector store; documents are not found.",
+    },
+    Alert {
+        name: "ShortenerStackNotReady",
+        expression: r"min(shortener_operator_stack_ready{%NAME%}) < 1",
+        hold: "15m",
+        severity: "warning",
+        summary: "The stack has not been ready for a quarter of an hour.",
+    },
+];

@@ -1,0 +1,66 @@
+//! A name that leads to every pod of app or workers, for those that scrape them: the public Service leads to one pod, and
+//! not to the internal port.
+
+use k8s_openapi::{
+    api::core::v1::{Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::PORT_NAME;
+use crate::{
+    metadata::{Component, component_name, selector_labels},
+    reconcile::{
+        build::{app, worker},
+        stack::ValidatedStack,
+    },
+};
+
+/// Name of the Service with the metrics of a component.
+pub fn service_name(stack: &str, component: Component) -> String {
+    format!("{}-metrics", component_name(stack, component))
+}
+
+/// The Service `<stack>-<component>-metrics` of app or workers; none where nobody observes the stack.
+pub fn service(stack: &ValidatedStack, component: Component) -> Option<Service> {
+    stack.collector.as_ref()?;
+    let identity = &stack.identity;
+    Some(Service {
+        metadata: identity.child(service_name(&identity.name, component), component),
+        spec: Some(ServiceSpec {
+            type_: Some("ClusterIP".to_owned()),
+            cluster_ip: Some("None".to_owned()),
+            selector: Some(selector_labels(&identity.name, component)),
+            // What is not ready is worth looking at.
+            publish_not_ready_addresses: Some(true),
+            ports: Some(vec![ServicePort {
+                name: Some(PORT_NAME.to_owned()),
+                port: match component {
+                    Component::Worker => worker::INTERNAL_PORT,
+                    _ => app::INTERNAL_PORT,
+                },
+                target_port: Some(IntOrString::String(PORT_NAME.to_owned())),
+                protocol: Some("TCP".to_owned()),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_metrics_of_every_pod_are_found_by_a_name() {
+        let stack = minimal_stack().observability();
+        golden("service-app-metrics", &service(&stack, Component::App));
+    }
+
+    #[test]
+    fn nobody_looks_for_the_metrics_of_a_stack_that_is_not_observed() {
+        assert_eq!(service(&minimal_stack(), Component::App), None);
+    }
+}

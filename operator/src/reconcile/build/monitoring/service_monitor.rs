@@ -1,0 +1,49 @@
+//! Where a Prometheus of the Prometheus operator finds the metrics of app, workers and collector. Exemplars come with
+//! them, because Prometheus asks for OpenMetrics first.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::PORT_NAME;
+use crate::{
+    metadata::{Component, stack_labels},
+    monitoring::{Endpoint, Relabeling, ServiceMonitor, ServiceMonitorSpec},
+    reconcile::stack::ValidatedStack,
+};
+
+/// The ServiceMonitor `<stack>`; none where nobody observes the stack.
+pub fn service_monitor(stack: &ValidatedStack) -> Option<ServiceMonitor> {
+    stack.collector.as_ref()?;
+    let identity = &stack.identity;
+    let spec = ServiceMonitorSpec {
+        // Services without a port of this name are left out.
+        selector: LabelSelector {
+            match_labels: Some(stack_labels(&identity.name)),
+            ..LabelSelector::default()
+        },
+        endpoints: vec![Endpoint {
+            port: PORT_NAME.to_owned(),
+            path: "/metrics".to_owned(),
+            relabelings: vec![Relabeling {
+                target_label: "stack".to_owned(),
+                replacement: identity.name.clone(),
+            }],
+        }],
+    };
+    let mut monitor = ServiceMonitor::new(&identity.name, spec);
+    monitor.metadata = identity.child(&identity.name, Component::Stack);
+    Some(monitor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_service_monitor_of_a_stack() {
+        golden(
+            "service-monitor",
+            &service_monitor(&minimal_stack().observability()),
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! What app, workers and operator export once something of everything has happened.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use shortener_app::metrics::Route;
+use shortener_common::{
+    exposition::Format, telemetry::Dropped, trace::TraceContext, vector::VectorMetrics,
+};
+use shortener_worker::metrics::Processed;
+
+use crate::{
+    broker::{Depth, Depths},
+    metrics::Metrics,
+};
+
+/// What is exported, with exemplars where there are any.
+pub(super) struct Exported(String);
+
+impl Default for Exported {
+    fn default() -> Self {
+        Self([app(), worker(), operator()].concat())
+    }
+}
+
+impl Exported {
+    /// The lines of a metric's series.
+    fn lines(&self, series: &str) -> impl Iterator<Item = &str> {
+        let of_it = move |line: &&str| {
+            let rest = line.strip_prefix(series);
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+        };
+        self.0.lines().filter(of_it)
+    }
+
+    /// Whether there are such series.
+    pub(super) fn has(&self, series: &str) -> bool {
+        self.lines(series).next().is_some()
+    }
+
+    /// Whether the series have a label, and with each of some values.
+    pub(super) fn has_label(&self, series: &str, label: &str, values: &[&str]) -> bool {
+        let has = |text: String| self.lines(series).any(|line| line.contains(&text));
+        let mut values = values.iter();
+        has(format!("{label}=\"")) && values.all(|value| has(format!("{label}=\"{value}\"")))
+    }
+
+    /// Whether points of the series lead to traces.
+    pub(super) fn has_exemplars(&self, series: &str) -> bool {
+        let mut lines = self.lines(series);
+        lines.any(|line| line.contains(" # {trace_id="))
+    }
+}
+
+fn trace() -> TraceContext {
+    TraceContext::continuing(None)
+}
+
+fn ask(store: &VectorMetrics) {
+    store.operation("query", None, Duration::ZERO);
+    // By its number in gRPC: the store is not there.
+    store.operation("query", Some(14.into()), Duration::ZERO);
+}
+
+fn app() -> String {
+    let mut metrics = shortener_app::metrics::Metrics::default();
+    metrics.register(Box::new(Dropped::default()));
+    let _cache = metrics.with_cache();
+    let publisher = metrics.with_publisher();
+    ask(&metrics.with_vector());
+    publisher.attempt(None, Duration::ZERO, trace());
+    let route = Route::from_template(Some("/{code}"));
+    metrics.request(
+        route,
+        &Method::GET,
+        StatusCode::FOUND,
+        Duration::ZERO,
+        trace(),
+    );
+    Format::OpenMetrics.encode(metrics.registry()).unwrap()
+}
+
+fn worker() -> String {
+    let mut metrics = shortener_worker::metrics::Metrics::default();
+    metrics.register(Box::new(Dropped::default()));
+    ask(&metrics.with_vector());
+    metrics.processed(Processed::Done, Duration::ZERO, trace());
+    Format::OpenMetrics.encode(metrics.registry()).unwrap()
+}
+
+fn operator() -> String {
+    let metrics = Metrics::new().unwrap();
+    metrics.reconciled(Duration::ZERO, None);
+    metrics.stack_ready("links", "acme", true);
+    let depths = Depths {
+        jobs: Some(Depth::default()),
+        dead_letters: Some(0),
+    };
+    metrics.queue("links", "acme", depths);
+    String::from_utf8(metrics.render().unwrap()).unwrap()
+}

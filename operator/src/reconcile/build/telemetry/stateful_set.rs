@@ -1,0 +1,225 @@
+//! The pod of the managed backend. What the public image wants to write goes to the volume, or to folders that end with
+//! the pod.
+
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMapVolumeSource, Container, EnvVar, PodSpec, Volume, VolumeMount},
+};
+
+use super::{
+    GRAFANA_PORT_NAME, OTLP_PORT_NAME, PORTS,
+    config_map::{DASHBOARDS_PATH, DATA_SOURCES, PROVIDER, files},
+};
+use crate::{
+    metadata::{Component, component_name},
+    reconcile::{
+        build::{monitoring, pod, secret, store},
+        quantity,
+        stack::{ManagedStore, ValidatedStack},
+    },
+};
+
+/// Any user will do: the image names none.
+const USER: i64 = 10001;
+/// Where the programs are started; `prepare.sh` names it too.
+const WORK: &str = "/work";
+/// Where Grafana looks for what it is given.
+const PROVISIONING: &str = "/otel-lgtm/grafana/conf/provisioning";
+/// Logs would be kept for ever. Tempo has a limit by age of its own.
+const LOKI_ARGUMENTS: &str = "-compactor.retention-enabled=true -compactor.delete-request-store=filesystem -store.retention=168h";
+
+/// The StatefulSet `<stack>-telemetry`; none without a backend of the operator's.
+pub fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
+    let server = stack.own_backend()?.managed()?;
+    let config: Vec<String> = files(stack)
+        .into_values()
+        .chain([monitoring::dashboard(stack)])
+        .collect();
+    let checksum = format!("{}.{}", server.checksum, pod::digest(&config.concat()));
+    let pod_spec = pod_spec(stack, server);
+    Some(store::stateful_set(
+        stack,
+        Component::Telemetry,
+        server,
+        checksum,
+        pod_spec,
+    ))
+}
+
+fn pod_spec(stack: &ValidatedStack, server: &ManagedStore) -> PodSpec {
+    let name = component_name(&stack.identity.name, Component::Telemetry);
+    let dashboards = monitoring::config_map_name(&stack.identity.name);
+    PodSpec {
+        init_containers: Some(vec![prepare(stack, server)]),
+        containers: vec![serve(stack, server)],
+        security_context: Some(store::security_context(USER)),
+        termination_grace_period_seconds: Some(30),
+        volumes: Some(vec![
+            store::data_volume(stack, Component::Telemetry),
+            config_volume("config", name),
+            config_volume("dashboards", dashboards),
+            pod::scratch("work", "256Mi"),
+            pod::scratch("tmp", "256Mi"),
+        ]),
+        ..PodSpec::default()
+    }
+}
+
+fn config_volume(name: &str, config_map: String) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: config_map,
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// The init container that makes room for the programs and gives the administrator the password of the Secret.
+fn prepare(stack: &ValidatedStack, server: &ManagedStore) -> Container {
+    Container {
+        command: Some(pod::strings(&["sh", "-c", include_str!("prepare.sh")])),
+        volume_mounts: Some(mounts()),
+        ..pod::container("prepare", &server.pod, env(stack, server))
+    }
+}
+
+fn serve(stack: &ValidatedStack, server: &ManagedStore) -> Container {
+    let answers = || pod::http_probe("/api/health", GRAFANA_PORT_NAME);
+    // What the collector depends on: Grafana may be there before it, and be busy while traces and logs are still taken.
+    let takes = pod::tcp_probe(OTLP_PORT_NAME);
+    Container {
+        command: Some(vec![format!("{WORK}/run-all.sh")]),
+        working_dir: Some(WORK.to_owned()),
+        ports: Some(
+            PORTS
+                .iter()
+                .map(|port| pod::port(port.name, port.number))
+                .collect(),
+        ),
+        startup_probe: Some(pod::paced(answers(), 2, 5, 150)),
+        liveness_probe: Some(pod::paced(answers(), 10, 5, 6)),
+        readiness_probe: Some(pod::paced(takes, 5, 5, 2)),
+        volume_mounts: Some(mounts()),
+        ..pod::container("lgtm", &server.pod, env(stack, server))
+    }
+}
+
+fn mounts() -> Vec<VolumeMount> {
+    let provisioned = |file: &str, path: &str| VolumeMount {
+        sub_path: Some(file.to_owned()),
+        ..pod::read_only("config", &format!("{PROVISIONING}/{path}"))
+    };
+    vec![
+        pod::mount("data", "/data"),
+        // Tempo keeps what is not written to a block yet at a place of its own.
+        VolumeMount {
+            sub_path: Some("tempo-live".to_owned()),
+            ..pod::mount("data", "/var/tempo")
+        },
+        pod::mount("work", WORK),
+        pod::mount("tmp", "/tmp"),
+        pod::read_only("config", "/etc/shortener/config"),
+        pod::read_only("dashboards", DASHBOARDS_PATH),
+        // In the place of the image's own, by their names.
+        provisioned(DATA_SOURCES, "datasources/grafana-datasources.yaml"),
+        provisioned(PROVIDER, "dashboards/grafana-dashboards.yaml"),
+    ]
+}
+
+/// Bounds Prometheus by age, as it does by itself where nothing is said, and to a third of the volume, so that metrics
+/// leave room for traces and logs.
+fn prometheus_arguments(server: &ManagedStore) -> Option<String> {
+    let volume = quantity::bytes(&server.volume.as_ref()?.size.0)?;
+    Some(format!(
+        "--storage.tsdb.retention.time=15d --storage.tsdb.retention.size={}MB",
+        volume / 3 / (1 << 20)
+    ))
+}
+
+fn env(stack: &ValidatedStack, server: &ManagedStore) -> Vec<EnvVar> {
+    let secret = component_name(&stack.identity.name, Component::Telemetry);
+    let home = format!("{DASHBOARDS_PATH}/{}", monitoring::dashboard_file(stack));
+    let mut env = vec![
+        pod::secret_env("GF_SECURITY_ADMIN_USER", &secret, secret::USERNAME_KEY),
+        pod::secret_env("GF_SECURITY_ADMIN_PASSWORD", &secret, secret::PASSWORD_KEY),
+    ];
+    let settings = [
+        ("GF_AUTH_ANONYMOUS_ENABLED", "true"),
+        ("GF_AUTH_ANONYMOUS_ORG_ROLE", "Viewer"),
+        // The ways between metrics, traces and logs lead through Explore; viewers can save nothing there.
+        ("GF_USERS_VIEWERS_CAN_EDIT", "true"),
+        ("GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH", home.as_str()),
+        ("GF_ANALYTICS_REPORTING_ENABLED", "false"),
+        ("GF_ANALYTICS_CHECK_FOR_UPDATES", "false"),
+        ("GF_LOG_MODE", "console"),
+        ("GF_PATHS_LOGS", "/tmp/grafana"),
+        ("LGTM_CONFIG_DIR", "/tmp/lgtm"),
+        ("LOKI_EXTRA_ARGS", LOKI_ARGUMENTS),
+        ("HOME", "/tmp"),
+    ];
+    env.extend(settings.map(|(name, value)| pod::env(name, value)));
+    let prometheus = prometheus_arguments(server);
+    env.extend(prometheus.map(|arguments| pod::env("PROMETHEUS_EXTRA_ARGS", arguments)));
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        metadata::CONFIG_CHECKSUM,
+        reconcile::stack::{Backend, Collector, Store},
+        testing::{golden, stack::minimal_stack},
+    };
+
+    #[test]
+    fn the_server_of_a_backend() {
+        let set = stateful_set(&minimal_stack().telemetry()).unwrap();
+        golden("stateful-set-telemetry", &set);
+    }
+
+    #[test]
+    fn only_a_managed_backend_has_a_server() {
+        assert_eq!(stateful_set(&minimal_stack()), None);
+        assert_eq!(stateful_set(&minimal_stack().observability()), None);
+    }
+
+    #[test]
+    fn metrics_take_a_third_of_the_volume_whatever_its_size() {
+        let stack = minimal_stack().telemetry();
+        let mut server = stack.own_backend().unwrap().managed().unwrap().clone();
+        let table = [
+            ("512Mi", Some("170MB")),
+            ("3Gi", Some("1024MB")),
+            ("2T", Some("635782MB")),
+            ("lots", None),
+        ];
+        for (size, share) in table {
+            server.volume.as_mut().unwrap().size.0 = size.to_owned();
+            let found = prometheus_arguments(&server);
+            let found = found
+                .as_deref()
+                .and_then(|found| found.split("size=").nth(1));
+            assert_eq!(found, share, "{size}");
+        }
+    }
+
+    #[test]
+    fn another_password_restarts_the_server() {
+        let checksum = |stack: &ValidatedStack| {
+            let template = stateful_set(stack).unwrap().spec.unwrap().template;
+            template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
+        };
+        let before = minimal_stack().telemetry();
+        let mut rotated = before.clone();
+        if let Some(Collector::Managed(collector)) = &mut rotated.collector
+            && let Backend::Managed(Store::Managed(server)) = &mut collector.backend
+        {
+            server.checksum = "checksum-of-another-password".to_owned();
+        }
+        assert_eq!(checksum(&before), checksum(&before.clone()));
+        assert_ne!(checksum(&before), checksum(&rotated));
+    }
+}

@@ -1,0 +1,89 @@
+//! What the API server's refusals are called in conditions, logs and metrics.
+
+use kube::core::Status;
+
+/// The reason where a namespace is being deleted: nothing can be created there, and nothing has to be.
+pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+
+/// Refusals that a person can lift are named; everything else by what was tried.
+pub fn reason(error: &kube::Error, fallback: &'static str) -> &'static str {
+    match error {
+        kube::Error::Api(status) if has_cause(status, NAMESPACE_TERMINATING) => {
+            NAMESPACE_TERMINATING
+        }
+        kube::Error::Api(status) if status.message.contains("exceeded quota") => "QuotaExceeded",
+        kube::Error::Api(status) if status.is_forbidden() => "Forbidden",
+        kube::Error::Api(status) if status.is_invalid() => "Refused",
+        _ => fallback,
+    }
+}
+
+fn has_cause(status: &Status, reason: &str) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn refused(message: &str, reason: &str, code: u16, causes: Value) -> kube::Error {
+        let status = json!({
+            "status": "Failure", "message": message, "reason": reason, "code": code,
+            "details": {"causes": causes},
+        });
+        kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let going = json!([{"reason": "NamespaceTerminating", "message": "namespace a is being terminated", "field": "metadata.namespace"}]);
+        let cases = [
+            (
+                refused(
+                    "unable to create new content in namespace a",
+                    "Forbidden",
+                    403,
+                    going,
+                ),
+                NAMESPACE_TERMINATING,
+            ),
+            (
+                refused(
+                    "pods \"a\" is forbidden: exceeded quota: small",
+                    "Forbidden",
+                    403,
+                    json!([]),
+                ),
+                "QuotaExceeded",
+            ),
+            (
+                refused(
+                    "pods is forbidden: User \"b\" cannot create",
+                    "Forbidden",
+                    403,
+                    json!([]),
+                ),
+                "Forbidden",
+            ),
+            (
+                refused("spec.replicas: Invalid value", "Invalid", 422, json!([])),
+                "Refused",
+            ),
+            (
+                refused(
+                    "etcdserver: request timed out",
+                    "InternalError",
+                    500,
+                    json!([]),
+                ),
+                "ApplyFailed",
+            ),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(reason(&error, "ApplyFailed"), expected, "{error}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A Prometheus operator that refuses what it is told: nothing of the stack depends on it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    events::v1::Event,
+    networking::v1::Ingress,
+};
+use kube::Resource;
+use serde_json::json;
+
+use crate::{
+    monitoring::{PrometheusRule, PrometheusRuleSpec, ServiceMonitor},
+    testing::{
+        api_server::{FakeApiServer, Fault},
+        stack::stored_stack,
+        world::{NAMESPACE, World},
+    },
+};
+
+/// A stack in a cluster with the kinds of the Prometheus operator. Somebody else takes its traces and logs.
+async fn observed(server: FakeApiServer) -> World {
+    server.add_kind::<ServiceMonitor>();
+    server.add_kind::<PrometheusRule>();
+    let world = World::start(server);
+    world.server.create(&stored_stack(json!({
+        "profiles": ["observability"],
+        "observability": {"collector": {"external": {"endpoint": "http://otel.test:4317"}}},
+    })));
+    world.settle().await;
+    run_every_pod(&world);
+    world.settle().await;
+    world
+}
+
+/// What the controllers of a cluster do when every pod runs the newest template.
+fn run_every_pod(world: &World) {
+    fn run<K: Resource<DynamicType = ()>>(world: &World, name: &str) {
+        world.server.edit::<K>(NAMESPACE, name, |object| {
+            let replicas = object["spec"]["replicas"].clone();
+            object["status"] = json!({
+                "observedGeneration": object["metadata"]["generation"],
+                "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas,
+            });
+        });
+    }
+    run::<StatefulSet>(world, "acme-postgres");
+    run::<Deployment>(world, "acme-app");
+    run::<Deployment>(world, "acme-gateway");
+    for ingress in world.children() {
+        if let Some(name) = ingress.strip_prefix("ingresses/") {
+            world.server.edit::<Ingress>(NAMESPACE, name, |ingress| {
+                ingress["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+            });
+        }
+    }
+}
+
+/// Status of `Ready`, then reason and message of `TelemetryReady`, which is true.
+fn told(world: &World) -> (String, String, String) {
+    let telemetry = world.condition("acme", "TelemetryReady");
+    assert_eq!(telemetry.status, "True", "{telemetry:?}");
+    let ready = world.condition("acme", "Ready").status;
+    (ready, telemetry.reason, telemetry.message)
+}
+
+fn assert_refused(world: &World, cause: &str) {
+    let (ready, reason, message) = told(world);
+    assert_eq!(
+        (ready.as_str(), reason.as_str()),
+        ("True", "MonitoringRefused")
+    );
+    assert!(
+        message.contains("PrometheusRule/acme") && message.contains(cause),
+        "{message}"
+    );
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+    // The other kind is told all the same.
+    assert!(world.uid::<ServiceMonitor>("acme").is_some());
+}
+
+async fn assert_repaired(world: &World) {
+    // As soon as it is tried again, after one more try that may still hang.
+    world.pass(Duration::from_secs(90)).await;
+    let (ready, reason, _) = told(world);
+    assert_eq!((ready.as_str(), reason.as_str()), ("True", "External"));
+    assert!(world.uid::<PrometheusRule>("acme").is_some());
+    world.server.forget_writes();
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_rule_leaves_the_stack_ready_and_is_told_and_repaired() {
+    for (fault, cause) in [
+        (Fault::Refuse(500), "this failure was asked for"),
+        (Fault::Refuse(403), "this failure was asked for"),
+        (Fault::Hang, "did not answer within 12 s"),
+    ] {
+        let server = FakeApiServer::default();
+        server.fail_kind::<PrometheusRule>(Some(fault));
+        let world = observed(server).await;
+        assert_refused(&world, cause);
+        let names = world.server.names();
+        let events = names.iter().filter_map(|name| name.strip_prefix("events/"));
+        let warned = events
+            .filter_map(|name| world.server.get::<Event>(NAMESPACE, name))
+            .any(|event| event.type_.as_deref() == Some("Warning"));
+        assert!(warned, "{fault:?}: {names:?}");
+        world.server.fail_kind::<PrometheusRule>(None);
+        assert_repaired(&world).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_of_somebody_else_stays_theirs_and_the_stack_ready() {
+    let server = FakeApiServer::default();
+    let mut rule = PrometheusRule::new("acme", PrometheusRuleSpec { groups: Vec::new() });
+    rule.metadata.namespace = Some(NAMESPACE.to_owned());
+    let theirs = server.create(&rule);
+    let world = observed(server).await;
+    assert_refused(&world, "the name is taken");
+    assert_eq!(
+        world.server.get::<PrometheusRule>(NAMESPACE, "acme"),
+        Some(theirs)
+    );
+    world.server.delete::<PrometheusRule>(NAMESPACE, "acme");
+    assert_repaired(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_is_switched_off_does_not_wait_for_a_prometheus_operator() {
+    let world = observed(FakeApiServer::default()).await;
+    world
+        .server
+        .fail_kind::<PrometheusRule>(Some(Fault::Refuse(500)));
+    world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
+    world.settle().await;
+    run_every_pod(&world);
+    world.settle().await;
+    assert_eq!(world.condition("acme", "Ready").status, "True");
+    assert!(world.uid::<PrometheusRule>("acme").is_some());
+    world.server.fail_kind::<PrometheusRule>(None);
+    world.pass(Duration::from_secs(75)).await;
+    assert_eq!(world.uid::<PrometheusRule>("acme"), None);
+}

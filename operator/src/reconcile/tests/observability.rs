@@ -1,0 +1,321 @@
+//! The profile observability switched on and off on a live stack, in clusters with and without the kinds of the
+//! Prometheus operator.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
+        networking::v1::NetworkPolicy,
+    },
+};
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::lifecycle::CHILDREN;
+use crate::{
+    metadata::CONFIG_CHECKSUM,
+    monitoring::{PrometheusRule, ServiceMonitor},
+    testing::{
+        api_server::FakeApiServer,
+        stack::stored_stack,
+        world::{NAMESPACE, World},
+    },
+};
+
+/// What the profile adds.
+const COLLECTOR: [&str; 7] = [
+    "configmaps/acme-dashboards",
+    "configmaps/acme-otel",
+    "deployments/acme-otel",
+    "networkpolicies/acme-otel",
+    "serviceaccounts/acme-otel",
+    "services/acme-app-metrics",
+    "services/acme-otel",
+];
+/// What the stack's own backend adds and takes away again.
+const BACKEND: [&str; 5] = [
+    "configmaps/acme-telemetry",
+    "networkpolicies/acme-telemetry",
+    "serviceaccounts/acme-telemetry",
+    "services/acme-telemetry",
+    "statefulsets/acme-telemetry",
+];
+/// What stays of it.
+const DATA: [&str; 2] = [
+    "persistentvolumeclaims/acme-telemetry",
+    "secrets/acme-telemetry",
+];
+/// What a Prometheus operator is told.
+const MONITORING: [&str; 2] = ["prometheusrules/acme", "servicemonitors/acme"];
+
+fn observed() -> Value {
+    json!({"profiles": ["observability"]})
+}
+
+fn with_own_backend() -> Value {
+    json!({"profiles": ["observability"], "observability": {"backend": {"managed": {}}}})
+}
+
+fn with(added: &[&[&str]]) -> BTreeSet<String> {
+    let names = CHILDREN.iter().chain(added.iter().copied().flatten());
+    names.map(|name| (*name).to_owned()).collect()
+}
+
+fn children(world: &World) -> BTreeSet<String> {
+    world.children().into_iter().collect()
+}
+
+fn switch_off(world: &World) {
+    world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
+}
+
+fn env(world: &World, deployment: &str) -> Vec<(String, String)> {
+    let found = world.server.get::<Deployment>(NAMESPACE, deployment);
+    let pod = found.unwrap().spec.unwrap().template.spec.unwrap();
+    let env = pod.containers.into_iter().next().unwrap().env;
+    env.unwrap_or_default()
+        .into_iter()
+        .map(|variable| (variable.name, variable.value.unwrap_or_default()))
+        .collect()
+}
+
+fn endpoint(world: &World, deployment: &str) -> Option<String> {
+    let mut env = env(world, deployment).into_iter();
+    env.find(|(name, _)| name == "OTEL_EXPORTER_OTLP_ENDPOINT")
+        .map(|(_, value)| value)
+}
+
+fn checksum<K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize>(
+    world: &World,
+    name: &str,
+) -> String {
+    let object = serde_json::to_value(world.server.get::<K>(NAMESPACE, name).unwrap()).unwrap();
+    object["spec"]["template"]["metadata"]["annotations"][CONFIG_CHECKSUM].to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_observability_on_adds_the_collector_and_tells_the_app() {
+    let world = World::with_stack(json!({})).await;
+    world.edit_spec("acme", |spec| spec["profiles"] = json!(["observability"]));
+    world.settle().await;
+    assert_eq!(children(&world), with(&[&COLLECTOR]));
+    let status = world.stack("acme").status.unwrap();
+    assert_eq!(status.profiles, ["observability"]);
+    assert_eq!(world.condition("acme", "TelemetryReady").reason, "Pending");
+    assert_eq!(
+        endpoint(&world, "acme-app").as_deref(),
+        Some("http://acme-otel:4317")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_are_told_of_the_collector_and_found_by_those_who_scrape() {
+    let world = World::with_stack(json!({"profiles": ["queue", "observability"]})).await;
+    assert_eq!(
+        endpoint(&world, "acme-worker"),
+        endpoint(&world, "acme-app")
+    );
+    assert!(children(&world).contains("services/acme-worker-metrics"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_observability_off_leaves_the_data_of_its_backend_and_nothing_else() {
+    let world = World::with_stack(with_own_backend()).await;
+    assert_eq!(children(&world), with(&[&COLLECTOR, &BACKEND, &DATA]));
+    let volume = world.uid::<PersistentVolumeClaim>("acme-telemetry");
+    switch_off(&world);
+    world.settle().await;
+    assert_eq!(children(&world), with(&[&DATA]));
+    assert_eq!(endpoint(&world, "acme-app"), None);
+    let conditions = world.stack("acme").status.unwrap().conditions;
+    assert!(
+        conditions
+            .iter()
+            .all(|found| found.type_ != "TelemetryReady")
+    );
+    world.edit_spec("acme", |spec| spec["profiles"] = json!(["observability"]));
+    world.settle().await;
+    assert_eq!(world.uid::<PersistentVolumeClaim>("acme-telemetry"), volume);
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_observability_off_takes_the_data_of_a_stack_that_keeps_none() {
+    let mut spec = with_own_backend();
+    spec["deletionPolicy"] = json!("Delete");
+    let world = World::with_stack(spec).await;
+    switch_off(&world);
+    world.settle().await;
+    assert_eq!(children(&world), with(&[]));
+    world.server.forget_writes();
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_the_operator_leaves_an_observed_stack_alone() {
+    let server = FakeApiServer::default();
+    server.add_kind::<ServiceMonitor>();
+    server.add_kind::<PrometheusRule>();
+    let world = World::start(server);
+    world.server.create(&stored_stack(with_own_backend()));
+    world.settle().await;
+    world.server.forget_writes();
+    let world = world.restart().await;
+    world.settle().await;
+    assert_eq!(world.server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_child_of_the_collector_that_is_deleted_is_put_back_alone() {
+    async fn check<K>(world: &World, name: &str)
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize,
+    {
+        let before = world.uid::<K>(name);
+        world.server.forget_writes();
+        world.server.delete::<K>(NAMESPACE, name);
+        world.settle().await;
+        let after = world.uid::<K>(name);
+        assert!(after.is_some() && after != before, "{}", K::kind(&()));
+        assert_eq!(world.child_writes().len(), 1, "{:?}", world.child_writes());
+    }
+    let server = FakeApiServer::default();
+    server.add_kind::<ServiceMonitor>();
+    server.add_kind::<PrometheusRule>();
+    let world = World::start(server);
+    world.server.create(&stored_stack(with_own_backend()));
+    world.settle().await;
+    check::<ServiceAccount>(&world, "acme-otel").await;
+    check::<ConfigMap>(&world, "acme-otel").await;
+    check::<ConfigMap>(&world, "acme-dashboards").await;
+    check::<NetworkPolicy>(&world, "acme-otel").await;
+    check::<Service>(&world, "acme-otel").await;
+    check::<Service>(&world, "acme-app-metrics").await;
+    check::<Deployment>(&world, "acme-otel").await;
+    check::<StatefulSet>(&world, "acme-telemetry").await;
+    check::<ServiceMonitor>(&world, "acme").await;
+    check::<PrometheusRule>(&world, "acme").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_password_of_the_backend_is_never_minted_anew_while_its_volume_exists() {
+    let world = World::with_stack(with_own_backend()).await;
+    world.server.delete::<Secret>(NAMESPACE, "acme-telemetry");
+    world.settle().await;
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "CredentialsMissing");
+    assert_eq!(world.uid::<Secret>("acme-telemetry"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_password_of_the_backend_restarts_the_backend_only() {
+    let world = World::with_stack(with_own_backend()).await;
+    world.server.forget_writes();
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-telemetry", |secret| {
+            secret["data"]["password"] = "bmV3".into();
+        });
+    world.settle().await;
+    let writes = world.child_writes();
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    assert!(
+        writes[0].ends_with("statefulsets/acme-telemetry"),
+        "{writes:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_headers_of_a_backend_are_waited_for_and_followed_and_never_copied() {
+    let world = World::with_stack(json!({
+        "profiles": ["observability"],
+        "observability": {"backend": {"external": {
+            "endpoint": "https://otlp.test:4317", "headersSecretRef": {"name": "headers"},
+        }}},
+    }))
+    .await;
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "SecretNotFound");
+    assert!(
+        degraded.message.contains("headersSecretRef"),
+        "{}",
+        degraded.message
+    );
+    world.server.create(&Secret {
+        metadata: serde_json::from_value(json!({"name": "headers", "namespace": NAMESPACE}))
+            .unwrap(),
+        data: Some([("authorization".to_owned(), ByteString(b"s3cret".to_vec()))].into()),
+        ..Secret::default()
+    });
+    world.settle().await;
+    assert_eq!(children(&world), with(&[&COLLECTOR, &["secrets/headers"]]));
+    let config = world.server.get::<ConfigMap>(NAMESPACE, "acme-otel");
+    let config = config.unwrap().data.unwrap()["collector.yaml"].clone();
+    assert!(
+        config.contains("${env:BACKEND_HEADER_0}") && !config.contains("s3cret"),
+        "{config}"
+    );
+    let before = (
+        checksum::<Deployment>(&world, "acme-otel"),
+        checksum::<Deployment>(&world, "acme-app"),
+    );
+    world.server.edit::<Secret>(NAMESPACE, "headers", |secret| {
+        secret["data"]["authorization"] = "bmV3".into();
+    });
+    world.settle().await;
+    assert_ne!(checksum::<Deployment>(&world, "acme-otel"), before.0);
+    assert_eq!(checksum::<Deployment>(&world, "acme-app"), before.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_external_collector_is_used_instead_of_one_of_the_stacks_own() {
+    let world = World::with_stack(observed()).await;
+    world.edit_spec("acme", |spec| {
+        spec["observability"] =
+            json!({"collector": {"external": {"endpoint": "http://otel.test:4317"}}});
+    });
+    world.settle().await;
+    assert_eq!(
+        children(&world),
+        with(&[&["configmaps/acme-dashboards", "services/acme-app-metrics"]])
+    );
+    assert_eq!(
+        endpoint(&world, "acme-app").as_deref(),
+        Some("http://otel.test:4317")
+    );
+    assert_eq!(world.condition("acme", "TelemetryReady").reason, "External");
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_are_added_to_the_cluster_are_used_without_a_restart() {
+    let world = World::with_stack(observed()).await;
+    assert_eq!(children(&world), with(&[&COLLECTOR]));
+    world.server.add_kind::<ServiceMonitor>();
+    world.pass(Duration::from_secs(120)).await;
+    // One of them is not enough.
+    assert_eq!(children(&world), with(&[&COLLECTOR]));
+    world.server.add_kind::<PrometheusRule>();
+    world.pass(Duration::from_secs(120)).await;
+    assert_eq!(children(&world), with(&[&COLLECTOR, &MONITORING]));
+    world.server.forget_writes();
+    world.pass(Duration::from_secs(3600)).await;
+    assert_eq!(world.server.writes(), []);
+    switch_off(&world);
+    world.settle().await;
+    assert_eq!(children(&world), with(&[]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_is_not_observed_gets_no_object_of_the_prometheus_operator() {
+    let server = FakeApiServer::default();
+    server.add_kind::<ServiceMonitor>();
+    server.add_kind::<PrometheusRule>();
+    let world = World::start(server);
+    world.server.create(&stored_stack(json!({})));
+    world.settle().await;
+    assert_eq!(children(&world), with(&[]));
+}

@@ -1,0 +1,87 @@
+//! Values of settings that have a form of their own.
+
+use std::{collections::BTreeMap, str::FromStr};
+
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+
+/// Why a setting cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// Not a list of NetworkPolicyPeer.
+    #[error("is not a JSON list of NetworkPolicyPeer: {0}")]
+    Peers(#[from] serde_json::Error),
+    /// Not a list of labels.
+    #[error("`{0}` is not a label: write key=value, separated by commas")]
+    Label(String),
+    /// No labels at all would select every pod of the namespace.
+    #[error("is empty: name at least one label of the operator's pods")]
+    NoLabels,
+    /// Not a namespace's name.
+    #[error("`{0}` is not the name of a namespace: write lower case letters, digits and '-'")]
+    Namespace(String),
+}
+
+/// Namespaces, sorted and without duplicates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces(pub Vec<String>);
+
+impl FromStr for Namespaces {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut names: Vec<String> = items(text).map(str::to_owned).collect();
+        let plain = |name: &str| {
+            name.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
+        if let Some(wrong) = names.iter().find(|name| name.len() > 63 || !plain(name)) {
+            return Err(SettingsError::Namespace(wrong.clone()));
+        }
+        names.sort();
+        names.dedup();
+        Ok(Self(names))
+    }
+}
+
+/// Labels that pods must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labels(pub BTreeMap<String, String>);
+
+impl FromStr for Labels {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let label = |item: &str| match item.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() => {
+                Ok((key.trim().to_owned(), value.trim().to_owned()))
+            }
+            _ => Err(SettingsError::Label(item.to_owned())),
+        };
+        let labels = items(text)
+            .map(label)
+            .collect::<Result<BTreeMap<_, _>, _>>()?;
+        if labels.is_empty() {
+            Err(SettingsError::NoLabels)
+        } else {
+            Ok(Self(labels))
+        }
+    }
+}
+
+/// Peers of a NetworkPolicy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peers(pub Vec<NetworkPolicyPeer>);
+
+impl FromStr for Peers {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(serde_json::from_str(text)?))
+    }
+}
+
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+}

@@ -1,0 +1,194 @@
+//! Stacks with profiles, each with what the operator runs or with what somebody else does.
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::{external, managed};
+use crate::{
+    api::{ApiKeyRef, CacheMode, Distance, OtlpProtocol, Profile},
+    reconcile::{
+        build,
+        stack::{
+            Backend, Cache, Collector, Draining, ExternalBackend, Headers, ManagedCollector, Pod,
+            Queue, Store, StoreVolume, ValidatedStack, Vector, Workers,
+        },
+    },
+};
+
+/// Every set of profiles, each in the order of the resource's documentation.
+pub fn combinations() -> impl Iterator<Item = Vec<Profile>> {
+    let chosen = |number: usize| -> Vec<Profile> {
+        let all = Profile::ALL.into_iter().enumerate();
+        let chosen = all.filter(|(place, _)| number >> place & 1 == 1);
+        chosen.map(|(_, profile)| profile).collect()
+    };
+    (0..1 << Profile::ALL.len()).map(chosen)
+}
+
+/// A queue with one worker.
+fn queue(store: Store) -> Queue {
+    Queue {
+        store,
+        delivery_limit: 5,
+        broker_memory: 512 << 20,
+        workers: Workers {
+            replicas: 1,
+            pod: Pod {
+                image: "registry.test/worker:1".to_owned(),
+                resources: build::worker::default_resources(),
+                ..Pod::default()
+            },
+        },
+        draining: None,
+    }
+}
+
+impl ValidatedStack {
+    /// With a cache that the operator runs.
+    pub fn caching(mut self) -> Self {
+        let max_memory = 128 << 20;
+        let mut store = managed(
+            "registry.test/valkey:8",
+            build::cache::default_resources(max_memory),
+            &[("password", "s3cret")],
+        );
+        if let Store::Managed(store) = &mut store {
+            store.volume = None;
+        }
+        self.cache = Some(Cache {
+            store,
+            ttl_seconds: 3600,
+            max_memory,
+            mode: CacheMode::Single,
+            sentinel_master: None,
+        });
+        self
+    }
+
+    /// With a cache that somebody else runs behind sentinels.
+    pub fn external_cache(mut self) -> Self {
+        self.cache = Some(Cache {
+            store: external("links-cache"),
+            ttl_seconds: 60,
+            max_memory: 128 << 20,
+            mode: CacheMode::Sentinel,
+            sentinel_master: Some("links".to_owned()),
+        });
+        self
+    }
+
+    /// With a queue whose broker the operator runs.
+    pub fn queue(mut self) -> Self {
+        let store = managed(
+            "registry.test/rabbitmq:4",
+            build::rabbitmq::default_resources(),
+            &[("username", "shortener"), ("password", "s3cret")],
+        );
+        self.queue = Some(queue(store));
+        self
+    }
+
+    /// With a queue on a broker that somebody else runs.
+    pub fn external_queue(mut self) -> Self {
+        self.queue = Some(queue(external("links-queue")));
+        self
+    }
+
+    /// Its queue (after [`Self::queue`]) is given up when it is empty.
+    pub fn draining(mut self) -> Self {
+        if let Some(queue) = &mut self.queue {
+            queue.draining = Some(Draining {
+                closed: true,
+                left: Some(3),
+            });
+        }
+        self
+    }
+
+    /// With a vector store that the operator runs.
+    pub fn vector(mut self) -> Self {
+        let store = managed(
+            "registry.test/qdrant:1",
+            build::qdrant::default_resources(),
+            &[("api-key", "s3cret")],
+        );
+        self.vector = Some(Vector {
+            store,
+            api_key: None,
+            collection: "docs".to_owned(),
+            size: 4,
+            distance: Distance::Cosine,
+        });
+        self
+    }
+
+    /// With a vector store that somebody else runs and that wants an API key.
+    pub fn external_vector(mut self) -> Self {
+        self.vector = Some(Vector {
+            store: external("links-vectors"),
+            api_key: Some(ApiKeyRef {
+                name: "links-vectors-key".to_owned(),
+                key: "api-key".to_owned(),
+            }),
+            collection: "pages".to_owned(),
+            size: 768,
+            distance: Distance::Euclid,
+        });
+        self
+    }
+
+    /// With a collector that sends nowhere.
+    pub fn observability(self) -> Self {
+        self.collecting(Backend::Nowhere)
+    }
+
+    /// With a collector and a backend that the operator runs.
+    pub fn telemetry(self) -> Self {
+        let mut store = managed(
+            "registry.test/lgtm:1",
+            build::telemetry::default_resources(),
+            &[("username", "shortener"), ("password", "s3cret")],
+        );
+        if let Store::Managed(store) = &mut store {
+            store.volume = Some(StoreVolume {
+                size: Quantity("2Gi".to_owned()),
+                class: None,
+            });
+        }
+        self.collecting(Backend::Managed(store))
+    }
+
+    /// With a collector that sends to stores of somebody else, which want headers.
+    pub fn external_backend(self, protocol: OtlpProtocol) -> Self {
+        self.collecting(Backend::External(ExternalBackend {
+            protocol,
+            traces: "https://traces.test:4317".to_owned(),
+            logs: "http://logs.test:4317".to_owned(),
+            headers: Some(Headers {
+                secret: "links-headers".to_owned(),
+                names: vec!["authorization".to_owned(), "x-scope-orgid".to_owned()],
+                checksum: "checksum-of-headers".to_owned(),
+            }),
+        }))
+    }
+
+    /// With a collector that somebody else runs.
+    pub fn external_collector(mut self) -> Self {
+        self.collector = Some(Collector::External {
+            endpoint: "https://collector.test:4317".to_owned(),
+        });
+        self
+    }
+
+    fn collecting(mut self, backend: Backend) -> Self {
+        self.collector = Some(Collector::Managed(Box::new(ManagedCollector {
+            replicas: 1,
+            pod: Pod {
+                image: "registry.test/otel:1".to_owned(),
+                resources: build::otel::default_resources(),
+                ..Pod::default()
+            },
+            backend,
+        })));
+        self
+    }
+}

@@ -1,0 +1,201 @@
+//! Stacks with other settings than the smallest one.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    core::v1::{
+        Affinity, EnvVar, LocalObjectReference, NodeAffinity, NodeSelector,
+        NodeSelectorRequirement, NodeSelectorTerm, Toleration,
+    },
+    networking::v1::NetworkPolicyPeer,
+};
+
+use super::external;
+use crate::{
+    api::GatewayServiceType,
+    reconcile::stack::{Backend, Collector, ManagedStore, Pod, Routing, Store, ValidatedStack},
+};
+
+impl ValidatedStack {
+    fn managed_stores_mut(&mut self) -> impl Iterator<Item = &mut ManagedStore> {
+        let optional = [
+            self.cache.as_mut().map(|cache| &mut cache.store),
+            self.queue.as_mut().map(|queue| &mut queue.store),
+            match &mut self.collector {
+                Some(Collector::Managed(collector)) => match &mut collector.backend {
+                    Backend::Managed(store) => Some(store),
+                    _ => None,
+                },
+                _ => None,
+            },
+            self.vector.as_mut().map(|vector| &mut vector.store),
+        ];
+        std::iter::once(&mut self.database)
+            .chain(optional.into_iter().flatten())
+            .filter_map(|store| match store {
+                Store::Managed(store) => Some(&mut **store),
+                Store::External { .. } => None,
+            })
+    }
+
+    /// In a cluster with the kinds of the Prometheus operator.
+    pub fn monitored(mut self) -> Self {
+        self.monitored = true;
+        self
+    }
+
+    /// Its Secrets have yet to be created.
+    pub fn minted(mut self) -> Self {
+        self.checksum_key.minted = true;
+        for store in self.managed_stores_mut() {
+            store.credentials.minted = true;
+        }
+        self
+    }
+
+    /// Volumes and credentials go with the stack.
+    pub fn deleting_data(mut self) -> Self {
+        self.delete_data = true;
+        self
+    }
+
+    /// Scaled to zero.
+    pub fn stopped(mut self) -> Self {
+        self.stopped = true;
+        for store in self.managed_stores_mut() {
+            store.replicas = 0;
+        }
+        if let Some(queue) = &mut self.queue {
+            queue.workers.replicas = 0;
+        }
+        if let Some(Collector::Managed(collector)) = &mut self.collector {
+            collector.replicas = 0;
+        }
+        self.replicas(0)
+    }
+
+    /// Another number of pods of the app and of the gateway.
+    pub fn replicas(mut self, replicas: i32) -> Self {
+        self.app.replicas = replicas;
+        self.gateway.replicas = replicas;
+        self
+    }
+
+    /// A database that somebody else runs.
+    pub fn external_database(mut self) -> Self {
+        self.database = external("links-database");
+        self
+    }
+
+    /// An nginx of the stack's own, open to everybody.
+    pub fn standalone(mut self) -> Self {
+        self.gateway.allow_from = Vec::new();
+        self.gateway.routing = Routing::Standalone {
+            host: String::new(),
+            service_type: GatewayServiceType::ClusterIP,
+            upstream: Some("10.96.0.42".to_owned()),
+        };
+        self
+    }
+
+    /// Another address of the app (after [`Self::standalone`]).
+    pub fn upstream(mut self, address: Option<&str>) -> Self {
+        if let Routing::Standalone { upstream, .. } = &mut self.gateway.routing {
+            *upstream = address.map(str::to_owned);
+        }
+        self
+    }
+
+    /// Another type of the gateway's Service (after [`Self::standalone`]).
+    pub fn service_type(mut self, wanted: GatewayServiceType) -> Self {
+        if let Routing::Standalone { service_type, .. } = &mut self.gateway.routing {
+            *service_type = wanted;
+        }
+        self
+    }
+
+    /// Answers to one host.
+    pub fn host(mut self, name: &str) -> Self {
+        match &mut self.gateway.routing {
+            Routing::IngressNginx { host, .. } | Routing::Standalone { host, .. } => {
+                *host = name.to_owned();
+            }
+        }
+        self
+    }
+
+    /// Serves its host by TLS.
+    pub fn tls(mut self, secret: &str) -> Self {
+        if let Routing::IngressNginx { tls_secret, .. } = &mut self.gateway.routing {
+            *tls_secret = Some(secret.to_owned());
+        }
+        self
+    }
+
+    /// An older stack holds the host.
+    pub fn conflict(mut self, older: &str) -> Self {
+        if let Routing::IngressNginx { conflict, .. } = &mut self.gateway.routing {
+            *conflict = Some(older.to_owned());
+        }
+        self
+    }
+
+    /// Its internal port is scraped.
+    pub fn scraped_from(mut self, peer: NetworkPolicyPeer) -> Self {
+        self.scrape_from.push(peer);
+        self
+    }
+
+    /// Every setting of a pod that a user may make, on every component.
+    pub fn user_settings(mut self) -> Self {
+        self.image_pull_secrets = vec![LocalObjectReference {
+            name: "registry".to_owned(),
+        }];
+        user_settings(&mut self.app.pod, "LIMIT_SHORTEN_BURST");
+        user_settings(&mut self.gateway.pod, "TZ");
+        if let Some(queue) = &mut self.queue {
+            user_settings(&mut queue.workers.pod, "TZ");
+        }
+        if let Some(Collector::Managed(collector)) = &mut self.collector {
+            user_settings(&mut collector.pod, "TZ");
+        }
+        for store in self.managed_stores_mut() {
+            if let Some(volume) = &mut store.volume {
+                volume.class = Some("fast".to_owned());
+            }
+            user_settings(&mut store.pod, "TZ");
+        }
+        self
+    }
+}
+
+fn user_settings(pod: &mut Pod, variable: &str) {
+    pod.node_selector = BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]);
+    pod.tolerations = vec![Toleration {
+        key: Some("dedicated".to_owned()),
+        operator: Some("Exists".to_owned()),
+        ..Toleration::default()
+    }];
+    pod.affinity = Some(Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                node_selector_terms: vec![NodeSelectorTerm {
+                    match_expressions: Some(vec![NodeSelectorRequirement {
+                        key: "zone".to_owned(),
+                        operator: "Exists".to_owned(),
+                        values: None,
+                    }]),
+                    ..NodeSelectorTerm::default()
+                }],
+            }),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    });
+    pod.priority_class = Some("important".to_owned());
+    pod.env = vec![EnvVar {
+        name: variable.to_owned(),
+        value: Some("of-the-user".to_owned()),
+        ..EnvVar::default()
+    }];
+}
