@@ -1,17 +1,23 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down test soak check fmt crds images dist
+.PHONY: help up down tables test bench soak check fmt crds images dist
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-up: ## Start a local cluster with a served short link, from nothing
+up: ## Start a local cluster with a stack of every profile, from nothing
 	@e2e/cluster/up.sh
 
 down: ## Remove the local cluster, keep the caches
 	@e2e/cluster/down.sh
 
+tables: ## Perform the requests of the specification's tables on the stack of make up
+	@e2e/checks/tables.sh
+
 test: ## Run every check and test, on a cluster of its own
 	@e2e/test.sh
+
+bench: ## Measure redirects and jobs beside nginx and a bare publisher
+	@e2e/checks/bench.sh
 
 soak: ## Kill workers 50 times while 1,000 jobs run
 	@SOAK_JOBS=1000 SOAK_KILLS=50 e2e/checks/soak.sh

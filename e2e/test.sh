@@ -82,13 +82,18 @@ finish() {
   exit "$status"
 }
 
+formatting() {
+  cargo fmt --all --check -- --color never && cargo fmt --manifest-path e2e/images/qdrant/Cargo.toml --check -- --color never
+}
+
 source_stage() {
   stage
   run check 'machine' e2e/checks/preflight.sh
   stage
-  run check 'formatting' cargo fmt --all --check -- --color never
+  run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'documents' e2e/checks/docs.sh
+  run check 'alert rules' e2e/checks/alerts.sh
   run check 'one build for all' e2e/checks/features.sh
   run check 'clippy' cargo clippy --release --workspace --all-targets -- -D warnings
   run check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
@@ -98,6 +103,7 @@ source_stage() {
 unit_stage() {
   stage
   run check 'compile' cargo build --release --workspace --all-targets
+  run check 'stand-in for Qdrant' e2e/images/qdrant.sh
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh
   run check 'dependencies' e2e/checks/dependencies.sh
@@ -125,6 +131,8 @@ cluster_stage() {
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage
   run check 'a list of namespaces' e2e/checks/scope.sh
+  run check 'sections of the specification' \
+    e2e/checks/sections.sh "$logs"/test-cluster-tests{,-one-by-one}.log
 }
 
 # A function, because bash reads a script while it runs it, and an edit during a run would derail it.

@@ -43,7 +43,7 @@ render namespaces --set 'watchNamespaces={red,blue}'
 render everything --set replicaCount=2 --set networkPolicy.restrictEgress=true --set image.tag=1.2.3 \
   --set-json 'networkPolicy.metricsFrom=[{"namespaceSelector":{}}]' \
   --set-json 'gatewayAllowFrom=[{"ipBlock":{"cidr":"10.0.0.0/8"}}]' \
-  --set images.app=app:1,images.postgres=postgres:1,images.cache=valkey:1,images.rabbitmq=rabbitmq:1,images.worker=worker:1,images.gateway=nginx:1
+  --set images.app=app:1,images.gateway=nginx:1,images.postgres=postgres:1,images.cache=valkey:1,images.rabbitmq=rabbitmq:1,images.worker=worker:1,images.otel=otelcol:1,images.telemetry=lgtm:1,images.qdrant=qdrant:1
 render without-definitions --set crds.enabled=false
 
 kinds cluster-wide | grep -qx ClusterRole || die "the cluster-wide rendering has no ClusterRole"
@@ -56,6 +56,11 @@ done
 grep -q 'helm.sh/resource-policy: keep' "$work/cluster-wide.yaml" || die "crds.keep does not mark the definition"
 ! helm template test "$chart" --set crds.keep=false | grep -q 'helm.sh/resource-policy' || die "crds.keep=false still keeps"
 ! grep -n '\["\?\*"\?\]\|^ *- "\?\*"\?$' "$work"/*.yaml | grep -v CustomResource || die "a rule holds a wildcard"
+# Kubernetes' schemas do not know this kind.
+helm template test "$chart" --namespace shortener-system --set metricsService.serviceMonitor.enabled=true \
+  --set metricsService.serviceMonitor.labels.release=prometheus --show-only templates/servicemonitor.yaml >"$work/monitor.yaml"
+grep -qx '    release: prometheus' "$work/monitor.yaml" || die "metricsService.serviceMonitor.labels do not reach the ServiceMonitor"
+! kinds everything | grep -qx ServiceMonitor || die "a cluster without the Prometheus operator would refuse the default rendering"
 kinds everything | grep -qx PodDisruptionBudget || die "two replicas need a disruption budget"
 
 refused --set replicas=2

@@ -42,10 +42,12 @@ cluster_tests() {
   shift
   export E2E_GATEWAY_URL=http://127.0.0.1:$GATEWAY_PORT
   export E2E_APP_IMAGE=shortenerstack/app:$version E2E_ECHO_IMAGE=shortenerstack/e2e-echo:$version
+  export E2E_SINK_IMAGE=local/otlp-sink:$version
+  export E2E_PROMETHEUS_IMAGE=prom/prometheus:v2.55.1
+  if closed; then E2E_PROMETHEUS_IMAGE=local/prometheus:2.42; fi
   E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/release/operator
   E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE postgres:17.6) || return
-  E2E_GATEWAY_IMAGE=$(operator_setting GATEWAY_IMAGE nginx:1.28.0) || return
-  export E2E_OPERATOR E2E_POSTGRES_IMAGE E2E_GATEWAY_IMAGE
+  export E2E_OPERATOR E2E_POSTGRES_IMAGE
   cargo test --release --workspace --no-fail-fast --test "$target" -- "$@"
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every Rust test that needs no cluster: builders against golden manifests, conditions, the fake API server, parsers,
-# and app and worker against a throwaway PostgreSQL and RabbitMQ and throwaway Redis servers.
+# and app and worker against a throwaway PostgreSQL, RabbitMQ and vector store and throwaway Redis servers.
 # Golden manifests are never written here, and one that no test looks at any more fails the run.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -20,7 +20,7 @@ for file in {operator,workloads/*}/tests/*/main.rs; do
 done
 
 status=0
-workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh \
+workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh workloads/test-vector.sh \
   cargo test --release --workspace --no-fail-fast "${targets[@]}" || status=$?
 cargo test --release --workspace --no-fail-fast --doc || status=$?
 

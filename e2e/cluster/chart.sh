@@ -10,7 +10,7 @@ write_values() {
   mkdir -p "$(dirname "$values")"
   printf 'podAnnotations:\n  shortener.dev/image-id: "%s"\n' \
     "$(docker image inspect --format '{{.Id}}' "shortenerstack/operator:$version")" >"$values"
-  if closed; then printf 'images:\n  postgres: local/postgres:15\n  cache: local/valkey:7\n  rabbitmq: local/rabbitmq:3.10\n  gateway: local/nginx:1.22\n' >>"$values"; fi
+  if closed; then printf 'images:\n  postgres: local/postgres:15\n  cache: local/valkey:7\n  rabbitmq: local/rabbitmq:3.10\n  qdrant: local/qdrant:edge\n  gateway: local/nginx:1.22\n  otel: local/otel-collector:0.162\n' >>"$values"; fi
 }
 
 install_chart() {

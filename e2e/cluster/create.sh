@@ -77,9 +77,21 @@ start_node() {
   done
 }
 
+# While kube-proxy changes its rules it may have none for a Service, and what is sent to the Service's address then leaves
+# the node. Where something out there takes connections to any address, the client keeps such a one and never comes to its
+# Service. What is still for a Service when it is forwarded is for nobody.
+keep_services_inside() {
+  local range rule
+  range=$(docker exec "$node" sed -n 's/^.*--service-cluster-ip-range=//p' /etc/kubernetes/manifests/kube-apiserver.yaml)
+  rule=(FORWARD --destination "$range" --jump DROP)
+  docker exec "$node" iptables --wait --table mangle --check "${rule[@]}" 2>/dev/null \
+    || docker exec "$node" iptables --wait --table mangle --append "${rule[@]}"
+}
+
 if ! kind get clusters 2>/dev/null | grep -qxF "$CLUSTER_NAME"; then
   remedy="make down, then try again; what a restricted host needs is in e2e/cluster/README.md" \
     step "Create the cluster $CLUSTER_NAME" create_cluster
+  keep_services_inside
   exit 0
 fi
 kind export kubeconfig --name "$CLUSTER_NAME" >/dev/null 2>&1 || true
@@ -89,3 +101,4 @@ else
   remedy="remove the cluster with 'make down' and create it again" \
     step "Start the node of the cluster $CLUSTER_NAME" start_node
 fi
+keep_services_inside

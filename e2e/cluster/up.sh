@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings a local cluster with the operator, from whatever this machine has so far.
 #
-#   up.sh            everything, then the sample stack with a link to follow (make up)
+#   up.sh            everything, then the sample stack, each part of which shows that it works (make up)
 #   up.sh cluster    up to the installed operator, for the tests
 #
 # CLUSTER_NAME (shortener), GATEWAY_PORT (8080) and KUBECONFIG decide which cluster. Every part is a script of its own

@@ -3,7 +3,7 @@
 # on their pods: a fixed user, a read-only root, no capabilities.
 #
 #   contract.sh                        all of them, side by side
-#   contract.sh postgres|nginx|valkey|rabbitmq|prometheus|collector
+#   contract.sh postgres|nginx|valkey|rabbitmq|qdrant|prometheus|collector
 set -euo pipefail
 
 images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,7 +16,7 @@ for part in "$images_dir"/contract/*.sh; do
   . "$part"
 done
 
-checks=(postgres nginx valkey rabbitmq prometheus collector)
+checks=(postgres nginx valkey rabbitmq qdrant prometheus collector)
 # shellcheck disable=SC2034 # used by the parts
 restrictions=(--read-only --cap-drop ALL --security-opt no-new-privileges --tmpfs /tmp)
 
@@ -83,6 +83,6 @@ check_all() {
 
 case "${1:-all}" in
   all) check_all ;;
-  postgres | nginx | valkey | rabbitmq | prometheus | collector) check "$1" ;;
+  postgres | nginx | valkey | rabbitmq | qdrant | prometheus | collector) check "$1" ;;
   *) die "there is no check of $1" "name one of: ${checks[*]}" ;;
 esac

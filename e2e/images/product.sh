@@ -11,8 +11,11 @@ operator_image=shortenerstack/operator:$version
 app_image=shortenerstack/app:$version
 worker_image=shortenerstack/worker:$version
 echo_image=shortenerstack/e2e-echo:$version
+sink_image=local/otlp-sink:$version
 
-product_images() { printf '%s\n' "$operator_image" "$app_image" "$worker_image" "$echo_image"; }
+product_images() {
+  printf '%s\n' "$operator_image" "$app_image" "$worker_image" "$echo_image" "$sink_image"
+}
 
 # Always the whole workspace: a part of it would be built with other features in the crates that all share, and the
 # tests would build them again. Static linking is set in .cargo/config.toml; flags in the environment would replace it.
@@ -55,4 +58,5 @@ build_product() {
   ensure_product_image "$app_image" app "$repo/workloads/app/Dockerfile"
   ensure_product_image "$worker_image" worker "$repo/workloads/worker/Dockerfile"
   ensure_product_image "$echo_image" echo "$images_dir/echo/Dockerfile"
+  ensure_product_image "$sink_image" otlp-sink "$images_dir/otlp-sink/Dockerfile"
 }

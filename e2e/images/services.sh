@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Images of the services that a closed machine cannot pull, from Debian packages and Go modules. They keep the public
-# images' contract. Sourced by build.sh.
+# Images of the services that a closed machine cannot pull, from Debian packages, Go modules and crates. They keep the
+# public images' contract. Sourced by build.sh.
 # shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
 set -euo pipefail
 
@@ -8,14 +8,15 @@ postgres_image=local/postgres:15
 nginx_image=local/nginx:1.22
 valkey_image=local/valkey:7
 rabbitmq_image=local/rabbitmq:3.10
+qdrant_image=local/qdrant:edge
 prometheus_image=local/prometheus:2.42
 collector_image=local/otel-collector:0.162
 controller_image=local/ingress-nginx/controller:v1.11.0-debian
 calico_image=local/calico:v3.28.5
 
 service_images() {
-  printf '%s\n' "$postgres_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$prometheus_image" \
-    "$collector_image" "$controller_image" "$calico_image"
+  printf '%s\n' "$postgres_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$qdrant_image" \
+    "$prometheus_image" "$collector_image" "$controller_image" "$calico_image"
 }
 
 ensure_debian_services() {
@@ -108,6 +109,16 @@ ensure_collector_image() {
   step "Build the image $collector_image" make_image "$collector_image" "$key" "$context"
 }
 
+ensure_qdrant_image() {
+  local folder=$images_dir/qdrant program key context
+  program=$("$images_dir/qdrant.sh")
+  key=$(key_of "$(content_key "$folder"/{Dockerfile,entrypoint.sh})" "$program" "$debian_image")
+  if has_image "$qdrant_image" "$key"; then return; fi
+  context=$(empty_context qdrant)
+  cp "$folder"/{Dockerfile,entrypoint.sh} "$program" "$context"
+  step "Build the image $qdrant_image" make_image "$qdrant_image" "$key" "$context" --build-arg "BASE=$debian_image"
+}
+
 build_services() {
   ensure_debian_services
   ensure_service_image "$postgres_image" postgres
@@ -115,6 +126,7 @@ build_services() {
   ensure_service_image "$valkey_image" valkey
   ensure_service_image "$rabbitmq_image" rabbitmq
   ensure_service_image "$prometheus_image" prometheus
+  ensure_qdrant_image
   ensure_collector_image
   ensure_controller_image
   ensure_calico_image

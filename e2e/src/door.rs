@@ -114,7 +114,12 @@ impl Door {
 
     /// The value of a series of the app's metrics, such as `cache_requests_total{result="hit"}`; 0 before it begins.
     pub async fn count(&self, series: &str) -> Result<u64> {
-        let metrics = self.get("/api/metrics").await?;
+        self.count_at("/api/metrics", series).await
+    }
+
+    /// The same of metrics at another path.
+    pub async fn count_at(&self, path: &str, series: &str) -> Result<u64> {
+        let metrics = self.get(path).await?;
         ensure!(metrics.status == 200, "{metrics:?}");
         let line = metrics
             .body

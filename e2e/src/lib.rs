@@ -8,6 +8,7 @@
 
 mod broker;
 mod children;
+mod docs;
 mod door;
 mod dump;
 mod echoed;
@@ -15,10 +16,17 @@ mod jobs;
 mod kubectl;
 mod load;
 mod meter;
+mod observed;
 mod operator;
+mod outage;
+mod pace;
 mod pods;
+mod prometheus;
+mod qdrant;
+mod server;
 mod settings;
 mod shared;
+mod sink;
 mod space;
 mod spec;
 mod stack;
@@ -27,18 +35,25 @@ mod wait;
 
 pub use broker::{Broker, Depth, MANAGEMENT_PORT};
 pub use children::{CHILD_KINDS, Child, Kind, children_of};
+pub use docs::{Hit, hits};
 pub use door::{Answer, Door};
 pub use echoed::Echoed;
 pub use jobs::{Job, log_of_job, pods_of, wait_job};
 pub use kubectl::{Forward, kubectl, kubectl_with_input};
 pub use load::{LoadReport, follow_links, under_load};
 pub use meter::{Meter, Reading};
+pub use observed::{Observed, log_lines, settled, with_telemetry};
 pub use operator::{OPERATOR_NAMESPACE, Operator};
+pub use pace::redirects_are_right_and_quick;
 pub use pods::{restricted_container, restricted_pod, run_script};
+pub use prometheus::{Exemplar, Prometheus};
+pub use qdrant::Qdrant;
 pub use settings::Settings;
 pub use shared::{
-    Provider, SharedStack, cached_stack, echo_stack, queued_stack, real_stack, with_queue,
+    Provider, SharedStack, cached_stack, echo_stack, every_profile, observed_stack, queued_stack,
+    real_stack, vector_stack, with_queue, with_vector, with_vector_and_queue,
 };
+pub use sink::{Caller, Link, Mood, Record, SINK_ENDPOINT, Sink, Span, Trace};
 pub use space::Space;
 pub use spec::{base_spec, echo_spec, merge};
 pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};

@@ -13,6 +13,10 @@ pub struct Settings {
     pub postgres_image: String,
     /// Image of the stand-in app (`E2E_ECHO_IMAGE`).
     pub echo_image: String,
+    /// Image of the stand-in telemetry backend (`E2E_SINK_IMAGE`).
+    pub sink_image: String,
+    /// Image of Prometheus (`E2E_PROMETHEUS_IMAGE`).
+    pub prometheus_image: String,
     /// The operator's program on this machine, for its commands (`E2E_OPERATOR`).
     pub operator: String,
     /// Namespaces of failed tests stay (`E2E_KEEP=1`).
@@ -29,6 +33,8 @@ impl Settings {
             app_image: variable("E2E_APP_IMAGE")?,
             postgres_image: variable("E2E_POSTGRES_IMAGE")?,
             echo_image: variable("E2E_ECHO_IMAGE")?,
+            sink_image: variable("E2E_SINK_IMAGE")?,
+            prometheus_image: variable("E2E_PROMETHEUS_IMAGE")?,
             operator: variable("E2E_OPERATOR")?,
             keep_failed: std::env::var("E2E_KEEP").is_ok_and(|value| value == "1"),
         })

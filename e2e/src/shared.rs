@@ -5,7 +5,10 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::{Door, Space, Stack, base_spec, echo_spec, merge, spec::small};
+use crate::{
+    Door, Prometheus, SINK_ENDPOINT, Space, Stack, base_spec, echo_spec, merge, settled,
+    spec::small,
+};
 
 /// How a stack is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +91,71 @@ pub async fn with_queue(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> R
     shared.space.check(async |_| test(&shared).await).await
 }
 
-/// Whatever an earlier test left, the stack is as described when this returns.
+/// The shared stack with the profile `vector`, for one test at a time.
+pub async fn vector_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
+    vectors(json!(["vector"])).await
+}
+
+/// Runs a test on the stack with a vector store, which it has for itself. Documents are indexed before the answer.
+pub async fn with_vector(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
+    let (shared, _alone) = vector_stack().await?;
+    shared.space.check(async |_| test(&shared).await).await
+}
+
+/// The same with the profile `queue` on that stack: workers index the documents.
+pub async fn with_vector_and_queue(
+    test: impl AsyncFnOnce(&SharedStack) -> Result<()>,
+) -> Result<()> {
+    let (shared, _alone) = vectors(json!(["queue", "vector"])).await?;
+    shared.space.check(async |_| test(&shared).await).await
+}
+
+async fn vectors(profiles: Value) -> Result<(SharedStack, MutexGuard<'static, ()>)> {
+    static ONE: Mutex<()> = Mutex::const_new(());
+    let guard = ONE.lock().await;
+    let changes = json!({
+        "profiles": profiles,
+        "vector": {"managed": {"resources": small()}},
+        "queue": {"managed": {"storage": "512Mi"}},
+        "workers": {"replicas": 1},
+    });
+    Ok((profiled("e2e-shared-vector", changes).await?, guard))
+}
+
+/// The shared stack with every profile, for one test at a time. What its collector takes goes to a sink in its namespace.
+pub async fn observed_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
+    static ONE: Mutex<()> = Mutex::const_new(());
+    let guard = ONE.lock().await;
+    Ok((
+        profiled("e2e-shared-observed", every_profile()).await?,
+        guard,
+    ))
+}
+
+/// What makes the base spec that of the stack with every profile.
+#[must_use]
+pub fn every_profile() -> Value {
+    json!({
+        "profiles": ["caching", "queue", "observability", "vector"],
+        "cache": {"managed": {"resources": small()}},
+        "queue": {"managed": {"storage": "512Mi"}},
+        "workers": {"replicas": 1},
+        "vector": {"managed": {"resources": small()}},
+        "observability": {
+            "collector": {"managed": {"resources": small()}},
+            "backend": {"external": {"endpoint": SINK_ENDPOINT}},
+            "scrapeFrom": [Prometheus::peer()],
+        },
+    })
+}
+
+/// Whatever an earlier test left, the stack is as described when this returns, and no pod of what it was answers.
 async fn profiled(namespace: &str, changes: Value) -> Result<SharedStack> {
     let space = Space::shared(namespace).await?;
     let mut changes = changes;
     merge(&mut changes, json!({"paused": false, "stopped": false}));
     let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+    settled(&stack).await?;
     Ok(SharedStack { space, stack, door })
 }
 

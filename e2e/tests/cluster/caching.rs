@@ -1,4 +1,6 @@
 //! The profile `caching`: the table of the cache entry's states in the specification, row by row.
+//!
+//! Specification: 3.1, 2.2.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -67,6 +69,7 @@ async fn a_flushed_cache_is_filled_again_by_redirects() -> Result<()> {
     .await
 }
 
+/// Specification: 2.2, 3.1.
 #[tokio::test]
 async fn no_entry_lives_for_ever() -> Result<()> {
     with_cache(async |stack, door| {
@@ -84,6 +87,7 @@ async fn no_entry_lives_for_ever() -> Result<()> {
     .await
 }
 
+/// Specification: 3.1.
 #[tokio::test]
 async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
     with_cache(async |stack, door| {
@@ -107,6 +111,7 @@ async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
     .await
 }
 
+/// Specification: 5, 8.
 #[tokio::test]
 async fn the_cache_has_a_password_a_limit_and_forgets_what_is_used_least() -> Result<()> {
     with_cache(async |stack, _| {
@@ -125,6 +130,7 @@ async fn the_cache_has_a_password_a_limit_and_forgets_what_is_used_least() -> Re
     .await
 }
 
+/// Specification: 2.2.
 #[tokio::test]
 async fn the_store_counts_hits_and_misses_too() -> Result<()> {
     with_cache(async |stack, door| {

@@ -14,6 +14,7 @@ use shortener_e2e::{
     restricted_container, restricted_pod,
 };
 
+/// Specification: 2.1.
 #[tokio::test]
 async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result<()> {
     Space::with("database-pod", async |space| {

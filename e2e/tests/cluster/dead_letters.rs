@@ -1,4 +1,6 @@
 //! Dead letters: how a job becomes one, and what `operator dlq` does with it.
+//!
+//! Specification: 3.2.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use shortener_e2e::{
-    Door, Provider, Space, await_condition, base_spec, children_of, holds_for, merge,
+    Door, Provider, Space, await_condition, base_spec, children_of, every_profile, holds_for, merge,
 };
 
 /// What outlives a stack under the policy `Retain`.
@@ -13,6 +13,20 @@ const DATA: [&str; 3] = [
     "Secret/acme-checksum",
     "Secret/acme-postgres",
     "PersistentVolumeClaim/acme-postgres",
+];
+
+/// The same of a stack with every profile and a backend of its own.
+const DATA_OF_EVERY_PROFILE: [&str; 10] = [
+    "Secret/acme-cache",
+    "Secret/acme-checksum",
+    "Secret/acme-postgres",
+    "Secret/acme-qdrant",
+    "Secret/acme-rabbitmq",
+    "Secret/acme-telemetry",
+    "PersistentVolumeClaim/acme-postgres",
+    "PersistentVolumeClaim/acme-qdrant",
+    "PersistentVolumeClaim/acme-rabbitmq",
+    "PersistentVolumeClaim/acme-telemetry",
 ];
 
 #[tokio::test]
@@ -28,12 +42,7 @@ async fn a_retained_volume_serves_its_links_to_the_next_stack_of_the_name() -> R
         let (claim, secret) = data_of(space).await?;
 
         stack.delete().await?;
-        await_condition("everything but the data is gone", async || {
-            let left: Vec<String> = titles(space).await?;
-            ensure!(left == DATA, "{left:?} is left");
-            Ok(())
-        })
-        .await?;
+        only_left(space, &DATA).await?;
 
         stack.apply(&spec).await?;
         stack.ready().await?;
@@ -55,12 +64,7 @@ async fn the_policy_delete_takes_the_data_along() -> Result<()> {
     Space::with("delete", async |space| {
         let (stack, _door) = space.serve(Provider::IngressNginx, json!({})).await?;
         stack.delete().await?;
-        await_condition("nothing of the stack is left", async || {
-            let left = titles(space).await?;
-            ensure!(left.is_empty(), "{left:?} is left");
-            Ok(())
-        })
-        .await
+        only_left(space, &[]).await
     })
     .await
 }
@@ -70,37 +74,53 @@ async fn the_policy_can_change_while_the_stack_lives() -> Result<()> {
     Space::with("policy", async |space| {
         let stack = space.stack("acme");
         let mut spec = base_spec(space, Provider::IngressNginx);
-        merge(&mut spec, json!({"stopped": true}));
+        merge(&mut spec, every_profile());
+        let own = json!({"external": null, "managed": {"storage": "512Mi"}});
+        merge(
+            &mut spec,
+            json!({"stopped": true, "observability": {"backend": own}}),
+        );
         stack.apply(&spec).await?;
         owned(space, true).await?;
         stack.edit(json!({"deletionPolicy": "Retain"})).await?;
         owned(space, false).await?;
         stack.delete().await?;
-        await_condition("everything but the data is gone", async || {
+        only_left(space, &DATA_OF_EVERY_PROFILE).await?;
+        let time = std::time::Duration::from_secs(3);
+        holds_for(time, "the data stays", async || {
             let left = titles(space).await?;
-            ensure!(left == DATA, "{left:?} is left");
+            ensure!(left == DATA_OF_EVERY_PROFILE, "{left:?}");
             Ok(())
         })
         .await?;
-        holds_for(
-            std::time::Duration::from_secs(3),
-            "the data stays",
-            async || data_of(space).await.map(|_| ()),
-        )
-        .await
+
+        stack.apply(&spec).await?;
+        owned(space, true).await?;
+        stack.delete().await?;
+        only_left(space, &[]).await
     })
     .await
 }
 
-/// Waits until volume and Secrets have an owner, or have none.
+/// Waits until everything else of the stack is gone.
+async fn only_left(space: &Space, data: &[&str]) -> Result<()> {
+    await_condition("everything but the data is gone", async || {
+        let left = titles(space).await?;
+        ensure!(left == data, "{left:?} is left");
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until volumes and Secrets of every profile have an owner, or have none.
 async fn owned(space: &Space, expected: bool) -> Result<()> {
     let what = format!("the data is owned by the stack: {expected}");
     await_condition(&what, async || {
         let mut children = children_of(&space.stack("acme")).await?;
-        children.retain(|child| DATA.contains(&child.title().as_str()));
+        children.retain(|child| DATA_OF_EVERY_PROFILE.contains(&child.title().as_str()));
         ensure!(
-            children.len() == DATA.len(),
-            "only {} of {DATA:?}",
+            children.len() == DATA_OF_EVERY_PROFILE.len(),
+            "only {} of {DATA_OF_EVERY_PROFILE:?}",
             children.len()
         );
         for child in &children {

@@ -5,9 +5,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Provider, SharedStack, Space, cached_stack, queued_stack, real_stack, run_script,
+    Provider, SharedStack, Space, cached_stack, observed_stack, queued_stack, real_stack,
+    run_script, vector_stack,
 };
 
+/// Specification: 4.3, 7.
 #[tokio::test]
 async fn a_foreign_pod_reaches_neither_app_nor_database_behind_ingress_nginx() -> Result<()> {
     let shared = real_stack(Provider::IngressNginx).await?;
@@ -19,6 +21,7 @@ async fn a_foreign_pod_reaches_neither_app_nor_database_behind_ingress_nginx() -
     .await
 }
 
+/// Specification: 4.3, 7.
 #[tokio::test]
 async fn a_foreign_pod_reaches_a_standalone_gateway_and_nothing_behind_it() -> Result<()> {
     let shared = real_stack(Provider::Standalone).await?;
@@ -48,17 +51,21 @@ async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_foreign_pod_reaches_neither_cache_nor_broker() -> Result<()> {
+async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_collector()
+-> Result<()> {
+    // Nobody takes a store away meanwhile: a door without a server behind it is closed without any policy.
+    let (cached, _cached_alone) = cached_stack().await?;
+    let (queued, _queued_alone) = queued_stack().await?;
+    let (vectors, _vectors_alone) = vector_stack().await?;
+    let (observed, _observed_alone) = observed_stack().await?;
     let mut closed = Vec::new();
-    let (cached, alone) = cached_stack().await?;
     closed.extend(doors_of(&cached, "cache", &[6379]).await?);
-    drop(alone);
-    let (queued, alone) = queued_stack().await?;
     closed.extend(doors_of(&queued, "rabbitmq", &[5672, 15672]).await?);
     // Erlang's own ports are nobody's business, workers included.
     closed.push(format!("{} 25672", pod_address(&queued, "rabbitmq").await?));
     closed.push(format!("{} 9090", pod_address(&queued, "worker").await?));
-    drop(alone);
+    closed.extend(doors_of(&vectors, "qdrant", &[6333, 6334]).await?);
+    closed.extend(doors_of(&observed, "otel", &[4317, 4318, 8888]).await?);
     Space::with("foreign", async |space| {
         probe(space, "stranger", json!({}), &closed, &[]).await
     })

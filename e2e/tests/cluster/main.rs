@@ -1,18 +1,26 @@
 //! Tests that run side by side on one cluster: each in a namespace of its own or on a shared stack that it only reads.
 
 mod admission;
+mod broker_outages;
+mod cache_nonsense;
 mod caching;
 mod conformance;
 mod credentials;
 mod database;
+mod database_outages;
 mod dead_letters;
 mod deletion;
+mod deliveries;
 mod draining;
 mod gateway;
 mod isolation;
+mod observability;
 mod outages;
 mod pod_security;
 mod queue;
 mod status;
 mod switches;
+mod telemetry_outages;
 mod unreadable;
+mod vector;
+mod vector_outages;

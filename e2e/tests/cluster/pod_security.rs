@@ -1,9 +1,12 @@
 //! How the pods of a stack run. That they run at all in these namespaces already shows the restricted standard.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec};
-use kube::{Api, ResourceExt, api::ListParams};
-use shortener_e2e::{Provider, SharedStack, cached_stack, queued_stack, real_stack};
+use k8s_openapi::api::core::v1::{Container, Namespace, PodSpec};
+use kube::{Api, ResourceExt};
+use shortener_e2e::{
+    Provider, SharedStack, cached_stack, observed_stack, pods_of, queued_stack, real_stack,
+    vector_stack,
+};
 
 #[tokio::test]
 async fn the_namespaces_of_the_tests_enforce_the_restricted_standard() -> Result<()> {
@@ -72,20 +75,27 @@ fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
 }
 
 async fn each_pod(check: impl Fn(&str, &PodSpec) -> Result<()>) -> Result<()> {
-    let stacks: [SharedStack; 4] = [
-        real_stack(Provider::IngressNginx).await?,
-        real_stack(Provider::Standalone).await?,
-        cached_stack().await?.0,
-        queued_stack().await?.0,
+    // Nobody takes a store away meanwhile, or its pod would not be looked at.
+    let (cached, _cached_alone) = cached_stack().await?;
+    let (queued, _queued_alone) = queued_stack().await?;
+    let (vectors, _vectors_alone) = vector_stack().await?;
+    let (observed, _observed_alone) = observed_stack().await?;
+    let stacks: [(SharedStack, &[&str]); 6] = [
+        (real_stack(Provider::IngressNginx).await?, &[]),
+        (real_stack(Provider::Standalone).await?, &[]),
+        (cached, &["cache"]),
+        (queued, &["rabbitmq", "worker"]),
+        (vectors, &["qdrant"]),
+        (observed, &["cache", "rabbitmq", "worker", "qdrant", "otel"]),
     ];
-    for shared in stacks {
-        let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
-        let selector = ListParams::default().labels("app.kubernetes.io/instance=acme");
-        let pods = pods.list(&selector).await?.items;
-        ensure!(pods.len() >= 4, "a stack of {} pods", pods.len());
-        for pod in pods {
-            let name = pod.name_any();
-            check(&name, &pod.spec.context("a pod without a spec")?)?;
+    for (shared, more) in stacks {
+        for component in ["app", "gateway", "postgres"].iter().chain(more) {
+            let pods = pods_of(&shared.stack, component).await?;
+            ensure!(!pods.is_empty(), "no pod of {component}");
+            for pod in pods {
+                let name = pod.name_any();
+                check(&name, &pod.spec.context("a pod without a spec")?)?;
+            }
         }
     }
     Ok(())

@@ -1,4 +1,6 @@
 //! The profile `queue`: the table of a job's states in the specification, row by row, and what is done to jobs from outside.
+//!
+//! Specification: 3.2.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +14,7 @@ use shortener_e2e::{
     kubectl, log_of_job, pods_of, wait_job, with_queue,
 };
 
+/// Specification: 4.5, 3.2, 2.4.
 #[tokio::test]
 async fn a_job_is_answered_before_it_is_processed() -> Result<()> {
     with_queue(async |shared| {
@@ -29,6 +32,7 @@ async fn a_job_is_answered_before_it_is_processed() -> Result<()> {
     .await
 }
 
+/// Specification: 2.3, 4.3.
 #[tokio::test]
 async fn the_example_of_the_specification_is_done_by_the_default_task() -> Result<()> {
     with_queue(async |shared| {
@@ -41,6 +45,7 @@ async fn the_example_of_the_specification_is_done_by_the_default_task() -> Resul
     .await
 }
 
+/// Specification: 6, 3.2, 2.7.
 #[tokio::test]
 async fn the_worker_logs_start_and_end_of_a_job_with_the_trace_of_its_request() -> Result<()> {
     with_queue(async |shared| {
@@ -66,6 +71,7 @@ async fn the_worker_logs_start_and_end_of_a_job_with_the_trace_of_its_request() 
     .await
 }
 
+/// Specification: 2.5, 8, 3.2.
 #[tokio::test]
 async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
     with_queue(async |shared| {
@@ -127,6 +133,7 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
     .await
 }
 
+/// Specification: 3.2, 7, 8.
 #[tokio::test]
 async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<()> {
     with_queue(async |shared| {
@@ -149,6 +156,7 @@ async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<(
     .await
 }
 
+/// Specification: 7.
 #[tokio::test]
 async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost() -> Result<()> {
     with_queue(async |shared| {
@@ -191,6 +199,7 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
     .await
 }
 
+/// Specification: 2.3.
 #[tokio::test]
 async fn the_same_key_makes_two_requests_one_job() -> Result<()> {
     with_queue(async |shared| {
@@ -208,6 +217,7 @@ async fn the_same_key_makes_two_requests_one_job() -> Result<()> {
     .await
 }
 
+/// Specification: 2.3.
 #[tokio::test]
 async fn a_job_that_is_not_an_object_is_refused() -> Result<()> {
     with_queue(async |shared| {
@@ -223,6 +233,7 @@ async fn a_job_that_is_not_an_object_is_refused() -> Result<()> {
     .await
 }
 
+/// Specification: 5.
 #[tokio::test]
 async fn the_management_ui_wants_the_credentials_of_the_secret_and_no_gateway_leads_to_it()
 -> Result<()> {

@@ -9,7 +9,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Child, Door, Provider, Space, Stack, await_within, base_spec, children_of, merge,
+    Child, Door, Provider, Space, Stack, await_condition, await_within, base_spec, children_of,
+    every_profile, merge,
 };
 
 use crate::alone;
@@ -44,6 +45,47 @@ const EVERY_CHILD: [&str; 21] = [
     "PodDisruptionBudget/acme-gateway",
 ];
 
+/// What the four profiles add, the stack's own backend of telemetry included.
+const OF_THE_PROFILES: [&str; 37] = [
+    "ServiceAccount/acme-cache",
+    "ServiceAccount/acme-otel",
+    "ServiceAccount/acme-qdrant",
+    "ServiceAccount/acme-rabbitmq",
+    "ServiceAccount/acme-telemetry",
+    "ServiceAccount/acme-worker",
+    "Secret/acme-cache",
+    "Secret/acme-qdrant",
+    "Secret/acme-rabbitmq",
+    "Secret/acme-telemetry",
+    "PersistentVolumeClaim/acme-qdrant",
+    "PersistentVolumeClaim/acme-rabbitmq",
+    "PersistentVolumeClaim/acme-telemetry",
+    "ConfigMap/acme-cache",
+    "ConfigMap/acme-dashboards",
+    "ConfigMap/acme-otel",
+    "ConfigMap/acme-rabbitmq",
+    "ConfigMap/acme-telemetry",
+    "Service/acme-app-metrics",
+    "Service/acme-cache",
+    "Service/acme-otel",
+    "Service/acme-qdrant",
+    "Service/acme-rabbitmq",
+    "Service/acme-telemetry",
+    "Service/acme-worker-metrics",
+    "StatefulSet/acme-cache",
+    "StatefulSet/acme-qdrant",
+    "StatefulSet/acme-rabbitmq",
+    "StatefulSet/acme-telemetry",
+    "Deployment/acme-otel",
+    "Deployment/acme-worker",
+    "NetworkPolicy/acme-cache",
+    "NetworkPolicy/acme-otel",
+    "NetworkPolicy/acme-qdrant",
+    "NetworkPolicy/acme-rabbitmq",
+    "NetworkPolicy/acme-telemetry",
+    "NetworkPolicy/acme-worker",
+];
+
 #[tokio::test]
 async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
     let _alone = alone().await?;
@@ -74,17 +116,50 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
     .await
 }
 
+/// A stopped stack has all of them and no pod, so this takes little.
+#[tokio::test]
+async fn every_child_of_every_profile_is_put_back_too() -> Result<()> {
+    let _alone = alone().await?;
+    Space::with("drift-profiles", async |space| {
+        let stack = stopped_with_every_profile(space).await?;
+        let children = await_condition("every profile has its children", async || {
+            let mut children = children_of(&stack).await?;
+            children.retain(|child| !EVERY_CHILD.contains(&child.title().as_str()));
+            let titles: Vec<String> = children.iter().map(Child::title).collect();
+            ensure!(titles == OF_THE_PROFILES, "{titles:?}");
+            Ok(children)
+        })
+        .await?;
+        let mut times = Vec::new();
+        for child in &children {
+            disturb(&stack, child, &mut times).await?;
+        }
+        report(&mut times)
+    })
+    .await
+}
+
+async fn stopped_with_every_profile(space: &Space) -> Result<Stack> {
+    let stack = space.stack("acme");
+    let mut spec = base_spec(space, Provider::IngressNginx);
+    merge(&mut spec, every_profile());
+    let own = json!({"external": null, "managed": {"storage": "512Mi"}});
+    merge(
+        &mut spec,
+        json!({"stopped": true, "observability": {"backend": own}}),
+    );
+    stack.apply(&spec).await?;
+    stack.until("Ready", "False").await?;
+    Ok(stack)
+}
+
 #[tokio::test]
 async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
     let _alone = alone().await?;
     Space::with("foreign-fields", async |space| {
-        let stack = space.stack("acme");
-        let mut spec = base_spec(space, Provider::IngressNginx);
-        merge(&mut spec, json!({"stopped": true}));
-        stack.apply(&spec).await?;
-        stack.until("Ready", "False").await?;
+        let stack = stopped_with_every_profile(space).await?;
         let children = children_of(&stack).await?;
-        ensure!(children.len() > 15, "only {} children", children.len());
+        ensure!(children.len() > 50, "only {} children", children.len());
         for child in &children {
             let added = json!({"example.com/added": "somebody"});
             edit(
@@ -119,9 +194,7 @@ type Times = Vec<(Duration, String)>;
 async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> {
     let title = child.title();
     let others = uids_of_others(stack, &title).await?;
-    let holds_data = child.name == "acme-postgres"
-        && ["Secret", "PersistentVolumeClaim"].contains(&child.kind.kind);
-    if !holds_data {
+    if !holds_data(child) {
         child
             .api
             .delete(&child.name, &DeleteParams::background())
@@ -136,7 +209,7 @@ async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> 
         *labels == value(&before, "/metadata/labels")
     });
     times.push((time.await?, format!("{title} unlabelled")));
-    if let Some((pointer, vandalism)) = vandalism(child.kind.kind) {
+    if let Some((pointer, vandalism)) = vandalism(child) {
         let right = value(&before, pointer);
         edit(child, vandalism).await?;
         let time = restored(child, pointer, |now| *now == right).await?;
@@ -150,18 +223,33 @@ async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> 
     Ok(())
 }
 
+/// Volumes, and passwords of what is on them: neither is ever made anew.
+fn holds_data(child: &Child) -> bool {
+    let without = ["acme-cache", "acme-checksum"].contains(&child.name.as_str());
+    child.kind.kind == "PersistentVolumeClaim" || child.kind.kind == "Secret" && !without
+}
+
 /// A change of a managed field by kind, and where it shows.
-fn vandalism(kind: &str) -> Option<(&'static str, Value)> {
+fn vandalism(child: &Child) -> Option<(&'static str, Value)> {
     let nobody = json!({COMPONENT: "nobody"});
     let pods = json!({"podSelector": {"matchLabels": nobody}});
     let budget = json!({"selector": {"matchLabels": nobody}});
-    match kind {
+    let stopped = child.seen.data["spec"]["replicas"] == 0;
+    match child.kind.kind {
         "ServiceAccount" => Some((
             "/automountServiceAccountToken",
             json!({"automountServiceAccountToken": true}),
         )),
-        "ConfigMap" => Some(("/data", json!({"data": {"nginx.conf": "broken"}}))),
+        "ConfigMap" => {
+            let (file, _) = child.seen.data["data"].as_object()?.iter().next()?;
+            Some(("/data", json!({"data": {file.as_str(): "broken"}})))
+        }
         "Service" => Some(("/spec/selector", json!({"spec": {"selector": nobody}}))),
+        // Nothing starts by it.
+        "StatefulSet" | "Deployment" if stopped => Some((
+            "/spec/template/spec/automountServiceAccountToken",
+            json!({"spec": {"template": {"spec": {"automountServiceAccountToken": true}}}}),
+        )),
         "StatefulSet" => Some(("/spec/replicas", json!({"spec": {"replicas": 0}}))),
         "Deployment" => Some(("/spec/replicas", json!({"spec": {"replicas": 3}}))),
         "Ingress" => Some((

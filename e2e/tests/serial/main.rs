@@ -2,6 +2,7 @@
 
 mod drift;
 mod leadership;
+mod monitoring;
 mod profiles;
 mod rest;
 mod rollout;

@@ -1,65 +1,222 @@
-//! Profiles switched on and off on a stack that serves.
+//! The matrix of profiles: each alone and all together, switched on and off on a stack that serves.
 
-use anyhow::{Result, ensure};
-use serde_json::{Value, json};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use kube::ResourceExt;
+use serde_json::json;
 use shortener_e2e::{
-    LoadReport, Provider, Space, Stack, await_condition, children_of, follow_links,
+    Caller, Door, LoadReport, Provider, Sink, Space, Stack, await_condition, children_of,
+    every_profile, follow_links, merge, settled, valkey,
 };
 
 use crate::alone;
 
-#[tokio::test]
-async fn switching_the_cache_on_and_off_fails_no_redirect() -> Result<()> {
-    switching_fails_nothing("caching", "acme-cache").await
-}
+const ALL: [&str; 4] = ["caching", "queue", "observability", "vector"];
+
+/// What the stack goes through, from none and back to none: every profile alone, and all of them. So each is switched on
+/// and off twice, as the only one and as one of four.
+const STEPS: [&[&str]; 6] = [
+    &["caching"],
+    &["queue"],
+    &["observability"],
+    &["vector"],
+    &ALL,
+    &[],
+];
+
+/// What runs, with or without a profile. Two pods or more have a budget.
+const BASE: [&str; 5] = [
+    "Deployment/acme-app",
+    "Deployment/acme-gateway",
+    "PodDisruptionBudget/acme-app",
+    "PodDisruptionBudget/acme-gateway",
+    "StatefulSet/acme-postgres",
+];
+
+/// What outlives a profile that is switched off.
+const KEPT: [&str; 5] = [
+    "PersistentVolumeClaim/acme-qdrant",
+    "PersistentVolumeClaim/acme-rabbitmq",
+    "Secret/acme-cache",
+    "Secret/acme-qdrant",
+    "Secret/acme-rabbitmq",
+];
 
 #[tokio::test]
-async fn switching_the_queue_on_and_off_fails_no_redirect() -> Result<()> {
-    switching_fails_nothing("queue", "acme-rabbitmq").await
-}
-
-async fn switching_fails_nothing(profile: &str, server: &str) -> Result<()> {
+async fn each_profile_alone_and_all_of_them_work_and_switching_them_fails_no_redirect() -> Result<()>
+{
     let _alone = alone().await?;
-    Space::with(profile, async |space| {
-        let changes = json!({
-            "app": {"replicas": 2, "resources": null},
-            "gateway": {"replicas": 2, "resources": null},
-            "database": {"managed": {"resources": null}},
-        });
+    Space::with("profiles", async |space| {
+        let sink = Sink::start(space).await?;
+        let mut changes = every_profile();
+        merge(
+            &mut changes,
+            json!({
+                "profiles": [],
+                "app": {"replicas": 2, "resources": null},
+                "gateway": {"replicas": 2, "resources": null},
+                "workers": {"replicas": 2},
+                "database": {"managed": {"resources": null}},
+                "deletionPolicy": "Retain",
+            }),
+        );
         let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
-        for (profiles, exists) in [(json!([profile]), true), (json!([]), false)] {
-            let report = follow_links(&door, switched(&stack, profiles, server, exists)).await?;
-            shown(profile, exists, &report);
+        for profiles in STEPS {
+            let report = follow_links(&door, step(profiles, &stack, &door, &sink)).await?;
+            shown(profiles, &report);
             ensure!(report.failed == 0, "{report:#?}");
+        }
+        the_data_goes_when_it_is_told_to(&stack).await
+    })
+    .await
+}
+
+/// Switches, and sees everything work: the load ends after the last pod of the earlier kind.
+async fn step(profiles: &[&str], stack: &Stack, door: &Door, sink: &Sink) -> Result<()> {
+    let begin = Instant::now();
+    switched(stack, profiles).await?;
+    println!("{profiles:?} ready after {} s", begin.elapsed().as_secs());
+    for profile in ALL {
+        if profiles.contains(&profile) {
+            works(profile, stack, door, sink).await?;
+        } else {
+            is_off(profile, door).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Switches and waits until everything that follows from it has happened.
+async fn switched(stack: &Stack, profiles: &[&str]) -> Result<()> {
+    stack.edit(json!({"profiles": profiles})).await?;
+    let mut expected = BASE.to_vec();
+    for profile in profiles {
+        expected.extend(workloads(profile)?);
+    }
+    expected.sort_unstable();
+    await_condition(&format!("{expected:?} run"), async || {
+        let mut running = Vec::new();
+        for child in children_of(stack).await? {
+            if ["apps", "policy"].contains(&child.kind.group) {
+                running.push(child.title());
+            }
+        }
+        running.sort_unstable();
+        ensure!(running == expected, "{running:?}");
+        // No profile is no list.
+        let status = &stack.get().await?.data["status"]["profiles"];
+        let told = status.as_array().cloned().unwrap_or_default();
+        ensure!(json!(told) == json!(profiles), "status: {status}");
+        Ok(())
+    })
+    .await?;
+    settled(stack).await?;
+    await_condition("a drain may take one pod of each budget", async || {
+        for child in children_of(stack).await? {
+            if child.kind.group == "policy" {
+                let allowed = &child.seen.data["status"]["disruptionsAllowed"];
+                ensure!(*allowed == 1, "{}: {allowed}", child.title());
+            }
         }
         Ok(())
     })
     .await
 }
 
-/// Switches and waits until everything that follows from it has happened.
-async fn switched(stack: &Stack, profiles: Value, server: &str, exists: bool) -> Result<()> {
-    stack.edit(json!({"profiles": profiles})).await?;
-    await_condition(&format!("{server} exists: {exists}"), async || {
-        let children = children_of(stack).await?;
-        let found = children
-            .iter()
-            .any(|child| child.kind.kind == "StatefulSet" && child.name == server);
-        ensure!(found == exists, "{found}");
-        // No profile is no list.
-        let status = &stack.get().await?.data["status"]["profiles"];
-        let told = status.as_array().cloned().unwrap_or_default();
-        ensure!(json!(told) == profiles, "status: {status}");
-        stack.current("Ready", "True").await?;
-        stack.current("Progressing", "False").await.map(|_| ())
+fn workloads(profile: &str) -> Result<&'static [&'static str]> {
+    Ok(match profile {
+        "caching" => &["StatefulSet/acme-cache"],
+        "queue" => &[
+            "Deployment/acme-worker",
+            "PodDisruptionBudget/acme-worker",
+            "StatefulSet/acme-rabbitmq",
+        ],
+        "observability" => &["Deployment/acme-otel"],
+        "vector" => &["StatefulSet/acme-qdrant"],
+        _ => bail!("there is no profile {profile}"),
+    })
+}
+
+/// Waits until a request shows that the profile works: the app finds its servers a moment after they are ready.
+async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result<()> {
+    let url = format!("https://example.com/with/{profile}");
+    await_condition(&format!("{profile} works"), async || match profile {
+        "caching" => {
+            let code = door.shorten(&url).await?;
+            let copy = valkey(stack, &["get", &format!("link:{code}")]).await?;
+            ensure!(copy == url, "the cache holds {copy:?}");
+            Ok(())
+        }
+        "queue" => {
+            let job = door.enqueue(&json!({"task": "email", "id": 1})).await?;
+            door.job_comes_to_be(&job.id, "done").await.map(|_| ())
+        }
+        "observability" => {
+            let (code, caller) = (door.shorten(&url).await?, Caller::new());
+            door.get_traced(&format!("/{code}"), &caller).await?;
+            let spans = sink.trace_with(&caller.trace_id, &["GET /{code}"]).await?;
+            let parent = &spans.span("GET /{code}")?.parent_span_id;
+            ensure!(*parent == caller.span_id, "{spans:?}");
+            Ok(())
+        }
+        _ => {
+            let payload = json!({"category": "matrix"});
+            let put = door.put_document(1, &[1., 0., 0., 0.], payload).await?;
+            ensure!([200, 201, 202].contains(&put.status), "{put:?}");
+            let query = json!({"vector": [2, 0, 0, 0], "filter": {"category": "matrix"}});
+            let found = door.find_documents(&query).await?;
+            let found = found.first().context("nothing is found")?;
+            ensure!(found.id == 1, "{found:?}");
+            Ok(())
+        }
     })
     .await
 }
 
-fn shown(profile: &str, on: bool, report: &LoadReport) {
+/// Routes of a profile that is off say so; the other two have none.
+async fn is_off(profile: &str, door: &Door) -> Result<()> {
+    let request = match profile {
+        "queue" => door.post("/api/jobs", &json!({"task": "email"})).await?,
+        "vector" => {
+            let query = json!({"vector": [1, 0, 0, 0]});
+            door.post("/api/docs/query", &query).await?
+        }
+        _ => return Ok(()),
+    };
+    ensure!(request.status == 501, "{profile} is off: {request:?}");
+    Ok(())
+}
+
+/// Every profile is off. What they stored was kept, and goes with an edit of the policy.
+async fn the_data_goes_when_it_is_told_to(stack: &Stack) -> Result<()> {
+    let kept = kept(stack).await?;
+    ensure!(kept == KEPT, "kept: {kept:?}");
+    stack.edit(json!({"deletionPolicy": "Delete"})).await?;
+    await_condition("the data of the profiles is gone", async || {
+        let left = self::kept(stack).await?;
+        ensure!(left.is_empty(), "{left:?} is left");
+        Ok(())
+    })
+    .await
+}
+
+async fn kept(stack: &Stack) -> Result<Vec<String>> {
+    let mut kept = Vec::new();
+    for child in children_of(stack).await? {
+        let data = ["PersistentVolumeClaim", "Secret"].contains(&child.kind.kind);
+        let base = ["acme-checksum", "acme-postgres"].contains(&child.seen.name_any().as_str());
+        if data && !base {
+            kept.push(child.title());
+        }
+    }
+    kept.sort_unstable();
+    Ok(kept)
+}
+
+fn shown(profiles: &[&str], report: &LoadReport) {
     println!(
-        "{profile} switched {}: of {} redirects {} failed; slowest {} ms",
-        if on { "on" } else { "off" },
+        "switched to {profiles:?}: of {} redirects {} failed; slowest {} ms",
         report.due,
         report.failed,
         report.slowest.as_millis(),

@@ -1,4 +1,6 @@
 //! What the real app answers through the gateway.
+//!
+//! Specification: 4.1, 2.4.
 
 use super::conformance;
 
@@ -29,6 +31,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 4.3, 4.1, 2.4.
     pub(super) async fn health_names_the_replica_and_its_role(door: &Door) -> Result<()> {
         let answer = door.get("/api/health").await?;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -39,6 +42,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 4.3, 4.1, 2.4, 2.7.
     pub(super) async fn metrics_are_text_and_openmetrics_on_request(door: &Door) -> Result<()> {
         let classic = door.get("/api/metrics").await?;
         assert_eq!(classic.status, 200, "{classic:?}");
@@ -57,6 +61,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 4.5, 4.1, 4.3, 2.1, 2.4.
     pub(super) async fn a_shortened_url_redirects_by_both_paths_to_exactly_that_url(
         door: &Door,
     ) -> Result<()> {
@@ -103,6 +108,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 4.1.
     pub(super) async fn jobs_are_refused_while_the_queue_is_not_enabled(door: &Door) -> Result<()> {
         let job = json!({"task": "wait", "id": 1});
         let answer = door.post("/api/jobs", &job).await?;
@@ -111,6 +117,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 7.
     pub(super) async fn every_error_is_a_problem_document(door: &Door) -> Result<()> {
         let shorten = || door.request(Method::POST, "/api/shorten");
         let json = || shorten().header("content-type", "application/json");
@@ -136,11 +143,13 @@ mod checks {
         is_problem(&door.post("/api/shorten", &taken).await?, 409)
     }
 
+    /// Specification: 8.
     pub(super) async fn a_body_over_the_limit_of_the_app_is_refused(door: &Door) -> Result<()> {
         let body = json!({"url": "https://example.com/", "padding": "x".repeat(20 * 1024)});
         is_problem(&door.post("/api/shorten", &body).await?, 413)
     }
 
+    /// Specification: 4.1, 4.3.
     pub(super) async fn the_catch_all_reaches_the_routes_of_the_app(door: &Door) -> Result<()> {
         assert_eq!(door.get("/health").await?.json()?["role"], "app");
         ensure!(

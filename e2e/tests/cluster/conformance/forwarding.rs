@@ -1,4 +1,6 @@
 //! What the gateway forwards, seen by an app that answers with what it received.
+//!
+//! Specification: 4.1.
 
 use super::conformance;
 
@@ -46,6 +48,8 @@ mod checks {
             (Method::POST, "/api/jobs", "/jobs"),
             (Method::GET, "/api/links/Ab_9-z", "/Ab_9-z"),
             (Method::GET, "/api/links/health", "/health"),
+            (Method::PUT, "/api/docs/7", "/docs/7"),
+            (Method::POST, "/api/docs/query", "/docs/query"),
         ] {
             assert_eq!(seen(door, method, public).await?, inside, "{public}");
         }
@@ -72,6 +76,9 @@ mod checks {
             "/api/links/a.b",
             "/api/links/a/b",
             "/api/links/a%20b",
+            "/api/docs",
+            "/api/docs/",
+            "/api/docs/7/8",
             "/API/LINKS/x",
             "/API/HEALTH",
             "/Api/shorten",
@@ -101,6 +108,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 4.2.
     pub(super) async fn the_host_of_the_request_is_kept(door: &Door) -> Result<()> {
         for path in ["/api/health", "/api/links/x", "/x"] {
             let echo = echoed(door, door.request(Method::GET, path)).await?;
@@ -111,6 +119,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 4.2.
     pub(super) async fn the_address_of_the_client_is_told(door: &Door) -> Result<()> {
         for path in ["/api/health", "/api/links/x", "/x"] {
             let echo = echoed(door, door.request(Method::GET, path)).await?;
@@ -122,6 +131,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 4.2.
     pub(super) async fn the_address_of_the_client_is_appended_to_the_forwarded_list(
         door: &Door,
     ) -> Result<()> {
@@ -134,6 +144,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 4.2.
     pub(super) async fn a_forged_client_address_is_replaced(door: &Door) -> Result<()> {
         for path in ["/api/health", "/x"] {
             let honest = echoed(door, door.request(Method::GET, path)).await?;
@@ -160,6 +171,7 @@ mod checks {
         Ok(())
     }
 
+    /// Specification: 8.
     pub(super) async fn a_body_over_128_kib_is_refused_by_the_gateway(door: &Door) -> Result<()> {
         for path in ["/api/shorten", "/x"] {
             let request = door.request(Method::POST, path);

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Measures redirects and accepted jobs beside nginx and a bare publisher, all on this machine.
+#
+# It takes less than five minutes, compiling apart.
+#
+#   e2e/checks/bench.sh [options of the program: --rounds, --seconds, --requests, --jobs, --connections, --links]
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+if ! command -v nginx >/dev/null; then
+  # At run level 1 the package does not start a server of its own.
+  RUNLEVEL=1 apt_install nginx-light
+fi
+claim_target
+cargo build --profile dist --workspace --bin app --bin bench
+programs=$CARGO_TARGET_DIR/$(host_triple)/dist
+workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh "$programs/bench" --app "$programs/app" "$@"

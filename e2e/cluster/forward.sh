@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# Ways to what no gateway leads to: forwarded ports of the stack demo. Sourced after lib.sh.
+
+forwards=()
+
+# forward <kind/name> <port>: forwards the port to a free one here and sets `forwarded` to its address. It is there until
+# end_forwards.
+forward() {
+  local target=$1 port=$2 log=$logs/forward-${1##*/}.log deadline=$((SECONDS + 60)) pid
+  forwarded=
+  kubectl port-forward --namespace default "$target" ":$port" >"$log" 2>&1 </dev/null &
+  pid=$!
+  forwards+=("$pid")
+  until [[ -n $forwarded ]]; do
+    if ! kill -0 "$pid" 2>/dev/null || ((SECONDS >= deadline)); then
+      cat "$log"
+      echo "port $port of $target cannot be forwarded"
+      return 1
+    fi
+    sleep 0.2
+    # Forwarding from 127.0.0.1:40123 -> 6333
+    forwarded=$(sed -n 's/^Forwarding from \(127\.0\.0\.1:[0-9]*\) .*/\1/p' "$log")
+  done
+}
+
+end_forwards() {
+  if ((${#forwards[@]} > 0)); then kill "${forwards[@]}" 2>/dev/null || true; fi
+}

@@ -1,0 +1,143 @@
+# shellcheck shell=bash
+# Shows that each part of the sample stack works. The functions show_* are steps of sample.sh; what they saw is kept in
+# $shown_file, the requests with their answers and times. Sourced by sample.sh.
+# shellcheck disable=SC2154 # url, target, state, code_file, trace_file and shown_file come from sample.sh
+
+# A stack that has just become ready on a busy machine: its gateway, its broker and its workers find each other by then.
+patience=180
+# The last request through the gateway, with its answer.
+asked=
+
+# ask <method> <path> [JSON]: a request through the public gateway. Sets status, location, milliseconds and answer.
+ask() {
+  local method=$1 path=$2 told seconds body=()
+  if (($# > 2)); then body=(--header 'content-type: application/json' --data "$3"); fi
+  : >"$state/answer"
+  told=$(curl --silent --show-error --max-time 20 --request "$method" "${body[@]}" --output "$state/answer" \
+    --write-out '%{http_code} %{time_total} %{redirect_url}' "$url$path") || return
+  read -r status seconds location <<<"$told"
+  milliseconds=$((10#${seconds/./} / 1000))
+  answer=$(<"$state/answer")
+  asked="$method $path: $status after $milliseconds ms${location:+, Location: $location}${answer:+, $answer}"
+}
+
+# text <field> [JSON]: the text of a field of the last answer, or of a line of a log.
+text() { sed -nE "s/.*\"$1\" *: *\"([^\"]+)\".*/\1/p" <<<"${2-$answer}"; }
+
+# note <topic> <what was seen>
+note() { printf '  %-9s %s\n' "$@" >>"$shown_file"; }
+
+# await <what> command...: until it succeeds.
+await() {
+  local what=$1 deadline=$((SECONDS + patience))
+  shift
+  until "$@"; do
+    if ((SECONDS >= deadline)); then
+      echo "waited $patience s for: $what"
+      if [[ -n $asked ]]; then echo "the last answer: $asked"; fi
+      return 1
+    fi
+    sleep 1
+  done
+}
+
+# The ingress controller takes a moment to learn of a new stack.
+link_is_made() { ask POST /api/shorten "{\"url\":\"$target\"}" && [[ $status == 201 ]]; }
+
+show_link() {
+  local code
+  await "a short link" link_is_made
+  code=$(text code)
+  note link "$asked"
+  ask GET "/api/links/$code"
+  if [[ "$status $location" != "302 $target" ]]; then
+    echo "expected a redirect to $target, got: $asked"
+    return 1
+  fi
+  note '' "$asked"
+  printf '%s\n' "$code" >"$code_file"
+}
+
+# Each replica of the app counts for itself, and the gateway asks any of them.
+hit_is_counted() {
+  local followed hits
+  ask GET "/api/links/$(<"$code_file")" && [[ $status == 302 ]] || return
+  followed=$asked
+  ask GET /api/metrics || return
+  hits=$(sed -n 's/^cache_requests_total{result="hit"} //p' <<<"$answer")
+  # The page is too long to be shown, should this be the last request.
+  asked="GET /api/metrics: cache_requests_total{result=\"hit\"} ${hits:-is not there}"
+  [[ $hits =~ ^[1-9] ]] || return
+  note cache "$followed"
+  note '' "$asked"
+}
+
+show_caching() { await "a redirect from the cache" hit_is_counted; }
+
+job_is_accepted() { ask POST /api/jobs '{"task":"email","id":1}' && [[ $status == 202 ]]; }
+
+# One job has a path that is no route of its own, so it is found without /api.
+job_is_done() { ask GET "/jobs/$1" && [[ $(text status) == 'done' ]]; }
+
+show_queue() {
+  local id
+  await "an accepted job" job_is_accepted
+  note queue "$asked"
+  id=$(text id)
+  text trace_id >"$trace_file"
+  await "job $id is done" job_is_done "$id"
+  note '' "$asked"
+}
+
+# logged <component>: the lines with the trace of the job that the component's pods wrote.
+logged() {
+  kubectl logs --namespace default --selector "app.kubernetes.io/instance=demo,app.kubernetes.io/component=$1" \
+    --container "$1" --tail -1 --since 15m --max-log-requests 50 | grep "\"trace_id\":\"$(<"$trace_file")\""
+}
+
+trace_is_logged() {
+  local lines event line
+  lines=$(logged app && logged worker) || return
+  for event in request job_start job_done; do [[ $lines == *"\"body\":\"$event\""* ]] || return; done
+  note trace "$(<"$trace_file"), of the answer to POST /api/jobs, in the logs:"
+  for event in request job_start job_done; do
+    line=$(grep -m 1 "\"body\":\"$event\"" <<<"$lines")
+    note '' "$(text timestamp "$line") $event on $(text host "$line")"
+  done
+}
+
+show_trace() { await "request, job_start and job_done with one trace id in the logs" trace_is_logged; }
+
+# The collector's own counters: what it has taken from the app and the workers.
+telemetry_arrived() {
+  local taken
+  taken=$(curl --silent --fail --max-time 20 "http://$forwarded/metrics" | awk '
+    /^otelcol_receiver_accepted_spans[_{]/ { spans += $NF }
+    /^otelcol_receiver_accepted_log_records[_{]/ { records += $NF }
+    END { if (spans > 0 && records > 0) print spans " spans and " records " log records" }') && [[ -n $taken ]] || return
+  note collector "has taken $taken"
+}
+
+show_observability() {
+  trap end_forwards EXIT
+  forward deployment/demo-otel 8888
+  await "spans and log records at the collector" telemetry_arrived
+}
+
+# A number and a category that nobody else's documents are likely to have.
+document_is_stored() {
+  ask PUT /api/docs/8080 '{"vector":[0.1,0.9,0.2,0.4],"payload":{"title":"A guide","category":"make up"}}' \
+    && [[ $status == 20[012] ]]
+}
+
+document_is_found() {
+  ask POST /api/docs/query '{"vector":[0.1,0.8,0.2,0.5],"limit":3,"with_payload":true,"filter":{"category":"make up"}}' \
+    && [[ $status == 200 && $answer == *'"id":8080'* ]]
+}
+
+show_vector() {
+  await "a stored document" document_is_stored
+  note vector "$asked"
+  await "the document among the nearest" document_is_found
+  note '' "$asked"
+}

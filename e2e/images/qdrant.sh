@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Prints the program of qdrant/, the stand-in for the Qdrant server. It is compiled, linted and tested once per content and
+# compiler: the engine in it takes minutes, and nothing else in the workspace needs that.
+# shellcheck source=../cluster/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
+
+manifest=$repo/e2e/images/qdrant/Cargo.toml
+
+key=$(
+  cd "$repo"
+  sources=(e2e/images/qdrant/{Cargo.toml,Cargo.lock,src,tests} .cargo clippy.toml)
+  (content_key "${sources[@]}" && rustc -vV) | sha256sum | cut -c 1-12
+)
+home=$cache/tools/qdrant-$key
+
+# Clippy takes the compiler's place for our own crate alone; `cargo clippy` would go through the engine once more.
+lint_and_test() {
+  RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo test --locked --manifest-path "$manifest"
+}
+
+compile() {
+  export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/qdrant
+  cd "$repo" # the flags for static linking are found from here
+  # Cargo goes by file times, and to it this crate is the same in every checkout.
+  cargo clean --quiet --locked --manifest-path "$manifest" --package qdrant-stand-in
+  lint_and_test
+  cargo build --locked --manifest-path "$manifest"
+  rm -rf "$home.part"
+  mkdir -p "$home.part"
+  cp "$CARGO_TARGET_DIR/$(host_triple)/debug/qdrant" "$home.part"
+  rm -rf "${home%-*}"-????????????
+  mv "$home.part" "$home"
+}
+
+# Two runs on one machine build one after the other, and the second finds the result.
+exec {lock}>"$cache/qdrant.lock"
+flock "$lock"
+if [[ ! -d $home ]]; then step "Compile, lint and test the stand-in for Qdrant" compile; fi
+printf '%s\n' "$home/qdrant"

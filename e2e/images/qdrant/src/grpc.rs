@@ -1,0 +1,112 @@
+//! The gRPC API: Qdrant's services as its client crate generates them. A method or field that is not known here is
+//! answered with `UNIMPLEMENTED`.
+
+mod collections;
+mod convert;
+mod filter;
+mod points;
+mod requests;
+
+use std::{future::Future, sync::Arc, time::Instant};
+
+use anyhow::Context;
+use qdrant_client::qdrant::{
+    HealthCheckReply, HealthCheckRequest,
+    collections_server::CollectionsServer,
+    points_server::PointsServer,
+    qdrant_server::{Qdrant, QdrantServer},
+};
+use tokio::net::TcpListener;
+use tonic::{
+    Request, Response, Status,
+    service::interceptor::InterceptedService,
+    transport::{Server, server::TcpIncoming},
+};
+
+use crate::{VERSION, auth::ApiKey, error::Error, store::Store};
+
+/// Answers on `listener` until `stop` is there.
+///
+/// # Errors
+/// When the connection to clients breaks as a whole.
+pub async fn serve(
+    listener: TcpListener,
+    store: Arc<Store>,
+    key: ApiKey,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let guard = move |request: Request<()>| {
+        let headers = request.metadata();
+        key.check(|name| headers.get(name)?.to_str().ok())
+            .map_err(Status::unauthenticated)?;
+        Ok(request)
+    };
+    let collections = CollectionsServer::new(collections::Collections(Arc::clone(&store)));
+    let points = PointsServer::new(points::Points(store)).max_decoding_message_size(usize::MAX);
+    Server::builder()
+        .add_service(QdrantServer::new(Health))
+        .add_service(InterceptedService::new(collections, guard.clone()))
+        .add_service(InterceptedService::new(points, guard))
+        .serve_with_incoming_shutdown(TcpIncoming::from(listener), stop)
+        .await
+        .context("the gRPC server broke")
+}
+
+struct Health;
+
+#[tonic::async_trait]
+impl Qdrant for Health {
+    async fn health_check(
+        &self,
+        _: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckReply>, Status> {
+        Ok(Response::new(HealthCheckReply {
+            title: "qdrant - vector search engine".to_owned(),
+            version: VERSION.to_owned(),
+            commit: None,
+        }))
+    }
+}
+
+/// Does what touches files where it may block; `wrap` puts what comes of it and the seconds that it took into a message.
+async fn answer<T, M>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    wrap: impl FnOnce(T, f64) -> M,
+) -> Result<Response<M>, Status>
+where
+    T: Send + 'static,
+{
+    let begun = Instant::now();
+    let result = tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Status::internal(error.to_string()))??;
+    Ok(Response::new(wrap(result, begun.elapsed().as_secs_f64())))
+}
+
+/// Refuses a request that makes use of something that is not known here.
+fn refuse(what: &str, given: bool) -> Result<(), Status> {
+    if given { Err(unknown(what)) } else { Ok(()) }
+}
+
+fn unknown(what: &str) -> Status {
+    Status::unimplemented(format!("the stand-in for Qdrant does not know {what}"))
+}
+
+/// Methods that are answered with `UNIMPLEMENTED`, in the form that `async_trait` gives to methods.
+macro_rules! unknown_methods {
+    ($($name:ident($request:ty) -> $response:ty;)*) => {$(
+        fn $name<'this, 'future>(
+            &'this self,
+            _: tonic::Request<$request>,
+        ) -> std::pin::Pin<
+            Box<dyn Future<Output = Result<tonic::Response<$response>, tonic::Status>> + Send + 'future>,
+        >
+        where
+            'this: 'future,
+            Self: 'future,
+        {
+            Box::pin(std::future::ready(Err($crate::grpc::unknown(concat!("the method ", stringify!($name))))))
+        }
+    )*};
+}
+use unknown_methods;

@@ -1,0 +1,50 @@
+//! The settings of the real server that matter here, under the names of its environment variables.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// What the server is told at its start.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "qdrant", version = crate::VERSION)]
+pub struct Settings {
+    /// The key that requests must carry; none or an empty one lets everybody in.
+    #[arg(long, env = "QDRANT__SERVICE__API_KEY", hide_env_values = true)]
+    pub api_key: Option<String>,
+
+    /// The address to listen on.
+    #[arg(long, env = "QDRANT__SERVICE__HOST", default_value = "0.0.0.0")]
+    pub host: String,
+
+    /// The port of the HTTP API; 0 takes a free one.
+    #[arg(long, env = "QDRANT__SERVICE__HTTP_PORT", default_value_t = 6333)]
+    pub http_port: u16,
+
+    /// The port of the gRPC API; 0 takes a free one.
+    #[arg(long, env = "QDRANT__SERVICE__GRPC_PORT", default_value_t = 6334)]
+    pub grpc_port: u16,
+
+    /// Where collections are kept.
+    #[arg(
+        long,
+        env = "QDRANT__STORAGE__STORAGE_PATH",
+        default_value = "./storage"
+    )]
+    pub storage_path: PathBuf,
+
+    /// Made at the start and not used.
+    #[arg(
+        long,
+        env = "QDRANT__STORAGE__SNAPSHOTS_PATH",
+        default_value = "./snapshots"
+    )]
+    pub snapshots_path: PathBuf,
+
+    /// Written once the server is ready.
+    #[arg(
+        long,
+        env = "QDRANT_INIT_FILE_PATH",
+        default_value = ".qdrant-initialized"
+    )]
+    pub init_file_path: PathBuf,
+}

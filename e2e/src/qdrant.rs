@@ -1,0 +1,96 @@
+//! The managed vector store of a stack, asked by its HTTP API through a forwarded port with the Secret's key.
+
+use anyhow::{Context, Result, ensure};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{Answer, Door, Forward, Stack};
+
+/// Port of the HTTP API.
+const HTTP_PORT: u16 = 6333;
+
+/// The HTTP API; it ends with the pod that it was opened to.
+pub struct Qdrant {
+    /// The same without a key.
+    pub door: Door,
+    key: String,
+    _forward: Forward,
+}
+
+impl Qdrant {
+    /// Opens the way to the vector store of a stack.
+    pub async fn open(stack: &Stack) -> Result<Self> {
+        let name = format!("{}-qdrant", stack.name);
+        let forward = Forward::to(stack, &name, HTTP_PORT).await?;
+        Ok(Self {
+            door: Door::at(format!("http://{}", forward.address), "localhost")?,
+            key: stack.credential(&name, "api-key").await?,
+            _forward: forward,
+        })
+    }
+
+    /// Asks, and takes any answer.
+    pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
+        let request = self.door.request(method, path).header("api-key", &self.key);
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        self.door.send(request).await
+    }
+
+    /// Asks, and returns the result of what must succeed.
+    pub async fn ask(&self, method: Method, path: &str, body: Value) -> Result<Value> {
+        let answer = self.send(method, path, Some(&body)).await?;
+        ensure!(answer.status == 200, "{path}: {answer:?}");
+        let mut answer = answer.json()?;
+        ensure!(answer["status"] == "ok", "{path}: {answer}");
+        Ok(answer["result"].take())
+    }
+
+    /// What there is to know of a collection.
+    pub async fn collection(&self, name: &str) -> Result<Value> {
+        let path = format!("/collections/{name}");
+        let answer = self.send(Method::GET, &path, None).await?;
+        ensure!(answer.status == 200, "{path}: {answer:?}");
+        Ok(answer.json()?["result"].take())
+    }
+
+    /// Makes a collection.
+    pub async fn create(&self, name: &str, size: u64, distance: &str) -> Result<()> {
+        let vectors = json!({"vectors": {"size": size, "distance": distance}});
+        let path = format!("/collections/{name}");
+        let created = self.ask(Method::PUT, &path, vectors).await?;
+        ensure!(created == json!(true), "{path}: {created}");
+        Ok(())
+    }
+
+    /// Deletes a collection that is there.
+    pub async fn drop(&self, name: &str) -> Result<()> {
+        let path = format!("/collections/{name}");
+        let answer = self.send(Method::DELETE, &path, None).await?;
+        ensure!(answer.json()?["result"] == true, "{path}: {answer:?}");
+        Ok(())
+    }
+
+    /// Stores points.
+    pub async fn upsert(&self, name: &str, points: Value) -> Result<()> {
+        let path = format!("/collections/{name}/points?wait=true");
+        let stored = self
+            .ask(Method::PUT, &path, json!({"points": points}))
+            .await?;
+        ensure!(stored["status"] == "completed", "{path}: {stored}");
+        Ok(())
+    }
+
+    /// How many points a collection holds.
+    pub async fn count(&self, name: &str) -> Result<u64> {
+        let path = format!("/collections/{name}/points/count");
+        let counted = self
+            .ask(Method::POST, &path, json!({"exact": true}))
+            .await?;
+        counted["count"]
+            .as_u64()
+            .with_context(|| format!("{path}: {counted}"))
+    }
+}

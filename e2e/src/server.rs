@@ -1,0 +1,99 @@
+//! Servers of the tests' own beside a stack: a Deployment of one pod, and a Service of the same name.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Pod, Service},
+};
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::{Space, await_condition, merge, restricted_pod};
+
+/// Name of the label by which the pods of a server are known; its value is the server's name.
+pub(crate) const LABEL: &str = "app";
+
+/// A server that tests start.
+pub(crate) struct Server<'a> {
+    /// Name of the Deployment and the Service, and so of the host.
+    pub name: &'static str,
+    /// Ports of the pod and the Service.
+    pub ports: &'a [u16],
+    /// Its container, with a readiness probe.
+    pub container: Value,
+    /// Volumes of its pod.
+    pub volumes: Value,
+}
+
+impl Server<'_> {
+    /// Starts it unless it runs already, and waits until it takes requests.
+    pub(crate) async fn start(self, space: &Space) -> Result<()> {
+        let (name, labels) = (self.name, json!({LABEL: self.name}));
+        let pod = restricted_pod(name, &labels, self.container, self.volumes)?;
+        let mut template = json!({"metadata": {"labels": labels}, "spec": pod.spec});
+        merge(&mut template, json!({"spec": {"restartPolicy": "Always"}}));
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+            "spec": {
+                "replicas": 1,
+                "strategy": {"type": "Recreate"},
+                "selector": {"matchLabels": labels},
+                "template": template,
+            },
+        });
+        let ports = self.ports.iter();
+        let ports = ports.map(|port| json!({"name": format!("port-{port}"), "port": port}));
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"selector": labels, "ports": ports.collect::<Vec<_>>()},
+        });
+        let ours = PatchParams::apply("e2e").force();
+        Api::<Service>::namespaced(space.client.clone(), &space.name)
+            .patch(name, &ours, &Patch::Apply(service))
+            .await?;
+        deployments(space)
+            .patch(name, &ours, &Patch::Apply(deployment))
+            .await?;
+        ready(space, name).await
+    }
+}
+
+/// Takes a server away until it is started again.
+pub(crate) async fn stop(space: &Space, name: &str) -> Result<()> {
+    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    deployments(space)
+        .patch_scale(name, &PatchParams::default(), &none)
+        .await?;
+    let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
+    let selected = ListParams::default().labels(&format!("{LABEL}={name}"));
+    await_condition(&format!("{name} is away"), async || {
+        let left = pods.list(&selected).await?.items.len();
+        ensure!(left == 0, "{left} pods");
+        Ok(())
+    })
+    .await
+}
+
+async fn ready(space: &Space, name: &str) -> Result<()> {
+    let deployments = deployments(space);
+    await_condition(&format!("{name} takes requests"), async || {
+        let deployment = deployments.get(name).await?;
+        let status = deployment.status.context("no status yet")?;
+        let current = status.observed_generation == deployment.metadata.generation;
+        let counts = [
+            status.replicas,
+            status.updated_replicas,
+            status.ready_replicas,
+        ];
+        ensure!(current && counts == [Some(1); 3], "{status:?}");
+        Ok(())
+    })
+    .await
+}
+
+fn deployments(space: &Space) -> Api<Deployment> {
+    Api::namespaced(space.client.clone(), &space.name)
+}

@@ -1,0 +1,221 @@
+//! The stand-in for a telemetry backend, and for a collector of somebody else: it takes OTLP and tells what it took.
+
+use anyhow::{Context, Result, ensure};
+use reqwest::Method;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::{
+    Door, Forward, Space, await_condition, restricted_container,
+    server::{Server, stop},
+};
+
+/// Where it takes OTLP by gRPC, as its neighbours know it.
+pub const SINK_ENDPOINT: &str = "http://sink:4317";
+
+const NAME: &str = "sink";
+const QUESTIONS: u16 = 8080;
+
+/// The sink of a namespace, asked through a forwarded port. What it took it forgets when it is stopped.
+pub struct Sink {
+    door: Door,
+    _forward: Forward,
+}
+
+/// A span as the sink took it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Span {
+    /// Its own identifier.
+    pub span_id: String,
+    /// Of what it is a part; nothing at the root of a trace.
+    pub parent_span_id: String,
+    /// Its name.
+    pub name: String,
+    /// `SERVER`, `CLIENT`, `PRODUCER` or `CONSUMER`.
+    pub kind: String,
+    /// Which program sent it.
+    pub service: String,
+    /// `UNSET`, `OK` or `ERROR`.
+    pub status: String,
+    /// What it says of itself, by name.
+    pub attributes: Value,
+    /// What it says of the process that sent it, by name.
+    pub resource: Value,
+    /// Other spans that it names.
+    pub links: Vec<Link>,
+}
+
+/// Another span.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Link {
+    /// Its trace.
+    pub trace_id: String,
+    /// Its own identifier.
+    pub span_id: String,
+}
+
+/// A log record as the sink took it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Record {
+    /// The name of the event.
+    pub body: String,
+    /// The span during which it was made.
+    pub span_id: String,
+    /// Which program sent it.
+    pub service: String,
+    /// Its metadata, by name.
+    pub attributes: Value,
+}
+
+/// Spans of one trace.
+#[derive(Clone, Debug)]
+pub struct Trace(pub Vec<Span>);
+
+/// A program that begins a trace and does not sample it.
+pub struct Caller {
+    /// The trace.
+    pub trace_id: String,
+    /// The caller's own span.
+    pub span_id: String,
+}
+
+/// How the sink behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// It takes everything.
+    Taking,
+    /// It answers every batch with an error.
+    Refusing,
+    /// It accepts connections and batches, and never answers.
+    Frozen,
+}
+
+impl Sink {
+    /// Starts the sink of a namespace unless it runs already.
+    pub async fn start(space: &Space) -> Result<Self> {
+        let probe = json!({"httpGet": {"path": "/livez", "port": QUESTIONS}, "periodSeconds": 1});
+        let server = Server {
+            name: NAME,
+            ports: &[4317, QUESTIONS],
+            container: restricted_container(
+                &space.settings.sink_image,
+                json!({"readinessProbe": probe}),
+            ),
+            volumes: json!([]),
+        };
+        server.start(space).await?;
+        let forward = Forward::to(&space.stack("acme"), NAME, QUESTIONS).await?;
+        let sink = Self {
+            door: Door::at(format!("http://{}", forward.address), "localhost")?,
+            _forward: forward,
+        };
+        // An earlier test may have ended in the middle.
+        sink.behave(Mood::Taking).await?;
+        Ok(sink)
+    }
+
+    /// Takes the sink away.
+    pub async fn stop(self, space: &Space) -> Result<()> {
+        stop(space, NAME).await
+    }
+
+    /// From now on.
+    pub async fn behave(&self, mood: Mood) -> Result<()> {
+        let mood = match mood {
+            Mood::Taking => "taking",
+            Mood::Refusing => "refusing",
+            Mood::Frozen => "frozen",
+        };
+        let request = self.door.request(Method::PUT, &format!("/mode/{mood}"));
+        let answer = self.door.send(request).await?;
+        ensure!(answer.status == 204, "{answer:?}");
+        Ok(())
+    }
+
+    /// What there is of a trace.
+    pub async fn trace(&self, trace_id: &str) -> Result<Trace> {
+        Ok(Trace(self.ask(&format!("/traces/{trace_id}")).await?))
+    }
+
+    /// Waits until a trace has spans of these names.
+    pub async fn trace_with(&self, trace_id: &str, names: &[&str]) -> Result<Trace> {
+        let what = format!("trace {trace_id} has the spans {names:?}");
+        await_condition(&what, async || {
+            let trace = self.trace(trace_id).await?;
+            for name in names {
+                trace.span(name)?;
+            }
+            Ok(trace)
+        })
+        .await
+    }
+
+    /// Waits until a trace has log records with these bodies, and returns all it has.
+    pub async fn records_with(&self, trace_id: &str, bodies: &[&str]) -> Result<Vec<Record>> {
+        let what = format!("trace {trace_id} has the log records {bodies:?}");
+        await_condition(&what, async || {
+            let path = format!("/logs?trace_id={trace_id}");
+            let records: Vec<Record> = self.ask(&path).await?;
+            for body in bodies {
+                let found = records.iter().any(|record| record.body == *body);
+                ensure!(found, "no {body} among {records:?}");
+            }
+            Ok(records)
+        })
+        .await
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let answer = self.door.get(path).await?;
+        ensure!(answer.status == 200, "{path}: {answer:?}");
+        serde_json::from_str(&answer.body).with_context(|| format!("{path}: {answer:?}"))
+    }
+}
+
+impl Trace {
+    /// The first span of this name.
+    pub fn span(&self, name: &str) -> Result<&Span> {
+        let found = self.0.iter().find(|span| span.name == name);
+        found.with_context(|| format!("no {name} among {:?}", self.names()))
+    }
+
+    /// The call to a store of this system (`postgresql`, `redis`, `qdrant`) by the name of its span.
+    pub fn call(&self, system: &str, name: &str) -> Result<&Span> {
+        let mut calls = self.calls(system);
+        let found = calls.find(|span| span.name == name);
+        found.with_context(|| format!("no {name} of {system} among {:?}", self.names()))
+    }
+
+    /// Every call to stores of this system.
+    pub fn calls(&self, system: &str) -> impl Iterator<Item = &Span> {
+        let of_system = move |span: &&Span| span.attributes["db.system.name"] == system;
+        self.0.iter().filter(of_system)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|span| span.name.as_str()).collect()
+    }
+}
+
+impl Caller {
+    /// One that nobody has seen before.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            trace_id: format!("{:032x}", fastrand::u128(1..)),
+            span_id: format!("{:016x}", fastrand::u64(1..)),
+        }
+    }
+
+    /// The header `traceparent` of its requests.
+    #[must_use]
+    pub fn traceparent(&self) -> String {
+        format!("00-{}-{}-00", self.trace_id, self.span_id)
+    }
+}
+
+impl Default for Caller {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,207 @@
+//! A broker that is killed, short of disk space, full, or that lost its queues: jobs are refused in good order, redirects do
+//! not notice, every accepted job is done, and it all comes back by itself (A5). One that is replaced is in `queue`.
+//!
+//! Specification: 3.2, 7.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use reqwest::Method;
+use serde_json::json;
+use shortener_e2e::{
+    Answer, Broker, Door, Job, SharedStack, await_condition, pods_of,
+    redirects_are_right_and_quick, wait_job, with_queue,
+};
+
+/// Jobs that are handed in before something happens.
+const BEFORE: usize = 5;
+/// Far more than the full queue of a test takes.
+const MANY: usize = 200;
+const FILE: &str = "rabbitmq.conf";
+const DISK_LIMIT: &str = "disk_free_limit.absolute";
+
+#[tokio::test]
+async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_job() -> Result<()>
+{
+    with_queue(async |shared| {
+        let (stack, door) = (&shared.stack, &shared.door);
+        let mut accepted = Vec::new();
+        for _ in 0..BEFORE {
+            accepted.push(door.enqueue(&wait_job(500)).await?);
+        }
+        stack.pause().await?;
+        let file = configuration(shared).await?;
+        let outcome = async {
+            demand_disk_space(shared, &file).await?;
+            stack.kill("rabbitmq").await?;
+            the_alarm_is_on(shared).await?;
+            for _ in 0..3 {
+                refused(&door.post("/api/jobs", &wait_job(0)).await?)?;
+            }
+            redirects_are_right_and_quick(door).await
+        }
+        .await;
+        // The operator puts the file back, and the server reads it when it starts.
+        stack.edit(json!({"paused": false})).await?;
+        await_condition("the configuration is as before", async || {
+            let now = configuration(shared).await?;
+            ensure!(now == file, "{now}");
+            Ok(())
+        })
+        .await?;
+        stack.kill("rabbitmq").await?;
+        outcome?;
+        accepted.push(taken_again(door).await?);
+        done(door, &accepted).await?;
+        stack.ready().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Result<()> {
+    with_queue(async |shared| {
+        let (stack, door) = (&shared.stack, &shared.door);
+        stack.edit(json!({"workers": {"replicas": 0}})).await?;
+        await_condition("no worker is left", async || {
+            let left = pods_of(stack, "worker").await?.len();
+            ensure!(left == 0, "{left} workers");
+            Ok(())
+        })
+        .await?;
+        let broker = Broker::open(stack).await?;
+        let policy = "policies/%2f/e2e-small";
+        let small = json!({
+            "pattern": "^jobs$", "apply-to": "queues", "priority": 100,
+            "definition": {"max-length": 3, "overflow": "reject-publish"},
+        });
+        broker.ask(Method::PUT, policy, Some(&small)).await?;
+        let outcome = async {
+            let accepted = filled(door).await?;
+            redirects_are_right_and_quick(door).await?;
+            anyhow::Ok(accepted)
+        }
+        .await;
+        broker.ask(Method::DELETE, policy, None).await?;
+        stack.edit(json!({"workers": {"replicas": 1}})).await?;
+        let mut accepted = outcome?;
+        accepted.push(taken_again(door).await?);
+        done(door, &accepted).await?;
+        stack.ready().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> Result<()> {
+    with_queue(async |shared| {
+        let door = &shared.door;
+        let broker = Broker::open(&shared.stack).await?;
+        for object in [
+            "exchanges/%2f/jobs.dlx",
+            "queues/%2f/jobs.dlq",
+            "queues/%2f/jobs",
+        ] {
+            broker.ask(Method::DELETE, object, None).await?;
+        }
+        redirects_are_right_and_quick(door).await?;
+        let accepted = [taken_again(door).await?];
+        done(door, &accepted).await?;
+        broker
+            .publish("jobs", "01920000-0000-7000-8000-00000000f00d", "not a job")
+            .await?;
+        await_condition("what is no job is a dead letter again", async || {
+            let letters = broker.depth("jobs.dlq").await?;
+            ensure!(letters.total == 1, "{letters:?}");
+            Ok(())
+        })
+        .await?;
+        let letters = "queues/%2f/jobs.dlq/contents";
+        broker.ask(Method::DELETE, letters, None).await.map(|_| ())
+    })
+    .await
+}
+
+/// Hands in jobs until the queue is full.
+async fn filled(door: &Door) -> Result<Vec<Job>> {
+    let mut accepted = Vec::new();
+    while accepted.len() < MANY {
+        let answer = door.post("/api/jobs", &wait_job(0)).await?;
+        if answer.status != 202 {
+            refused(&answer)?;
+            println!("full after {} jobs", accepted.len());
+            ensure!(!accepted.is_empty(), "not one job fitted");
+            return Ok(accepted);
+        }
+        accepted.push(Job::accepted(&answer)?);
+    }
+    anyhow::bail!("{MANY} jobs fitted into a queue for 3")
+}
+
+/// Waits until jobs are accepted, refused in good order until then.
+async fn taken_again(door: &Door) -> Result<Job> {
+    await_condition("a job is accepted", async || {
+        let answer = door.post("/api/jobs", &wait_job(0)).await?;
+        if answer.status == 202 {
+            return Ok(Job::accepted(&answer));
+        }
+        // Anything else is wrong for good, so it must not be waited for.
+        match refused(&answer) {
+            Ok(()) => anyhow::bail!("still refused"),
+            Err(wrong) => Ok(Err(wrong)),
+        }
+    })
+    .await?
+}
+
+async fn done(door: &Door, accepted: &[Job]) -> Result<()> {
+    for job in accepted {
+        door.job_comes_to_be(&job.id, "done").await?;
+    }
+    Ok(())
+}
+
+fn refused(answer: &Answer) -> Result<()> {
+    ensure!(answer.status == 503, "{answer:?}");
+    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    Ok(())
+}
+
+/// The file that the broker reads when it starts.
+async fn configuration(shared: &SharedStack) -> Result<String> {
+    let data = config_maps(shared).get("acme-rabbitmq").await?.data;
+    let file = data.unwrap_or_default().remove(FILE);
+    file.with_context(|| format!("no {FILE} in the ConfigMap"))
+}
+
+/// Makes the broker want more free space than any disk has.
+async fn demand_disk_space(shared: &SharedStack, file: &str) -> Result<()> {
+    let lines = file.lines().map(|line| match line.split_once(" = ") {
+        Some((DISK_LIMIT, _)) => format!("{DISK_LIMIT} = {}\n", 1_u64 << 50),
+        _ => format!("{line}\n"),
+    });
+    let demanding: String = lines.collect();
+    ensure!(demanding != *file, "no {DISK_LIMIT} in {file}");
+    let patch = Patch::Merge(json!({"data": {FILE: demanding}}));
+    config_maps(shared)
+        .patch("acme-rabbitmq", &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
+async fn the_alarm_is_on(shared: &SharedStack) -> Result<()> {
+    await_condition("the broker is short of disk space", async || {
+        let broker = Broker::open(&shared.stack).await?;
+        let nodes = broker.ask(Method::GET, "nodes", None).await?;
+        ensure!(nodes[0]["disk_free_alarm"] == true, "{nodes}");
+        Ok(())
+    })
+    .await
+}
+
+fn config_maps(shared: &SharedStack) -> Api<ConfigMap> {
+    Api::namespaced(shared.space.client.clone(), &shared.space.name)
+}

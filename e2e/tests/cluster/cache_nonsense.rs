@@ -1,0 +1,87 @@
+//! A cache that is slow or answers nonsense: redirects go on from the database, each one right and quick (A2). One that is
+//! away, frozen or cut off is in `outages`.
+//!
+//! Specification: 7, 3.1.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::{Api, api::PostParams};
+use serde_json::json;
+use shortener_e2e::{
+    Provider, Space, await_condition, cached_stack, redirects_are_right_and_quick,
+    restricted_container, restricted_pod, valkey,
+};
+
+const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
+
+#[tokio::test]
+async fn redirects_go_on_while_the_cache_is_slow() -> Result<()> {
+    let (shared, _alone) = cached_stack().await?;
+    let slow = async |_: &Space| {
+        // Every pause is three times what a request waits, and the next one comes right behind it.
+        let pauses = ["-r", "100", "client", "pause", "300", "all"];
+        let mut pauses = std::pin::pin!(valkey(&shared.stack, &pauses));
+        let mut measured = 0;
+        let misses = shared.door.count(MISSES).await?;
+        let answer = loop {
+            tokio::select! {
+                answer = &mut pauses => break answer?,
+                outcome = redirects_are_right_and_quick(&shared.door) => {
+                    outcome?;
+                    measured += 1;
+                }
+            }
+        };
+        ensure!(answer.lines().all(|line| line.trim() == "OK"), "{answer}");
+        // The first time may be over before the first pause.
+        ensure!(measured > 2, "{measured} times measured");
+        // Each of them follows a link that the cache holds, which is a miss only where the cache is too slow.
+        let misses = shared.door.count(MISSES).await? - misses;
+        ensure!(misses > 0, "the cache was never too slow");
+        Ok(())
+    };
+    shared.space.check(slow).await
+}
+
+#[tokio::test]
+async fn redirects_go_on_while_the_cache_answers_nonsense() -> Result<()> {
+    Space::with("nonsense", async |space| {
+        nonsense(space).await?;
+        let url = json!({"url": "redis://nonsense:3000"});
+        space.secret("my-cache", &url).await?;
+        let changes = json!({
+            "profiles": ["caching"],
+            "cache": {"external": {"secretRef": {"name": "my-cache"}}},
+        });
+        let (_, door) = space.serve(Provider::IngressNginx, changes).await?;
+        redirects_are_right_and_quick(&door).await?;
+        let hits = door.count(r#"cache_requests_total{result="hit"}"#).await?;
+        ensure!(hits == 0, "{hits} hits of nonsense");
+        Ok(())
+    })
+    .await
+}
+
+/// A server that takes connections and speaks another language: the stand-in app.
+async fn nonsense(space: &Space) -> Result<()> {
+    let container = restricted_container(&space.settings.echo_image, json!({"args": ["serve"]}));
+    let labels = json!({"app": "nonsense"});
+    let pod = restricted_pod("nonsense", &labels, container, json!([]))?;
+    let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
+    pods.create(&PostParams::default(), &pod).await?;
+    let service = serde_json::from_value(json!({
+        "metadata": {"name": "nonsense"},
+        "spec": {"selector": labels, "ports": [{"port": 3000}]},
+    }))?;
+    Api::<Service>::namespaced(space.client.clone(), &space.name)
+        .create(&PostParams::default(), &service)
+        .await?;
+    await_condition("somebody talks nonsense", async || {
+        let status = pods.get("nonsense").await?.status;
+        let phase = status.and_then(|status| status.phase);
+        let phase = phase.context("no phase yet")?;
+        ensure!(phase == "Running", "{phase}");
+        Ok(())
+    })
+    .await
+}

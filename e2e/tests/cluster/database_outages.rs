@@ -1,0 +1,176 @@
+//! A database that is away, cut off or read-only: what the cache holds redirects, all else is refused at once, and nothing
+//! that was acknowledged is lost (A4).
+//!
+//! Specification: 7, 2.1.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use shortener_e2e::{Answer, Door, SharedStack, await_condition, cached_stack, kubectl, valkey};
+
+/// Attempts of each kind during an outage.
+const TRIED: usize = 20;
+/// The promise, which half of the answers keep on a busy machine too.
+const AT_ONCE: Duration = Duration::from_millis(250);
+
+#[tokio::test]
+async fn without_a_database_cached_links_redirect_and_all_else_is_refused_at_once() -> Result<()> {
+    with_cache(async |shared| {
+        let links = Links::make(shared).await?;
+        shared.stack.pause().await?;
+        shared.stack.take_away("postgres").await?;
+        links.survive(shared).await?;
+        shared.stack.until("DatabaseReady", "False").await?;
+        shared.stack.resume().await?;
+        links.are_all_there(shared).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn while_packets_to_the_database_are_dropped_cached_links_redirect_and_all_else_is_refused()
+-> Result<()> {
+    with_cache(async |shared| {
+        let links = Links::make(shared).await?;
+        shared.stack.pause().await?;
+        shared.stack.cut_off("postgres").await?;
+        links.survive(shared).await?;
+        shared.stack.resume().await?;
+        links.are_all_there(shared).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_database_that_became_read_only_stops_writes_and_keeps_every_redirect() -> Result<()> {
+    with_cache(async |shared| {
+        let links = Links::make(shared).await?;
+        writable(shared, false).await?;
+        let outcome = async {
+            refused_from_now_on(async || links.create(&shared.door).await).await?;
+            links.lead(&shared.door).await
+        }
+        .await;
+        // The next test wants to write again, whatever became of this one.
+        writable(shared, true).await?;
+        outcome?;
+        links.are_all_there(shared).await
+    })
+    .await
+}
+
+/// The metrics' count of new links that were refused because the server failed.
+const REFUSED_CREATES: &str = r#"http_requests_total{http_request_method="POST",http_route="/shorten",http_response_status_code="503"}"#;
+
+/// A link that the cache holds, and one that only the database knows.
+struct Links {
+    cached: String,
+    uncached: String,
+}
+
+const CACHED: &str = "https://example.com/cached";
+const UNCACHED: &str = "https://example.com/uncached";
+
+impl Links {
+    async fn make(shared: &SharedStack) -> Result<Self> {
+        let (stack, door) = (&shared.stack, &shared.door);
+        let links = Self {
+            cached: door.shorten(CACHED).await?,
+            uncached: door.shorten(UNCACHED).await?,
+        };
+        links.forget(shared).await?;
+        let copy = valkey(stack, &["get", &format!("link:{}", links.cached)]).await?;
+        ensure!(copy == CACHED, "not in the cache: {copy}");
+        Ok(links)
+    }
+
+    async fn forget(&self, shared: &SharedStack) -> Result<()> {
+        let key = format!("link:{}", self.uncached);
+        valkey(&shared.stack, &["del", &key]).await.map(|_| ())
+    }
+
+    async fn create(&self, door: &Door) -> Result<Answer> {
+        let url = json!({"url": "https://example.com/during"});
+        door.post("/api/shorten", &url).await
+    }
+
+    async fn miss(&self, door: &Door) -> Result<Answer> {
+        door.get(&format!("/api/links/{}", self.uncached)).await
+    }
+
+    /// Both lead where they should.
+    async fn lead(&self, door: &Door) -> Result<()> {
+        door.leads_to(&self.cached, CACHED).await?;
+        door.leads_to(&self.uncached, UNCACHED).await
+    }
+
+    /// The database is not there: hits are served, misses and new links are refused.
+    async fn survive(&self, shared: &SharedStack) -> Result<()> {
+        let door = &shared.door;
+        // The first one finds out.
+        refused_from_now_on(async || self.miss(door).await).await?;
+        refused_from_now_on(async || self.create(door).await).await?;
+        let counted = door.count(REFUSED_CREATES).await?;
+        let mut times = Vec::with_capacity(2 * TRIED);
+        for _ in 0..TRIED {
+            door.leads_to(&self.cached, CACHED).await?;
+            let begin = Instant::now();
+            refused(&self.miss(door).await?)?;
+            times.push(begin.elapsed());
+            let begin = Instant::now();
+            refused(&self.create(door).await?)?;
+            times.push(begin.elapsed());
+        }
+        let counted = door.count(REFUSED_CREATES).await? - counted;
+        ensure!(counted == TRIED as u64, "{counted} refused creates counted");
+        times.sort();
+        let (usual, slowest) = (times[TRIED], times[2 * TRIED - 1]);
+        println!("without the database: refused after {usual:?} usually, {slowest:?} at most");
+        ensure!(usual < AT_ONCE, "usual {usual:?}, slowest {slowest:?}");
+        Ok(())
+    }
+
+    /// Everything acknowledged is there again, and new links can be made.
+    async fn are_all_there(&self, shared: &SharedStack) -> Result<()> {
+        let door = &shared.door;
+        shared.stack.ready().await?;
+        let url = "https://example.com/after";
+        let again = "links are made again";
+        let code = await_condition(again, async || door.shorten(url).await).await?;
+        self.forget(shared).await?;
+        self.lead(door).await?;
+        door.leads_to(&code, url).await
+    }
+}
+
+/// Waits until it is refused in good order.
+async fn refused_from_now_on(ask: impl AsyncFn() -> Result<Answer>) -> Result<()> {
+    await_condition("it is refused", async || refused(&ask().await?)).await
+}
+
+fn refused(answer: &Answer) -> Result<()> {
+    ensure!(answer.status == 503, "{answer:?}");
+    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    Ok(())
+}
+
+/// What a failover to a standby does, and its end.
+async fn writable(shared: &SharedStack, writable: bool) -> Result<()> {
+    let set = if writable {
+        "ALTER SYSTEM RESET default_transaction_read_only"
+    } else {
+        "ALTER SYSTEM SET default_transaction_read_only = on"
+    };
+    let psql = format!(
+        "psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username \"$POSTGRES_USER\" --dbname postgres \
+         --command '{set}' --command 'SELECT pg_reload_conf()'"
+    );
+    let command = ["exec", "acme-postgres-0", "--", "sh", "-c", &psql];
+    kubectl(&shared.stack, &command).await.map(|_| ())
+}
+
+async fn with_cache(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
+    let (shared, _alone) = cached_stack().await?;
+    shared.space.check(async |_| test(&shared).await).await
+}

@@ -1,0 +1,74 @@
+//! Jobs that are delivered more than once: done already (A6), or failing each time (A7). A worker that is killed in the
+//! middle of its job is in `queue`, and what can never be done in `dead_letters`.
+//!
+//! Specification: 3.2, 2.3.
+
+use anyhow::{Result, ensure};
+use reqwest::Method;
+use serde_json::json;
+use shortener_e2e::{Broker, Provider, Space, await_condition, wait_job, with_queue};
+
+/// Deliveries that `spec.queue.deliveryLimit` allows by default.
+const DELIVERIES: u64 = 5;
+
+/// What a worker leaves that died after the effect and before the acknowledgement: the ledger says that the job is done,
+/// and the broker delivers it again.
+#[tokio::test]
+async fn a_job_that_is_done_and_comes_again_is_not_done_again() -> Result<()> {
+    with_queue(async |shared| {
+        let door = &shared.door;
+        let job = door.enqueue(&wait_job(0)).await?;
+        let entry = door.job_comes_to_be(&job.id, "done").await?;
+        let broker = Broker::open(&shared.stack).await?;
+        broker
+            .publish("jobs", &job.id, &wait_job(0).to_string())
+            .await?;
+        // There is one worker, so this one's turn comes after.
+        let next = door.enqueue(&wait_job(0)).await?;
+        door.job_comes_to_be(&next.id, "done").await?;
+        assert_eq!(door.job(&job.id).await?, Some(entry));
+        await_condition("nothing is left", async || {
+            let left = broker.depth("jobs").await?;
+            ensure!(left.total == 0, "{left:?}");
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_nobody()
+-> Result<()> {
+    Space::with("poison", async |space| {
+        let patience = json!([{"name": "JOB_TIMEOUT_SECONDS", "value": "1"}]);
+        let changes = json!({"profiles": ["queue"], "workers": {"replicas": 1, "env": patience}});
+        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+        let poison = door.enqueue(&wait_job(60_000)).await?;
+        let good = door.enqueue(&wait_job(0)).await?;
+        door.job_comes_to_be(&good.id, "done").await?;
+
+        let broker = Broker::open(&stack).await?;
+        await_condition("it is a dead letter", async || {
+            let letters = broker.depth("jobs.dlq").await?;
+            ensure!(letters.total == 1, "{letters:?}");
+            Ok(())
+        })
+        .await?;
+        let entry = door.job_comes_to_be(&poison.id, "failed").await?;
+        assert_eq!(entry["attempts"], DELIVERIES, "{entry}");
+        let why = entry["error"].as_str().unwrap_or_default();
+        ensure!(why.contains("took longer than 1 s"), "{entry}");
+        let look = json!({"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"});
+        let letters = broker
+            .ask(Method::POST, "queues/%2f/jobs.dlq/get", Some(&look))
+            .await?;
+        let properties = &letters[0]["properties"];
+        assert_eq!(properties["message_id"], poison.id, "{letters}");
+        let reason = &properties["headers"]["x-death"][0]["reason"];
+        assert_eq!(reason, "delivery_limit", "{letters}");
+        let next = door.enqueue(&wait_job(0)).await?;
+        door.job_comes_to_be(&next.id, "done").await.map(|_| ())
+    })
+    .await
+}

@@ -1,0 +1,162 @@
+//! What must be true while nobody takes what app and worker export, and afterwards.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::LogParams;
+use serde_json::{Value, json};
+use shortener_e2e::{
+    Door, Forward, SharedStack, Sink, await_condition, await_within, log_lines,
+    redirects_are_right_and_quick, settled,
+};
+
+/// Jobs that are done during an outage.
+const JOBS: usize = 5;
+/// What most jobs take although the machine is busy; one that waited for the collector would take 5 s, which is how long
+/// an export may.
+const USUAL: Duration = Duration::from_secs(3);
+/// Lines of a program in which it tells of an outage: that of traces and that of logs.
+const SIGNALS: usize = 2;
+/// Fewer lines than requests were made are no flood; a busy machine is worth some of them.
+const FEW: usize = 20;
+/// The longest way of a span to the sink: two batches of a second each, on a busy machine.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A time in which nobody takes what app and worker export.
+pub(super) struct Outage<'a> {
+    shared: &'a SharedStack,
+    counters: Counters,
+    before: Dropped,
+    since: LogParams,
+}
+
+impl<'a> Outage<'a> {
+    /// What is so far.
+    pub(super) async fn begin(shared: &'a SharedStack) -> Result<Self> {
+        let counters = Counters::open(shared).await?;
+        Ok(Self {
+            before: counters.read().await?,
+            counters,
+            since: LogParams {
+                since_time: Some(Timestamp::now()),
+                ..LogParams::default()
+            },
+            shared,
+        })
+    }
+
+    /// Requests and jobs do not notice, everything that is lost is counted, and nobody makes a fuss of it.
+    pub(super) async fn is_survived(&self) -> Result<()> {
+        let door = &self.shared.door;
+        redirects_are_right_and_quick(door).await?;
+        jobs_are_done_quickly(door).await?;
+        await_condition("app and worker count what they lose", async || {
+            let now = self.counters.read().await?;
+            let rises = now
+                .iter()
+                .zip(&self.before)
+                .all(|(now, before)| now > before);
+            ensure!(rises, "{:?}, then {now:?}", self.before);
+            Ok(())
+        })
+        .await?;
+        for component in ["app", "worker"] {
+            let unusual = self.told_by(component).await?;
+            let told = unusual.iter().filter(is_of_outage).count();
+            ensure!(
+                told <= SIGNALS && unusual.len() < FEW,
+                "the {component} tells {told} times: {unusual:#?}"
+            );
+        }
+        Ok(())
+    }
+
+    /// Waits until a component tells of the outage, and returns all unusual lines.
+    async fn told_by(&self, component: &str) -> Result<Vec<Value>> {
+        await_condition(&format!("the {component} tells of it"), async || {
+            let mut lines = log_lines(&self.shared.stack, component, &self.since).await?;
+            let usual = ["request", "job_start", "job_done"];
+            lines.retain(|line| usual.iter().all(|body| line["body"] != *body));
+            ensure!(lines.iter().any(|line| is_of_outage(&line)), "{lines:?}");
+            Ok(lines)
+        })
+        .await
+    }
+}
+
+fn is_of_outage(line: &&Value) -> bool {
+    line["body"] == "telemetry_unavailable"
+}
+
+/// What app and worker could not get rid of: traces and logs of either.
+pub(super) type Dropped = [u64; 4];
+
+/// Where app and worker count that.
+pub(super) struct Counters {
+    app: Door,
+    worker: Door,
+    _forward: Forward,
+}
+
+impl Counters {
+    /// They end with the worker's pod.
+    pub(super) async fn open(shared: &SharedStack) -> Result<Self> {
+        let forward = Forward::to(&shared.stack, "acme-worker-metrics", 9090).await?;
+        Ok(Self {
+            app: shared.door.clone(),
+            worker: Door::at(format!("http://{}", forward.address), "localhost")?,
+            _forward: forward,
+        })
+    }
+
+    pub(super) async fn read(&self) -> Result<Dropped> {
+        let (app, worker) = ((&self.app, "/api/metrics"), (&self.worker, "/metrics"));
+        let mut dropped = Dropped::default();
+        let signals = [
+            (app, "traces"),
+            (app, "logs"),
+            (worker, "traces"),
+            (worker, "logs"),
+        ];
+        for (count, ((door, path), signal)) in dropped.iter_mut().zip(signals) {
+            let series = format!(r#"otel_dropped_total{{signal="{signal}"}}"#);
+            *count = door.count_at(path, &series).await?;
+        }
+        Ok(dropped)
+    }
+}
+
+/// Hands in jobs one by one, each when the one before is done.
+pub(super) async fn jobs_are_done_quickly(door: &Door) -> Result<()> {
+    let mut times = Vec::with_capacity(JOBS);
+    for _ in 0..JOBS {
+        let begin = Instant::now();
+        let job = door.enqueue(&json!({"task": "email", "id": 4})).await?;
+        door.job_comes_to_be(&job.id, "done").await?;
+        times.push(begin.elapsed());
+    }
+    times.sort();
+    let (usual, slowest) = (times[JOBS / 2], times[JOBS - 1]);
+    println!("during the outage: usual {usual:?}, slowest {slowest:?} of {JOBS} jobs");
+    ensure!(usual < USUAL, "usual {usual:?}, slowest {slowest:?}");
+    Ok(())
+}
+
+/// Waits until what app and worker do arrives at the sink.
+pub(super) async fn exported_again(shared: &SharedStack, sink: &Sink) -> Result<()> {
+    await_condition("traces of new jobs arrive", async || {
+        let job = shared
+            .door
+            .enqueue(&json!({"task": "email", "id": 5}))
+            .await?;
+        await_within(SOON, "the trace is whole", async || {
+            let trace = sink.trace(&job.trace_id).await?;
+            trace.span("POST /jobs")?;
+            trace.span("process jobs").map(|_| ())
+        })
+        .await
+    })
+    .await?;
+    settled(&shared.stack).await
+}

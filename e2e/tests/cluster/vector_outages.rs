@@ -1,0 +1,277 @@
+//! A vector store that is away, or whose collection is missing or another one: `/docs` says so, all else goes on, and it
+//! heals by itself (A8).
+//!
+//! Specification: 4.4.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use shortener_e2e::{
+    Answer, Broker, Hit, Job, Qdrant, SharedStack, await_condition, redirects_are_right_and_quick,
+    with_vector, with_vector_and_queue,
+};
+
+/// The app gives the store 3 s; between them is what a busy machine may add.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Documents enough for a search to have something to choose from.
+const COUNT: u64 = 30;
+
+fn documents() -> Vec<(Vec<f64>, Value)> {
+    let document = |number: u64| {
+        let vector = (1..=4).map(|axis| ((number * axis) as f64).sin()).collect();
+        (
+            vector,
+            json!({"title": number.to_string(), "category": format!("c{}", number % 3)}),
+        )
+    };
+    (1..=COUNT).map(document).collect()
+}
+
+/// Questions whose answers must be the same before and after.
+fn questions() -> [Value; 3] {
+    [
+        json!({"vector": [1, 0, 0, 0], "limit": 30, "with_payload": true}),
+        json!({"vector": [0.3, -0.2, 0.9, 0.1], "limit": 5}),
+        json!({"vector": [1, 1, 1, 1], "limit": 10, "filter": {"category": "c1"}, "with_payload": true}),
+    ]
+}
+
+#[tokio::test]
+async fn without_the_store_only_documents_are_refused() -> Result<()> {
+    with_vector(async |shared| {
+        shared.door.only_documents(&documents(), 201).await?;
+        let before = answers(shared).await?;
+        away(shared).await?;
+
+        refused(&shared.door.post("/api/docs/query", &questions()[1]).await?)?;
+        refused(
+            &shared
+                .door
+                .put_document(1, &[1., 0., 0., 0.], json!({}))
+                .await?,
+        )?;
+        refused(&shared.door.delete_document(1).await?)?;
+        all_else_goes_on(shared).await?;
+        shared.stack.until("VectorReady", "False").await?;
+
+        shared.stack.resume().await?;
+        come_to_be(shared, &before).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn while_packets_to_the_store_are_dropped_documents_are_refused_and_nobody_else_waits()
+-> Result<()> {
+    with_vector(async |shared| {
+        shared.door.only_documents(&documents(), 201).await?;
+        let before = answers(shared).await?;
+        shared.stack.pause().await?;
+        shared.stack.cut_off("qdrant").await?;
+        let mut slowest = Duration::ZERO;
+        for _ in 0..5 {
+            let begin = Instant::now();
+            refused(&shared.door.post("/api/docs/query", &questions()[1]).await?)?;
+            slowest = slowest.max(begin.elapsed());
+        }
+        println!("refused after {slowest:?} at most");
+        ensure!(slowest < DEADLINE, "refused after {slowest:?}");
+        redirects_are_right_and_quick(&shared.door).await?;
+        all_else_goes_on(shared).await?;
+        shared.stack.resume().await?;
+        come_to_be(shared, &before).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_store_whose_pod_is_replaced_answers_as_before() -> Result<()> {
+    with_vector(async |shared| {
+        shared.door.only_documents(&documents(), 201).await?;
+        let before = answers(shared).await?;
+        let (killed, went_on) = tokio::join!(shared.stack.kill("qdrant"), all_else_goes_on(shared));
+        killed?;
+        went_on?;
+        shared.stack.ready().await?;
+        come_to_be(shared, &before).await?;
+        assert_eq!(
+            Qdrant::open(&shared.stack).await?.count("docs").await?,
+            COUNT
+        );
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_missing_collection_is_made_and_filled_again() -> Result<()> {
+    with_vector(async |shared| {
+        shared.door.only_documents(&documents(), 201).await?;
+        let before = answers(shared).await?;
+        let store = Qdrant::open(&shared.stack).await?;
+        store.drop("docs").await?;
+        all_else_goes_on(shared).await?;
+        come_to_be(shared, &before).await?;
+        assert_eq!(store.count("docs").await?, COUNT);
+        let schema = &store.collection("docs").await?["payload_schema"];
+        assert_eq!(schema["category"]["data_type"], "keyword", "{schema}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_collection_of_another_size_is_not_used_and_not_touched() -> Result<()> {
+    with_vector(async |shared| {
+        shared.door.only_documents(&documents(), 201).await?;
+        let before = answers(shared).await?;
+        let store = Qdrant::open(&shared.stack).await?;
+        await_condition("a collection of another size is there", async || {
+            // The app may be quicker and make its own.
+            store.drop("docs").await?;
+            store.create("docs", 3, "Cosine").await
+        })
+        .await?;
+        await_condition("searches are refused", async || {
+            refused(&shared.door.post("/api/docs/query", &questions()[1]).await?)
+        })
+        .await?;
+        all_else_goes_on(shared).await?;
+        let size = store.collection("docs").await?["config"]["params"]["vectors"]["size"].take();
+        assert_eq!(size, json!(3), "somebody else's collection was changed");
+
+        store.drop("docs").await?;
+        come_to_be(shared, &before).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn with_the_queue_documents_are_accepted_while_the_store_is_away() -> Result<()> {
+    with_vector_and_queue(async |shared| {
+        let door = &shared.door;
+        door.no_documents().await?;
+        away(shared).await?;
+        let mut jobs = Vec::new();
+        for (id, (vector, payload)) in (1..=5).zip(documents()) {
+            let answer = door.put_document(id, &vector, payload).await?;
+            jobs.push(enqueued(&answer)?);
+        }
+        refused(&door.post("/api/docs/query", &questions()[1]).await?)?;
+        all_else_goes_on(shared).await?;
+        shared.stack.resume().await?;
+        for job in &jobs {
+            door.job_comes_to_be(job, "done").await?;
+        }
+        await_condition("all five are found", async || {
+            let found = door.find_documents(&questions()[0]).await?;
+            ensure!(found.len() == 5, "{found:?}");
+            Ok(())
+        })
+        .await?;
+        // An outage spends no delivery.
+        let letters = Broker::open(&shared.stack).await?.depth("jobs.dlq").await?;
+        assert_eq!(letters.total, 0, "{letters:?}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn after_the_collection_was_dropped_reindexing_gives_equal_counts_and_answers() -> Result<()>
+{
+    with_vector_and_queue(async |shared| {
+        let door = &shared.door;
+        door.only_documents(&documents(), 202).await?;
+        let store = Qdrant::open(&shared.stack).await?;
+        await_condition("all documents are indexed", async || {
+            let count = store.count("docs").await?;
+            ensure!(count == COUNT, "{count}");
+            Ok(())
+        })
+        .await?;
+        let before = answers(shared).await?;
+        store.drop("docs").await?;
+        let answer = door.post("/api/jobs", &json!({"task": "reindex"})).await?;
+        let job = Job::accepted(&answer)?;
+        door.job_comes_to_be(&job.id, "done").await?;
+        assert_eq!(store.count("docs").await?, COUNT);
+        come_to_be(shared, &before).await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn with_the_queue_a_worker_indexes_what_was_accepted() -> Result<()> {
+    with_vector_and_queue(async |shared| {
+        let door = &shared.door;
+        door.no_documents().await?;
+        let put = door
+            .put_document(7, &[3., 4., 0., 0.], json!({"category": "x"}))
+            .await?;
+        door.job_comes_to_be(&enqueued(&put)?, "done").await?;
+        let query = json!({"vector": [2, 0, 0, 0], "filter": {"category": "x"}});
+        Hit::are(&door.find_documents(&query).await?, &[(7, 0.6)])?;
+        let deleted = door.delete_document(7).await?;
+        door.job_comes_to_be(&enqueued(&deleted)?, "done").await?;
+        Hit::are(&door.find_documents(&query).await?, &[])
+    })
+    .await
+}
+
+/// Takes the store away until the stack is resumed.
+async fn away(shared: &SharedStack) -> Result<()> {
+    shared.stack.pause().await?;
+    shared.stack.take_away("qdrant").await
+}
+
+/// Links and the documents in the database do not notice.
+async fn all_else_goes_on(shared: &SharedStack) -> Result<()> {
+    let door = &shared.door;
+    let url = "https://example.com/without-the-vector-store";
+    let code = door.shorten(url).await?;
+    for _ in 0..10 {
+        door.leads_to(&code, url).await?;
+    }
+    for path in ["/api/health", "/api/metrics", "/api/docs/1"] {
+        let answer = door.get(path).await?;
+        ensure!(answer.status == 200, "{path}: {answer:?}");
+    }
+    Ok(())
+}
+
+fn refused(answer: &Answer) -> Result<()> {
+    ensure!(answer.status == 503, "{answer:?}");
+    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    Ok(())
+}
+
+/// The job of a document that was accepted.
+fn enqueued(answer: &Answer) -> Result<String> {
+    let body = answer.json()?;
+    let accepted = answer.status == 202 && body["status"] == "enqueued";
+    let job = body["job_id"].as_str().filter(|_| accepted);
+    job.map(str::to_owned)
+        .ok_or_else(|| anyhow::anyhow!("{answer:?}"))
+}
+
+/// Everything that the questions find.
+async fn answers(shared: &SharedStack) -> Result<Vec<String>> {
+    let mut answers = Vec::new();
+    for question in questions() {
+        let answer = shared.door.post("/api/docs/query", &question).await?;
+        ensure!(answer.status == 200, "{answer:?}");
+        answers.push(answer.body);
+    }
+    Ok(answers)
+}
+
+async fn come_to_be(shared: &SharedStack, before: &[String]) -> Result<()> {
+    await_condition("searches are answered as before", async || {
+        let after = answers(shared).await?;
+        ensure!(after == before, "expected {before:?}, found {after:?}");
+        Ok(())
+    })
+    .await
+}

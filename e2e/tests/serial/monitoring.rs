@@ -1,0 +1,159 @@
+//! The kinds of the Prometheus operator, which a cluster may lack and get later.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::{
+    api::core::v1::Service,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use shortener_e2e::{Kind, Provider, Space, Stack, await_condition, echo_spec, merge};
+
+use crate::alone;
+
+const MONITORS: Kind = Kind {
+    group: "monitoring.coreos.com",
+    kind: "ServiceMonitor",
+    plural: "servicemonitors",
+};
+const RULES: Kind = Kind {
+    group: "monitoring.coreos.com",
+    kind: "PrometheusRule",
+    plural: "prometheusrules",
+};
+
+#[tokio::test]
+async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_objects() -> Result<()>
+{
+    let _alone = alone().await?;
+    Space::with("monitored", async |space| {
+        // An earlier run on the same cluster may have left them.
+        for kind in [MONITORS, RULES] {
+            undefine(space, kind).await?;
+        }
+        space.unused_database().await?;
+        let mut spec = echo_spec(space, Provider::IngressNginx);
+        merge(&mut spec, json!({"profiles": ["observability"]}));
+        let stack = space.stack("acme");
+        stack.apply(&spec).await?;
+        stack.ready().await?;
+        // They stay in the cluster: later tests see that nothing else changes by them.
+        for kind in [MONITORS, RULES] {
+            define(space, kind).await?;
+        }
+        for kind in [MONITORS, RULES] {
+            exists(&stack, kind, true).await?;
+        }
+        let services = read_services(&stack).await?;
+        assert_eq!(services, ["acme-app-metrics", "acme-otel"]);
+
+        let monitors = MONITORS.api(&stack.client, &stack.namespace);
+        let old = monitors.get("acme").await?.uid();
+        monitors.delete("acme", &DeleteParams::default()).await?;
+        await_condition("the ServiceMonitor is back", async || {
+            let new = monitors.get("acme").await?.uid();
+            ensure!(new != old, "it is still there");
+            Ok(())
+        })
+        .await?;
+
+        stack.edit(json!({"profiles": []})).await?;
+        for kind in [MONITORS, RULES] {
+            exists(&stack, kind, false).await?;
+        }
+        stack.ready().await
+    })
+    .await
+}
+
+/// Takes a kind from the cluster, if it has it.
+async fn undefine(space: &Space, kind: Kind) -> Result<()> {
+    let name = format!("{}.{}", kind.plural, kind.group);
+    let definitions = Api::<CustomResourceDefinition>::all(space.client.clone());
+    if definitions.get_opt(&name).await?.is_some() {
+        definitions.delete(&name, &DeleteParams::default()).await?;
+    }
+    await_condition(&format!("there is no kind {}", kind.kind), async || {
+        let left = definitions.get_opt(&name).await?;
+        ensure!(left.is_none(), "still there");
+        Ok(())
+    })
+    .await
+}
+
+/// Gives the cluster a kind, with no more of a schema than it must have.
+async fn define(space: &Space, kind: Kind) -> Result<()> {
+    let Kind {
+        group,
+        kind,
+        plural,
+    } = kind;
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let name = format!("{plural}.{group}");
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind, "listKind": format!("{kind}List"),
+                "plural": plural, "singular": kind.to_lowercase(),
+            },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": anything},
+            }],
+        },
+    });
+    Api::<CustomResourceDefinition>::all(space.client.clone())
+        .patch(
+            &name,
+            &PatchParams::apply("e2e").force(),
+            &Patch::Apply(definition),
+        )
+        .await?;
+    Ok(())
+}
+
+/// Waits until the stack has an object of this kind, or none. The operator looks for new kinds once a minute.
+async fn exists(stack: &Stack, kind: Kind, expected: bool) -> Result<()> {
+    let what = format!("{} acme exists: {expected}", kind.kind);
+    await_condition(&what, async || {
+        let found = kind.api(&stack.client, &stack.namespace);
+        let found = found.get_opt("acme").await?.is_some();
+        ensure!(found == expected, "{found}");
+        Ok(())
+    })
+    .await
+}
+
+/// Names of the Services at which a Prometheus that goes by the stack's ServiceMonitor finds metrics.
+async fn read_services(stack: &Stack) -> Result<Vec<String>> {
+    let monitor = MONITORS.api(&stack.client, &stack.namespace);
+    let monitor = monitor.get("acme").await?.data["spec"].take();
+    let labels = monitor["selector"]["matchLabels"].as_object().cloned();
+    let labels = labels.unwrap_or_default().into_iter().map(|(name, value)| {
+        let value = value.as_str().map(str::to_owned).unwrap_or_default();
+        format!("{name}={value}")
+    });
+    let selector = labels.collect::<Vec<_>>().join(",");
+    ensure!(!selector.is_empty(), "it selects every Service: {monitor}");
+    let has_port = |service: &Service| {
+        let ports = service
+            .spec
+            .iter()
+            .flat_map(|spec| spec.ports.iter().flatten());
+        let mut names = ports.map(|port| Value::from(port.name.clone()));
+        names.any(|name| name == monitor["endpoints"][0]["port"])
+    };
+    let services = Api::<Service>::namespaced(stack.client.clone(), &stack.namespace);
+    let services = services
+        .list(&ListParams::default().labels(&selector))
+        .await?;
+    let services = services.items.into_iter().filter(has_port);
+    Ok(services.map(|service| service.name_any()).collect())
+}
