@@ -2,7 +2,7 @@
 
 use std::{any::Any, panic::AssertUnwindSafe};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{
@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{Door, Provider, Settings, Stack, base_spec, dump, merge};
+use crate::{Door, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
 
 /// A namespace that enforces the restricted Pod Security Standard.
 #[derive(Clone)]
@@ -100,6 +100,15 @@ impl Space {
         stack.apply(&spec).await?;
         stack.ready().await?;
         let door = Door::open(self, &stack, provider, &self.host()).await?;
+        // A stack is ready to follow links before its app has found the broker.
+        if spec["profiles"].to_string().contains("queue") {
+            await_condition("the app has found its broker", async || {
+                let up = door.count("queue_up").await?;
+                ensure!(up == 1, "queue_up {up}");
+                Ok(())
+            })
+            .await?;
+        }
         Ok((stack, door))
     }
 

@@ -12,6 +12,8 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
+use crate::reconcile::refusal::is_absent;
+
 /// How soon a kind that was added to the cluster is noticed.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -50,7 +52,7 @@ async fn served<K: Resource<DynamicType = ()>>(client: Client) {
             Ok(found) if found.resources.iter().any(|kind| kind.name == plural) => return,
             Ok(_) => {}
             // An answer that there is no such group is the usual one.
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(kube::Error::Api(status)) if is_absent(&status) => {}
             Err(error) => {
                 tracing::warn!(kind = %K::kind(&()), %error, "cannot ask whether the cluster has this kind");
             }

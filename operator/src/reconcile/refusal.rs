@@ -18,6 +18,12 @@ pub fn reason(error: &kube::Error, fallback: &'static str) -> &'static str {
     }
 }
 
+/// Whether what was asked for does not exist. Of a kind that it does not have the API server says so in plain text, which
+/// [`Status::is_not_found`] takes for an answer that was not understood.
+pub fn is_absent(status: &Status) -> bool {
+    status.code == 404
+}
+
 fn has_cause(status: &Status, reason: &str) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.into_iter().any(|cause| cause.reason == reason)
@@ -35,6 +41,21 @@ mod tests {
             "details": {"causes": causes},
         });
         kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+    }
+
+    #[test]
+    fn a_kind_that_the_cluster_does_not_have_is_absent_like_an_object() {
+        for reason in ["NotFound", "Failed to parse error data"] {
+            let kube::Error::Api(status) = refused("404 page not found", reason, 404, json!([]))
+            else {
+                panic!("no answer of the API server");
+            };
+            assert!(is_absent(&status), "{reason}");
+        }
+        let kube::Error::Api(status) = refused("no", "Forbidden", 403, json!([])) else {
+            panic!("no answer of the API server");
+        };
+        assert!(!is_absent(&status));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::{
     inventory::Child,
     ledger::{ChildKey, Record},
     metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
-    reconcile::desired::DesiredSecret,
+    reconcile::{desired::DesiredSecret, refusal::is_absent},
 };
 
 /// How long an object that nothing depends on may take. It is longer than the webhook of a Prometheus operator is usually
@@ -67,7 +67,7 @@ impl<'a> Pass<'a> {
             self.wanted.insert((kind::<K>(), name.clone()));
             let written = timeout(PATIENCE, self.apply_one(object, &name)).await;
             match written.unwrap_or(Err(Cause::Silence(PATIENCE))) {
-                Err(Cause::Api(kube::Error::Api(status))) if status.is_not_found() => {
+                Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
                     tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster does not have this kind any more");
                 }
                 Err(cause) => self.fail::<K>(&name, cause),

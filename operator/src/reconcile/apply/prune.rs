@@ -20,6 +20,7 @@ use crate::{
     inventory::Child,
     metadata::{Component, FIELD_MANAGER, component_name},
     monitoring::{PrometheusRule, ServiceMonitor},
+    reconcile::refusal::is_absent,
 };
 
 /// A uid that no object has.
@@ -79,7 +80,7 @@ impl Pass<'_> {
                 Ok(_) => {
                     tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted: no longer wanted")
                 }
-                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(kube::Error::Api(status)) if is_absent(&status) => {}
                 Err(error) => self.fail::<K>(&name, error.into()),
             }
         }
@@ -114,7 +115,7 @@ impl Pass<'_> {
             Ok(_) => {
                 tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "given up: its profile is off")
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(kube::Error::Api(status)) if is_absent(&status) => {}
             Err(error) => self.fail::<K>(&name, error.into()),
         }
     }
