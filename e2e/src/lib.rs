@@ -45,7 +45,7 @@ pub use meter::{Meter, Reading};
 pub use observed::{Observed, log_lines, settled, with_telemetry};
 pub use operator::{OPERATOR_NAMESPACE, Operator};
 pub use pace::redirects_are_right_and_quick;
-pub use pods::{restricted_container, restricted_pod, run_script};
+pub use pods::{is_ready, restricted_container, restricted_pod, run_script};
 pub use prometheus::{Exemplar, Prometheus};
 pub use qdrant::Qdrant;
 pub use settings::Settings;

@@ -1,6 +1,6 @@
 //! Stores of a stack that are taken away, killed or cut off, and come back.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod, networking::v1::NetworkPolicy};
 use kube::{
     Api, ResourceExt,
@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{Stack, await_condition};
+use crate::{Stack, await_condition, is_ready};
 
 impl Stack {
     /// Holds the operator off this stack: it would undo what a test does to it.
@@ -61,11 +61,7 @@ impl Stack {
         await_condition(&format!("another {name} is ready"), async || {
             let pod = pods.get(&name).await?;
             ensure!(pod.uid() != old, "it is still the old one");
-            let conditions = pod.status.and_then(|status| status.conditions);
-            let mut conditions = conditions.context("no conditions yet")?.into_iter();
-            let ready = conditions.find(|condition| condition.type_ == "Ready");
-            let ready = ready.is_some_and(|ready| ready.status == "True");
-            ensure!(ready, "it is not ready");
+            ensure!(is_ready(&pod), "it is not ready");
             Ok(())
         })
         .await

@@ -41,6 +41,14 @@ pub fn restricted_pod(name: &str, labels: &Value, container: Value, volumes: Val
     }))?)
 }
 
+/// Whether a pod says that it is ready.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
 /// Runs a bash script in a pod of its own and returns what it printed.
 pub async fn run_script(space: &Space, name: &str, labels: Value, script: &str) -> Result<String> {
     let container = restricted_container(

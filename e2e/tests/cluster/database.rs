@@ -10,8 +10,8 @@ use kube::{
 };
 use serde_json::json;
 use shortener_e2e::{
-    Door, PATIENCE, Provider, Space, Stack, await_condition, base_spec, children_of, merge,
-    restricted_container, restricted_pod,
+    Door, PATIENCE, Provider, Space, Stack, await_condition, base_spec, children_of, is_ready,
+    merge, restricted_container, restricted_pod,
 };
 
 /// Specification: 2.1.
@@ -141,15 +141,7 @@ async fn foreign_postgres(space: &Space) -> Result<()> {
         .create(&PostParams::default(), &service)
         .await?;
     await_condition("the foreign database is ready", async || {
-        let conditions = pods
-            .get("my-postgres")
-            .await?
-            .status
-            .and_then(|status| status.conditions);
-        let mut conditions = conditions.into_iter().flatten();
-        ensure!(
-            conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        );
+        ensure!(is_ready(&pods.get("my-postgres").await?), "it is not");
         Ok(())
     })
     .await

@@ -1,11 +1,10 @@
 //! Who may connect to whom, on a network that enforces policies.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Provider, SharedStack, Space, cached_stack, observed_stack, queued_stack, real_stack,
+    Provider, SharedStack, Space, cached_stack, observed_stack, pods_of, queued_stack, real_stack,
     run_script, vector_stack,
 };
 
@@ -103,13 +102,7 @@ fn service(shared: &SharedStack, component: &str, port: u16) -> String {
 }
 
 async fn pod_address(shared: &SharedStack, component: &str) -> Result<String> {
-    let selector = format!(
-        "app.kubernetes.io/instance={},app.kubernetes.io/component={component}",
-        shared.stack.name
-    );
-    let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
-    let pods = pods.list(&ListParams::default().labels(&selector)).await?;
-    let pod = pods.items.into_iter().next();
+    let pod = pods_of(&shared.stack, component).await?.into_iter().next();
     let pod = pod.with_context(|| format!("no pod of the {component}"))?;
     let name = pod.name_any();
     pod.status

@@ -14,7 +14,7 @@ use kube::{
 use serde_json::json;
 use shortener_e2e::{
     Caller, Mood, Observed, Provider, SINK_ENDPOINT, SharedStack, Sink, await_condition,
-    children_of, every_profile, merge, pods_of, redirects_are_right_and_quick, settled,
+    children_of, every_profile, is_ready, merge, pods_of, redirects_are_right_and_quick, settled,
     with_telemetry,
 };
 
@@ -157,15 +157,7 @@ async fn replace_collector(shared: &SharedStack) -> Result<()> {
         let pods = pods_of(stack, "otel").await?;
         let pod = pods.iter().find(|pod| pod.name_any() != old);
         let pod = pod.context("there is none yet")?;
-        let conditions = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.conditions.as_ref());
-        let ready = conditions
-            .into_iter()
-            .flatten()
-            .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-        ensure!(ready, "{} is not", pod.name_any());
+        ensure!(is_ready(pod), "{} is not", pod.name_any());
         Ok(())
     })
     .await

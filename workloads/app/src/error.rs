@@ -120,10 +120,7 @@ impl From<Refusal> for Error {
 
 impl Error {
     /// The status, the last segment of the problem's type, and its title.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one table, an entry for each problem"
-    )]
+    #[expect(clippy::too_many_lines, reason = "a table of all problems")]
     fn kind(&self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::MalformedJson(_) => (StatusCode::BAD_REQUEST, "malformed-json", "Malformed JSON"),
