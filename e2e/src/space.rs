@@ -1,6 +1,6 @@
 //! The namespace of a test.
 
-use std::{any::Any, panic::AssertUnwindSafe};
+use std::{any::Any, panic::AssertUnwindSafe, time::Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use futures::FutureExt;
@@ -71,12 +71,14 @@ impl Space {
         })
     }
 
-    /// Runs a test and dumps the namespace when it fails or panics.
+    /// Runs a test, prints how long it took, and dumps the namespace when it fails or panics.
     pub async fn check(&self, test: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+        let begin = Instant::now();
         let outcome = match AssertUnwindSafe(test(self)).catch_unwind().await {
             Ok(result) => result,
             Err(panic) => Err(anyhow!("{}", panic_message(panic.as_ref()))),
         };
+        println!("{} s in {}", begin.elapsed().as_secs(), self.name);
         if outcome.is_err() {
             eprintln!("{}", dump::namespace(&self.client, &self.name).await);
         }

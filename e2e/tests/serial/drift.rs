@@ -13,7 +13,7 @@ use shortener_e2e::{
     every_profile, merge,
 };
 
-use crate::alone;
+use crate::{alone, undisturbed};
 
 /// What the operator promises, and what a machine with two busy cores may take at worst.
 const PROMISED: Duration = Duration::from_secs(2);
@@ -88,7 +88,7 @@ const OF_THE_PROFILES: [&str; 37] = [
 
 #[tokio::test]
 async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
-    let _alone = alone().await?;
+    let _alone = undisturbed().await?;
     Space::with("drift", async |space| {
         let stack = space.stack("acme");
         let mut spec = base_spec(space, Provider::IngressNginx);
@@ -119,7 +119,7 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
 /// A stopped stack has all of them and no pod, so this takes little.
 #[tokio::test]
 async fn every_child_of_every_profile_is_put_back_too() -> Result<()> {
-    let _alone = alone().await?;
+    let _alone = undisturbed().await?;
     Space::with("drift-profiles", async |space| {
         let stack = stopped_with_every_profile(space).await?;
         let children = await_condition("every profile has its children", async || {
@@ -155,7 +155,7 @@ async fn stopped_with_every_profile(space: &Space) -> Result<Stack> {
 
 #[tokio::test]
 async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
-    let _alone = alone().await?;
+    let _alone = alone().await;
     Space::with("foreign-fields", async |space| {
         let stack = stopped_with_every_profile(space).await?;
         let children = children_of(&stack).await?;

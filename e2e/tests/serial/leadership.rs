@@ -12,7 +12,7 @@ use crate::alone;
 
 #[tokio::test]
 async fn a_second_operator_takes_over_from_a_leader_that_is_forced_out_or_leaves() -> Result<()> {
-    let _alone = alone().await?;
+    let _alone = alone().await;
     Space::with("leader", async |space| {
         space.unused_database().await?;
         let stack = space.stack("acme");

@@ -13,10 +13,15 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use shortener_e2e::await_condition;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Waits for the tests before this one and for the end of their namespaces; the next test waits for the guard.
-async fn alone() -> Result<MutexGuard<'static, ()>> {
+/// Waits for the tests before this one; the next test waits for the guard.
+async fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::const_new(());
-    let guard = ONE.lock().await;
+    ONE.lock().await
+}
+
+/// As [`alone`], and waits for the end of the namespaces of earlier tests: for tests that measure from the first moment.
+async fn undisturbed() -> Result<MutexGuard<'static, ()>> {
+    let guard = alone().await;
     let namespaces = Api::<Namespace>::all(Client::try_default().await?);
     let ours = ListParams::default().labels("shortener.dev/e2e=true");
     await_condition("the namespaces of earlier tests are gone", async || {

@@ -28,7 +28,7 @@ const RULES: Kind = Kind {
 #[tokio::test]
 async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_objects() -> Result<()>
 {
-    let _alone = alone().await?;
+    let _alone = alone().await;
     Space::with("monitored", async |space| {
         // An earlier run on the same cluster may have left them.
         for kind in [MONITORS, RULES] {

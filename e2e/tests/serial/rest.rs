@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, api::DeleteParams};
 use shortener_e2e::{Meter, Operator, Provider, Reading, await_condition, holds_for, real_stack};
 
-use crate::alone;
+use crate::undisturbed;
 
 /// The time that is measured.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn at_rest_the_operator_writes_and_lists_nothing_for_a_minute() -> Result<()> {
-    let _alone = alone().await?;
+    let _alone = undisturbed().await?;
     let client = Client::try_default().await?;
     let shared = real_stack(Provider::IngressNginx).await?;
     real_stack(Provider::Standalone).await?;
@@ -63,7 +63,7 @@ async fn at_rest_the_operator_writes_and_lists_nothing_for_a_minute() -> Result<
 
 #[tokio::test]
 async fn an_operator_that_starts_over_writes_nothing() -> Result<()> {
-    let _alone = alone().await?;
+    let _alone = undisturbed().await?;
     let client = Client::try_default().await?;
     real_stack(Provider::IngressNginx).await?;
     real_stack(Provider::Standalone).await?;

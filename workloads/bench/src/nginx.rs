@@ -3,13 +3,14 @@
 use std::{
     fmt::Write as _,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 
 use crate::{
     redirect::{code, target},
@@ -23,19 +24,17 @@ const END: Duration = Duration::from_secs(10);
 pub struct Nginx {
     /// The server.
     pub server: Server,
-    directory: PathBuf,
+    directory: TempDir,
 }
 
 impl Drop for Nginx {
     fn drop(&mut self) {
         // One that is killed leaves its workers behind, one that is told to end takes them along.
-        let told = nginx(&self.directory).args(["-s", "stop"]).status();
+        let told = nginx(self.directory.path()).args(["-s", "stop"]).status();
         let begin = Instant::now();
         while told.is_ok() && self.server.runs() && begin.elapsed() < END {
             thread::sleep(Duration::from_millis(10));
         }
-        // It lies in the directory for temporary files: whoever cleans up there removes what is left.
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -63,9 +62,10 @@ pub async fn map(links: usize) -> Result<Nginx> {
 
 async fn start(name: &str, map: &str, target: &str) -> Result<Nginx> {
     let address = free_address()?;
-    let directory = std::env::temp_dir().join(format!("bench-{}-{name}", std::process::id()));
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make {}", directory.display()))?;
+    let directory = tempfile::Builder::new()
+        .prefix(&format!("bench-{name}-"))
+        .tempdir()
+        .context("cannot make a directory for nginx")?;
     // One worker for each core, as the app has one thread for each, and no log, as the app's is not read either.
     let configuration = format!(
         "worker_processes auto; daemon off; pid nginx.pid; error_log stderr warn;\n\
@@ -73,8 +73,8 @@ async fn start(name: &str, map: &str, target: &str) -> Result<Nginx> {
          http {{ access_log off; keepalive_requests 1000000000; server_tokens off;\n{map}\
          server {{ listen {address}; location / {{ add_header cache-control no-store; return 302 {target}; }} }} }}\n"
     );
-    fs::write(directory.join("nginx.conf"), configuration)?;
-    let server = Server::start(nginx(&directory).into(), address).await?;
+    fs::write(directory.path().join("nginx.conf"), configuration)?;
+    let server = Server::start(nginx(directory.path()).into(), address).await?;
     Ok(Nginx { server, directory })
 }
 
