@@ -2,6 +2,8 @@
 //! read, and one for each profile whose store counts, which one test at a time has for itself.
 
 use anyhow::Result;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, api::DeleteParams};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
@@ -9,6 +11,12 @@ use crate::{
     Door, Prometheus, SINK_ENDPOINT, Space, Stack, base_spec, echo_spec, merge, settled,
     spec::small,
 };
+
+/// Namespaces of the stacks with profiles.
+const CACHED: &str = "e2e-shared-caching";
+const QUEUED: &str = "e2e-shared-queue";
+const VECTORS: &str = "e2e-shared-vector";
+const OBSERVED: &str = "e2e-shared-observed";
 
 /// How a stack is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +80,14 @@ pub async fn echo_stack(provider: Provider) -> Result<SharedStack> {
 pub async fn cached_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
     static ONE: Mutex<()> = Mutex::const_new(());
     let guard = ONE.lock().await;
-    let changes = json!({"profiles": ["caching"], "cache": {"managed": {"resources": small()}}});
-    Ok((profiled("e2e-shared-caching", changes).await?, guard))
+    // What a test counts must not depend on how busy the machine is, so the app waits for its cache.
+    let patient = json!([{"name": "CACHE_TIMEOUT_SECONDS", "value": "5"}]);
+    let changes = json!({
+        "profiles": ["caching"],
+        "cache": {"managed": {"resources": small()}},
+        "app": {"env": patient},
+    });
+    Ok((profiled(CACHED, changes).await?, guard))
 }
 
 /// The shared stack with the profile `queue`, for one test at a time.
@@ -82,7 +96,7 @@ pub async fn queued_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
     let guard = ONE.lock().await;
     let queue = json!({"managed": {"storage": "512Mi"}});
     let changes = json!({"profiles": ["queue"], "queue": queue, "workers": {"replicas": 1}});
-    Ok((profiled("e2e-shared-queue", changes).await?, guard))
+    Ok((profiled(QUEUED, changes).await?, guard))
 }
 
 /// Runs a test on the stack with a queue, which it has for itself.
@@ -119,17 +133,25 @@ async fn vectors(profiles: Value) -> Result<(SharedStack, MutexGuard<'static, ()
         "queue": {"managed": {"storage": "512Mi"}},
         "workers": {"replicas": 1},
     });
-    Ok((profiled("e2e-shared-vector", changes).await?, guard))
+    Ok((profiled(VECTORS, changes).await?, guard))
 }
 
 /// The shared stack with every profile, for one test at a time. What its collector takes goes to a sink in its namespace.
 pub async fn observed_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
     static ONE: Mutex<()> = Mutex::const_new(());
     let guard = ONE.lock().await;
-    Ok((
-        profiled("e2e-shared-observed", every_profile()).await?,
-        guard,
-    ))
+    Ok((profiled(OBSERVED, every_profile()).await?, guard))
+}
+
+/// Gives up the stacks with profiles: with nothing to do they take half of two cores from a test that measures.
+pub async fn give_up_profiled_stacks(client: &Client) -> Result<()> {
+    let namespaces = Api::<Namespace>::all(client.clone());
+    for name in [CACHED, QUEUED, VECTORS, OBSERVED] {
+        if namespaces.get_opt(name).await?.is_some() {
+            namespaces.delete(name, &DeleteParams::background()).await?;
+        }
+    }
+    Ok(())
 }
 
 /// What makes the base spec that of the stack with every profile.

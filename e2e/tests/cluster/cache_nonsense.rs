@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{Api, api::PostParams};
 use serde_json::json;
 use shortener_e2e::{
-    Provider, Space, await_condition, cached_stack, redirects_are_right_and_quick,
+    Provider, Space, await_condition, observed_stack, redirects_are_right_and_quick,
     restricted_container, restricted_pod, valkey,
 };
 
@@ -16,7 +16,7 @@ const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
 
 #[tokio::test]
 async fn redirects_go_on_while_the_cache_is_slow() -> Result<()> {
-    let (shared, _alone) = cached_stack().await?;
+    let (shared, _alone) = observed_stack().await?;
     let slow = async |_: &Space| {
         // Every pause is three times what a request waits, and the next one comes right behind it.
         let pauses = ["-r", "100", "client", "pause", "300", "all"];

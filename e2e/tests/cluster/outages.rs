@@ -10,7 +10,8 @@ use kube::{
 };
 use serde_json::json;
 use shortener_e2e::{
-    Door, SharedStack, Stack, await_condition, cached_stack, redirects_are_right_and_quick, valkey,
+    Door, SharedStack, Stack, await_condition, observed_stack, redirects_are_right_and_quick,
+    valkey,
 };
 
 #[tokio::test]
@@ -110,6 +111,6 @@ async fn used_again(shared: &SharedStack) -> Result<()> {
 }
 
 async fn with_cache(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = cached_stack().await?;
+    let (shared, _alone) = observed_stack().await?;
     shared.space.check(async |_| test(&shared).await).await
 }

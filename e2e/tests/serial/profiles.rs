@@ -10,7 +10,7 @@ use shortener_e2e::{
     every_profile, follow_links, merge, settled, valkey,
 };
 
-use crate::alone;
+use crate::undisturbed;
 
 const ALL: [&str; 4] = ["caching", "queue", "observability", "vector"];
 
@@ -46,7 +46,7 @@ const KEPT: [&str; 5] = [
 #[tokio::test]
 async fn each_profile_alone_and_all_of_them_work_and_switching_them_fails_no_redirect() -> Result<()>
 {
-    let _alone = alone().await;
+    let _alone = undisturbed().await?;
     Space::with("profiles", async |space| {
         let sink = Sink::start(space).await?;
         let mut changes = every_profile();

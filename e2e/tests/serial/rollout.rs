@@ -7,7 +7,7 @@ use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 use shortener_e2e::{Door, LoadReport, Provider, Space, Stack, await_condition, under_load};
 
-use crate::alone;
+use crate::undisturbed;
 
 /// Rollouts without a drain until one request is dropped at the latest.
 const MOST_ROLLOUTS: u32 = 12;
@@ -25,7 +25,7 @@ async fn a_rolling_update_behind_a_standalone_gateway_fails_no_request() -> Resu
 /// Shows that the two tests above can fail.
 #[tokio::test]
 async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
-    let _alone = alone().await;
+    let _alone = undisturbed().await?;
     Space::with("no-drain", async |space| {
         let undrained = json!([
             {"name": "DRAIN_DELAY_SECONDS", "value": "0"},
@@ -44,7 +44,7 @@ async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
 }
 
 async fn updates_fail_nothing(provider: Provider) -> Result<()> {
-    let _alone = alone().await;
+    let _alone = undisturbed().await?;
     Space::with("rollout", async |space| {
         let (stack, door) = two_of_everything(space, provider, json!([])).await?;
         let rollouts = std::env::var("E2E_ROLLOUTS");
