@@ -1,5 +1,7 @@
 //! Children that somebody deletes or edits come back; what somebody adds stays.
 
+mod children;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +15,7 @@ use shortener_e2e::{
     every_profile, merge,
 };
 
+use self::children::{EVERY_CHILD, OF_THE_PROFILES};
 use crate::{alone, undisturbed};
 
 /// What the operator promises, and what a machine with two busy cores may take at worst.
@@ -20,71 +23,6 @@ const PROMISED: Duration = Duration::from_secs(2);
 const AT_WORST: Duration = Duration::from_secs(15);
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const COMPONENT: &str = "app.kubernetes.io/component";
-
-const EVERY_CHILD: [&str; 21] = [
-    "ServiceAccount/acme-app",
-    "ServiceAccount/acme-gateway",
-    "ServiceAccount/acme-postgres",
-    "Secret/acme-checksum",
-    "Secret/acme-postgres",
-    "PersistentVolumeClaim/acme-postgres",
-    "ConfigMap/acme-gateway",
-    "Service/acme-app",
-    "Service/acme-gateway",
-    "Service/acme-postgres",
-    "StatefulSet/acme-postgres",
-    "Deployment/acme-app",
-    "Deployment/acme-gateway",
-    "Ingress/acme",
-    "Ingress/acme-api",
-    "NetworkPolicy/acme-app",
-    "NetworkPolicy/acme-default-deny",
-    "NetworkPolicy/acme-gateway",
-    "NetworkPolicy/acme-postgres",
-    "PodDisruptionBudget/acme-app",
-    "PodDisruptionBudget/acme-gateway",
-];
-
-/// What the four profiles add, the stack's own backend of telemetry included.
-const OF_THE_PROFILES: [&str; 37] = [
-    "ServiceAccount/acme-cache",
-    "ServiceAccount/acme-otel",
-    "ServiceAccount/acme-qdrant",
-    "ServiceAccount/acme-rabbitmq",
-    "ServiceAccount/acme-telemetry",
-    "ServiceAccount/acme-worker",
-    "Secret/acme-cache",
-    "Secret/acme-qdrant",
-    "Secret/acme-rabbitmq",
-    "Secret/acme-telemetry",
-    "PersistentVolumeClaim/acme-qdrant",
-    "PersistentVolumeClaim/acme-rabbitmq",
-    "PersistentVolumeClaim/acme-telemetry",
-    "ConfigMap/acme-cache",
-    "ConfigMap/acme-dashboards",
-    "ConfigMap/acme-otel",
-    "ConfigMap/acme-rabbitmq",
-    "ConfigMap/acme-telemetry",
-    "Service/acme-app-metrics",
-    "Service/acme-cache",
-    "Service/acme-otel",
-    "Service/acme-qdrant",
-    "Service/acme-rabbitmq",
-    "Service/acme-telemetry",
-    "Service/acme-worker-metrics",
-    "StatefulSet/acme-cache",
-    "StatefulSet/acme-qdrant",
-    "StatefulSet/acme-rabbitmq",
-    "StatefulSet/acme-telemetry",
-    "Deployment/acme-otel",
-    "Deployment/acme-worker",
-    "NetworkPolicy/acme-cache",
-    "NetworkPolicy/acme-otel",
-    "NetworkPolicy/acme-qdrant",
-    "NetworkPolicy/acme-rabbitmq",
-    "NetworkPolicy/acme-telemetry",
-    "NetworkPolicy/acme-worker",
-];
 
 #[tokio::test]
 async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
