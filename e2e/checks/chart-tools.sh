@@ -7,10 +7,10 @@ chart=charts/shortener-operator
 # Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module holds the same as OpenAPI.
 schemas() {
   local version target module document
-  version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/kubernetes/go.mod" | head -n 1)
+  version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/cluster/go.mod" | head -n 1)
   target=$cache/schemas/$version-$(content_key e2e/checks/schemas.jq)
   if [[ ! -d $target ]]; then
-    module=$(module_dir "$cluster_dir/tools/kubernetes" k8s.io/kubernetes)
+    module=$(module_dir "$cluster_dir/tools/cluster" k8s.io/kubernetes)
     rm -rf "$cache/schemas"
     mkdir -p "$target.part"
     for document in api__v1 apis__{apps,networking.k8s.io,policy,rbac.authorization.k8s.io,apiextensions.k8s.io}__v1; do

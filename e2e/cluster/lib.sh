@@ -131,7 +131,7 @@ content_key() {
 built() {
   local key
   key=$( (content_key "$1"; go env GOVERSION GOOS GOARCH; printf '%s' "${2:-}") | sha256sum | cut -c 1-12)
-  printf '%s/tools/%s-%s\n' "$cache" "$(basename "$1")" "$key"
+  printf '%s/tools/%s-%s\n' "$cache" "$(basename "$1")${2:+-$(basename "$2")}" "$key"
 }
 
 # gobuild <folder of a tool's go.mod> [package]: builds that package, or every package on its `tool` lines, once per

@@ -4,18 +4,17 @@
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-node_tools=(kubernetes containerd etcd coredns local-path-provisioner)
-provisioner=rancher/local-path-provisioner:v0.0.30
+provisioner=local/provisioner:1 # storage is there under this name
 context=$cache/contexts/node
 
-tool_dir() { built "$cluster_dir/tools/$1"; }
+programs=$(built "$cluster_dir/tools/cluster")
 
 node_image() {
-  local tool key
+  local key
   key=$(
     {
       content_key "$cluster_dir"/{rootfs.sh,node.sh,node,runtime-wrapper.sh}
-      for tool in kind "${node_tools[@]}"; do basename "$(tool_dir "$tool")"; done
+      basename "$programs"
       if restricted; then echo without-sys-resource; fi
     } | sha256sum | cut -c 1-12
   )
@@ -23,8 +22,7 @@ node_image() {
 }
 
 build_programs() {
-  local tool
-  for tool in "${node_tools[@]}"; do gobuild "$cluster_dir/tools/$tool"; done
+  gobuild "$cluster_dir/tools/cluster"
   gobuild "$cluster_dir/node/pause"
 }
 
@@ -43,33 +41,20 @@ EOT
 
 # The images that kubeadm asks for, under exactly the names and tags it asks for.
 kubernetes_images() {
-  local kubernetes image name
-  kubernetes=$(tool_dir kubernetes)
-  "$kubernetes/kubeadm" config images list --kubernetes-version "$("$kubernetes/kubeadm" version -o short)" >"$context/images"
+  local image name
+  "$programs/kubeadm" config images list --kubernetes-version "$("$programs/kubeadm" version -o short)" >"$context/images"
   while IFS= read -r image; do
     name=${image##*/}
     name=${name%%:*}
     case $name in
-      kube-proxy) program_image "$image" "$name" "$kubernetes/$name" "$(node_rootfs_image)" ;;
-      kube-*) program_image "$image" "$name" "$kubernetes/$name" ;;
-      etcd) program_image "$image" etcd "$(tool_dir etcd)/server" ;;
-      coredns) program_image "$image" coredns "$(tool_dir coredns)/coredns" ;;
+      kube-proxy) program_image "$image" "$name" "$programs/$name" "$(node_rootfs_image)" ;;
+      kube-* | coredns) program_image "$image" "$name" "$programs/$name" ;;
+      etcd) program_image "$image" etcd "$programs/server" ;;
       pause) program_image "$image" pause "$(built "$cluster_dir/node/pause")/pause" ;;
       *) die "kubeadm asks for $image, which node.sh cannot build" "add it to kubernetes_images in node.sh" ;;
     esac
   done <"$context/images"
-  program_image "$provisioner" local-path-provisioner "$(tool_dir local-path-provisioner)/local-path-provisioner"
-}
-
-# Storage as on the public node image: the class `standard`, the default, on folders of the node.
-storage_manifest() {
-  local source
-  source=$(module_dir "$cluster_dir/tools/local-path-provisioner" github.com/rancher/local-path-provisioner)
-  sed -E \
-    -e "s|image: busybox.*|image: $(node_rootfs_image)|" \
-    -e 's|/opt/local-path-provisioner|/var/local-path-provisioner|' \
-    -e 's|^  name: local-path$|  name: standard\n  annotations: {storageclass.kubernetes.io/is-default-class: "true"}|' \
-    "$source/deploy/local-path-storage.yaml"
+  program_image "$provisioner" provisioner "$programs/provisioner"
 }
 
 # Where CAP_SYS_RESOURCE is missing neither resource limits nor out-of-memory scores can be raised inside the node.
@@ -84,18 +69,16 @@ restrict_node() {
 
 # The files that are laid over the root file system.
 node_files() {
-  local root=$context/node/root base kubernetes pause
-  base=$(module_dir "$cluster_dir/tools/kind" sigs.k8s.io/kind)/images/base/files
-  kubernetes=$(tool_dir kubernetes)
+  local root=$context/node/root base pause
+  base=$(module_dir "$cluster_dir/tools/cluster" sigs.k8s.io/kind)/images/base/files
   mkdir -p "$root/usr/bin" "$root/usr/local/bin" "$root/kind/manifests" "$root/kind/images"
   cp -r --no-preserve=mode,ownership "$base"/{etc,kind,usr} "$root/"
   cp -r "$cluster_dir/node/root/." "$root/"
-  cp "$kubernetes"/{kubeadm,kubelet,kubectl} "$root/usr/bin/"
-  cp "$(tool_dir containerd)"/* "$root/usr/local/bin/"
+  cp "$programs"/{kubeadm,kubelet,kubectl} "$root/usr/bin/"
+  cp "$programs"/{containerd,containerd-shim-runc-v2,ctr} "$root/usr/local/bin/"
   pause=$(grep '/pause:' "$context/images")
   sed -i "s|sandbox_image = .*|sandbox_image = \"$pause\"|" "$root/etc/containerd/config.toml"
-  "$kubernetes/kubeadm" version -o short >"$root/kind/version"
-  storage_manifest >"$root/kind/manifests/default-storage.yaml"
+  "$programs/kubeadm" version -o short >"$root/kind/version"
   if restricted; then restrict_node "$root"; fi
 }
 
@@ -106,7 +89,7 @@ build_node() {
   kubernetes_images
   node_files
   mapfile -t images <"$context/images"
-  docker save "${images[@]}" "$provisioner" "$(node_rootfs_image)" >"$context/node/root/kind/images/kubernetes.tar"
+  docker save "${images[@]}" "$provisioner" >"$context/node/root/kind/images/kubernetes.tar"
   docker_build --tag "$(node_image)" --build-arg "ROOTFS=$(node_rootfs_image)" \
     --file "$cluster_dir/node/Dockerfile" "$context/node"
   remove_leftovers "${images[@]}"
@@ -127,6 +110,6 @@ if [[ ${1:-} == name ]]; then
   exit 0
 fi
 if docker image inspect "$(node_image)" >/dev/null 2>&1; then exit 0; fi
-step "Build Kubernetes, containerd, etcd and CoreDNS from their Go modules (11 minutes the first time)" build_programs
+step "Build what a node is made of from Go modules" build_programs
 "$cluster_dir/rootfs.sh"
 step "Build the node image" build_node

@@ -8,6 +8,8 @@
 compiled_limit_gib=4
 downloaded_limit_gib=6
 
+helm_package=helm.sh/helm/v4/cmd/helm
+
 # link <program> <folder of the tool> [package]
 link() {
   local program=$1
@@ -33,19 +35,31 @@ on_path() { PATH=$(printf '%s' "$PATH" | tr : '\n' | grep -vxF "$cache/bin" | pa
 # A client may be one minor version off its server.
 kubectl_fits() {
   local minor wanted
-  wanted=$(sed -n 's/.*k8s.io\/kubernetes v1\.\([0-9]*\)\..*/\1/p' "$cluster_dir/tools/kubernetes/go.mod" | head -n 1)
+  wanted=$(sed -n 's/.*k8s.io\/kubernetes v1\.\([0-9]*\)\..*/\1/p' "$cluster_dir/tools/cluster/go.mod" | head -n 1)
   minor=$("$1" version --client 2>/dev/null | sed -n 's/^Client Version: v1\.\([0-9]*\).*/\1/p')
   [[ -n $minor ]] && ((minor >= wanted - 1 && minor <= wanted + 1))
 }
 
+# need_of_cluster <program> <package>: out of the build of everything that a node image is made of, where one has to be made.
+need_of_cluster() {
+  local program=$1 package=$2 module=$cluster_dir/tools/cluster
+  if ! closed; then
+    need "$program" "$module" "$package"
+    return
+  fi
+  if [[ ! -d $(built "$module") ]]; then
+    remedy="the Go module proxy must be reachable (go env GOPROXY)" \
+      step "Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" gobuild "$module"
+  fi
+  link "$program" "$module"
+}
+
 need_kubectl() {
-  local kubernetes=$cluster_dir/tools/kubernetes found
+  local found
   if found=$(on_path kubectl) && kubectl_fits "$found"; then
     rm -f "$cache/bin/kubectl"
-  elif closed; then
-    need kubectl "$kubernetes" # the node image needs all of Kubernetes anyway
   else
-    need kubectl "$kubernetes" k8s.io/kubernetes/cmd/kubectl
+    need_of_cluster kubectl k8s.io/kubernetes/cmd/kubectl
   fi
 }
 
@@ -66,14 +80,14 @@ trim_go_caches() {
 
 case "${1:-cluster}" in
   cluster)
-    need kind "$cluster_dir/tools/kind"
+    need_of_cluster kind sigs.k8s.io/kind
     need_kubectl
-    need helm "$cluster_dir/tools/helm"
+    need_of_cluster helm "$helm_package"
     ;;
   checks)
     need kubeconform "$cluster_dir/tools/kubeconform"
     need kube-score "$cluster_dir/tools/kube-score"
-    need helm "$cluster_dir/tools/helm"
+    need helm "$cluster_dir/tools/cluster" "$helm_package" # the chart is checked without an engine
     ;;
   trim) trim_go_caches ;;
   *) die "unknown argument: $1" "tools.sh [cluster|checks|trim]" ;;
