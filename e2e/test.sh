@@ -126,7 +126,7 @@ cluster_stage() {
   run check 'test cluster' cluster_up
   stage
   run check 'helm test' helm_test
-  run tests 'cluster tests' cluster_tests cluster --test-threads=3 --show-output
+  run tests 'cluster tests' cluster_tests cluster --test-threads=12 --show-output
   run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage

@@ -48,7 +48,8 @@ cluster_tests() {
   E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/release/operator
   E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE postgres:17.6) || return
   export E2E_OPERATOR E2E_POSTGRES_IMAGE
-  cargo test --release --workspace --no-fail-fast --test "$target" -- "$@"
+  # Where a run is ended from outside nobody would learn why it took so long.
+  timeout 45m cargo test --release --workspace --no-fail-fast --test "$target" -- "$@"
 }
 
 # operator_setting <variable> <default>: what the installed operator was told.
@@ -61,7 +62,7 @@ operator_setting() {
 
 # What a person would ask next after a failure, into the output, because CI keeps nothing else.
 diagnose() {
-  local kinds=shortenerstacks,deployments,statefulsets,pods,services,ingresses,networkpolicies,persistentvolumeclaims
+  local kinds=shortenerstacks,deployments,statefulsets,pods,services,ingresses,networkpolicies
   say "--- state of the cluster"
   kubectl get "$kinds" --all-namespaces --output wide
   say "--- conditions"
@@ -69,6 +70,9 @@ diagnose() {
     jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{range .status.conditions[*]}  {.type}={.status} {.reason}: {.message}{"\n"}{end}{end}'
   say "--- last events"
   kubectl get events --all-namespaces --sort-by=.lastTimestamp | tail -n 60
+  say "--- storage"
+  kubectl get persistentvolumeclaims,persistentvolumes --all-namespaces
+  kubectl --namespace local-path-storage logs deployment/local-path-provisioner --tail 60
   say "--- operator"
   kubectl --namespace "$operator_namespace" describe pods
   kubectl --namespace "$operator_namespace" logs deployment/shortener-operator --tail 300

@@ -51,8 +51,7 @@ pub use qdrant::Qdrant;
 pub use settings::Settings;
 pub use shared::{
     Provider, SharedStack, cached_stack, echo_stack, every_profile, give_up_profiled_stacks,
-    observed_stack, queued_stack, real_stack, vector_stack, with_queue, with_vector,
-    with_vector_and_queue,
+    observed_stack, real_stack, with_queue, with_vector, with_vector_and_queue,
 };
 pub use sink::{Caller, Link, Mood, Record, SINK_ENDPOINT, Sink, Span, Trace};
 pub use space::Space;

@@ -1,7 +1,7 @@
 //! Long-lived stacks that tests share: for each gateway provider one of the real app and one that echoes, which are only
 //! read, and one for each profile whose store counts, which one test at a time has for itself.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, api::DeleteParams};
 use serde_json::{Value, json};
@@ -9,14 +9,55 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::{
     Door, Prometheus, SINK_ENDPOINT, Space, Stack, base_spec, echo_spec, merge, settled,
-    spec::small,
+    space::turn, spec::small,
 };
 
-/// Namespaces of the stacks with profiles.
-const CACHED: &str = "e2e-shared-caching";
-const QUEUED: &str = "e2e-shared-queue";
-const VECTORS: &str = "e2e-shared-vector";
-const OBSERVED: &str = "e2e-shared-observed";
+static CACHED: Profiled = Profiled::new("e2e-shared-caching");
+static QUEUED: Profiled = Profiled::new("e2e-shared-queue");
+static VECTORS: Profiled = Profiled::new("e2e-shared-vector");
+static OBSERVED: Profiled = Profiled::new("e2e-shared-observed");
+
+/// Holds a stack with profiles for one test.
+pub type Alone = MutexGuard<'static, bool>;
+
+/// A stack with profiles, which one test at a time has for itself.
+struct Profiled {
+    namespace: &'static str,
+    /// True once it did not come up: the next tests would only wait as long for the same.
+    lost: Mutex<bool>,
+}
+
+impl Profiled {
+    const fn new(namespace: &'static str) -> Self {
+        Self {
+            namespace,
+            lost: Mutex::const_new(false),
+        }
+    }
+
+    /// Waits for the test that has the stack. Whatever that one left, the stack is as described when this returns, and no
+    /// pod of what it was answers.
+    async fn take(&'static self, changes: Value) -> Result<(SharedStack, Alone)> {
+        let mut lost = self.lost.lock().await;
+        ensure!(
+            !*lost,
+            "the stack in {} did not come up for an earlier test: see what that one says",
+            self.namespace
+        );
+        let stack = self.make(changes).await;
+        *lost = stack.is_err();
+        Ok((stack?, lost))
+    }
+
+    async fn make(&self, mut changes: Value) -> Result<SharedStack> {
+        merge(&mut changes, json!({"paused": false, "stopped": false}));
+        let space = Space::shared(self.namespace).await?;
+        let _turn = turn().await?;
+        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+        settled(&stack).await?;
+        Ok(SharedStack { space, stack, door })
+    }
+}
 
 /// How a stack is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,42 +118,23 @@ pub async fn echo_stack(provider: Provider) -> Result<SharedStack> {
 }
 
 /// The shared stack with the profile `caching`, for one test at a time: what it counts is what that test did.
-pub async fn cached_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
-    static ONE: Mutex<()> = Mutex::const_new(());
-    let guard = ONE.lock().await;
+pub async fn cached_stack() -> Result<(SharedStack, Alone)> {
     // What a test counts must not depend on how busy the machine is, so the app waits for its cache.
     let patient = json!([{"name": "CACHE_TIMEOUT_SECONDS", "value": "5"}]);
-    let changes = json!({
-        "profiles": ["caching"],
-        "cache": {"managed": {"resources": small()}},
-        "app": {"env": patient},
-    });
-    Ok((profiled(CACHED, changes).await?, guard))
-}
-
-/// The shared stack with the profile `queue`, for one test at a time.
-pub async fn queued_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
-    static ONE: Mutex<()> = Mutex::const_new(());
-    let guard = ONE.lock().await;
-    let queue = json!({"managed": {"storage": "512Mi"}});
-    let changes = json!({"profiles": ["queue"], "queue": queue, "workers": {"replicas": 1}});
-    Ok((profiled(QUEUED, changes).await?, guard))
+    let changes = json!({"profiles": ["caching"], "app": {"env": patient}});
+    CACHED.take(changes).await
 }
 
 /// Runs a test on the stack with a queue, which it has for itself.
 pub async fn with_queue(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = queued_stack().await?;
+    let changes = json!({"profiles": ["queue"], "workers": {"replicas": 1}});
+    let (shared, _alone) = QUEUED.take(changes).await?;
     shared.space.check(async |_| test(&shared).await).await
-}
-
-/// The shared stack with the profile `vector`, for one test at a time.
-pub async fn vector_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
-    vectors(json!(["vector"])).await
 }
 
 /// Runs a test on the stack with a vector store, which it has for itself. Documents are indexed before the answer.
 pub async fn with_vector(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = vector_stack().await?;
+    let (shared, _alone) = vectors(json!(["vector"])).await?;
     shared.space.check(async |_| test(&shared).await).await
 }
 
@@ -124,29 +146,22 @@ pub async fn with_vector_and_queue(
     shared.space.check(async |_| test(&shared).await).await
 }
 
-async fn vectors(profiles: Value) -> Result<(SharedStack, MutexGuard<'static, ()>)> {
-    static ONE: Mutex<()> = Mutex::const_new(());
-    let guard = ONE.lock().await;
-    let changes = json!({
-        "profiles": profiles,
-        "vector": {"managed": {"resources": small()}},
-        "queue": {"managed": {"storage": "512Mi"}},
-        "workers": {"replicas": 1},
-    });
-    Ok((profiled(VECTORS, changes).await?, guard))
+async fn vectors(profiles: Value) -> Result<(SharedStack, Alone)> {
+    VECTORS
+        .take(json!({"profiles": profiles, "workers": {"replicas": 1}}))
+        .await
 }
 
 /// The shared stack with every profile, for one test at a time. What its collector takes goes to a sink in its namespace.
-pub async fn observed_stack() -> Result<(SharedStack, MutexGuard<'static, ()>)> {
-    static ONE: Mutex<()> = Mutex::const_new(());
-    let guard = ONE.lock().await;
-    Ok((profiled(OBSERVED, every_profile()).await?, guard))
+pub async fn observed_stack() -> Result<(SharedStack, Alone)> {
+    OBSERVED.take(every_profile()).await
 }
 
 /// Gives up the stacks with profiles: with nothing to do they take half of two cores from a test that measures.
 pub async fn give_up_profiled_stacks(client: &Client) -> Result<()> {
     let namespaces = Api::<Namespace>::all(client.clone());
-    for name in [CACHED, QUEUED, VECTORS, OBSERVED] {
+    for stack in [&CACHED, &QUEUED, &VECTORS, &OBSERVED] {
+        let name = stack.namespace;
         if namespaces.get_opt(name).await?.is_some() {
             namespaces.delete(name, &DeleteParams::background()).await?;
         }
@@ -159,26 +174,13 @@ pub async fn give_up_profiled_stacks(client: &Client) -> Result<()> {
 pub fn every_profile() -> Value {
     json!({
         "profiles": ["caching", "queue", "observability", "vector"],
-        "cache": {"managed": {"resources": small()}},
-        "queue": {"managed": {"storage": "512Mi"}},
         "workers": {"replicas": 1},
-        "vector": {"managed": {"resources": small()}},
         "observability": {
             "collector": {"managed": {"resources": small()}},
             "backend": {"external": {"endpoint": SINK_ENDPOINT}},
             "scrapeFrom": [Prometheus::peer()],
         },
     })
-}
-
-/// Whatever an earlier test left, the stack is as described when this returns, and no pod of what it was answers.
-async fn profiled(namespace: &str, changes: Value) -> Result<SharedStack> {
-    let space = Space::shared(namespace).await?;
-    let mut changes = changes;
-    merge(&mut changes, json!({"paused": false, "stopped": false}));
-    let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
-    settled(&stack).await?;
-    Ok(SharedStack { space, stack, door })
 }
 
 async fn shared(
@@ -192,6 +194,7 @@ async fn shared(
     // Every test has a runtime and a client of its own; what they share is only that the stack is up.
     ready
         .get_or_try_init(async || {
+            let _turn = turn().await?;
             stack.apply(&spec).await?;
             stack.ready().await
         })

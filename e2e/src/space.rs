@@ -10,8 +10,12 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{Door, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
+
+/// Tests that use the cluster at the same time: more of them only wait for two cores.
+const AT_ONCE: usize = 3;
 
 /// A namespace that enforces the restricted Pod Security Standard.
 #[derive(Clone)]
@@ -71,8 +75,9 @@ impl Space {
         })
     }
 
-    /// Runs a test, prints how long it took, and dumps the namespace when it fails or panics.
+    /// Runs a test in its turn, prints how long it took, and dumps the namespace when it fails or panics.
     pub async fn check(&self, test: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+        let _turn = turn().await?;
         let begin = Instant::now();
         let outcome = match AssertUnwindSafe(test(self)).catch_unwind().await {
             Ok(result) => result,
@@ -139,6 +144,13 @@ impl Space {
     pub fn host(&self) -> String {
         format!("{}.test", self.name)
     }
+}
+
+/// Waits for a place among those that use the cluster now. Whoever waits for a stack that another test has takes none, so
+/// there may be many more threads than places; nobody may wait for a stack while it has a place.
+pub(crate) async fn turn() -> Result<SemaphorePermit<'static>> {
+    static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
+    Ok(PLACES.acquire().await?)
 }
 
 fn namespace_labels() -> serde_json::Value {

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{Provider, Space};
 
-/// A small stack of the real app without rate limits: one pod of each component, reached by the namespace's host.
+/// A small stack of the real app without rate limits: one pod of each component, reached by the namespace's host. No
+/// profile is on; the pods of those that are switched on are small too, the collector's apart.
 pub fn base_spec(space: &Space, provider: Provider) -> Value {
     let mut spec = json!({
         "publicUrl": format!("http://{}", space.host()),
@@ -12,6 +13,10 @@ pub fn base_spec(space: &Space, provider: Provider) -> Value {
         "limits": {"shortenPerMinute": 0, "shortenBurst": 0, "requestsPerSecond": 0, "requestsBurst": 0},
         "app": {"replicas": 1, "resources": small()},
         "database": {"managed": {"storage": "64Mi", "resources": small()}},
+        "cache": {"managed": {"resources": small()}},
+        "queue": {"managed": {"storage": "512Mi", "resources": small()}},
+        "workers": {"resources": small()},
+        "vector": {"managed": {"resources": small()}},
         "deletionPolicy": "Delete",
     });
     if provider == Provider::Standalone {

@@ -7,11 +7,14 @@ use anyhow::{Result, bail};
 /// How long a test waits for anything that has no promised time. Generous, because two cores carry the whole cluster.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
+/// Between two looks at what has no promised time: each costs the API server something.
+const UNHURRIED: Duration = Duration::from_millis(300);
+/// Between two looks at what is measured.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Polls until `check` succeeds and returns its value. An error means "not yet"; the last one explains a time-out.
 pub async fn await_condition<T>(what: &str, check: impl AsyncFnMut() -> Result<T>) -> Result<T> {
-    await_within(PATIENCE, what, check)
+    poll(PATIENCE, UNHURRIED, what, check)
         .await
         .map(|(value, _)| value)
 }
@@ -20,10 +23,19 @@ pub async fn await_condition<T>(what: &str, check: impl AsyncFnMut() -> Result<T
 pub async fn await_within<T>(
     limit: Duration,
     what: &str,
+    check: impl AsyncFnMut() -> Result<T>,
+) -> Result<(T, Duration)> {
+    poll(limit, INTERVAL, what, check).await
+}
+
+async fn poll<T>(
+    limit: Duration,
+    interval: Duration,
+    what: &str,
     mut check: impl AsyncFnMut() -> Result<T>,
 ) -> Result<(T, Duration)> {
     let begin = Instant::now();
-    let mut ticks = tokio::time::interval(INTERVAL);
+    let mut ticks = tokio::time::interval(interval);
     loop {
         ticks.tick().await;
         let reason = match tokio::time::timeout(limit, check()).await {

@@ -51,7 +51,7 @@ async fn redirects_go_on_while_the_cache_answers_nonsense() -> Result<()> {
         space.secret("my-cache", &url).await?;
         let changes = json!({
             "profiles": ["caching"],
-            "cache": {"external": {"secretRef": {"name": "my-cache"}}},
+            "cache": {"managed": null, "external": {"secretRef": {"name": "my-cache"}}},
         });
         let (_, door) = space.serve(Provider::IngressNginx, changes).await?;
         redirects_are_right_and_quick(&door).await?;

@@ -4,8 +4,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Provider, SharedStack, Space, cached_stack, observed_stack, pods_of, queued_stack, real_stack,
-    run_script, vector_stack,
+    Provider, SharedStack, Space, observed_stack, pods_of, real_stack, run_script,
 };
 
 /// Specification: 4.3, 7.
@@ -53,18 +52,15 @@ async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
 async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_collector()
 -> Result<()> {
     // Nobody takes a store away meanwhile: a door without a server behind it is closed without any policy.
-    let (cached, _cached_alone) = cached_stack().await?;
-    let (queued, _queued_alone) = queued_stack().await?;
-    let (vectors, _vectors_alone) = vector_stack().await?;
-    let (observed, _observed_alone) = observed_stack().await?;
+    let (shared, _alone) = observed_stack().await?;
     let mut closed = Vec::new();
-    closed.extend(doors_of(&cached, "cache", &[6379]).await?);
-    closed.extend(doors_of(&queued, "rabbitmq", &[5672, 15672]).await?);
+    closed.extend(doors_of(&shared, "cache", &[6379]).await?);
+    closed.extend(doors_of(&shared, "rabbitmq", &[5672, 15672]).await?);
     // Erlang's own ports are nobody's business, workers included.
-    closed.push(format!("{} 25672", pod_address(&queued, "rabbitmq").await?));
-    closed.push(format!("{} 9090", pod_address(&queued, "worker").await?));
-    closed.extend(doors_of(&vectors, "qdrant", &[6333, 6334]).await?);
-    closed.extend(doors_of(&observed, "otel", &[4317, 4318, 8888]).await?);
+    closed.push(format!("{} 25672", pod_address(&shared, "rabbitmq").await?));
+    closed.push(format!("{} 9090", pod_address(&shared, "worker").await?));
+    closed.extend(doors_of(&shared, "qdrant", &[6333, 6334]).await?);
+    closed.extend(doors_of(&shared, "otel", &[4317, 4318, 8888]).await?);
     Space::with("foreign", async |space| {
         probe(space, "stranger", json!({}), &closed, &[]).await
     })

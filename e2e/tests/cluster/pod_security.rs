@@ -3,10 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Container, Namespace, PodSpec};
 use kube::{Api, ResourceExt};
-use shortener_e2e::{
-    Provider, SharedStack, cached_stack, observed_stack, pods_of, queued_stack, real_stack,
-    vector_stack,
-};
+use shortener_e2e::{Provider, SharedStack, observed_stack, pods_of, real_stack};
 
 #[tokio::test]
 async fn the_namespaces_of_the_tests_enforce_the_restricted_standard() -> Result<()> {
@@ -76,16 +73,10 @@ fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
 
 async fn each_pod(check: impl Fn(&str, &PodSpec) -> Result<()>) -> Result<()> {
     // Nobody takes a store away meanwhile, or its pod would not be looked at.
-    let (cached, _cached_alone) = cached_stack().await?;
-    let (queued, _queued_alone) = queued_stack().await?;
-    let (vectors, _vectors_alone) = vector_stack().await?;
-    let (observed, _observed_alone) = observed_stack().await?;
-    let stacks: [(SharedStack, &[&str]); 6] = [
+    let (observed, _alone) = observed_stack().await?;
+    let stacks: [(SharedStack, &[&str]); 3] = [
         (real_stack(Provider::IngressNginx).await?, &[]),
         (real_stack(Provider::Standalone).await?, &[]),
-        (cached, &["cache"]),
-        (queued, &["rabbitmq", "worker"]),
-        (vectors, &["qdrant"]),
         (observed, &["cache", "rabbitmq", "worker", "qdrant", "otel"]),
     ];
     for (shared, more) in stacks {

@@ -137,7 +137,8 @@ pub(super) fn tcp_probe(port: &str) -> Probe {
     }
 }
 
-/// A probe by a command in the container.
+/// A probe by a command in the container. The runtime starts a process for each, a tenth of a second of CPU time, so it is
+/// asked seldom.
 pub(super) fn exec_probe(command: &[&str]) -> Probe {
     Probe {
         exec: Some(ExecAction {

@@ -81,8 +81,8 @@ fn server(settings: &Pod, secret: &str) -> Container {
         }),
         // Recovery after a crash may take long; killing it would only start it again.
         startup_probe: Some(pod::paced(accepts_connections(), 2, 5, 300)),
-        liveness_probe: Some(pod::paced(accepts_connections(), 10, 5, 6)),
-        readiness_probe: Some(pod::paced(accepts_connections(), 5, 5, 2)),
+        liveness_probe: Some(pod::paced(accepts_connections(), 30, 5, 2)),
+        readiness_probe: Some(pod::paced(accepts_connections(), 10, 5, 2)),
         volume_mounts: Some(vec![
             pod::mount("data", "/var/lib/postgresql/data"),
             pod::mount("run", "/var/run/postgresql"),
