@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use shortener_e2e::{Door, Stack, cached_stack, valkey};
+use shortener_e2e::{Door, Stack, await_condition, cached_stack, valkey};
 
 /// The default time to live and its jitter of a tenth.
 const TTL: std::ops::RangeInclusive<i64> = 3230..=3960;
@@ -153,6 +153,29 @@ async fn the_store_counts_hits_and_misses_too() -> Result<()> {
     .await
 }
 
+/// A3: the cache tells the app of deleted keys over a connection that is lost. Specification: 3.1.
+#[tokio::test]
+async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() -> Result<()> {
+    with_cache(async |stack, door| {
+        let url = "https://example.com/untold";
+        let code = door.shorten(url).await?;
+        for _ in 0..3 {
+            counted(door, 1, 0, async || door.leads_to(&code, url).await).await?;
+            let killed = valkey(stack, &["client", "kill", "type", "normal"]).await?;
+            ensure!(killed != "0", "the app has no connection");
+            valkey(stack, &["del", &format!("link:{code}")]).await?;
+            counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+            await_condition("the link is in the cache again", async || {
+                door.leads_to(&code, url).await?;
+                holds_copy(stack, &code, url).await
+            })
+            .await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
 /// Runs a test on the stack with a cache, which it has for itself.
 async fn with_cache(test: impl AsyncFnOnce(&Stack, &Door) -> Result<()>) -> Result<()> {
     let (shared, _alone) = cached_stack().await?;
@@ -186,7 +209,7 @@ async fn lookups(door: &Door) -> Result<(u64, u64)> {
 /// The cache holds this URL for the code, and not for ever.
 async fn holds_copy(stack: &Stack, code: &str, url: &str) -> Result<()> {
     let copy = valkey(stack, &["get", &format!("link:{code}")]).await?;
-    assert_eq!(copy, url);
+    ensure!(copy == url, "the cache holds {copy:?}");
     let left = time_to_live(stack, code).await?;
     ensure!(TTL.contains(&left), "{left} s");
     Ok(())

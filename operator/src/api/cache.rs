@@ -11,12 +11,24 @@ use super::{PodSettings, SecretKeyRef};
 #[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
     "cache.managed and cache.external exclude each other: remove one of them"
 ))]
+#[x_kube(validation = Rule::new("!has(self.nearMemory) || !has(self.external) || self.external.mode != 'Cluster'").message(
+    "cache.nearMemory is for cache.external.mode Single and Sentinel: remove it or change the mode"
+))]
 #[serde(rename_all = "camelCase")]
 pub struct CacheSpec {
     /// Seconds that a copy is kept, give or take a tenth.
     #[serde(default = "default_ttl")]
     #[schemars(range(min = 1, max = 31_536_000))]
     pub ttl_seconds: i32,
+    /// Memory in each replica of the app for the links that are followed most, a quantity such as `16Mi`. They are followed
+    /// without asking the cache, which tells the app of every change. If absent, the app asks each time. The default memory
+    /// of the app's container grows with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0").message(
+        "cache.nearMemory is not a size of at least 1Mi: write a quantity such as 16Mi"
+    ))]
+    pub near_memory: Option<String>,
     /// A server that the operator runs in the stack's namespace. It keeps everything in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedCache>,
@@ -29,6 +41,7 @@ impl Default for CacheSpec {
     fn default() -> Self {
         Self {
             ttl_seconds: default_ttl(),
+            near_memory: None,
             managed: None,
             external: None,
         }

@@ -145,6 +145,18 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "cache.managed.maxMemory is not a size of at least 8Mi",
         ),
         (
+            json!({"cache": {"nearMemory": "lots"}}),
+            "cache.nearMemory is not a size of at least 1Mi",
+        ),
+        (
+            json!({"cache": {"nearMemory": "1Ki"}}),
+            "cache.nearMemory is not a size of at least 1Mi",
+        ),
+        (
+            json!({"cache": {"nearMemory": "16Mi", "external": {"secretRef": {"name": "redis"}, "mode": "Cluster"}}}),
+            "cache.nearMemory is for cache.external.mode Single and Sentinel",
+        ),
+        (
             json!({"cache": {"managed": {"maxMemory": "1Mi"}}}),
             "cache.managed.maxMemory is not a size of at least 8Mi",
         ),

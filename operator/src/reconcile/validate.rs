@@ -157,12 +157,13 @@ pub fn validate(
         .transpose()?;
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&surroundings, own_backend, headers)?;
+    let near_memory = cache.as_ref().map_or(0, |cache| cache.near_memory);
     Ok(ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: app(spec, settings),
+        app: app(spec, settings, near_memory),
         gateway: gateway(spec, settings, upstream, rival),
         database,
         cache,
@@ -188,13 +189,13 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
     }
 }
 
-fn app(spec: &ShortenerStackSpec, settings: &Settings) -> App {
+fn app(spec: &ShortenerStackSpec, settings: &Settings, near_memory: u64) -> App {
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
         pod: pod(
             &spec.app.pod,
             &settings.images.app,
-            build::app::default_resources(),
+            build::app::default_resources(near_memory),
         ),
         limits: spec.limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,

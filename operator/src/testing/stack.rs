@@ -53,7 +53,7 @@ pub fn minimal_stack() -> ValidatedStack {
             replicas: 2,
             pod: Pod {
                 image: "registry.test/app:1".to_owned(),
-                resources: build::app::default_resources(),
+                resources: build::app::default_resources(0),
                 ..Pod::default()
             },
             limits: LimitsSpec::default(),

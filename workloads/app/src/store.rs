@@ -7,6 +7,7 @@ pub mod jobs;
 pub mod migrate;
 pub mod postgres;
 
+use axum::body::Bytes;
 use jiff::Timestamp;
 
 /// A link as it was stored.
@@ -40,7 +41,7 @@ pub enum Stored {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// A live link and its destination.
-    To(String),
+    To(Bytes),
     /// A link that has expired, whether or not it was purged.
     Gone,
 }

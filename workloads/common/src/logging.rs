@@ -5,7 +5,7 @@
 
 use std::{
     fmt,
-    io::{self, Write},
+    io::{self, BufWriter, Write},
     sync::Arc,
 };
 
@@ -27,6 +27,8 @@ use crate::telemetry::{LogRecords, implied_trace};
 
 /// Lines that may wait for a slow reader of standard output before further ones are dropped.
 const BUFFERED_LINES: usize = 16 * 1024;
+/// Bytes that go to standard output at once.
+const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
 /// Keeps the log alive: dropping it writes what is still buffered.
 pub struct Logging {
@@ -69,7 +71,8 @@ pub fn init(
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(BUFFERED_LINES)
-        .finish(io::stdout());
+        // The lines that wait go out together; when none waits any more, all of them are out.
+        .finish(BufWriter::with_capacity(WRITTEN_AT_ONCE, io::stdout()));
     let dropped = writer.error_counter();
     tracing_subscriber::registry()
         .with(EnvFilter::try_new(filter)?)

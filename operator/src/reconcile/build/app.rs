@@ -18,7 +18,37 @@ pub const INTERNAL_PORT: i32 = 9090;
 /// Name of the port of the public routes.
 const PORT_NAME: &str = "http";
 
-/// Requests and limits of the app's container where the user gives none.
-pub fn default_resources() -> ResourceRequirements {
-    pod::resources(["50m", "32Mi"], ["2", "128Mi"])
+/// Requests and limits of the app's container where the user gives none, with bytes for copies of links.
+pub fn default_resources(near_memory: u64) -> ResourceRequirements {
+    let own = pod::resources(["50m", "32Mi"], ["2", "128Mi"]);
+    if near_memory == 0 {
+        own
+    } else {
+        pod::with_room(own, near_memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+    use super::*;
+
+    #[test]
+    fn copies_of_links_have_room_beside_the_app() {
+        let memory = |near_memory| {
+            let resources = default_resources(near_memory);
+            let of = |quantities: Option<BTreeMap<String, Quantity>>| {
+                quantities.unwrap()["memory"].0.clone()
+            };
+            (of(resources.requests), of(resources.limits))
+        };
+        assert_eq!(memory(0), ("32Mi".to_owned(), "128Mi".to_owned()));
+        assert_eq!(
+            memory(16 << 20),
+            ("50331648".to_owned(), "159383552".to_owned())
+        );
+    }
 }

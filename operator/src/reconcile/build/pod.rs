@@ -17,7 +17,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     metadata::{CONFIG_CHECKSUM, Component, component_name, labels, selector},
-    reconcile::stack::{Pod, ValidatedStack},
+    reconcile::{
+        quantity,
+        stack::{Pod, ValidatedStack},
+    },
 };
 
 /// Old ReplicaSets and revisions to keep: enough to look at, little to clutter.
@@ -240,6 +243,25 @@ pub(super) fn resources(requests: [&str; 2], limits: [&str; 2]) -> ResourceRequi
         limits: Some(quantities(limits)),
         ..ResourceRequirements::default()
     }
+}
+
+/// Requests and limits of a program that holds copies of things beside what it needs itself, in bytes. What the copies
+/// may take is reserved, and half as much again is allowed, because freed memory goes back to the system in whole pages
+/// only.
+pub(super) fn with_room(mut resources: ResourceRequirements, copies: u64) -> ResourceRequirements {
+    let with_half_more = copies.saturating_add(copies / 2);
+    let more = [
+        (&mut resources.requests, copies),
+        (&mut resources.limits, with_half_more),
+    ];
+    for (quantities, more) in more {
+        let quantities = quantities.get_or_insert_default();
+        let own = quantities.get("memory");
+        let own = own.and_then(|own| quantity::bytes(&own.0)).unwrap_or(0);
+        let memory = Quantity(own.saturating_add(more).to_string());
+        quantities.insert("memory".to_owned(), memory);
+    }
+    resources
 }
 
 /// Hash of a configuration, for its pods' checksum. A plain one will do: a configuration holds no secret.

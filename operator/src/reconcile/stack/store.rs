@@ -14,6 +14,8 @@ pub struct Cache {
     pub store: Store,
     /// Seconds that a copy is kept.
     pub ttl_seconds: i32,
+    /// Bytes for copies in each replica of the app.
+    pub near_memory: u64,
     /// Bytes for the copies in a server that the operator runs.
     pub max_memory: u64,
     /// What the connection URL leads to.

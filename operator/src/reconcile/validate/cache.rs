@@ -26,11 +26,12 @@ pub(super) fn cache(
 ) -> Result<Cache, ValidateError> {
     let spec = &surroundings.stack.spec.cache;
     let managed = spec.managed.clone().unwrap_or_default();
-    let max_memory = managed.max_memory.as_deref().unwrap_or(DEFAULT_MEMORY);
-    let max_memory = quantity::bytes(max_memory).ok_or_else(|| ValidateError::NotASize {
-        field: "cache.managed.maxMemory",
-        value: max_memory.to_owned(),
-    })?;
+    let max_memory = size(
+        "cache.managed.maxMemory",
+        managed.max_memory.as_deref().unwrap_or(DEFAULT_MEMORY),
+    )?;
+    let near_memory = spec.near_memory.as_deref();
+    let near_memory = near_memory.map_or(Ok(0), |memory| size("cache.nearMemory", memory))?;
     let wanted = Wanted {
         component: Component::Cache,
         field: "cache",
@@ -49,8 +50,16 @@ pub(super) fn cache(
     Ok(Cache {
         store,
         ttl_seconds: spec.ttl_seconds,
+        near_memory,
         max_memory,
         mode: external.map_or(CacheMode::Single, |external| external.mode),
         sentinel_master: external.and_then(|external| external.sentinel_master.clone()),
+    })
+}
+
+fn size(field: &'static str, value: &str) -> Result<u64, ValidateError> {
+    quantity::bytes(value).ok_or_else(|| ValidateError::NotASize {
+        field,
+        value: value.to_owned(),
     })
 }

@@ -57,6 +57,7 @@ impl ValidatedStack {
         self.cache = Some(Cache {
             store,
             ttl_seconds: 3600,
+            near_memory: 0,
             max_memory,
             mode: CacheMode::Single,
             sentinel_master: None,
@@ -69,6 +70,7 @@ impl ValidatedStack {
         self.cache = Some(Cache {
             store: external("links-cache"),
             ttl_seconds: 60,
+            near_memory: 16 << 20,
             max_memory: 128 << 20,
             mode: CacheMode::Sentinel,
             sentinel_master: Some("links".to_owned()),

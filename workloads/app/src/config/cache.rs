@@ -1,6 +1,6 @@
 //! Settings of the cache.
 
-use std::time::Duration;
+use std::{num::NonZeroU64, time::Duration};
 
 use clap::{Args, ValueEnum};
 use shortener_common::config::seconds;
@@ -42,6 +42,10 @@ pub struct CacheArgs {
     /// How long a request waits for the cache before it goes on without it, in seconds.
     #[arg(long = "cache-timeout-seconds", env = "CACHE_TIMEOUT_SECONDS", default_value = "0.1", value_parser = seconds)]
     pub cache_timeout: Duration,
+    /// Memory for copies of the links that are followed most, in bytes, in this process. The server keeps them true (RESP3
+    /// client tracking); those of a cluster cannot. 0: no such copies.
+    #[arg(long, env, default_value_t = 0)]
+    pub cache_near_bytes: u64,
 }
 
 impl CacheArgs {
@@ -52,6 +56,12 @@ impl CacheArgs {
             .flat_map(|urls| urls.split(','))
             .map(str::trim)
             .filter(|url| !url.is_empty())
+    }
+
+    /// Memory for copies in this process, if there are to be any.
+    #[must_use]
+    pub fn near(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.cache_near_bytes)
     }
 
     /// How long a link is remembered.

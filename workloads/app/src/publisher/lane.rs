@@ -71,7 +71,10 @@ impl Lane {
         let mut broken = None;
         for (pending, confirmation) in batch.into_iter().zip(confirmations) {
             let fate = match confirmation {
-                Ok(_) if returned.contains(&pending.job.id.to_string()) => Err(Refusal::Unroutable),
+                // As a rule none was, and then no text is made of the identity.
+                Ok(_) if !returned.is_empty() && returned.contains(&pending.job.id.to_string()) => {
+                    Err(Refusal::Unroutable)
+                }
                 Ok(Confirmation::Ack(_)) => Ok(()),
                 Ok(Confirmation::Nack(_) | Confirmation::NotRequested) => Err(Refusal::Rejected),
                 Err(error) => {

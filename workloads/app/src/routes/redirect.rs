@@ -41,9 +41,9 @@ pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response,
     }
 }
 
-fn redirect(url: String) -> Result<Response, Error> {
-    // The bytes of the row become the header without a copy; anything that could split a header is refused here.
-    let location = HeaderValue::from_maybe_shared(Bytes::from(url))
+fn redirect(url: Bytes) -> Result<Response, Error> {
+    // The bytes that the store gave become the header as they are; anything that could split a header is refused here.
+    let location = HeaderValue::from_maybe_shared(url)
         .map_err(|_| Error::Internal("a stored destination is not a header value".to_owned()))?;
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::FOUND;

@@ -9,20 +9,24 @@
 //!   the cache while others could, or when its new entry was evicted or deleted under a reader that was still writing.
 
 pub mod breaker;
+mod connection;
 mod keys;
 mod missed;
+mod near;
 pub mod source;
 
 use std::{sync::Arc, time::Duration};
 
+use axum::body::Bytes;
 use jiff::Timestamp;
-use redis::{ErrorKind, Pipeline, RedisResult, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisResult, Value};
 
 use self::{
     breaker::Breaker,
+    connection::Connection,
     keys::{Keys, Lifetime},
     missed::Missed,
-    source::{Connection, Source},
+    source::Source,
 };
 use super::{Link, Stored};
 use crate::{code::Code, config::CacheArgs, metrics::CacheMetrics, target};
@@ -38,7 +42,7 @@ const JITTER: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
     /// A live link and its destination.
-    To(String),
+    To(Bytes),
     /// There was no such code a moment ago.
     Nothing,
 }
@@ -81,12 +85,14 @@ impl Cache {
 
     /// Looks a code up, and counts it.
     pub async fn look_up(&self, code: Code<'_>) -> Option<Known> {
-        let keys = Keys::of(code);
-        let known = self
-            .breaker
-            .run("MGET", |connection| look_up(connection, &keys))
-            .await
-            .flatten();
+        let known = match self.breaker.near(|near| near.get(code)) {
+            Some(url) => Some(Known::To(url)),
+            None => self
+                .breaker
+                .run("MGET", |connection| ask(connection, code))
+                .await
+                .flatten(),
+        };
         match known {
             Some(_) => self.metrics.hits.inc(),
             None => self.metrics.misses.inc(),
@@ -166,10 +172,32 @@ fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
     )
 }
 
+/// Asks the server for a code, and keeps its destination in this process if there is room for it.
+async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<Known>> {
+    let keys = Keys::of(code);
+    let near = connection.near().cloned();
+    let Some(place) = near.as_deref().and_then(|near| near.place(code)) else {
+        return look_up(connection, &keys).await;
+    };
+    let mut pipeline = Pipeline::new();
+    // In this order: a key that ends in between has no time left.
+    pipeline.add_command(both(&keys)).pttl(keys.link());
+    let (values, left) = pipeline.query_async(&mut connection).await?;
+    let known = understand(values)?;
+    if let Some(Known::To(url)) = &known {
+        place.fill(url.clone(), left);
+    }
+    Ok(known)
+}
+
 async fn look_up(mut connection: Connection, keys: &Keys) -> RedisResult<Option<Known>> {
+    understand(both(keys).query_async(&mut connection).await?)
+}
+
+fn both(keys: &Keys) -> Cmd {
     let mut command = redis::cmd("MGET");
     command.arg(keys.link()).arg(keys.none());
-    understand(command.query_async(&mut connection).await?)
+    command
 }
 
 /// Reads the two values of a code. Whoever can write to the cache could put anything there, so only what could have
@@ -180,10 +208,10 @@ fn understand(reply: Value) -> RedisResult<Option<Known>> {
         return Err(garbage());
     };
     match <[Value; 2]>::try_from(values) {
-        Ok([Value::BulkString(url), _]) => Ok(String::from_utf8(url)
-            .ok()
-            .filter(|url| target::parse(url).is_ok())
-            .map(Known::To)),
+        Ok([Value::BulkString(url), _]) => {
+            let sound = str::from_utf8(&url).is_ok_and(|url| target::parse(url).is_ok());
+            Ok(sound.then(|| Known::To(url.into())))
+        }
         Ok([Value::Nil, Value::BulkString(_)]) => Ok(Some(Known::Nothing)),
         Ok([Value::Nil, Value::Nil]) => Ok(None),
         _ => Err(garbage()),
@@ -204,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_destination_wins_over_a_denial() {
-        let to = Some(Known::To("https://example.com/".to_owned()));
+        let to = Some(Known::To("https://example.com/".into()));
         assert_eq!(
             understood(vec![text("https://example.com/"), Value::Nil]),
             to

@@ -51,7 +51,7 @@ impl CachedLinks {
             answer = self.read(code).await.0;
         }
         Ok(answer?.map(|stored| match stored {
-            Stored::Live { url, .. } => Resolved::To(url),
+            Stored::Live { url, .. } => Resolved::To(url.into()),
             Stored::Expired => Resolved::Gone,
         }))
     }

@@ -13,6 +13,7 @@
 mod cache;
 mod cache_faults;
 mod cache_modes;
+mod cache_near;
 mod cache_server;
 mod corpus;
 mod docs;

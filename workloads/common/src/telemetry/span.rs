@@ -6,6 +6,7 @@
 use std::{
     borrow::Cow,
     future::Future,
+    sync::Arc,
     time::{Instant, SystemTime},
 };
 
@@ -38,9 +39,9 @@ struct Current {
 /// Makes the spans of a process, or none without an exporter; cheap to clone. Every span is sent, whatever a caller
 /// thinks of sampling.
 #[derive(Clone, Debug, Default)]
-pub struct Tracer(Option<Sender>);
+pub struct Tracer(Option<Arc<Sender>>);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Sender {
     spans: Queue<SpanData>,
     scope: InstrumentationScope,
@@ -49,7 +50,7 @@ struct Sender {
 impl Tracer {
     /// Sends through this queue.
     pub(super) fn new(spans: Queue<SpanData>, scope: InstrumentationScope) -> Self {
-        Self(Some(Sender { spans, scope }))
+        Self(Some(Arc::new(Sender { spans, scope })))
     }
 
     /// Whether spans are sent.
@@ -93,7 +94,6 @@ impl Tracer {
         let sent = self.0.as_ref().map(|sender| {
             let start_time = SystemTime::now();
             Sent {
-                spans: sender.spans.clone(),
                 started: Instant::now(),
                 data: SpanData {
                     span_context: context_of(trace),
@@ -116,6 +116,13 @@ impl Tracer {
             tracer: self.clone(),
             trace,
             sent,
+        }
+    }
+
+    fn send(&self, mut sent: Sent) {
+        sent.data.end_time = sent.data.start_time + sent.started.elapsed();
+        if let Some(sender) = &self.0 {
+            sender.spans.offer(sent.data);
         }
     }
 }
@@ -141,7 +148,6 @@ pub struct Span {
 
 #[derive(Debug)]
 struct Sent {
-    spans: Queue<SpanData>,
     data: SpanData,
     started: Instant,
 }
@@ -161,7 +167,7 @@ impl Span {
     /// Sends it.
     pub fn end(mut self) {
         if let Some(sent) = self.sent.take() {
-            sent.send();
+            self.tracer.send(sent);
         }
     }
 }
@@ -170,15 +176,8 @@ impl Drop for Span {
     fn drop(&mut self) {
         if let Some(mut sent) = self.sent.take() {
             Description(&mut sent.data).fail("cancelled", "");
-            sent.send();
+            self.tracer.send(sent);
         }
-    }
-}
-
-impl Sent {
-    fn send(mut self) {
-        self.data.end_time = self.data.start_time + self.started.elapsed();
-        self.spans.offer(self.data);
     }
 }
 
@@ -258,7 +257,7 @@ pub fn part<N: Into<Cow<'static, str>>>(kind: SpanKind, name: impl FnOnce() -> N
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use prometheus_client::metrics::counter::Counter;
     use tokio::sync::watch;

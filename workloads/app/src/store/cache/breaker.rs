@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::source::{Connection, Source};
+use super::{connection::Connection, near::Near, source::Source};
 
 /// Asking Sentinels and all nodes of a cluster takes several steps, and no request waits for them.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -87,6 +87,12 @@ impl Breaker {
     pub async fn wait_until_closed(&self, at_most: Duration) {
         let mut life = self.shared.life.subscribe();
         let _ = timeout(at_most, life.wait_for(Option::is_some)).await;
+    }
+
+    /// Asks the copies in this process, if there are any and requests use the cache.
+    pub fn near<T>(&self, ask: impl FnOnce(&Near) -> Option<T>) -> Option<T> {
+        let life = self.shared.life.borrow();
+        ask(life.as_ref()?.connection.near()?)
     }
 
     /// Runs one operation, which traces know by the name of its command; `None` when the cache is away, does not answer

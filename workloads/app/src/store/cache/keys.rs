@@ -7,7 +7,8 @@ use redis::{Cmd, ToRedisArgs};
 
 use crate::code::{self, Code};
 
-const PREFIX: &str = "link:";
+/// What the keys of destinations begin with.
+pub const PREFIX: &str = "link:";
 const OPENING: &str = "{";
 const CLOSING: &str = "}:none";
 
@@ -57,6 +58,12 @@ impl Keys {
     pub fn none(&self) -> &[u8] {
         &self.buffer[..self.end + CLOSING.len()]
     }
+}
+
+/// The code whose destination a key holds, if it is such a key.
+#[must_use]
+pub fn code_in(key: &[u8]) -> Option<&str> {
+    str::from_utf8(key.strip_prefix(PREFIX.as_bytes())?).ok()
 }
 
 /// When an entry ends.

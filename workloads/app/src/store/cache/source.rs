@@ -1,23 +1,20 @@
 //! Where the cache is and how to reach it: one server, the master that Sentinels name, or a cluster.
 
-use std::time::Duration;
+use std::{num::NonZeroU64, time::Duration};
 
 use anyhow::{Context, bail};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
-    Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, TlsMode, Value,
-    aio::{ConnectionLike, MultiplexedConnection},
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, RedisResult, TlsMode,
     cluster::{ClusterClient, ClusterClientBuilder},
-    cluster_async::ClusterConnection,
     io::tcp::TcpSettings,
     sentinel::{Sentinel, SentinelNodeConnectionInfo},
 };
 use shortener_common::telemetry::call::Server;
 
+use super::connection::Connection;
 use crate::config::{CacheArgs, CacheMode};
 
-/// Commands on their way to the connection; far more than wait at any time, so that none waits for a place.
-const QUEUE: usize = 4096;
 /// Within one request there is time for one second attempt, after a node said that a key has moved.
 const CLUSTER_RETRIES: u32 = 1;
 
@@ -28,6 +25,8 @@ pub struct Source {
     server: Server,
     /// How long a connection attempt and an operation may take.
     deadline: Duration,
+    /// What copies in this process may take, in bytes.
+    near: Option<NonZeroU64>,
 }
 
 enum Servers {
@@ -44,15 +43,6 @@ enum Servers {
     },
     /// A cluster.
     Cluster(Box<ClusterClient>),
-}
-
-/// A connection that many requests use at the same time; cheap to clone.
-#[derive(Clone)]
-pub enum Connection {
-    /// To one server.
-    Server(MultiplexedConnection),
-    /// To each node of a cluster.
-    Cluster(ClusterConnection),
 }
 
 impl Source {
@@ -89,12 +79,16 @@ impl Source {
                 )?),
                 master: args.cache_sentinel_master.clone(),
             },
+            CacheMode::Cluster if args.near().is_some() => {
+                bail!("CACHE_NEAR_BYTES is for CACHE_MODE single and sentinel: set it to 0")
+            }
             CacheMode::Cluster => Servers::Cluster(Box::new(cluster(infos, &login, deadline)?)),
         };
         Ok(Some(Self {
             servers,
             server,
             deadline,
+            near: args.near(),
         }))
     }
 
@@ -115,34 +109,20 @@ impl Source {
     /// # Errors
     /// When the cache cannot be reached or refuses the login.
     pub async fn connect(&mut self) -> RedisResult<Connection> {
-        let deadline = self.deadline;
+        let (deadline, near) = (self.deadline, self.near);
         match &mut self.servers {
-            Servers::Single(client) => connect(client, deadline).await,
+            Servers::Single(client) => Connection::to_server(client, deadline, near).await,
             Servers::Sentinel {
                 sentinels,
                 master,
                 node,
             } => {
                 let master = sentinels.async_master_for(master, Some(node)).await?;
-                connect(&master, deadline).await
+                Connection::to_server(&master, deadline, near).await
             }
-            Servers::Cluster(client) => {
-                client.get_async_connection().await.map(Connection::Cluster)
-            }
+            Servers::Cluster(client) => Connection::to_cluster(client).await,
         }
     }
-}
-
-async fn connect(client: &Client, deadline: Duration) -> RedisResult<Connection> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(deadline))
-        // The breaker measures whole operations.
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(QUEUE);
-    client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await
-        .map(Connection::Server)
 }
 
 fn described(first: &ConnectionInfo) -> Server {
@@ -167,7 +147,7 @@ fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
-/// The login out of the URL, with what has settings of its own.
+/// The login out of the URL, with what has settings of its own, and the protocol.
 fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnectionInfo {
     let given = |setting: &Option<String>| setting.clone().filter(|text| !text.is_empty());
     if let Some(username) = given(&args.cache_username) {
@@ -175,6 +155,10 @@ fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnection
     }
     if let Some(password) = given(&args.cache_password) {
         settings = settings.set_password(password);
+    }
+    if args.near().is_some() {
+        // Only its third version lets a server speak unasked.
+        settings = settings.set_protocol(ProtocolVersion::RESP3);
     }
     settings
 }
@@ -211,34 +195,6 @@ fn cluster(
         .retries(CLUSTER_RETRIES)
         .min_retry_wait(1)
         .build()
-}
-
-impl ConnectionLike for Connection {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Self::Server(connection) => connection.req_packed_command(command),
-            Self::Cluster(connection) => connection.req_packed_command(command),
-        }
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Self::Server(connection) => connection.req_packed_commands(pipeline, offset, count),
-            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
-        }
-    }
-
-    fn get_db(&self) -> i64 {
-        match self {
-            Self::Server(connection) => connection.get_db(),
-            Self::Cluster(connection) => connection.get_db(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -319,6 +275,25 @@ mod tests {
                     .is_some()
             );
         }
+    }
+
+    #[test]
+    fn copies_in_the_process_need_a_server_that_speaks_unasked() {
+        let url = ["--cache-url", "redis://cache"];
+        let near = [&url[..], &["--cache-near-bytes", "1048576"]].concat();
+        for (arguments, protocol) in [
+            (&url[..], ProtocolVersion::RESP2),
+            (&near, ProtocolVersion::RESP3),
+        ] {
+            let settings = single(arguments).redis_settings().clone();
+            assert_eq!(settings.protocol(), protocol);
+        }
+        let cluster = [&near[..], &["--cache-mode", "cluster"]].concat();
+        let message = source(&cluster).err().unwrap().to_string();
+        assert!(
+            message.contains("CACHE_NEAR_BYTES") && message.contains("set it to 0"),
+            "{message}"
+        );
     }
 
     #[test]

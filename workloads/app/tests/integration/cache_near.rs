@@ -1,0 +1,162 @@
+//! Copies of links in the process itself, which the cache keeps true (A3).
+
+use std::time::Duration;
+
+use serde_json::json;
+use shortener_testing::metrics;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::{
+    cache::{assert_redirects, cache_is_up, counts},
+    cache_server::{PATIENT, Redis, until},
+    client::{get, shorten},
+    support::App,
+};
+
+const URL: &str = "https://example.com/near?a=b";
+/// Deletes in a row, of which few may be told later than a request comes in: the server answers who deletes first.
+const DELETES: u64 = 100;
+const MAY_BE_LATE: u64 = 2;
+
+/// An app with copies of its own, and a link.
+async fn start(database: PgConnectOptions, cache: &Redis, deadline: Duration) -> (App, String) {
+    let app = App::start_with(database, |config| {
+        cache.configure(config);
+        config.cache.cache_timeout = deadline;
+        config.cache.cache_near_bytes = 1024 * 1024;
+    })
+    .await;
+    cache_is_up(&app).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    (app, code)
+}
+
+async fn follow(app: &App, code: &str) {
+    assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
+}
+
+async fn misses(app: &App) -> u64 {
+    counts(app).await.1
+}
+
+/// Links that the server has looked up and found.
+async fn found_by(cache: &Redis) -> u64 {
+    let info = cache.ask::<String>(&["INFO", "stats"]).await;
+    let found = info
+        .lines()
+        .find_map(|line| line.strip_prefix("keyspace_hits:"));
+    found.unwrap().parse().unwrap()
+}
+
+/// The app follows the link without asking.
+async fn is_near(app: &App, cache: &Redis, code: &str) {
+    until(true, || async {
+        let before = found_by(cache).await;
+        follow(app, code).await;
+        found_by(cache).await == before
+    })
+    .await;
+}
+
+#[sqlx::test(migrations = false)]
+async fn what_was_followed_once_is_followed_without_asking_the_cache(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let (app, code) = start(database, &cache, PATIENT).await;
+    let before = found_by(&cache).await;
+    follow(&app, &code).await;
+    let found = found_by(&cache).await;
+    assert!(found > before, "nothing is near before it was followed");
+    for _ in 0..10 {
+        follow(&app, &code).await;
+    }
+    assert_eq!(found_by(&cache).await, found);
+    assert_eq!(counts(&app).await, (11, 0), "each of them is a hit");
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_redirect_right_after_a_delete_is_a_miss_that_repopulates(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let (app, code) = start(database, &cache, PATIENT).await;
+    let key = format!("link:{code}");
+    for _ in 0..DELETES {
+        follow(&app, &code).await;
+        assert_eq!(cache.ask::<u64>(&["DEL", &key]).await, 1);
+        follow(&app, &code).await;
+        // Also after one that came too late.
+        until(Some(URL.to_owned()), || async {
+            follow(&app, &code).await;
+            cache.link(&code).await
+        })
+        .await;
+    }
+    let misses = misses(&app).await;
+    println!("{misses} of {DELETES} redirects right after a delete were misses");
+    assert!(misses >= DELETES - MAY_BE_LATE, "{misses} of {DELETES}");
+}
+
+#[sqlx::test(migrations = false)]
+async fn nothing_outlives_a_flush_or_its_key(_: PgPoolOptions, database: PgConnectOptions) {
+    let cache = Redis::start().await;
+    let (app, code) = start(database, &cache, PATIENT).await;
+    let key = format!("link:{code}");
+    for (number, end) in [&["FLUSHALL"][..], &["PEXPIRE", &key, "300"]]
+        .into_iter()
+        .enumerate()
+    {
+        is_near(&app, &cache, &code).await;
+        cache.ask::<redis::Value>(end).await;
+        until(number as u64 + 1, || async {
+            follow(&app, &code).await;
+            misses(&app).await
+        })
+        .await;
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_copies_go_with_the_connection_and_no_redirect_after_a_delete_is_stale(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let (app, code) = start(database, &cache, PATIENT).await;
+    for round in 1..=5 {
+        is_near(&app, &cache, &code).await;
+        let killed = cache
+            .ask::<u64>(&["CLIENT", "KILL", "TYPE", "normal"])
+            .await;
+        assert!(killed >= 1);
+        cache.ask::<u64>(&["DEL", &format!("link:{code}")]).await;
+        // Nobody tells of this delete, so what was kept must be gone by itself.
+        until(true, || async {
+            follow(&app, &code).await;
+            misses(&app).await >= round
+        })
+        .await;
+        cache_is_up(&app).await;
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_cache_that_falls_silent_is_noticed_though_nobody_asks_it(
+    _: PgPoolOptions,
+    database: PgConnectOptions,
+) {
+    let cache = Redis::start().await;
+    let (app, code) = start(database, &cache, Duration::from_millis(100)).await;
+    is_near(&app, &cache, &code).await;
+    cache.freeze();
+    metrics::wait_for(app.internal, "cache_up 0").await;
+    let before = misses(&app).await;
+    follow(&app, &code).await;
+    assert_eq!(misses(&app).await, before + 1, "nobody keeps a copy true");
+    cache.thaw();
+    cache_is_up(&app).await;
+    is_near(&app, &cache, &code).await;
+}
