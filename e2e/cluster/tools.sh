@@ -4,8 +4,8 @@
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# These caches would grow without end, since every upgrade adds to them.
-compiled_limit_gib=4
+# These caches would grow without end, since every upgrade adds to them. Everything of one version fits.
+compiled_limit_gib=8
 downloaded_limit_gib=6
 
 helm_package=helm.sh/helm/v4/cmd/helm
