@@ -18,13 +18,14 @@ link() {
   ln -sfn "$(built "$@")/$program" "$cache/bin/$program"
 }
 
-# need <program> <folder of the tool> [package]: build it when it is not there yet, then link it.
+# need <program> <folder of the tool> [package]: build it when it is not there yet, then link it. `title="..." need ...` says
+# what is built when it is more than the program.
 need() {
   local program=$1
   shift
   if [[ ! -d $(built "$@") ]]; then
     remedy="the Go module proxy must be reachable (go env GOPROXY)" \
-      step "Build $program from its Go module" gobuild "$@"
+      step "${title:-Build $program from its Go module}" gobuild "$@"
   fi
   link "$program" "$@"
 }
@@ -43,15 +44,12 @@ kubectl_fits() {
 # need_of_cluster <program> <package>: out of the build of everything that a node image is made of, where one has to be made.
 need_of_cluster() {
   local program=$1 package=$2 module=$cluster_dir/tools/cluster
-  if ! closed; then
+  if closed; then
+    title="Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
+      need "$program" "$module"
+  else
     need "$program" "$module" "$package"
-    return
   fi
-  if [[ ! -d $(built "$module") ]]; then
-    remedy="the Go module proxy must be reachable (go env GOPROXY)" \
-      step "Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" gobuild "$module"
-  fi
-  link "$program" "$module"
 }
 
 need_kubectl() {
