@@ -134,6 +134,13 @@ built() {
   printf '%s/tools/%s-%s\n' "$cache" "$(basename "$1")${2:+-$(basename "$2")}" "$key"
 }
 
+# The linker leaves debug information out (-s -w), so the compiler has no need to write any: a sixth of its work.
+go_compiler_flags=all=-dwarf=false
+
+# go_compile command args...: runs a command that compiles Go code. The compiler's processes are short, so their garbage is
+# not collected before one of them has grown large: a tenth of the work.
+go_compile() { GOGC=off GOMEMLIMIT=2GiB "$@"; }
+
 # gobuild <folder of a tool's go.mod> [package]: builds that package, or every package on its `tool` lines, once per
 # content of the folder. A file `flags` beside go.mod holds further arguments of `go build`, one per line.
 gobuild() {
@@ -145,7 +152,10 @@ gobuild() {
     if [[ -f $module/flags ]]; then mapfile -t flags <"$module/flags"; fi
     rm -rf "$out.part"
     mkdir -p "$out.part"
-    (cd "$module" && go build -trimpath "${flags[@]}" -o "$out.part/" "$package")
+    (
+      cd "$module"
+      go_compile go build -trimpath "-gcflags=$go_compiler_flags" "${flags[@]}" -o "$out.part/" "$package"
+    )
     rm -rf "${out%-*}"-???????????? # what earlier pins of this tool left
     mv "$out.part" "$out"
   fi

@@ -19,13 +19,10 @@ service_images() {
     "$prometheus_image" "$collector_image" "$controller_image" "$calico_image"
 }
 
-ensure_debian_services() {
-  debian_image=local/debian-services:$(content_key "$images_dir/debian-services.sh")
-  if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
-    remedy="packages come from the sources of this machine's apt; it must be Debian 12" \
-      step "Install the services' Debian packages into a root file system" "$images_dir/debian-services.sh" "$debian_image"
-  fi
-  # Images that still need an older one keep its layers.
+debian_image=local/debian-services:$(content_key "$images_dir/debian-services.sh")
+
+# Images that still need an older one keep its layers.
+remove_older_debian_images() {
   docker image ls --filter dangling=false --format '{{.Repository}}:{{.Tag}}' "${debian_image%:*}" |
     awk -v kept="$debian_image" '$0 != kept' |
     xargs --no-run-if-empty docker image rm >/dev/null
@@ -91,7 +88,8 @@ compile_collector() {
   local folder=$1 module=$images_dir/modules/otel-collector
   cp "$module"/{builder.yaml,go.mod,go.sum} "$folder"
   cd "$folder"
-  "$(built "$module")/builder" --config builder.yaml --skip-get-modules --skip-strict-versioning
+  go_compile "$(built "$module")/builder" --config builder.yaml --gcflags "$go_compiler_flags" \
+    --skip-get-modules --skip-strict-versioning
 }
 
 ensure_collector_image() {
@@ -119,8 +117,23 @@ ensure_qdrant_image() {
   step "Build the image $qdrant_image" make_image "$qdrant_image" "$key" "$context" --build-arg "BASE=$debian_image"
 }
 
+# What the images are made of. Unpacking packages keeps one core busy, so the compiler runs meanwhile.
+build_parts() {
+  local packages
+  "$images_dir/debian-services.sh" "$debian_image" &
+  packages=$!
+  go_programs otel-collector
+  go_programs ingress-nginx
+  go_programs calico
+  wait "$packages"
+}
+
 build_services() {
-  ensure_debian_services
+  if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
+    remedy="packages come from the sources of this machine's apt; it must be Debian 12" \
+      step "Build what the services are made of: Debian packages and programs from Go modules" build_parts
+  fi
+  remove_older_debian_images
   ensure_service_image "$postgres_image" postgres
   ensure_service_image "$nginx_image" nginx
   ensure_service_image "$valkey_image" valkey

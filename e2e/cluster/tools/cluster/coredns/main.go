@@ -1,5 +1,5 @@
 // CoreDNS with the plugins that kubeadm's Corefile names, and no more: the clients of three clouds and a tracer, which come
-// with all of them, are a sixth of everything that a node is made of.
+// with all of them, are an eighth of everything that a node is made of.
 package main
 
 import (

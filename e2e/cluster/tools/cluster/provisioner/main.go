@@ -1,5 +1,5 @@
 // Provisioner makes the volumes of a cluster with one node: a folder of the node for each claim. It makes and removes them
-// itself; a helper pod for each would be two thirds of all pods that the cluster tests start.
+// itself; with a helper pod for each, which is the usual way, a claim would wait for that pod's start.
 package main
 
 import (
