@@ -30,8 +30,8 @@ cluster() {
   "$cluster_dir/engine.sh"
   closed || true # decided here, so that every part below has the same answer
   say "==> Images: $(network)"
-  "$cluster_dir/tools.sh" cluster
   if closed; then "$cluster_dir/node.sh"; fi
+  "$cluster_dir/tools.sh" cluster
   "$repo/e2e/images/build.sh"
   "$cluster_dir/tools.sh" trim
   "$cluster_dir/create.sh"
