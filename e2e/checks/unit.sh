@@ -7,6 +7,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 references=$(mktemp)
 trap 'rm -f "$references"' EXIT
+# Most of them wait for something, so there are more of them at once than cores.
+export RUST_TEST_THREADS=4
 export CI=true INSTA_UPDATE=no INSTA_SNAPSHOT_REFERENCES_FILE=$references
 
 # The kinds of tests are chosen instead of the packages, because another choice of packages has other features in the

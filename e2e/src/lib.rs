@@ -50,8 +50,8 @@ pub use prometheus::{Exemplar, Prometheus};
 pub use qdrant::Qdrant;
 pub use settings::Settings;
 pub use shared::{
-    Provider, SharedStack, cached_stack, echo_stack, every_profile, give_up_profiled_stacks,
-    observed_stack, real_stack, with_queue, with_vector, with_vector_and_queue,
+    Provider, SharedStack, echo_stack, every_profile, give_up_profiled_stacks, observed_stack,
+    real_stack, with_cache, with_every_profile, with_queue, with_vector, with_vector_and_queue,
 };
 pub use sink::{Caller, Link, Mood, Record, SINK_ENDPOINT, Sink, Span, Trace};
 pub use space::Space;

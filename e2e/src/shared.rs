@@ -49,6 +49,16 @@ impl Profiled {
         Ok((stack?, lost))
     }
 
+    /// Runs a test on the stack, which it has for itself.
+    async fn lend(
+        &'static self,
+        changes: Value,
+        test: impl AsyncFnOnce(&SharedStack) -> Result<()>,
+    ) -> Result<()> {
+        let (shared, _alone) = self.take(changes).await?;
+        shared.space.check(async |_| test(&shared).await).await
+    }
+
     async fn make(&self, mut changes: Value) -> Result<SharedStack> {
         merge(&mut changes, json!({"paused": false, "stopped": false}));
         let space = Space::shared(self.namespace).await?;
@@ -117,8 +127,8 @@ pub async fn echo_stack(provider: Provider) -> Result<SharedStack> {
     shared(&READY[provider as usize], space, "mirror", spec, provider).await
 }
 
-/// The shared stack with the profile `caching`, for one test at a time: what it counts is what that test did.
-pub async fn cached_stack() -> Result<(SharedStack, Alone)> {
+/// Runs a test on the stack with a cache, which it has for itself: what is counted is what the test did.
+pub async fn with_cache(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
     // What a test counts must not depend on how busy the machine is, so the app waits for its cache.
     let patient = json!([{"name": "CACHE_TIMEOUT_SECONDS", "value": "5"}]);
     let changes = json!({
@@ -127,34 +137,36 @@ pub async fn cached_stack() -> Result<(SharedStack, Alone)> {
         "cache": {"nearMemory": "8Mi"},
         "app": {"env": patient},
     });
-    CACHED.take(changes).await
+    CACHED.lend(changes, test).await
 }
 
 /// Runs a test on the stack with a queue, which it has for itself.
 pub async fn with_queue(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
     let changes = json!({"profiles": ["queue"], "workers": {"replicas": 1}});
-    let (shared, _alone) = QUEUED.take(changes).await?;
-    shared.space.check(async |_| test(&shared).await).await
+    QUEUED.lend(changes, test).await
 }
 
 /// Runs a test on the stack with a vector store, which it has for itself. Documents are indexed before the answer.
 pub async fn with_vector(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = vectors(json!(["vector"])).await?;
-    shared.space.check(async |_| test(&shared).await).await
+    VECTORS.lend(vector_changes(&["vector"]), test).await
 }
 
 /// The same with the profile `queue` on that stack: workers index the documents.
 pub async fn with_vector_and_queue(
     test: impl AsyncFnOnce(&SharedStack) -> Result<()>,
 ) -> Result<()> {
-    let (shared, _alone) = vectors(json!(["queue", "vector"])).await?;
-    shared.space.check(async |_| test(&shared).await).await
+    VECTORS
+        .lend(vector_changes(&["queue", "vector"]), test)
+        .await
 }
 
-async fn vectors(profiles: Value) -> Result<(SharedStack, Alone)> {
-    VECTORS
-        .take(json!({"profiles": profiles, "workers": {"replicas": 1}}))
-        .await
+fn vector_changes(profiles: &[&str]) -> Value {
+    json!({"profiles": profiles, "workers": {"replicas": 1}})
+}
+
+/// Runs a test on the stack with every profile, which it has for itself.
+pub async fn with_every_profile(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
+    OBSERVED.lend(every_profile(), test).await
 }
 
 /// The shared stack with every profile, for one test at a time. What its collector takes goes to a sink in its namespace.

@@ -8,16 +8,15 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{Api, api::PostParams};
 use serde_json::json;
 use shortener_e2e::{
-    Provider, Space, await_condition, observed_stack, redirects_are_right_and_quick,
-    restricted_container, restricted_pod, valkey,
+    Provider, Space, await_condition, redirects_are_right_and_quick, restricted_container,
+    restricted_pod, valkey, with_every_profile,
 };
 
 const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
 
 #[tokio::test]
 async fn redirects_go_on_while_the_cache_is_slow() -> Result<()> {
-    let (shared, _alone) = observed_stack().await?;
-    let slow = async |_: &Space| {
+    with_every_profile(async |shared| {
         // Every pause is three times what a request waits, and the next one comes right behind it.
         let pauses = ["-r", "100", "client", "pause", "300", "all"];
         let mut pauses = std::pin::pin!(valkey(&shared.stack, &pauses));
@@ -39,8 +38,8 @@ async fn redirects_go_on_while_the_cache_is_slow() -> Result<()> {
         let misses = shared.door.count(MISSES).await? - misses;
         ensure!(misses > 0, "the cache was never too slow");
         Ok(())
-    };
-    shared.space.check(slow).await
+    })
+    .await
 }
 
 #[tokio::test]

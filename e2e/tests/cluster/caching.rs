@@ -4,14 +4,14 @@
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use shortener_e2e::{Door, Stack, await_condition, cached_stack, valkey};
+use shortener_e2e::{Door, SharedStack, Stack, await_condition, valkey, with_cache};
 
 /// The default time to live and its jitter of a tenth.
 const TTL: std::ops::RangeInclusive<i64> = 3230..=3960;
 
 #[tokio::test]
 async fn the_first_redirect_of_a_new_link_is_a_hit() -> Result<()> {
-    with_cache(async |stack, door| {
+    with_cache(async |SharedStack { stack, door, .. }| {
         let url = "https://example.com/first";
         let code = door.shorten(url).await?;
         holds_copy(stack, &code, url).await?;
@@ -22,7 +22,7 @@ async fn the_first_redirect_of_a_new_link_is_a_hit() -> Result<()> {
 
 #[tokio::test]
 async fn deleting_the_key_makes_the_next_redirect_a_miss_that_repopulates() -> Result<()> {
-    with_cache(async |stack, door| {
+    with_cache(async |SharedStack { stack, door, .. }| {
         let url = "https://example.com/deleted";
         let code = door.shorten(url).await?;
         let deleted = valkey(stack, &["del", &format!("link:{code}")]).await?;
@@ -36,7 +36,7 @@ async fn deleting_the_key_makes_the_next_redirect_a_miss_that_repopulates() -> R
 
 #[tokio::test]
 async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<()> {
-    with_cache(async |stack, door| {
+    with_cache(async |SharedStack { stack, door, .. }| {
         let url = "https://example.com/over";
         let code = door.shorten(url).await?;
         // Its time is over when the server answers.
@@ -50,7 +50,7 @@ async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<
 
 #[tokio::test]
 async fn a_flushed_cache_is_filled_again_by_redirects() -> Result<()> {
-    with_cache(async |stack, door| {
+    with_cache(async |SharedStack { stack, door, .. }| {
         let mut links = Vec::new();
         for number in 0..5 {
             let url = format!("https://example.com/flushed/{number}");
@@ -72,7 +72,7 @@ async fn a_flushed_cache_is_filled_again_by_redirects() -> Result<()> {
 /// Specification: 2.2, 3.1.
 #[tokio::test]
 async fn no_entry_lives_for_ever() -> Result<()> {
-    with_cache(async |stack, door| {
+    with_cache(async |SharedStack { stack, door, .. }| {
         let code = door.shorten("https://example.com/mortal").await?;
         let unknown = door.get("/api/links/nosuchcode").await?;
         assert_eq!(unknown.status, 404, "{unknown:?}");
@@ -90,7 +90,7 @@ async fn no_entry_lives_for_ever() -> Result<()> {
 /// Specification: 3.1.
 #[tokio::test]
 async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
-    with_cache(async |stack, door| {
+    with_cache(async |SharedStack { stack, door, .. }| {
         let code = format!("later-{}", std::process::id());
         let key = format!("{{link:{code}}}:none");
         for _ in 0..2 {
@@ -114,7 +114,7 @@ async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
 /// Specification: 5, 8.
 #[tokio::test]
 async fn the_cache_has_a_password_a_limit_and_forgets_what_is_used_least() -> Result<()> {
-    with_cache(async |stack, _| {
+    with_cache(async |SharedStack { stack, .. }| {
         let setting = async |name: &str| {
             let answer = valkey(stack, &["config", "get", name]).await?;
             anyhow::Ok(answer.lines().nth(1).unwrap_or_default().to_owned())
@@ -133,7 +133,7 @@ async fn the_cache_has_a_password_a_limit_and_forgets_what_is_used_least() -> Re
 /// Specification: 2.2.
 #[tokio::test]
 async fn the_store_counts_hits_and_misses_too() -> Result<()> {
-    with_cache(async |stack, door| {
+    with_cache(async |SharedStack { stack, door, .. }| {
         let statistics = async |name: &str| {
             let info = valkey(stack, &["info", "stats"]).await?;
             let line = info.lines().find_map(|line| line.strip_prefix(name));
@@ -156,7 +156,7 @@ async fn the_store_counts_hits_and_misses_too() -> Result<()> {
 /// A3: the cache tells the app of deleted keys over a connection that is lost. Specification: 3.1.
 #[tokio::test]
 async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() -> Result<()> {
-    with_cache(async |stack, door| {
+    with_cache(async |SharedStack { stack, door, .. }| {
         let url = "https://example.com/untold";
         let code = door.shorten(url).await?;
         for _ in 0..3 {
@@ -174,15 +174,6 @@ async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() ->
         Ok(())
     })
     .await
-}
-
-/// Runs a test on the stack with a cache, which it has for itself.
-async fn with_cache(test: impl AsyncFnOnce(&Stack, &Door) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = cached_stack().await?;
-    shared
-        .space
-        .check(async |_| test(&shared.stack, &shared.door).await)
-        .await
 }
 
 /// Checks how many hits and misses the app counts for something.

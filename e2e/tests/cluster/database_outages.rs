@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use shortener_e2e::{Answer, Door, SharedStack, await_condition, cached_stack, kubectl, valkey};
+use shortener_e2e::{Answer, Door, SharedStack, await_condition, kubectl, valkey, with_cache};
 
 /// Attempts of each kind during an outage.
 const TRIED: usize = 20;
@@ -168,9 +168,4 @@ async fn writable(shared: &SharedStack, writable: bool) -> Result<()> {
     );
     let command = ["exec", "acme-postgres-0", "--", "sh", "-c", &psql];
     kubectl(&shared.stack, &command).await.map(|_| ())
-}
-
-async fn with_cache(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = cached_stack().await?;
-    shared.space.check(async |_| test(&shared).await).await
 }
