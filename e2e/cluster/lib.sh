@@ -138,7 +138,7 @@ built() {
 go_compiler_flags=all=-dwarf=false
 
 # go_compile command args...: runs a command that compiles Go code. The compiler's processes are short, so their garbage is
-# not collected before one of them has grown large: a tenth of the work.
+# not worth collecting before one of them has grown large.
 go_compile() { GOGC=off GOMEMLIMIT=2GiB "$@"; }
 
 # gobuild <folder of a tool's go.mod> [package]: builds that package, or every package on its `tool` lines, once per
