@@ -120,7 +120,8 @@ ensure_qdrant_image() {
 # What the images are made of. Unpacking packages keeps one core busy, so the compiler runs meanwhile.
 build_parts() {
   local packages
-  "$images_dir/debian-services.sh" "$debian_image" &
+  remedy="packages come from the sources of this machine's apt; it must be Debian 12" \
+    step "Install the services' Debian packages into a root file system" "$images_dir/debian-services.sh" "$debian_image" &
   packages=$!
   go_programs otel-collector
   go_programs ingress-nginx
@@ -130,8 +131,7 @@ build_parts() {
 
 build_services() {
   if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
-    remedy="packages come from the sources of this machine's apt; it must be Debian 12" \
-      step "Build what the services are made of: Debian packages and programs from Go modules" build_parts
+    step "Build what the services are made of: Debian packages and programs from Go modules" build_parts
   fi
   remove_older_debian_images
   ensure_service_image "$postgres_image" postgres
