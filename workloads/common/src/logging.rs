@@ -3,10 +3,13 @@
 //! `body` is the event's message; every other field stands beside it under its own name, so that a log
 //! pipeline filters on fields and never on text.
 
+mod batches;
+
 use std::{
     fmt,
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     sync::Arc,
+    time::Duration,
 };
 
 use prometheus_client::{
@@ -23,12 +26,13 @@ use tracing_subscriber::{
     EnvFilter, Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
+use self::batches::Batches;
 use crate::telemetry::{LogRecords, implied_trace};
 
 /// Lines that may wait for a slow reader of standard output before further ones are dropped.
 const BUFFERED_LINES: usize = 16 * 1024;
-/// Bytes that go to standard output at once.
-const WRITTEN_AT_ONCE: usize = 64 * 1024;
+/// How long lines gather while others have just been written.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// Keeps the log alive: dropping it writes what is still buffered.
 pub struct Logging {
@@ -71,8 +75,7 @@ pub fn init(
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(BUFFERED_LINES)
-        // The lines that wait go out together; when none waits any more, all of them are out.
-        .finish(BufWriter::with_capacity(WRITTEN_AT_ONCE, io::stdout()));
+        .finish(Batches::new(io::stdout(), GATHER));
     let dropped = writer.error_counter();
     tracing_subscriber::registry()
         .with(EnvFilter::try_new(filter)?)

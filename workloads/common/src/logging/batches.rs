@@ -1,0 +1,87 @@
+//! Lines that come close together are written together.
+
+use std::{
+    io::{self, BufWriter, Write},
+    thread,
+    time::Duration,
+};
+
+/// Bytes that are written at once.
+const AT_ONCE: usize = 64 * 1024;
+
+/// A buffer before a writer that rests after it has written, on a thread of its own.
+///
+/// Whoever logs has to wake that thread when it waits for a line, which costs as much as the rest of the line. While it
+/// rests, lines gather without that. A line that comes alone is written at once.
+pub(super) struct Batches<W: Write> {
+    buffer: BufWriter<W>,
+    rest: Duration,
+}
+
+impl<W: Write> Batches<W> {
+    /// Writes to this writer at most once in this time, unless more gathers than is written at once.
+    pub(super) fn new(writer: W, rest: Duration) -> Self {
+        Self {
+            buffer: BufWriter::with_capacity(AT_ONCE, writer),
+            rest,
+        }
+    }
+}
+
+impl<W: Write> Write for Batches<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let writes = !self.buffer.buffer().is_empty();
+        self.buffer.flush()?;
+        if writes {
+            thread::sleep(self.rest);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// What was written, and when.
+    #[derive(Default)]
+    struct Written(Vec<(Instant, Vec<u8>)>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push((Instant::now(), bytes.to_owned()));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_gathered_is_written_at_once_and_before_the_rest() {
+        let rest = Duration::from_millis(20);
+        let mut batches = Batches::new(Written::default(), rest);
+        batches.write_all(b"a\n").unwrap();
+        batches.write_all(b"b\n").unwrap();
+        batches.flush().unwrap();
+        let [(when, bytes)] = &batches.buffer.get_ref().0[..] else {
+            panic!("it was written in parts")
+        };
+        assert_eq!(bytes, b"a\nb\n");
+        assert!(when.elapsed() >= rest);
+    }
+
+    #[test]
+    fn without_a_line_there_is_no_rest() {
+        let mut batches = Batches::new(Written::default(), Duration::MAX);
+        batches.flush().unwrap();
+        assert!(batches.buffer.get_ref().0.is_empty());
+    }
+}
