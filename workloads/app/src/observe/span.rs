@@ -8,6 +8,9 @@ use shortener_common::telemetry::span::{Span, SpanKind, Tracer};
 use super::Facts;
 use crate::metrics::{Route, method_label};
 
+/// What is kept of a method that a client invented, in characters.
+const MAX_METHOD: usize = 32;
+
 /// Begins the span under the identifiers that log line, exemplar and problem carry.
 pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
     let method = method_label(&facts.method);
@@ -24,6 +27,10 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
             .set("client.address", facts.client.to_string());
         if facts.route.is_known() {
             description.set("http.route", facts.route.as_str());
+        }
+        if method != facts.method.as_str() {
+            let original: String = facts.method.as_str().chars().take(MAX_METHOD).collect();
+            description.set("http.request.method_original", original);
         }
     }
     span

@@ -108,6 +108,7 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it(
     assert_eq!(span["resource"]["service.instance.id"], "replica-7");
     let expected = [
         ("http.request.method", json!("GET")),
+        ("http.request.method_original", Value::Null),
         ("http.route", json!("/{code}")),
         ("http.response.status_code", json!(302)),
         ("url.path", json!(format!("/{code}"))),
@@ -237,7 +238,12 @@ async fn only_a_fault_of_the_service_is_an_error(_: PgPoolOptions, database: PgC
     let (unmatched, header) = trace(2);
     request(app.public, "BREW", "/a/b", &header).await;
     let span = sink.span(&unmatched, "HTTP").await;
-    assert_attributes(&span, &[("http.route", Value::Null)]);
+    let expected = [
+        ("http.route", Value::Null),
+        ("http.request.method", json!("_OTHER")),
+        ("http.request.method_original", json!("BREW")),
+    ];
+    assert_attributes(&span, &expected);
 
     proxy.set(Path::Silent);
     let (failed, header) = trace(3);

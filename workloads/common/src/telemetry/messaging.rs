@@ -40,6 +40,7 @@ fn describe_message(description: &mut Description<'_>, id: Option<Uuid>, bytes: 
     description
         .set("messaging.system", "rabbitmq")
         .set("messaging.destination.name", JOBS)
+        .set("messaging.rabbitmq.destination.routing_key", JOBS)
         .set(
             "messaging.message.body.size",
             i64::try_from(bytes).unwrap_or(i64::MAX),

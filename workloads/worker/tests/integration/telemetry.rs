@@ -96,6 +96,7 @@ async fn a_job_is_one_trace_from_the_request_over_the_broker_to_the_worker(
         for (name, value) in [
             ("messaging.system", json!("rabbitmq")),
             ("messaging.destination.name", json!("jobs")),
+            ("messaging.rabbitmq.destination.routing_key", json!("jobs")),
             ("messaging.operation.name", json!(operation)),
             ("messaging.message.id", accepted["id"].clone()),
             ("messaging.message.body.size", json!(23)),
