@@ -66,7 +66,7 @@ step() {
   beat=$((SECONDS + 30))
   while kill -0 "$pid" 2>/dev/null; do
     if ((SECONDS >= beat)); then
-      say "    ... $((SECONDS - begin)) s: $(tail -n 1 "$log" | tr -d '\r' | cut -c 1-120)"
+      say "    ... $((SECONDS - begin)) s: $(last_said "$log")"
       beat=$((SECONDS + 30))
     fi
     sleep 0.2
@@ -79,6 +79,11 @@ step() {
     exit "$rc"
   fi
   say "    done in $((SECONDS - begin)) s"
+}
+
+# last_said log: what a command said last, without the times of the steps that it takes itself.
+last_said() {
+  tail -n 20 "$1" | tr -d '\r' | sed ':again; s/^    \.\.\. [0-9]* s: //; t again; /^    done in /d' | tail -n 1 | cut -c 1-120
 }
 
 # apt_install package...: installs those Debian packages that are missing.

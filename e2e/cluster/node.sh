@@ -115,5 +115,5 @@ if [[ ${1:-} == name ]]; then
   exit 0
 fi
 if docker image inspect "$(node_image)" >/dev/null 2>&1; then exit 0; fi
-step "Build what a node is made of: programs from Go modules, the rest from Debian packages (10 minutes the first time)" build_parts
+step "Build what a node is made of: programs from Go modules, the rest from Debian packages (5 to 10 minutes the first time)" build_parts
 step "Build the node image" build_node
