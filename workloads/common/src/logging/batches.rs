@@ -11,8 +11,8 @@ const AT_ONCE: usize = 64 * 1024;
 
 /// A buffer before a writer that rests after it has written, on a thread of its own.
 ///
-/// Whoever logs has to wake that thread when it waits for a line, which costs as much as the rest of the line. While it
-/// rests, lines gather without that. A line that comes alone is written at once.
+/// Waking a thread that waits for a line costs whoever logs more than making the line. While the thread rests, lines
+/// gather without waking it. A line that comes alone is written at once.
 pub(super) struct Batches<W: Write> {
     buffer: BufWriter<W>,
     rest: Duration,
