@@ -57,12 +57,14 @@ impl Broker {
         })
     }
 
-    /// Whether queue `name` holds nothing that waits, now and not when the broker counted last.
-    pub async fn is_empty(&self, name: &str) -> Result<bool> {
-        // What is looked at goes back to its place.
+    /// What waits first in queue `name`, now and not when the broker counted last. It goes back to its place.
+    pub async fn first(&self, name: &str) -> Result<Option<Value>> {
         let look = json!({"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"});
         let path = format!("queues/%2f/{name}/get");
-        Ok(self.ask(Method::POST, &path, Some(&look)).await? == json!([]))
+        let messages = self.ask(Method::POST, &path, Some(&look)).await?;
+        let list = messages.as_array();
+        let list = list.with_context(|| format!("no list of messages: {messages}"))?;
+        Ok(list.first().cloned())
     }
 
     /// Puts a message into a queue past the app, whatever it is.

@@ -3,8 +3,7 @@
 //!
 //! Specification: 3.2, 2.3.
 
-use anyhow::{Result, ensure};
-use reqwest::Method;
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use shortener_e2e::{Broker, Provider, Space, await_condition, log_of_job, wait_job, with_queue};
 
@@ -61,14 +60,12 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
         assert_eq!(deliveries.len(), DELIVERIES, "{entry}");
         let why = entry["error"].as_str().unwrap_or_default();
         ensure!(why.contains("took longer than 1 s"), "{entry}");
-        let look = json!({"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"});
-        let letters = broker
-            .ask(Method::POST, "queues/%2f/jobs.dlq/get", Some(&look))
-            .await?;
-        let properties = &letters[0]["properties"];
-        assert_eq!(properties["message_id"], poison.id, "{letters}");
+        let letter = broker.first("jobs.dlq").await?;
+        let letter = letter.context("no dead letter waits")?;
+        let properties = &letter["properties"];
+        assert_eq!(properties["message_id"], poison.id, "{letter}");
         let reason = &properties["headers"]["x-death"][0]["reason"];
-        assert_eq!(reason, "delivery_limit", "{letters}");
+        assert_eq!(reason, "delivery_limit", "{letter}");
         let next = door.enqueue(&wait_job(0)).await?;
         door.job_comes_to_be(&next.id, "done").await.map(|_| ())
     })

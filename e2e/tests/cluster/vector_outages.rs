@@ -171,8 +171,8 @@ async fn with_the_queue_documents_are_accepted_while_the_store_is_away() -> Resu
         })
         .await?;
         // An outage spends no delivery.
-        let broker = Broker::open(&shared.stack).await?;
-        ensure!(broker.is_empty("jobs.dlq").await?, "there are dead letters");
+        let letter = Broker::open(&shared.stack).await?.first("jobs.dlq").await?;
+        assert_eq!(letter, None);
         Ok(())
     })
     .await

@@ -220,9 +220,10 @@ mod tests {
     async fn plenty_goes_out_at_once_in_batches_of_bounded_size() {
         let taker = Taker::default();
         let started = start(&taker);
-        offer(&started, PLENTY);
+        let items = PLENTY + BATCH;
+        offer(&started, items);
         let sent = async {
-            while taker.batches.lock().unwrap().iter().sum::<usize>() < PLENTY {
+            while taker.batches.lock().unwrap().iter().sum::<usize>() < items {
                 tokio::task::yield_now().await;
             }
         };
