@@ -95,14 +95,14 @@ source_stage() {
   run check 'documents' e2e/checks/docs.sh
   run check 'alert rules' e2e/checks/alerts.sh
   run check 'one build for all' e2e/checks/features.sh
-  run check 'clippy' cargo clippy --release --workspace --all-targets -- -D warnings
+  run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
   run check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
-    cargo doc --release --workspace --no-deps --document-private-items
+    cargo doc --profile quick --workspace --no-deps --document-private-items
 }
 
 unit_stage() {
   stage
-  run check 'compile' cargo build --release --workspace --all-targets
+  run check 'compile' cargo build --profile quick --workspace --all-targets
   run check 'stand-in for Qdrant' e2e/images/qdrant.sh
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh

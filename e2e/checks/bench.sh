@@ -12,6 +12,6 @@ if ! command -v nginx >/dev/null; then
   RUNLEVEL=1 apt_install nginx-light
 fi
 claim_target
-cargo build --profile dist --workspace --bin app --bin bench
-programs=$CARGO_TARGET_DIR/$(host_triple)/dist
+cargo build --release --workspace --bin app --bin bench
+programs=$CARGO_TARGET_DIR/$(host_triple)/release
 workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh "$programs/bench" --app "$programs/app" "$@"

@@ -5,4 +5,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 claim_target
 workloads/test-database.sh workloads/test-broker.sh \
-  cargo test --release --workspace --test integration -- soak:: --nocapture
+  cargo test --profile quick --workspace --test integration -- soak:: --nocapture

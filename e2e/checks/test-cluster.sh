@@ -41,15 +41,15 @@ cluster_tests() {
   local target=$1
   shift
   export E2E_GATEWAY_URL=http://127.0.0.1:$GATEWAY_PORT
-  export E2E_APP_IMAGE=shortenerstack/app:$version E2E_ECHO_IMAGE=shortenerstack/e2e-echo:$version
-  export E2E_SINK_IMAGE=local/otlp-sink:$version
+  export E2E_APP_IMAGE=$local_images/app:$version E2E_ECHO_IMAGE=$local_images/e2e-echo:$version
+  export E2E_SINK_IMAGE=$local_images/otlp-sink:$version
   export E2E_PROMETHEUS_IMAGE=prom/prometheus:v2.55.1
-  if closed; then E2E_PROMETHEUS_IMAGE=local/prometheus:2.42; fi
-  E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/release/operator
+  if closed; then E2E_PROMETHEUS_IMAGE=localhost/prometheus:2.42; fi
+  E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/quick/operator
   E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE postgres:17.6) || return
   export E2E_OPERATOR E2E_POSTGRES_IMAGE
   # Where a run is ended from outside nobody would learn why it took so long.
-  timeout 45m cargo test --release --workspace --no-fail-fast --test "$target" -- "$@"
+  timeout 45m cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
 }
 
 # operator_setting <variable> <default>: what the installed operator was told.

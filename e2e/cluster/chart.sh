@@ -8,9 +8,16 @@ values=$cache/clusters/$CLUSTER_NAME/values.yaml
 # The tag stays the same while the code changes, so the image's ID tells the Deployment when to roll.
 write_values() {
   mkdir -p "$(dirname "$values")"
-  printf 'podAnnotations:\n  shortener.dev/image-id: "%s"\n' \
-    "$(docker image inspect --format '{{.Id}}' "shortenerstack/operator:$version")" >"$values"
-  if closed; then printf 'images:\n  postgres: local/postgres:15\n  cache: local/valkey:7\n  rabbitmq: local/rabbitmq:3.10\n  qdrant: local/qdrant:edge\n  gateway: local/nginx:1.22\n  otel: local/otel-collector:0.162\n' >>"$values"; fi
+  cat >"$values" <<VALUES
+podAnnotations:
+  shortener.dev/image-id: "$(docker image inspect --format '{{.Id}}' "$local_images/operator:$version")"
+image:
+  repository: $local_images/operator
+images:
+  app: $local_images/app:$version
+  worker: $local_images/worker:$version
+VALUES
+  if closed; then printf '  postgres: localhost/postgres:15\n  cache: localhost/valkey:7\n  rabbitmq: localhost/rabbitmq:3.10\n  qdrant: localhost/qdrant:edge\n  gateway: localhost/nginx:1.22\n  otel: localhost/otel-collector:0.162\n' >>"$values"; fi
 }
 
 install_chart() {

@@ -12,6 +12,8 @@ repo=$(cd "$cluster_dir/../.." && pwd)
 cache=${SHORTENER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/shortener-stack}
 logs=$cache/logs
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$repo/Cargo.toml")
+# Images that are built here have names that no registry serves: a missing one fails at once instead of being pulled.
+local_images=localhost/shortenerstack
 mkdir -p "$cache" "$logs"
 
 # Which cluster is meant: `make up` takes these, the tests set their own, so that both run beside each other.
@@ -32,7 +34,7 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
 claim_target() {
   local claim=$CARGO_TARGET_DIR/checkout profile
   if [[ -e $claim && $(<"$claim") != "$repo" ]]; then
-    for profile in release dist; do
+    for profile in quick release; do
       if [[ -d $CARGO_TARGET_DIR/$(host_triple)/$profile ]]; then
         (cd "$repo" && cargo clean --quiet --profile "$profile" --workspace)
       fi
@@ -200,4 +202,4 @@ closed() {
 pulls() { docker image inspect "$1" >/dev/null 2>&1 || timeout 20 docker pull --quiet "$1" >/dev/null 2>&1; }
 
 # The root file system that the node image and Calico's image are made from; node.sh builds it.
-node_rootfs_image() { printf 'local/node-rootfs:%s\n' "$(content_key "$cluster_dir/rootfs.sh")"; }
+node_rootfs_image() { printf 'localhost/node-rootfs:%s\n' "$(content_key "$cluster_dir/rootfs.sh")"; }

@@ -10,7 +10,7 @@ loaded() {
   local image=$1 id name
   id=$(docker image inspect --format '{{.Id}}' "$image")
   case $image in
-    *.*/*) name=$image ;;
+    *.*/* | localhost/*) name=$image ;;
     *) name=docker.io/$image ;;
   esac
   awk -v name="$name" -v id="$id" '

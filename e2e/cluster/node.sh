@@ -4,7 +4,7 @@
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-provisioner=local/provisioner:1 # storage is there under this name
+provisioner=localhost/provisioner:1 # storage is there under this name
 context=$cache/contexts/node
 
 programs=$(built "$cluster_dir/tools/cluster")
@@ -18,7 +18,7 @@ node_image() {
       if restricted; then echo without-sys-resource; fi
     } | sha256sum | cut -c 1-12
   )
-  printf 'local/node:%s\n' "$key"
+  printf 'localhost/node:%s\n' "$key"
 }
 
 # Unpacking packages keeps one core busy, so the compiler runs meanwhile.
@@ -106,7 +106,7 @@ remove_leftovers() {
   docker image rm "$@" "$provisioner" >/dev/null
   while IFS= read -r image; do
     if [[ $image != "$(node_image)" ]]; then docker image rm "$image" >/dev/null || true; fi
-  done < <(docker image ls --format '{{.Repository}}:{{.Tag}}' local/node)
+  done < <(docker image ls --format '{{.Repository}}:{{.Tag}}' localhost/node)
   rm -rf "$context"
 }
 

@@ -22,7 +22,7 @@ apply_sample() {
 # The tags stay the same while the code changes: pods that run an older image of their tag are replaced.
 renew() {
   local component=$1 wanted file=$state/$1-image
-  wanted=$(docker image inspect --format '{{.Id}}' "shortenerstack/$component:$version")
+  wanted=$(docker image inspect --format '{{.Id}}' "$local_images/$component:$version")
   if [[ -f $file && $(<"$file") != "$wanted" ]]; then
     kubectl rollout restart "deployment/demo-$component" --namespace default
     kubectl rollout status "deployment/demo-$component" --namespace default --timeout 5m

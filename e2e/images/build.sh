@@ -5,7 +5,7 @@
 #   build.sh         builds what is missing
 #   build.sh list    prints the images to load into the cluster, one per line
 #
-# PROFILE=dist compiles the product with link-time optimization, for published images.
+# PROFILE=release compiles the product with link-time optimization, for published images.
 set -euo pipefail
 
 images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -4,14 +4,14 @@
 set -euo pipefail
 
 # The profile that the tests use as well, so that every dependency is compiled once.
-profile=${PROFILE:-release}
+profile=${PROFILE:-quick}
 binaries=$CARGO_TARGET_DIR/$(host_triple)/$profile
 
-operator_image=shortenerstack/operator:$version
-app_image=shortenerstack/app:$version
-worker_image=shortenerstack/worker:$version
-echo_image=shortenerstack/e2e-echo:$version
-sink_image=local/otlp-sink:$version
+operator_image=$local_images/operator:$version
+app_image=$local_images/app:$version
+worker_image=$local_images/worker:$version
+echo_image=$local_images/e2e-echo:$version
+sink_image=$local_images/otlp-sink:$version
 
 product_images() {
   printf '%s\n' "$operator_image" "$app_image" "$worker_image" "$echo_image" "$sink_image"

@@ -4,22 +4,22 @@
 # shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
 set -euo pipefail
 
-postgres_image=local/postgres:15
-nginx_image=local/nginx:1.22
-valkey_image=local/valkey:7
-rabbitmq_image=local/rabbitmq:3.10
-qdrant_image=local/qdrant:edge
-prometheus_image=local/prometheus:2.42
-collector_image=local/otel-collector:0.162
-controller_image=local/ingress-nginx/controller:v1.11.0-debian
-calico_image=local/calico:v3.28.5
+postgres_image=localhost/postgres:15
+nginx_image=localhost/nginx:1.22
+valkey_image=localhost/valkey:7
+rabbitmq_image=localhost/rabbitmq:3.10
+qdrant_image=localhost/qdrant:edge
+prometheus_image=localhost/prometheus:2.42
+collector_image=localhost/otel-collector:0.162
+controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
+calico_image=localhost/calico:v3.28.5
 
 service_images() {
   printf '%s\n' "$postgres_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$qdrant_image" \
     "$prometheus_image" "$collector_image" "$controller_image" "$calico_image"
 }
 
-debian_image=local/debian-services:$(content_key "$images_dir/debian-services.sh")
+debian_image=localhost/debian-services:$(content_key "$images_dir/debian-services.sh")
 
 # Images that still need an older one keep its layers.
 remove_older_debian_images() {

@@ -178,10 +178,21 @@ pub struct Images {
     pub qdrant: String,
 }
 
-/// The app that was released together with this operator.
-const APP_IMAGE: &str = concat!("shortenerstack/app:", env!("CARGO_PKG_VERSION"));
-/// The workers that were released together with this operator.
-const WORKER_IMAGE: &str = concat!("shortenerstack/worker:", env!("CARGO_PKG_VERSION"));
+/// Returns the name of an image that was released together with this operator. `.cargo/config.toml` says where they live.
+macro_rules! released_image {
+    ($name:literal) => {
+        concat!(
+            env!("IMAGE_REPOSITORY"),
+            "/",
+            $name,
+            ":",
+            env!("CARGO_PKG_VERSION")
+        )
+    };
+}
+
+const APP_IMAGE: &str = released_image!("app");
+const WORKER_IMAGE: &str = released_image!("worker");
 
 /// The controller of ingress-nginx as its own manifests label it.
 const INGRESS_NGINX: &str = r#"[{
@@ -285,7 +296,10 @@ mod tests {
         let settings = settings(&[]).unwrap();
         assert_eq!(settings.scopes(), vec![None]);
         assert_eq!(settings.lease_duration(), Duration::from_secs(15));
-        assert_eq!(settings.images.app, "shortenerstack/app:0.1.0");
+        assert_eq!(
+            settings.images.app,
+            concat!(env!("IMAGE_REPOSITORY"), "/app:", env!("CARGO_PKG_VERSION"))
+        );
         let peer = &settings.gateway_allow_from.0[0];
         let labels = peer
             .pod_selector
