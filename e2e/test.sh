@@ -102,6 +102,9 @@ source_stage() {
 
 unit_stage() {
   stage
+  run check 'engine' e2e/cluster/engine.sh
+  stage
+  run check 'images of the stores' e2e/checks/stores.sh
   run check 'compile' cargo build --profile quick --workspace --all-targets
   run check 'stand-in for Qdrant' e2e/images/qdrant.sh
   run tests 'unit tests' e2e/checks/unit.sh

@@ -7,11 +7,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-if ! command -v nginx >/dev/null; then
-  # At run level 1 the package does not start a server of its own.
-  RUNLEVEL=1 apt_install nginx-light
-fi
 claim_target
 cargo build --release --workspace --bin app --bin bench
 programs=$CARGO_TARGET_DIR/$(host_triple)/release
-workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh "$programs/bench" --app "$programs/app" "$@"
+workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh workloads/test-gateway.sh \
+  "$programs/bench" --app "$programs/app" "$@"

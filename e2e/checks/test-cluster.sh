@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # The cluster of `make test`: a name, a port and a kubeconfig of its own, so that it runs beside the one of `make up`.
 # Sourced by e2e/test.sh after lib.sh.
+# shellcheck source=../images/names.sh
+. "$repo/e2e/images/names.sh"
 
 export CLUSTER_NAME=shortener-test GATEWAY_PORT=18080
 export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
@@ -20,7 +22,20 @@ image_contract() {
 
 # A cluster that an earlier run left behind is no evidence, so there is always a new one.
 cluster_up() {
-  e2e/cluster/down.sh && e2e/cluster/up.sh cluster
+  e2e/cluster/down.sh && e2e/cluster/up.sh cluster && load_images_before
+}
+
+# Names of images that the upgrade test starts from. The app and the worker of 0.1.0 were never published.
+load_images_before() {
+  local name image names=()
+  while read -r name image; do
+    docker tag "$image" "$name" || return
+    names+=("$name")
+  done < <(
+    if closed; then images_before; fi
+    for name in app worker; do printf '%s %s\n' "$local_images/$name:0.1.0" "$local_images/$name:$version"; done
+  )
+  e2e/cluster/load.sh "${names[@]}"
 }
 
 cluster_down() {
@@ -43,10 +58,12 @@ cluster_tests() {
   export E2E_GATEWAY_URL=http://127.0.0.1:$GATEWAY_PORT
   export E2E_APP_IMAGE=$local_images/app:$version E2E_ECHO_IMAGE=$local_images/e2e-echo:$version
   export E2E_SINK_IMAGE=$local_images/otlp-sink:$version
-  export E2E_PROMETHEUS_IMAGE=prom/prometheus:v2.55.1
-  if closed; then E2E_PROMETHEUS_IMAGE=localhost/prometheus:2.42; fi
+  export E2E_PROMETHEUS_IMAGE=$public_prometheus
+  if closed; then E2E_PROMETHEUS_IMAGE=$prometheus_image; fi
+  export E2E_REGISTRY_BEFORE=
+  if closed; then E2E_REGISTRY_BEFORE=localhost/; fi
   E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/quick/operator
-  E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE postgres:17.6) || return
+  E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE "$(default_image POSTGRES_IMAGE)") || return
   export E2E_OPERATOR E2E_POSTGRES_IMAGE
   # Where a run is ended from outside nobody would learn why it took so long.
   timeout 45m cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"

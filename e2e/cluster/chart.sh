@@ -2,6 +2,8 @@
 # Installs the operator's chart, or brings it up to date.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=../images/names.sh
+. "$repo/e2e/images/names.sh"
 
 values=$cache/clusters/$CLUSTER_NAME/values.yaml
 
@@ -17,7 +19,17 @@ images:
   app: $local_images/app:$version
   worker: $local_images/worker:$version
 VALUES
-  if closed; then printf '  postgres: localhost/postgres:15\n  cache: localhost/valkey:7\n  rabbitmq: localhost/rabbitmq:3.10\n  qdrant: localhost/qdrant:edge\n  gateway: localhost/nginx:1.22\n  otel: localhost/otel-collector:0.162\n' >>"$values"; fi
+  if closed; then
+    cat >>"$values" <<VALUES
+  postgres: $postgres_image
+  postgres17: $postgres_17_image
+  cache: $valkey_image
+  rabbitmq: $rabbitmq_image
+  qdrant: $qdrant_image
+  gateway: $nginx_image
+  otel: $collector_image
+VALUES
+  fi
 }
 
 install_chart() {

@@ -114,6 +114,12 @@ debian_sources() {
   die "this machine has no list of Debian packages" "without public images Debian 12 is needed to build them"
 }
 
+# Prints the address of the mirror that this machine's Debian packages come from.
+debian_mirror() {
+  sed -n -e 's/^URIs:[[:space:]]*\([^[:space:]]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\{0,1\}\([^[:space:]]*\).*/\2/p' "$(debian_sources)" |
+    head -n 1
+}
+
 # True where this machine may not raise resource limits (a container, a small virtual machine): bit 24 of CapBnd.
 lacks_sys_resource() {
   local bounding

@@ -3,6 +3,8 @@
 # was made from as a label, and one whose key is unchanged is left alone.
 #
 #   build.sh         builds what is missing
+#   build.sh stores  builds only the stand-ins that run on this machine itself: the stores of the tests, the nginx of the
+#                    benchmark
 #   build.sh list    prints the images to load into the cluster, one per line
 #
 # PROFILE=release compiles the product with link-time optimization, for published images.
@@ -32,8 +34,15 @@ build() {
   remove_replaced
 }
 
+stores() {
+  exec {lock}>"$cache/images.lock"
+  flock "$lock"
+  build_stores
+}
+
 case "${1:-build}" in
   build) build ;;
+  stores) stores ;;
   list) list ;;
-  *) die "unknown argument: $1" "build.sh [list]" ;;
+  *) die "unknown argument: $1" "build.sh [stores|list]" ;;
 esac

@@ -3,7 +3,7 @@
 # on their pods: a fixed user, a read-only root, no capabilities.
 #
 #   contract.sh                        all of them, side by side
-#   contract.sh postgres|nginx|valkey|rabbitmq|qdrant|prometheus|collector
+#   contract.sh postgres|postgres_17|nginx|valkey|rabbitmq|qdrant|prometheus|collector
 set -euo pipefail
 
 images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,7 +16,7 @@ for part in "$images_dir"/contract/*.sh; do
   . "$part"
 done
 
-checks=(postgres nginx valkey rabbitmq qdrant prometheus collector)
+checks=(postgres postgres_17 nginx valkey rabbitmq qdrant prometheus collector)
 # shellcheck disable=SC2034 # used by the parts
 restrictions=(--read-only --cap-drop ALL --security-opt no-new-privileges --tmpfs /tmp)
 
@@ -24,6 +24,23 @@ expect() {
   local title=$1 wanted=$2 found=$3
   if [[ $found != "$wanted" ]]; then die "$title: expected '$wanted', found '$found'"; fi
   say "ok: $title"
+}
+
+# is_named_by_version <image> command...: major and minor version that the program prints are those of the image's tag.
+is_named_by_version() {
+  local image=$1
+  shift
+  expect "it is the version of its name" "$(major_minor <<<"${image##*:}")" "$("$@" 2>&1 | major_minor)"
+}
+
+# major_minor: of the first version in the input.
+major_minor() { grep --only-matching --extended-regexp '[0-9]+\.[0-9]+' | head -n 1; }
+
+# program_of <image> <program> arguments...: runs a program of an image as it is.
+program_of() {
+  local image=$1 program=$2
+  shift 2
+  docker run --rm --entrypoint "$program" "$image" "$@"
 }
 
 # says <text> command...: `yes` when the text is in what the command prints, whatever it thinks of it.
@@ -83,6 +100,6 @@ check_all() {
 
 case "${1:-all}" in
   all) check_all ;;
-  postgres | nginx | valkey | rabbitmq | qdrant | prometheus | collector) check "$1" ;;
+  postgres | postgres_17 | nginx | valkey | rabbitmq | qdrant | prometheus | collector) check "$1" ;;
   *) die "there is no check of $1" "name one of: ${checks[*]}" ;;
 esac

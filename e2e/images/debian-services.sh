@@ -5,11 +5,12 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
 image=$1
-# The release decides the versions that the images' tags name: PostgreSQL 15, nginx 1.22, Redis 7, RabbitMQ 3.10,
-# Prometheus 2.42.
-release=bookworm
+# Debian's testing suite has the versions of the operator's default images, which contract.sh compares. The stable suite has
+# the last major version of PostgreSQL, which stacks keep that were made with it.
+suite=forky
+older_suite=trixie
 packages=(
-  postgresql-15 redis-server rabbitmq-server prometheus
+  postgresql-18 "postgresql-17/$older_suite" valkey-server valkey-sentinel rabbitmq-server prometheus
   nginx-light libnginx-mod-http-lua libnginx-mod-http-ndk libnginx-mod-http-set-misc
   libnginx-mod-http-headers-more-filter lua-resty-core lua-resty-lrucache lua-cjson
   ca-certificates curl diffutils dumb-init procps
@@ -35,6 +36,10 @@ options+=(
   --customize-hook='rm -rf "$1/usr/share/i18n" "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*'
 )
 
+# A mirror may be a copy of a day, whose lists of these suites count as expired.
+source_of() { printf 'deb [check-valid-until=no] %s %s main\n' "$(debian_mirror)" "$1"; }
+
 apt_install mmdebstrap
-mmdebstrap --variant=minbase --include="$(printf '%s,' "${packages[@]}")" "${options[@]}" "$release" - "$(debian_sources)" |
+mmdebstrap --variant=minbase --include="$(printf '%s,' "${packages[@]}")" "${options[@]}" \
+  "$suite" - "$(source_of "$suite")" "$(source_of "$older_suite")" |
   docker import - "$image"

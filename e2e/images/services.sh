@@ -4,18 +4,11 @@
 # shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
 set -euo pipefail
 
-postgres_image=localhost/postgres:15
-nginx_image=localhost/nginx:1.22
-valkey_image=localhost/valkey:7
-rabbitmq_image=localhost/rabbitmq:3.10
-qdrant_image=localhost/qdrant:edge
-prometheus_image=localhost/prometheus:2.42
-collector_image=localhost/otel-collector:0.162
-controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
-calico_image=localhost/calico:v3.28.5
+# shellcheck source=names.sh
+. "$images_dir/names.sh"
 
 service_images() {
-  printf '%s\n' "$postgres_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$qdrant_image" \
+  printf '%s\n' "$postgres_image" "$postgres_17_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$qdrant_image" \
     "$prometheus_image" "$collector_image" "$controller_image" "$calico_image"
 }
 
@@ -28,12 +21,14 @@ remove_older_debian_images() {
     xargs --no-run-if-empty docker image rm >/dev/null
 }
 
-# ensure_service_image <image> <folder>: for those that need nothing but their folder and the Debian packages.
+# ensure_service_image <image> <folder> [docker-build-arguments]: for those that need nothing but their folder and the
+# Debian packages.
 ensure_service_image() {
   local image=$1 folder=$images_dir/$2 key
-  key=$(key_of "$(content_key "$folder")" "$debian_image")
+  shift 2
+  key=$(key_of "$(content_key "$folder")" "$debian_image" "$@")
   if ! has_image "$image" "$key"; then
-    step "Build the image $image" make_image "$image" "$key" "$folder" --build-arg "BASE=$debian_image"
+    step "Build the image $image" make_image "$image" "$key" "$folder" --build-arg "BASE=$debian_image" "$@"
   fi
 }
 
@@ -117,27 +112,25 @@ ensure_qdrant_image() {
   step "Build the image $qdrant_image" make_image "$qdrant_image" "$key" "$context" --build-arg "BASE=$debian_image"
 }
 
-# What the images are made of. Unpacking packages keeps one core busy, so the compiler runs meanwhile.
-build_parts() {
-  local packages
-  remedy="packages come from the sources of this machine's apt; it must be Debian 12" \
-    step "Install the services' Debian packages into a root file system" "$images_dir/debian-services.sh" "$debian_image" &
-  packages=$!
-  go_programs otel-collector
-  go_programs ingress-nginx
-  go_programs calico
-  wait "$packages"
+ensure_debian_image() {
+  if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
+    remedy="packages come from the mirror of this machine's apt; it must be Debian" \
+      step "Install the services' Debian packages into a root file system" "$images_dir/debian-services.sh" "$debian_image"
+  fi
+}
+
+build_stores() {
+  ensure_debian_image
+  ensure_service_image "$postgres_image" postgres --build-arg MAJOR=18
+  ensure_service_image "$valkey_image" valkey
+  ensure_service_image "$rabbitmq_image" rabbitmq
+  ensure_service_image "$nginx_image" nginx
 }
 
 build_services() {
-  if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
-    step "Build what the services are made of: Debian packages and programs from Go modules" build_parts
-  fi
+  build_stores
   remove_older_debian_images
-  ensure_service_image "$postgres_image" postgres
-  ensure_service_image "$nginx_image" nginx
-  ensure_service_image "$valkey_image" valkey
-  ensure_service_image "$rabbitmq_image" rabbitmq
+  ensure_service_image "$postgres_17_image" postgres --build-arg MAJOR=17
   ensure_service_image "$prometheus_image" prometheus
   ensure_qdrant_image
   ensure_collector_image

@@ -23,6 +23,7 @@ mod pace;
 mod pods;
 mod prometheus;
 mod qdrant;
+mod release;
 mod server;
 mod settings;
 mod shared;
@@ -48,6 +49,7 @@ pub use pace::redirects_are_right_and_quick;
 pub use pods::{is_ready, restricted_container, restricted_pod, run_script};
 pub use prometheus::{Exemplar, Prometheus};
 pub use qdrant::Qdrant;
+pub use release::{Release, checkout};
 pub use settings::Settings;
 pub use shared::{
     Provider, SharedStack, echo_stack, every_profile, give_up_profiled_stacks, observed_stack,

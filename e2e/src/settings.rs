@@ -17,6 +17,8 @@ pub struct Settings {
     pub sink_image: String,
     /// Image of Prometheus (`E2E_PROMETHEUS_IMAGE`).
     pub prometheus_image: String,
+    /// What stands before the names of the images of 0.1.0: empty where they are pulled (`E2E_REGISTRY_BEFORE`).
+    pub registry_before: String,
     /// The operator's program on this machine, for its commands (`E2E_OPERATOR`).
     pub operator: String,
     /// Namespaces of failed tests stay (`E2E_KEEP=1`).
@@ -35,6 +37,7 @@ impl Settings {
             echo_image: variable("E2E_ECHO_IMAGE")?,
             sink_image: variable("E2E_SINK_IMAGE")?,
             prometheus_image: variable("E2E_PROMETHEUS_IMAGE")?,
+            registry_before: variable("E2E_REGISTRY_BEFORE")?,
             operator: variable("E2E_OPERATOR")?,
             keep_failed: std::env::var("E2E_KEEP").is_ok_and(|value| value == "1"),
         })

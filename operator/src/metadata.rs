@@ -23,6 +23,8 @@ pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 pub const APPLIED_HASH: &str = "shortener.dev/applied-hash";
 /// Pod annotation with the keyed hash of the configuration and the Secrets that the pod uses.
 pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
+/// Annotation of a database's claim with the major version of the server that made its data.
+pub const POSTGRES_MAJOR: &str = "shortener.dev/postgres-major";
 
 /// Annotation by which a person gives up what a profile holds, so that it can be switched off at once.
 pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";

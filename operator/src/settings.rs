@@ -122,23 +122,31 @@ pub struct Images {
         id = "gateway_image",
         long = "gateway-image",
         env = "GATEWAY_IMAGE",
-        default_value = "nginx:1.28.0"
+        default_value = "nginx:1.30.6"
     )]
     pub gateway: String,
-    /// Image of the managed database
+    /// Image of a managed database that is new, or whose volume was made with PostgreSQL 18
     #[arg(
         id = "postgres_image",
         long = "postgres-image",
         env = "POSTGRES_IMAGE",
-        default_value = "postgres:17.6"
+        default_value = "postgres:18.6"
     )]
     pub postgres: String,
+    /// Image of a managed database whose volume was made with PostgreSQL 17
+    #[arg(
+        id = "postgres_17_image",
+        long = "postgres-17-image",
+        env = "POSTGRES_17_IMAGE",
+        default_value = "postgres:17.11"
+    )]
+    pub postgres_17: String,
     /// Image of the managed cache
     #[arg(
         id = "cache_image",
         long = "cache-image",
         env = "CACHE_IMAGE",
-        default_value = "valkey/valkey:8.1.4"
+        default_value = "valkey/valkey:9.1.2"
     )]
     pub cache: String,
     /// Image of the managed broker; its management plugin has to be there
@@ -146,7 +154,7 @@ pub struct Images {
         id = "rabbitmq_image",
         long = "rabbitmq-image",
         env = "RABBITMQ_IMAGE",
-        default_value = "rabbitmq:4.2.5-management"
+        default_value = "rabbitmq:4.3.6-management"
     )]
     pub rabbitmq: String,
     /// Image of the workers
@@ -173,7 +181,7 @@ pub struct Images {
         id = "qdrant_image",
         long = "qdrant-image",
         env = "QDRANT_IMAGE",
-        default_value = "qdrant/qdrant:v1.15.5"
+        default_value = "qdrant/qdrant:v1.19.0"
     )]
     pub qdrant: String,
 }

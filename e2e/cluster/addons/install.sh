@@ -6,6 +6,8 @@
 
 addons=$cluster_dir/addons
 modules=$repo/e2e/images/modules
+# shellcheck source=../../images/names.sh
+. "$repo/e2e/images/names.sh"
 
 image_id() { docker image inspect --format '{{.Id}}' "$1"; }
 
@@ -14,7 +16,7 @@ install_calico() {
   source=$(module_dir "$modules/calico" github.com/projectcalico/calico)
   kubectl apply --server-side --filename "$source/libcalico-go/config/crd/"
   kubectl wait --for condition=Established --timeout 60s --filename "$source/libcalico-go/config/crd/"
-  sed "s/@IMAGE_ID@/$(image_id localhost/calico:v3.28.5)/" "$addons/calico.yaml" | kubectl apply --filename -
+  sed "s/@IMAGE_ID@/$(image_id "$calico_image")/" "$addons/calico.yaml" | kubectl apply --filename -
   kubectl --namespace kube-system rollout status --timeout 120s daemonset/calico-node
 }
 
@@ -31,7 +33,7 @@ install_ingress_nginx() {
   if closed; then
     extra+=(--values "$addons/closed.yaml")
     # The tag stays when the image changes.
-    extra+=(--set-string "controller.podAnnotations.shortener\.dev/image-id=$(image_id localhost/ingress-nginx/controller:v1.11.0-debian)")
+    extra+=(--set-string "controller.podAnnotations.shortener\.dev/image-id=$(image_id "$controller_image")")
   fi
   helm upgrade --install ingress-nginx "$source/charts/ingress-nginx" --namespace ingress-nginx --create-namespace \
     --values "$addons/ingress-nginx.yaml" "${extra[@]}"

@@ -3,6 +3,7 @@
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
 check_nginx() {
+  is_named_by_version "$nginx_image" program_of "$nginx_image" nginx -v
   cat >"$work/nginx.conf" <<'CONF'
 pid /tmp/nginx.pid;
 events {}

@@ -4,6 +4,7 @@
 
 check_collector() {
   local address span
+  is_named_by_version "$collector_image" program_of "$collector_image" /otelcol --version
   cat >"$work/collector.yaml" <<'YAML'
 extensions:
   health_check: {endpoint: "0.0.0.0:13133"}

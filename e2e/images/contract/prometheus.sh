@@ -3,6 +3,7 @@
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
 check_prometheus() {
+  is_named_by_version "$prometheus_image" program_of "$prometheus_image" prometheus --version
   printf 'global: {scrape_interval: 1s}\nscrape_configs: [{job_name: own, static_configs: [{targets: ["localhost:9090"]}]}]\n' \
     >"$work/prometheus.yml"
   docker run --detach --name "$container" "${restrictions[@]}" --user 65534:65534 --volume "$work/data:/prometheus" \

@@ -12,6 +12,8 @@ manage() {
 
 manages() { [[ $(manage secret overview) == *' 200' ]]; }
 
+manages_version() { manage secret overview | sed -n 's/.*"rabbitmq_version":"\([^"]*\)".*/\1/p'; }
+
 # The salted hash of `secret` with a salt of zeros, in the form that definitions hold.
 definitions() {
   local salt='\0\0\0\0' digest
@@ -50,6 +52,7 @@ check_rabbitmq() {
   definitions >"$work/config/definitions.json"
 
   start_rabbitmq
+  is_named_by_version "$rabbitmq_image" manages_version
   expect "it runs as 999 with a read-only root" "999 999" "$(in_container id -u) $(in_container id -g)"
   expect "the policy of the definitions is there" yes \
     "$(says '"delivery-limit":5' manage secret policies/%2f/shortener-jobs)"

@@ -13,6 +13,7 @@ answers() { [[ $(ask "$1" ping) == PONG ]]; }
 
 check_valkey() {
   local other
+  is_named_by_version "$valkey_image" program_of "$valkey_image" valkey-server --version
   printf 'maxmemory 32mb\nmaxmemory-policy allkeys-lfu\nsave ""\n' >"$work/valkey.conf"
   # As the operator starts it: settings from a file, users from the standard input.
   printf 'exec valkey-server /etc/shortener/valkey.conf - <<USERS\nuser default on >secret ~* &* +@all\nUSERS\n' >"$work/start.sh"
@@ -40,6 +41,6 @@ check_valkey() {
     'echo "sentinel monitor mymaster 192.0.2.1 6379 1" >s.conf && exec valkey-sentinel s.conf' >/dev/null
   await in_container valkey-cli -p 26379 ping
   expect "valkey-sentinel is a sentinel" sentinel \
-    "$(in_container valkey-cli -p 26379 info server | sed -n 's/^redis_mode:\([a-z]*\).*/\1/p')"
+    "$(in_container valkey-cli -p 26379 info server | sed -n 's/^server_mode:\([a-z]*\).*/\1/p')"
   docker rm --force "$container" >/dev/null
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# patch-template.sh TEMPLATE: makes the controller's nginx template fit Debian's nginx 1.22.
+# patch-template.sh TEMPLATE: makes the controller's nginx template fit Debian's nginx.
 # Every edit must find its place exactly once, so that another version of the template fails here and not at run time.
 set -euo pipefail
 
@@ -17,10 +17,6 @@ expect_one() {
 # Debian's modules are loaded at run time.
 expect_one '^pid \{\{ \.PID \}\};$'
 sed -i 's#^pid {{ \.PID }};$#&\ninclude /etc/nginx/modules-enabled/*.conf;#' "$template"
-
-# The directive came with nginx 1.25.
-expect_one '^ *http2 on;$'
-sed -i '/^ *http2 on;$/d' "$template"
 
 # Debian has no Lua for the stream module, so TCP and UDP services cannot be had. The controller still dials this port
 # once at its start and wants somebody to accept.

@@ -6,6 +6,7 @@ mod monitoring;
 mod profiles;
 mod rest;
 mod rollout;
+mod upgrade;
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;

@@ -65,6 +65,8 @@ pub enum StoreFacts {
         credentials: CredentialFact,
         /// Image that runs now.
         running_image: Option<String>,
+        /// Its claim, if that exists.
+        claim: Option<ClaimFact>,
     },
     /// Somebody else runs it.
     External {
@@ -73,6 +75,13 @@ pub enum StoreFacts {
         /// The connection URL, if the Secret and its key exist.
         url: Option<ByteString>,
     },
+}
+
+/// A claim that exists.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimFact {
+    /// Major version of the server that made the data, as the claim's annotation says.
+    pub major: Option<u32>,
 }
 
 /// An entry of a Secret that the spec refers to.

@@ -84,14 +84,26 @@ pub enum ValidateError {
     NameTaken(String),
     /// Another major version cannot read the volume.
     #[error(
-        "database.managed.image: {wanted} has another major version than the running {running}, and its volume cannot be \
-         read by it: keep the major version, or restore a backup into a new stack"
+        "database.managed.image: {wanted} cannot read volume {claim}, which PostgreSQL {major} made: name an image of \
+         PostgreSQL {major}, or move the data as docs/upgrading.md says"
     )]
     MajorVersionChange {
         /// Image that the spec asks for.
         wanted: String,
-        /// Image that runs.
-        running: String,
+        /// Claim of the volume.
+        claim: String,
+        /// Major version that made the volume.
+        major: u32,
+    },
+    /// The operator has no image for the major version that made the volume.
+    #[error(
+        "database.managed.image: PostgreSQL {major} made volume {claim}, and the operator has no default image of it: name one"
+    )]
+    NoImageForMajor {
+        /// Claim of the volume.
+        claim: String,
+        /// Major version that made the volume.
+        major: u32,
     },
 }
 
@@ -105,6 +117,7 @@ impl ValidateError {
             Self::NotASize { .. } => "NotASize",
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
+            Self::NoImageForMajor { .. } => "NoImageForMajor",
         }
     }
 }

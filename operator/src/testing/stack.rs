@@ -75,11 +75,7 @@ pub fn minimal_stack() -> ValidatedStack {
                 conflict: None,
             },
         },
-        database: managed(
-            "registry.test/postgres:17",
-            build::postgres::default_resources(),
-            &[("username", "shortener"), ("password", "s3cret")],
-        ),
+        database: database(),
         cache: None,
         queue: None,
         collector: None,
@@ -96,6 +92,20 @@ pub fn every_profile() -> ValidatedStack {
     minimal_stack().caching().queue().telemetry().vector()
 }
 
+fn database() -> Store {
+    let mut store = managed(
+        "registry.test/postgres:18",
+        build::postgres::default_resources(),
+        &[("username", "shortener"), ("password", "s3cret")],
+    );
+    if let Store::Managed(store) = &mut store
+        && let Some(volume) = &mut store.volume
+    {
+        volume.postgres_major = Some(18);
+    }
+    store
+}
+
 /// A store that the operator runs.
 fn managed(image: &str, resources: ResourceRequirements, data: &[(&str, &str)]) -> Store {
     Store::Managed(Box::new(ManagedStore {
@@ -108,6 +118,7 @@ fn managed(image: &str, resources: ResourceRequirements, data: &[(&str, &str)]) 
         volume: Some(StoreVolume {
             size: Quantity("1Gi".to_owned()),
             class: None,
+            postgres_major: None,
         }),
         credentials: credential(data),
         checksum: "checksum-of-credentials".to_owned(),

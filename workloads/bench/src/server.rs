@@ -129,7 +129,7 @@ pub async fn app(settings: &Settings, more: &[(&str, String)]) -> Result<Server>
 /// When it does not start.
 pub async fn cache() -> Result<Server> {
     let address = free_address()?;
-    let mut cache = Command::new("redis-server");
+    let mut cache = Command::new("valkey-server");
     cache.args(["--bind", "127.0.0.1", "--save", "", "--port"]);
     cache.arg(address.port().to_string());
     Server::start(cache, address).await

@@ -9,11 +9,11 @@ use k8s_openapi::{
 use kube::Api;
 use rand::{RngExt, distr::Alphanumeric};
 
-use super::{CredentialFact, Referenced, StoreFacts, existing, read_secret};
+use super::{ClaimFact, CredentialFact, Referenced, StoreFacts, existing, read_secret};
 use crate::{
     api::{ApiKeyRef, Profile, SecretKeyRef, ShortenerStackSpec},
     context::Scope,
-    metadata::{Component, StackIdentity, component_name},
+    metadata::{Component, POSTGRES_MAJOR, StackIdentity, component_name},
     reconcile::build::secret,
 };
 
@@ -128,10 +128,22 @@ async fn managed(
     let running = scope
         .inventory
         .kept::<StatefulSet>(&identity.namespace, &name);
+    let claim = scope
+        .inventory
+        .kept::<PersistentVolumeClaim>(&identity.namespace, &name);
     Ok(StoreFacts::Managed {
         credentials,
         running_image: running.as_ref().and_then(image_of),
+        claim: claim.as_deref().map(claim_fact),
     })
+}
+
+fn claim_fact(claim: &PersistentVolumeClaim) -> ClaimFact {
+    let annotations = claim.metadata.annotations.as_ref();
+    let major = annotations.and_then(|annotations| annotations.get(POSTGRES_MAJOR));
+    ClaimFact {
+        major: major.and_then(|major| major.parse().ok()),
+    }
 }
 
 /// Data for a new Secret: everything but a user name is random.

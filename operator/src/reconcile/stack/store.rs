@@ -95,6 +95,8 @@ pub struct StoreVolume {
     pub size: Quantity,
     /// Storage class; the cluster's default if absent.
     pub class: Option<String>,
+    /// Major version of the database server that makes its data, if that can be told.
+    pub postgres_major: Option<u32>,
 }
 
 /// A Secret that the operator minted, now or earlier. The live Secret is the truth, so its data is written once.

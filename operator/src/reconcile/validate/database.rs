@@ -1,14 +1,20 @@
 //! Where the links are kept.
 
+use kube::ResourceExt;
+
 use super::{
     ValidateError,
     pod::pod,
     store::{Surroundings, Wanted, volume},
 };
 use crate::{
-    metadata::Component,
+    metadata::{Component, component_name},
     reconcile::{build::postgres, gather::StoreFacts, stack::Store},
+    settings::Images,
 };
+
+/// Major version of the only default image of the releases whose claims do not say what made them.
+const BEFORE_ANNOTATIONS: u32 = 17;
 
 /// Resolves the database.
 pub(super) fn database(
@@ -17,40 +23,143 @@ pub(super) fn database(
 ) -> Result<Store, ValidateError> {
     let managed = surroundings.stack.spec.database.managed.clone();
     let managed = managed.unwrap_or_default();
-    let pod = pod(
-        &managed.pod,
-        &surroundings.settings.images.postgres,
-        postgres::default_resources(),
-    );
-    if let StoreFacts::Managed {
-        running_image: Some(running),
-        ..
-    } = &facts
-    {
-        same_major(&pod.image, running)?;
-    }
+    let made_by = made_by(&facts);
+    let claim = component_name(&surroundings.stack.name_any(), Component::Postgres);
+    let default_image = match (&managed.pod.image, made_by) {
+        (Some(named), Some(major)) => {
+            same_major(named, major, claim)?;
+            named
+        }
+        (Some(named), None) => named,
+        (None, Some(major)) => default_image(&surroundings.settings.images, major, claim)?,
+        (None, None) => &surroundings.settings.images.postgres,
+    };
+    let pod = pod(&managed.pod, default_image, postgres::default_resources());
+    let mut volume = volume(managed.storage, managed.storage_class_name);
+    volume.postgres_major = made_by.or_else(|| major(&pod.image));
     let wanted = Wanted {
         component: Component::Postgres,
         field: "database",
         pod,
-        volume: Some(volume(managed.storage, managed.storage_class_name)),
+        volume: Some(volume),
     };
     surroundings.store(wanted, facts)
 }
 
-fn same_major(wanted: &str, running: &str) -> Result<(), ValidateError> {
-    match major(wanted).zip(major(running)) {
-        Some((new, old)) if new != old => Err(ValidateError::MajorVersionChange {
+/// Returns the major version of the server that made the data; none where there is no data yet.
+///
+/// A claim says so itself. One of an earlier release does not: then the image that runs does, or what was the default.
+fn made_by(facts: &StoreFacts) -> Option<u32> {
+    let StoreFacts::Managed {
+        running_image,
+        claim: Some(claim),
+        ..
+    } = facts
+    else {
+        return None;
+    };
+    let running = running_image.as_deref();
+    claim
+        .major
+        .or_else(|| running.map_or(Some(BEFORE_ANNOTATIONS), major))
+}
+
+fn same_major(wanted: &str, made_by: u32, claim: String) -> Result<(), ValidateError> {
+    match major(wanted) {
+        Some(wanted_major) if wanted_major != made_by => Err(ValidateError::MajorVersionChange {
             wanted: wanted.to_owned(),
-            running: running.to_owned(),
+            claim,
+            major: made_by,
         }),
         _ => Ok(()),
     }
 }
 
-/// The leading number of an image's tag; none for a digest or a name without one.
+/// Returns the default image that reads data of a major version.
+fn default_image(images: &Images, made_by: u32, claim: String) -> Result<&String, ValidateError> {
+    let mut settings = [&images.postgres, &images.postgres_17].into_iter();
+    let by_tag = settings.find(|image| major(image) == Some(made_by));
+    // An image that is named by its digest alone does not tell its version. Then its setting does.
+    let by_setting = match made_by {
+        17 => Some(&images.postgres_17),
+        18 => Some(&images.postgres),
+        _ => None,
+    };
+    by_tag
+        .or(by_setting.filter(|image| major(image).is_none()))
+        .ok_or(ValidateError::NoImageForMajor {
+            claim,
+            major: made_by,
+        })
+}
+
+/// Returns the leading number of an image's tag; none for a digest, or for a name without a tag.
 fn major(image: &str) -> Option<u32> {
-    let (_, tag) = image.split('@').next()?.rsplit_once(':')?;
+    let name = image.split('@').next()?.rsplit('/').next()?;
+    let (_, tag) = name.split_once(':')?;
     let digits = tag.find(|c: char| !c.is_ascii_digit()).unwrap_or(tag.len());
     tag[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::stack::settings;
+
+    #[test]
+    fn the_default_image_is_the_first_that_reads_the_data() {
+        let table = [
+            ("postgres:18.6", "postgres:17.11", 18, Some("postgres:18.6")),
+            (
+                "postgres:18.6",
+                "postgres:17.11",
+                17,
+                Some("postgres:17.11"),
+            ),
+            // An operator whose default stays at 17 keeps its image when the claim says 17.
+            (
+                "mirror.test/postgres:17.6",
+                "postgres:17.11",
+                17,
+                Some("mirror.test/postgres:17.6"),
+            ),
+            ("mirror.test/postgres:17.6", "postgres:17.11", 18, None),
+            (
+                "postgres@sha256:a",
+                "postgres@sha256:b",
+                18,
+                Some("postgres@sha256:a"),
+            ),
+            (
+                "postgres@sha256:a",
+                "postgres@sha256:b",
+                17,
+                Some("postgres@sha256:b"),
+            ),
+            ("postgres:18.6", "postgres:17.11", 16, None),
+        ];
+        let mut images = settings().images;
+        for (postgres, postgres_17, made_by, expected) in table {
+            images.postgres = postgres.to_owned();
+            images.postgres_17 = postgres_17.to_owned();
+            let found = default_image(&images, made_by, "demo-postgres".to_owned()).ok();
+            assert_eq!(found.map(String::as_str), expected, "{postgres} {made_by}");
+        }
+    }
+
+    #[test]
+    fn the_major_version_is_the_leading_number_of_the_tag() {
+        for (image, expected) in [
+            ("postgres:18.6", Some(18)),
+            ("mirror.test/library/postgres:17-bookworm", Some(17)),
+            ("registry.test:5000/postgres:18", Some(18)),
+            ("registry.test:5000/postgres", None),
+            ("registry.test:5000/postgres@sha256:17", None),
+            ("postgres:18.6@sha256:17", Some(18)),
+            ("postgres:latest", None),
+            ("postgres", None),
+        ] {
+            assert_eq!(major(image), expected, "{image}");
+        }
+    }
 }

@@ -91,6 +91,7 @@ pub(super) fn volume(size: Option<String>, class: Option<String>) -> StoreVolume
     StoreVolume {
         size: Quantity(size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned())),
         class,
+        postgres_major: None,
     }
 }
 

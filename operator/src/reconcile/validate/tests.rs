@@ -10,7 +10,7 @@ use crate::{
     api::SecretKeyRef,
     metadata::StackIdentity,
     reconcile::{
-        gather::{CredentialFact, StoreFacts},
+        gather::{ClaimFact, CredentialFact, StoreFacts},
         stack::{Store, StoreVolume},
     },
     testing::stack::{settings, stored_stack},
@@ -42,6 +42,7 @@ fn managed(credentials: CredentialFact) -> StoreFacts {
     StoreFacts::Managed {
         credentials,
         running_image: None,
+        claim: None,
     }
 }
 
@@ -114,6 +115,7 @@ fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
     let volume = StoreVolume {
         size: Quantity("1Gi".to_owned()),
         class: None,
+        postgres_major: Some(18),
     };
     assert_eq!((database.replicas, &database.volume), (0, &Some(volume)));
 }
@@ -166,28 +168,72 @@ fn an_external_database_needs_its_secret() {
     assert!(matches!(validated.database, Store::External { secret, .. } if secret == "db"));
 }
 
-#[test]
-fn a_running_database_keeps_its_major_version() {
-    let facts = |running: &str| StoreFacts::Managed {
+/// A database with a volume, what the volume's claim says of it, and the image that runs.
+fn with_volume(major: Option<u32>, running: Option<&str>) -> StoreFacts {
+    StoreFacts::Managed {
         credentials: credentials(),
-        running_image: Some(running.to_owned()),
-    };
-    let spec = json!({"database": {"managed": {"image": "postgres:18.1"}}});
-    assert_eq!(
-        refused(spec.clone(), facts("postgres:17.6")).reason(),
-        "MajorVersionChange"
-    );
-    let stack = stored_stack(spec);
-    for running in [
-        "mirror.test/postgres:18.0-bookworm",
-        "postgres@sha256:abc",
-        "postgres",
-    ] {
-        assert!(
-            validate(&stack, gathered(&stack, facts(running)), &settings()).is_ok(),
-            "{running}"
-        );
+        running_image: running.map(str::to_owned),
+        claim: Some(ClaimFact { major }),
     }
+}
+
+#[test]
+fn another_major_version_than_that_of_the_volume_is_refused() {
+    let spec = json!({"database": {"managed": {"image": "postgres:18.1"}}});
+    for facts in [
+        with_volume(Some(17), None),
+        with_volume(None, Some("postgres:17.6")),
+        // Releases that wrote no annotation had one default image.
+        with_volume(None, None),
+    ] {
+        assert_eq!(refused(spec.clone(), facts).reason(), "MajorVersionChange");
+    }
+    let stack = stored_stack(spec);
+    for facts in [
+        managed(credentials()),
+        with_volume(Some(18), Some("postgres:17.6")),
+        with_volume(None, Some("registry.test:5000/postgres:18.0-bookworm")),
+        with_volume(None, Some("postgres@sha256:abc")),
+        with_volume(None, Some("registry.test:5000/postgres")),
+    ] {
+        let result = validate(&stack, gathered(&stack, facts.clone()), &settings());
+        assert!(result.is_ok(), "{facts:?}");
+    }
+}
+
+#[test]
+fn a_database_gets_the_default_image_that_reads_its_volume() {
+    let stack = stored_stack(json!({}));
+    let chosen = |facts: StoreFacts| {
+        let validated = validate(&stack, gathered(&stack, facts), &settings()).unwrap();
+        let database = validated.database.managed().unwrap().clone();
+        (database.pod.image, database.volume.unwrap().postgres_major)
+    };
+    let images = settings().images;
+    assert_eq!(
+        chosen(managed(credentials())),
+        (images.postgres.clone(), Some(18))
+    );
+    assert_eq!(
+        chosen(with_volume(Some(18), None)),
+        (images.postgres, Some(18))
+    );
+    for facts in [
+        with_volume(Some(17), None),
+        with_volume(None, Some("postgres:17.6")),
+        with_volume(None, None),
+    ] {
+        assert_eq!(chosen(facts), (images.postgres_17.clone(), Some(17)));
+    }
+}
+
+#[test]
+fn a_major_version_without_a_default_image_is_asked_for_by_name() {
+    let error = refused(json!({}), with_volume(Some(16), None));
+    assert_eq!(error.reason(), "NoImageForMajor");
+    let stack = stored_stack(json!({"database": {"managed": {"image": "postgres:16.14"}}}));
+    let facts = with_volume(Some(16), None);
+    assert!(validate(&stack, gathered(&stack, facts), &settings()).is_ok());
 }
 
 #[test]

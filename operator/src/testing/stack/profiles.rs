@@ -154,6 +154,7 @@ impl ValidatedStack {
             store.volume = Some(StoreVolume {
                 size: Quantity("2Gi".to_owned()),
                 class: None,
+                postgres_major: None,
             });
         }
         self.collecting(Backend::Managed(store))

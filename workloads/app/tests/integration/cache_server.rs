@@ -18,7 +18,7 @@ use tokio::{
 };
 
 /// The program; `workloads/test-cache.sh` makes sure that it is there.
-const SERVER: &str = "redis-server";
+const SERVER: &str = "valkey-server";
 
 /// A deadline for tests of anything but deadlines: a busy machine must not look like a broken cache.
 pub const PATIENT: Duration = Duration::from_secs(10);
@@ -152,7 +152,7 @@ async fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> 
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .expect("redis-server is missing; run the tests through workloads/test-cache.sh");
+        .expect("valkey-server is missing; run the tests through workloads/test-cache.sh");
     let mut log = BufReader::new(child.stdout.take().unwrap()).lines();
     let ready = log_says(&mut log, &["Ready to accept connections", "Sentinel ID is"]).await;
     // The server must never wait for a reader of its log.

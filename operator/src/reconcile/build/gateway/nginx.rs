@@ -1,5 +1,5 @@
 //! The text of the gateway's `nginx.conf`. The files in `nginx/` are the configuration as people read it; only names
-//! between `%` are filled in. They use nothing that nginx 1.22 lacks or that nginx 1.28 warns about.
+//! between `%` are filled in. They use nothing that nginx 1.22 lacks or that nginx 1.30 warns about.
 
 use super::{super::app, PORT};
 use crate::reconcile::stack::Routing;

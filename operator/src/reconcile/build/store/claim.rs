@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::{
-    metadata::{Component, component_name},
+    metadata::{Component, POSTGRES_MAJOR, component_name},
     reconcile::stack::{ManagedStore, ValidatedStack},
 };
 
@@ -20,8 +20,14 @@ pub fn claim(
 ) -> Option<PersistentVolumeClaim> {
     let volume = store.volume.as_ref()?;
     let name = component_name(&stack.identity.name, component);
+    let mut metadata = stack.data_metadata(name, component);
+    if let Some(major) = volume.postgres_major {
+        // The claim outlives its StatefulSet, so it says itself which server can read it.
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.insert(POSTGRES_MAJOR.to_owned(), major.to_string());
+    }
     Some(PersistentVolumeClaim {
-        metadata: stack.data_metadata(name, component),
+        metadata,
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
             resources: Some(VolumeResourceRequirements {

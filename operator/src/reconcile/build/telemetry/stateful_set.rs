@@ -153,6 +153,8 @@ fn env(stack: &ValidatedStack, server: &ManagedStore) -> Vec<EnvVar> {
         ("GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH", home.as_str()),
         ("GF_ANALYTICS_REPORTING_ENABLED", "false"),
         ("GF_ANALYTICS_CHECK_FOR_UPDATES", "false"),
+        // Grafana 13.2 and later would bring its plugins up to date at every start, in a root file system that is read-only.
+        ("GF_PLUGINS_PREINSTALL_AUTO_UPDATE", "false"),
         ("GF_LOG_MODE", "console"),
         ("GF_PATHS_LOGS", "/tmp/grafana"),
         ("LGTM_CONFIG_DIR", "/tmp/lgtm"),

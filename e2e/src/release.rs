@@ -1,0 +1,85 @@
+//! The Helm release of the operator, for tests that change its version.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tokio::process::Command;
+
+use crate::{OPERATOR_NAMESPACE, kubectl::run};
+
+/// Name of the release that the cluster's scripts install.
+const RELEASE: &str = "shortener-operator";
+
+/// The release of the operator with the values that it was installed with.
+pub struct Release {
+    values: String,
+}
+
+impl Release {
+    /// Reads the values of the installed release.
+    ///
+    /// # Errors
+    /// When helm is not on the PATH or finds no release.
+    pub async fn installed() -> Result<Self> {
+        let arguments = ["get", "values", RELEASE, "--output", "yaml"];
+        Ok(Self {
+            values: helm(&arguments, "").await?,
+        })
+    }
+
+    /// Puts the chart of an earlier release in the place of the installed one, without a pod of its operator: that release's
+    /// image need not exist.
+    ///
+    /// # Errors
+    /// When helm refuses the chart or the cluster its objects.
+    pub async fn replace_by(&self, chart: &Path) -> Result<()> {
+        let chart = text(chart)?;
+        let arguments = [
+            "upgrade",
+            RELEASE,
+            chart,
+            "--reset-values",
+            "--set",
+            "replicaCount=0",
+        ];
+        helm(&arguments, "").await.map(|_| ())
+    }
+
+    /// Upgrades to the chart of this checkout with the values that were installed first, and waits for the operator.
+    ///
+    /// # Errors
+    /// When helm refuses the chart or the operator does not become ready.
+    pub async fn put_back(&self) -> Result<()> {
+        let chart = checkout("../charts/shortener-operator");
+        let chart = text(&chart)?;
+        let arguments = [
+            "upgrade",
+            RELEASE,
+            chart,
+            "--reset-values",
+            "--values",
+            "-",
+            "--wait",
+            "--timeout",
+            "3m",
+        ];
+        helm(&arguments, &self.values).await.map(|_| ())
+    }
+}
+
+/// A path below the folder of this crate.
+#[must_use]
+pub fn checkout(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str()
+        .with_context(|| format!("{} is no text", path.display()))
+}
+
+async fn helm(arguments: &[&str], input: &str) -> Result<String> {
+    let mut command = Command::new("helm");
+    command.args(["--namespace", OPERATOR_NAMESPACE]);
+    run(command.args(arguments), input).await
+}

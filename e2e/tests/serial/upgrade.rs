@@ -1,0 +1,186 @@
+//! A stack as release 0.1.0 left it is taken over by this release: its database stays on the major version that made its
+//! volume, the other stores roll to the versions of this release, and links and jobs survive.
+//!
+//! `fixtures/0.1.0` has the chart of that release and what its operator applied for a stack. Its own images were never
+//! published: where an image of 0.1.0 cannot be pulled, the cluster's scripts give its name to one of this release.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::PersistentVolumeClaim,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde::Deserialize;
+use serde_json::Value;
+use shortener_e2e::{
+    CHILD_KINDS, Door, Job, Provider, Release, Space, Stack, await_condition, checkout, is_ready,
+    pods_of, wait_job,
+};
+
+use crate::alone;
+
+const TARGET: &str = "https://example.com/from-0.1.0";
+const MAJOR: &str = "shortener.dev/postgres-major";
+
+#[tokio::test]
+async fn a_stack_of_the_release_before_is_taken_over_with_its_links_and_jobs() -> Result<()> {
+    let _alone = alone().await;
+    Space::with("upgrade", async |space| {
+        let release = Release::installed().await?;
+        let before = checkout("fixtures/0.1.0/shortener-operator-0.1.0.tgz");
+        release.replace_by(&before).await?;
+        // The next tests need the operator of this release, whatever becomes of this one.
+        let left = leave_a_stack(space).await;
+        let back = release.put_back().await;
+        let (stack, left) = left?;
+        back?;
+        taken_over(&stack, &left).await
+    })
+    .await
+}
+
+/// What the release before left besides its objects.
+struct Left {
+    door: Door,
+    /// A short link.
+    code: String,
+    /// A job that waits, because no worker runs.
+    job: Job,
+    /// Identity of the database's claim.
+    claim: Option<String>,
+}
+
+/// Applies the stack and its objects as 0.1.0 did, shortens a link, and leaves a job in the queue.
+async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
+    let stack = space.stack("demo");
+    let spec: Value = serde_yaml::from_str(&fixture(space, "stack.yaml", "")?)?;
+    stack.apply(&spec).await?;
+    let uid = stack.api.get(&stack.name).await?.uid();
+    let objects = fixture(
+        space,
+        "objects.yaml",
+        &uid.context("a stack without a uid")?,
+    )?;
+    for document in serde_yaml::Deserializer::from_str(&objects) {
+        apply(space, Value::deserialize(document)?).await?;
+    }
+    for component in ["postgres", "cache", "rabbitmq", "app", "gateway", "worker"] {
+        running(&stack, component).await?;
+    }
+    let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+    let code = door.shorten(TARGET).await?;
+    door.comes_to_lead_to(&code, TARGET).await?;
+    scale_workers(space, 0).await?;
+    await_condition("the worker is gone", async || {
+        ensure!(pods_of(&stack, "worker").await?.is_empty());
+        Ok(())
+    })
+    .await?;
+    let job = await_condition("the broker takes a job", async || {
+        door.enqueue(&wait_job(0)).await
+    })
+    .await?;
+    let claim = database_claim(&stack).await?.uid();
+    Ok((
+        stack,
+        Left {
+            door,
+            code,
+            job,
+            claim,
+        },
+    ))
+}
+
+/// Checks what the operator of this release makes of the stack.
+async fn taken_over(stack: &Stack, left: &Left) -> Result<()> {
+    let sets = Api::<StatefulSet>::namespaced(stack.client.clone(), &stack.namespace);
+    let image = async |name: &str| -> Result<String> {
+        let set = sets.get(name).await?;
+        let pod = set.spec.and_then(|spec| spec.template.spec);
+        let image = pod.and_then(|pod| pod.containers.into_iter().next()?.image);
+        image.with_context(|| format!("{name} has no image"))
+    };
+    await_condition("the stores have the images of this release", async || {
+        let database = image("demo-postgres").await?;
+        ensure!(
+            database.contains("postgres:17.") && !database.ends_with(":17.6"),
+            "the database runs {database}"
+        );
+        for (name, before) in [
+            ("demo-cache", ":8.1.4"),
+            ("demo-rabbitmq", ":4.2.5-management"),
+        ] {
+            let image = image(name).await?;
+            ensure!(!image.ends_with(before), "{name} still runs {image}");
+        }
+        Ok(())
+    })
+    .await?;
+    stack.ready().await?;
+    left.door.comes_to_lead_to(&left.code, TARGET).await?;
+    left.door.job_comes_to_be(&left.job.id, "done").await?;
+    let claim = database_claim(stack).await?;
+    ensure!(claim.uid() == left.claim, "the database has another volume");
+    let major = claim.annotations().get(MAJOR).map(String::as_str);
+    ensure!(major == Some("17"), "the claim says {major:?}");
+    Ok(())
+}
+
+/// Returns a file of the fixture with the names of this run.
+fn fixture(space: &Space, file: &str, uid: &str) -> Result<String> {
+    let path: PathBuf = checkout("fixtures/0.1.0").join(file);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Ok(text
+        .replace("@HOST@", &space.host())
+        .replace("@UID@", uid)
+        .replace("@REGISTRY@", &space.settings.registry_before))
+}
+
+/// Applies an object as the operator of 0.1.0 did.
+async fn apply(space: &Space, object: Value) -> Result<()> {
+    let kind = CHILD_KINDS
+        .into_iter()
+        .find(|kind| object["kind"] == kind.kind)
+        .with_context(|| format!("an object of an unknown kind: {}", object["kind"]))?;
+    let name = object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let parameters = PatchParams::apply("shortener-operator").force();
+    kind.api(&space.client, &space.name)
+        .patch(&name, &parameters, &Patch::Apply(object))
+        .await
+        .with_context(|| format!("applying {}/{name}", kind.kind))?;
+    Ok(())
+}
+
+async fn running(stack: &Stack, component: &str) -> Result<()> {
+    await_condition(&format!("{component} of 0.1.0 runs"), async || {
+        let pods = pods_of(stack, component).await?;
+        ensure!(!pods.is_empty(), "no pod");
+        let waiting = pods.iter().filter(|pod| !is_ready(pod)).count();
+        ensure!(waiting == 0, "{waiting} pods are not ready");
+        Ok(())
+    })
+    .await
+}
+
+async fn scale_workers(space: &Space, replicas: i32) -> Result<()> {
+    let workers = Api::<Deployment>::namespaced(space.client.clone(), &space.name);
+    let patch = Patch::Merge(serde_json::json!({"spec": {"replicas": replicas}}));
+    workers
+        .patch_scale("demo-worker", &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
+async fn database_claim(stack: &Stack) -> Result<PersistentVolumeClaim> {
+    let claims = Api::<PersistentVolumeClaim>::namespaced(stack.client.clone(), &stack.namespace);
+    Ok(claims.get("demo-postgres").await?)
+}
