@@ -112,6 +112,7 @@ unit_stage() {
 chart_stage() {
   stage
   run check 'chart' e2e/checks/chart.sh
+  run check 'chart package' e2e/checks/chart-package.sh
 }
 
 cluster_stage() {
