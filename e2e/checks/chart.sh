@@ -71,7 +71,7 @@ networkPolicy: {restrictEgress: true, metricsFrom: [{namespaceSelector: {}}]}
 metricsService: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
 prometheusRule: {enabled: true, labels: {rules: prometheus}}
 extraArgs: [--listen, "0.0.0.0:8080"]
-extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example:3128"}, {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+extraEnv: [{name: EXTRA, value: "1"}, {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
 extraVolumes: [{name: authorities, configMap: {name: authorities}}]
 extraVolumeMounts: [{name: authorities, mountPath: /etc/authorities, readOnly: true}]
 extraObjects:
@@ -108,7 +108,7 @@ name: QDRANT_IMAGE
 release: prometheus
 rules: prometheus
 --listen
-name: HTTPS_PROXY
+name: EXTRA
 fieldPath: spec.nodeName
 mountPath: /etc/authorities
 name: 'test-map'
