@@ -25,7 +25,7 @@ table() {
       comment = comment (comment == "" ? "" : " ") text
       next
     }
-    /^ *[A-Za-z]+:( |$)/ {
+    /^ *[A-Za-z0-9]+:( |$)/ {
       match($0, /^ */)
       if (RLENGTH % 2) fail("indent by two spaces")
       depth = RLENGTH / 2
@@ -35,7 +35,7 @@ table() {
       sub(/:$/, "", name)
       path[depth] = (depth ? path[depth - 1] "." : "") name
       value = $0
-      sub(/^ *[A-Za-z]+: */, "", value)
+      sub(/^ *[A-Za-z0-9]+: */, "", value)
       parent = (value == "")
       if (!parent && comment == "") fail("explain " path[depth] " in a comment above it")
       if (comment != "")

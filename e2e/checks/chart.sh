@@ -168,7 +168,7 @@ spread_can_be_left_to_the_cluster() {
   ! grep -q '^      topologySpreadConstraints' "$work/no-spread.yaml" || die "topologySpreadConstraints=[] still spreads"
 }
 
-# The same cases as in operator/src/settings/registry.rs.
+# The same rule as in operator/src/settings/registry.rs.
 registry_goes_in_front_of_every_default_image() {
   local case original copy
   score mirror --set global.imageRegistry=mirror.example:5000/hub --set images.qdrant=qdrant/qdrant:1
