@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down tables test bench soak check fmt crds images dist
+.PHONY: help up down tables test bench soak check fmt crds readme images dist
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -28,8 +28,11 @@ check: ## Run what needs no cluster: formatting, lints, documents, unit tests, c
 fmt: ## Format the Rust code
 	@cargo fmt --all
 
-crds: ## Write crds/ and docs/reference.md from the Rust types
+crds: ## Write crds/, its copy in the chart and docs/reference.md from the Rust types
 	@e2e/checks/crd.sh --write
+
+readme: ## Write the chart's README from its values.yaml
+	@charts/readme.sh --write
 
 images: ## Build the container images
 	@e2e/images/build.sh

@@ -115,6 +115,7 @@ unit_stage() {
 chart_stage() {
   stage
   run check 'chart' e2e/checks/chart.sh
+  run check 'chart package' e2e/checks/chart-package.sh
 }
 
 cluster_stage() {
@@ -133,6 +134,7 @@ cluster_stage() {
   run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage
+  run check 'upgrade and rollback of the chart' e2e/checks/chart-upgrade.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
   run check 'sections of the specification' \
     e2e/checks/sections.sh "$logs"/test-cluster-tests{,-one-by-one}.log

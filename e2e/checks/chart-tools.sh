@@ -1,8 +1,11 @@
 # shellcheck shell=bash
-# Sourced after lib.sh: makes sure of helm, kubeconform and kube-score, and of the schemas for kubeconform.
+# Sourced after lib.sh: makes sure of helm, kubeconform and kube-score, and of the schemas for kubeconform. Gives what the
+# checks of the chart share.
 
 chart=charts/shortener-operator
 "$cluster_dir/tools.sh" checks
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 # Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module holds the same as OpenAPI.
 schemas() {
@@ -20,4 +23,24 @@ schemas() {
     mv "$target.part" "$target"
   fi
   printf '%s\n' "$target"
+}
+
+# kinds <name>: the kinds in the rendering $work/<name>.yaml, one a line.
+kinds() {
+  sed -n 's/^kind: //p' "$work/$1.yaml"
+}
+
+# holds <name> <text>: the rendering has a line that is this text, indentation and a list's dash apart. All is read to its
+# end (no -q), or the writer of a pipe would fail.
+holds() {
+  sed 's/^ *\(- \)\{0,1\}//' "$work/$1.yaml" | grep -xF -- "$2" >/dev/null || die "the rendering $1 lacks the line: $2" "see the chart's templates"
+}
+
+# released <program>: the image of this version. One file says where images live.
+released() {
+  printf '%s/%s:%s\n' "$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"$/\1/p' .cargo/config.toml)" "$1" "$version"
+}
+
+default_gateway_image() {
+  tr -s '\n ' '  ' <operator/src/settings.rs | sed -n 's/.*env = "GATEWAY_IMAGE", default_value = "\([^"]*\)".*/\1/p'
 }

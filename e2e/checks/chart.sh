@@ -1,30 +1,33 @@
 #!/usr/bin/env bash
-# The chart: lint, both RBAC modes, Kubernetes' own schemas (kubeconform), good practice (kube-score), its values schema.
+# The chart: lint, renderings with every value against Kubernetes' own schemas (kubeconform) and good practice (kube-score),
+# and its values schema.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 schema_folder=$(schemas)
+digest=sha256:$(printf '0%.0s' {1..64})
 
-# render <name> <helm values...>: one rendering of the chart, checked against the schemas and scored.
+# render <name> <helm values...>: one rendering of the chart, checked against the schemas.
 render() {
-  local name=$1 file=$work/$1.yaml
+  local file=$work/$1.yaml
   shift
   helm template test "$chart" --namespace shortener-system "$@" >"$file"
-  kubeconform -strict -summary -schema-location "$schema_folder/{{.ResourceKind}}{{.KindSuffix}}.json" "$file"
+  # Kubernetes' schemas do not know the kinds of the Prometheus operator.
+  kubeconform -strict -summary -skip ServiceMonitor,PrometheusRule \
+    -schema-location "$schema_folder/{{.ResourceKind}}{{.KindSuffix}}.json" "$file"
+}
+
+# score <name> <helm values...>: a rendering that is scored too.
+score() {
+  local name=$1 file=$work/$1.yaml
+  render "$@"
   # Images are pinned, so pulling them at every start would gain nothing.
   kube-score score --ignore-test container-image-pull-policy --output-format ci "$file" >"$work/$name.score" || {
     grep -E '^\[(CRITICAL|WARNING)\]' "$work/$name.score"
     die "kube-score rejects the rendering $name"
   }
   printf 'rendering %s is sound\n' "$name"
-}
-
-# kinds <name>: the kinds in a rendering, one a line.
-kinds() {
-  sed -n 's/^kind: //p' "$work/$1.yaml"
 }
 
 # refused <helm values...>: the values schema must say no.
@@ -36,38 +39,199 @@ refused() {
   grep -q 'values.schema.json\|meet the specifications of the schema' <<<"$message" || die "$* failed, but not by the schema: $message"
 }
 
+scope_is_cluster_wide_or_a_list() {
+  score cluster-wide
+  score namespaces --set 'watchNamespaces={red,blue}'
+  kinds cluster-wide | grep -x ClusterRole >/dev/null || die "the cluster-wide rendering has no ClusterRole"
+  ! kinds namespaces | grep '^ClusterRole' >/dev/null || die "a list of namespaces must do without any ClusterRole"
+  for namespace in red blue; do
+    (($(grep -c "^  namespace: $namespace$" "$work/namespaces.yaml") == 2)) || die "$namespace lacks its Role or RoleBinding"
+  done
+  ! grep -n '\["\?\*"\?\]\|^ *- "\?\*"\?$' "$work"/*.yaml | grep -v CustomResource || die "a rule holds a wildcard"
+}
+
+definition_is_optional() {
+  score without-definitions --set crds.enabled=false
+  kinds cluster-wide | grep -x CustomResourceDefinition >/dev/null || die "the default rendering lacks the resource definition"
+  ! kinds without-definitions | grep -x CustomResourceDefinition >/dev/null || die "crds.enabled=false still renders the definition"
+  grep -q 'helm.sh/resource-policy: keep' "$work/cluster-wide.yaml" || die "crds.keep does not mark the definition"
+  ! helm template test "$chart" --set crds.keep=false | grep 'helm.sh/resource-policy' || die "crds.keep=false still keeps"
+}
+
+# Every value that is empty by default, with something in it.
+every_value_takes_effect() {
+  cat >"$work/values.yaml" <<VALUES
+replicaCount: 2
+image: {tag: 1.2.3, digest: "$digest"}
+images:
+  app: r.example/app@$digest
+  postgres: postgres:1@$digest
+gatewayAllowFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]
+networkPolicy: {restrictEgress: true, metricsFrom: [{namespaceSelector: {}}]}
+metricsService: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
+prometheusRule: {enabled: true, labels: {rules: prometheus}}
+extraArgs: [--listen, "0.0.0.0:8080"]
+extraEnv: [{name: EXTRA, value: "1"}, {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+extraVolumes: [{name: authorities, configMap: {name: authorities}}]
+extraVolumeMounts: [{name: authorities, mountPath: /etc/authorities, readOnly: true}]
+extraObjects:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: "{{ .Release.Name }}-map", namespace: shortener-system}}
+- |
+  apiVersion: v1
+  kind: ConfigMap
+  metadata:
+    name: {{ .Release.Name }}-text
+    namespace: shortener-system
+commonLabels: {team: links, app.kubernetes.io/name: not-ours}
+podLabels: {tier: control}
+podAnnotations: {note: a pod}
+podSecurityContext: {fsGroup: 4711}
+securityContext: {privileged: false}
+updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 3}}
+dnsPolicy: None
+dnsConfig: {nameservers: [192.0.2.53], options: [{name: ndots, value: "2"}]}
+nodeSelector: {disk: ssd}
+tolerations: [{key: control, operator: Exists}]
+affinity: {nodeAffinity: {}}
+topologySpreadConstraints: [{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+priorityClassName: high
+VALUES
+  jq '{images: .properties.images.properties | map_values("image:1")}' "$chart/values.schema.json" >"$work/images.json"
+  score everything --values "$work/images.json" --values "$work/values.yaml"
+  kinds everything | grep -x PodDisruptionBudget >/dev/null || die "two replicas need a disruption budget"
+  local line
+  while read -r line; do holds everything "$line"; done <<LINES
+image: "$(released operator | sed 's/:[^:]*$//'):1.2.3@$digest"
+value: r.example/app@$digest
+value: postgres:1@$digest
+name: QDRANT_IMAGE
+release: prometheus
+rules: prometheus
+--listen
+name: EXTRA
+fieldPath: spec.nodeName
+mountPath: /etc/authorities
+name: 'test-map'
+name: test-text
+tier: control
+note: a pod
+fsGroup: 4711
+runAsUser: 65532
+privileged: false
+maxSurge: 3
+dnsPolicy: None
+name: ndots
+disk: ssd
+key: control
+nodeAffinity: {}
+maxSkew: 2
+priorityClassName: high
+LINES
+}
+
+# Each image that the schema knows reaches the operator under a name that it reads, and none is missing.
+images_are_those_of_the_operator() {
+  diff <(sed -n 's/^ *- name: \([A-Z0-9_]*_IMAGE\)$/\1/p' "$work/everything.yaml" | sort) \
+    <(grep -o '"[A-Z0-9_]*_IMAGE"' operator/src/settings.rs | tr -d '"' | sort -u) \
+    || die "the chart's images are not those of operator/src/settings.rs" "see images in values.yaml and values.schema.json"
+}
+
+# Every object of the chart's own has them (the ConfigMaps are extraObjects) and the operator's pods too; a selector that
+# took them could not be changed.
+common_labels_are_everywhere_but_in_selectors() {
+  local without objects labels
+  without=$(awk '
+    function report() { if (kind != "" && kind != "ConfigMap" && !labelled) print kind }
+    /^---/ { report(); kind = ""; labelled = 0 }
+    /^kind: / { kind = $2 }
+    /^    team: links$/ { labelled = 1 }
+    END { report() }
+  ' "$work/everything.yaml")
+  [[ -z $without ]] || die "these kinds lack commonLabels: $without"
+  objects=$(kinds everything | grep -cvx ConfigMap)
+  labels=$(grep -c '^ *team: links$' "$work/everything.yaml")
+  ((labels == objects + 1)) || die "$labels times commonLabels for $objects objects and one kind of pod" "selectors must not take them"
+  ! grep -q not-ours "$work/everything.yaml" || die "commonLabels replaced a label of the chart's own"
+}
+
+# kube-score would want a user with a number.
+openshift_chooses_the_user() {
+  render openshift --set podSecurityContext.runAsUser=null --set podSecurityContext.runAsGroup=null
+  ! grep 'runAsUser\|runAsGroup' <(sed '/^kind: CustomResourceDefinition/,/^---/d' "$work/openshift.yaml") \
+    || die "a fixed user is left when podSecurityContext sets it to null"
+  holds openshift 'runAsNonRoot: true'
+}
+
+spread_can_be_left_to_the_cluster() {
+  score no-spread --set-json 'topologySpreadConstraints=[]'
+  holds cluster-wide 'topologyKey: kubernetes.io/hostname'
+  ! grep -q '^      topologySpreadConstraints' "$work/no-spread.yaml" || die "topologySpreadConstraints=[] still spreads"
+}
+
+# The same rule as in operator/src/settings/registry.rs.
+registry_goes_in_front_of_every_default_image() {
+  local case original copy
+  score mirror --set global.imageRegistry=mirror.example:5000/hub --set images.qdrant=qdrant/qdrant:1
+  holds mirror "value: mirror.example:5000/hub"
+  holds mirror "value: qdrant/qdrant:1"
+  holds mirror "image: \"mirror.example:5000/hub/$(released operator | sed 's|^[^/]*/||')\""
+  holds mirror "image: \"mirror.example:5000/hub/library/$(default_gateway_image)\""
+  for case in postgres=library/postgres docker.io/postgres=library/postgres grafana/lgtm=grafana/lgtm \
+    ghcr.io/a/b=a/b ghcr.io/b=b localhost/a/b=a/b r.example:80/a=a; do
+    original=${case%=*} copy=${case#*=}
+    helm template test "$chart" --set global.imageRegistry=m.example --set "image.repository=$original" \
+      --set "image.digest=$digest" --show-only templates/deployment.yaml \
+      | grep -xF "        image: \"m.example/$copy:$version@$digest\"" >/dev/null || die "the copy of $original is not m.example/$copy" "see shortener-operator.copy"
+  done
+}
+
+variables_are_named_once() {
+  local message name
+  for name in RUST_LOG POD_NAME; do
+    if message=$(helm template test "$chart" --set "extraEnv[0].name=$name" 2>&1); then die "extraEnv may repeat $name"; fi
+    grep -q "extraEnv: $name is there already" <<<"$message" || die "extraEnv with $name fails without saying why: $message"
+  done
+}
+
+schema_refuses() {
+  refused --set replicas=2
+  refused --set image.pullPolicy=Sometimes
+  refused --set image.digest=latest
+  refused --set-string replicaCount=two
+  refused --set 'watchNamespaces={Not_A_Name}'
+  refused --set images.redis=redis:8
+  refused --set 'images.postgres=postgres 18'
+  refused --set metricsService.port=70000
+  refused --set-json 'gatewayAllowFrom=[{"host":"example.com"}]'
+  refused --set global.imageRegistry=https://mirror.example
+  refused --set global.imageRegistry=mirror.example/
+  refused --set global.imageRegistry=mirror
+  refused --set extraArgs=--help
+  refused --set extraEnv.RUST_LOG=debug
+  refused --set-json 'extraEnv=[{"name":"A","valeu":"b"}]'
+  refused --set-json 'extraVolumes=[{"emptyDir":{}}]'
+  refused --set-json 'extraObjects=[1]'
+  refused --set-json 'commonLabels={"team":1}'
+  refused --set commonLabels.team=not/a/value
+  refused --set-json 'podSecurityContext=[]'
+  refused --set updateStrategy.type=Sometimes
+  refused --set updateStrategy.maxSurge=1
+  refused --set dnsPolicy=Sometimes
+  refused --set 'dnsConfig.nameserver={192.0.2.53}'
+  refused --set-json 'topologySpreadConstraints=[{"maxSkew":1}]'
+  refused --set prometheusRule.enable=true
+  refused --set prometheusRule.runbookBaseUrl=docs/runbooks.md
+  printf 'the values schema refuses what it should\n'
+}
+
 helm lint --strict "$chart"
-
-render cluster-wide
-render namespaces --set 'watchNamespaces={red,blue}'
-render everything --set replicaCount=2 --set networkPolicy.restrictEgress=true --set image.tag=1.2.3 \
-  --set-json 'networkPolicy.metricsFrom=[{"namespaceSelector":{}}]' \
-  --set-json 'gatewayAllowFrom=[{"ipBlock":{"cidr":"10.0.0.0/8"}}]' \
-  --set images.app=app:1,images.gateway=nginx:1,images.postgres=postgres:1,images.cache=valkey:1,images.rabbitmq=rabbitmq:1,images.worker=worker:1,images.otel=otelcol:1,images.telemetry=lgtm:1,images.qdrant=qdrant:1
-render without-definitions --set crds.enabled=false
-
-kinds cluster-wide | grep -qx ClusterRole || die "the cluster-wide rendering has no ClusterRole"
-kinds cluster-wide | grep -qx CustomResourceDefinition || die "the default rendering lacks the resource definition"
-! kinds namespaces | grep -q '^ClusterRole' || die "a list of namespaces must do without any ClusterRole"
-for namespace in red blue; do
-  (($(grep -c "^  namespace: $namespace$" "$work/namespaces.yaml") == 2)) || die "$namespace lacks its Role or RoleBinding"
-done
-! kinds without-definitions | grep -qx CustomResourceDefinition || die "crds.enabled=false still renders the definition"
-grep -q 'helm.sh/resource-policy: keep' "$work/cluster-wide.yaml" || die "crds.keep does not mark the definition"
-! helm template test "$chart" --set crds.keep=false | grep -q 'helm.sh/resource-policy' || die "crds.keep=false still keeps"
-! grep -n '\["\?\*"\?\]\|^ *- "\?\*"\?$' "$work"/*.yaml | grep -v CustomResource || die "a rule holds a wildcard"
-# Kubernetes' schemas do not know this kind.
-helm template test "$chart" --namespace shortener-system --set metricsService.serviceMonitor.enabled=true \
-  --set metricsService.serviceMonitor.labels.release=prometheus --show-only templates/servicemonitor.yaml >"$work/monitor.yaml"
-grep -qx '    release: prometheus' "$work/monitor.yaml" || die "metricsService.serviceMonitor.labels do not reach the ServiceMonitor"
-! kinds everything | grep -qx ServiceMonitor || die "a cluster without the Prometheus operator would refuse the default rendering"
-kinds everything | grep -qx PodDisruptionBudget || die "two replicas need a disruption budget"
-
-refused --set replicas=2
-refused --set image.pullPolicy=Sometimes
-refused --set-string replicaCount=two
-refused --set 'watchNamespaces={Not_A_Name}'
-refused --set images.redis=redis:8
-refused --set metricsService.port=70000
-refused --set-json 'gatewayAllowFrom=[{"host":"example.com"}]'
-printf 'the values schema refuses what it should\n'
+scope_is_cluster_wide_or_a_list
+definition_is_optional
+every_value_takes_effect
+images_are_those_of_the_operator
+common_labels_are_everywhere_but_in_selectors
+openshift_chooses_the_user
+spread_can_be_left_to_the_cluster
+registry_goes_in_front_of_every_default_image
+variables_are_named_once
+schema_refuses

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# crds/ and docs/reference.md hold what `operator crd` prints. With --write they are brought up to date, without it
-# they are compared.
+# crds/, the chart and docs/reference.md hold what `operator crd` prints. With --write they are brought up to date,
+# without it they are compared. The chart has a copy, because tools of GitOps do not follow a symbolic link.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -24,4 +24,5 @@ in_step() {
 write=no
 if [[ ${1:-} == --write ]]; then write=yes; fi
 in_step crds/shortenerstack.yaml yaml
+in_step charts/shortener-operator/files/shortenerstack.yaml yaml
 in_step docs/reference.md markdown

@@ -1,15 +1,20 @@
 //! What the operator is told at its start: command line and environment come in, typed [`Settings`] go out.
 
+mod registry;
 mod values;
 
 use std::{collections::BTreeMap, ffi::OsString, net::SocketAddr, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::RangedU64ValueParser};
+use clap::{
+    ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+    builder::RangedU64ValueParser, parser::ValueSource,
+};
 use k8s_openapi::{
     api::networking::v1::NetworkPolicyPeer, apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 
 use crate::dlq::Dlq;
+pub use registry::Registry;
 pub use values::{Labels, Namespaces, Peers, SettingsError};
 
 /// Label that Kubernetes sets on every namespace, with its name.
@@ -43,7 +48,13 @@ impl Cli {
         if !names_a_command {
             arguments.insert(arguments.len().min(1), "run".into());
         }
-        Self::try_parse_from(arguments)
+        let matches = Self::command().try_get_matches_from(arguments)?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        if let (Command::Run(settings), Some((_, given))) = (&mut cli.command, matches.subcommand())
+        {
+            settings.follow_registry(given);
+        }
+        Ok(cli)
     }
 }
 
@@ -78,6 +89,9 @@ pub struct Settings {
     /// Images of the components that a stack does not choose itself
     #[command(flatten)]
     pub images: Images,
+    /// Registry (host[:port][/path]) from which the images are taken that no other flag or variable names, each by its full path
+    #[arg(long, env = "IMAGE_REGISTRY")]
+    pub image_registry: Option<Registry>,
     /// Namespaces to look after, separated by commas; empty for all
     #[arg(long, env = "WATCH_NAMESPACES", default_value = "")]
     pub watch_namespaces: Namespaces,
@@ -212,6 +226,15 @@ const INGRESS_NGINX: &str = r#"[{
 }]"#;
 
 impl Settings {
+    /// Takes every default image from the registry, if there is one; an image that was named is left as it is.
+    fn follow_registry(&mut self, given: &ArgMatches) {
+        if let Some(registry) = &self.image_registry {
+            self.images.take_defaults_from(registry, |argument| {
+                given.value_source(argument) == Some(ValueSource::DefaultValue)
+            });
+        }
+    }
+
     /// One entry per controller: a namespace each, or a single `None` for all namespaces.
     pub fn scopes(&self) -> Vec<Option<String>> {
         if self.watch_namespaces.0.is_empty() {
@@ -329,6 +352,25 @@ mod tests {
     }
 
     #[test]
+    fn a_registry_is_put_in_front_of_every_default_image_and_of_no_other() {
+        let public = settings(&[]).unwrap().images;
+        let registry = ["--image-registry", "mirror.example:5000/hub"];
+        let copies = settings(&registry).unwrap().images;
+        let named = ["--postgres-image", public.postgres.as_str()];
+        let images = settings(&[&registry[..], &named].concat()).unwrap().images;
+        assert_eq!(images.postgres, public.postgres);
+        assert_eq!(images.gateway, copies.gateway);
+
+        let text = format!("{copies:?}");
+        let images = text.matches(": \"").count();
+        let from_mirror = text.matches(": \"mirror.example:5000/hub/").count();
+        assert_eq!(from_mirror, images, "{text}");
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(copies.app.ends_with(&format!("/app:{version}")), "{text}");
+        assert!(copies.gateway.contains("/library/nginx:"), "{text}");
+    }
+
+    #[test]
     fn the_operator_is_named_by_its_namespace_and_its_labels() {
         let settings = settings(&["--operator-selector", "app=op,tier=control"]).unwrap();
         let expected = serde_json::json!({
@@ -352,6 +394,7 @@ mod tests {
                 "Team",
                 "is not the name of a namespace",
             ),
+            ("--image-registry", "https://r.example", "is not a registry"),
             ("--lease-duration-seconds", "2", "is not in 3..=600"),
             ("--max-concurrent-reconciles", "0", "is not in 1..=256"),
         ] {

@@ -17,11 +17,16 @@ app.kubernetes.io/name: {{ include "shortener-operator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- define "shortener-operator.labels" -}}
+{{- define "shortener-operator.ownLabels" -}}
 {{ include "shortener-operator.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* Labels of every object. Where labels are merged the chart's own come first: they win. */}}
+{{- define "shortener-operator.labels" -}}
+{{- merge (include "shortener-operator.ownLabels" . | fromYaml) .Values.commonLabels | toYaml }}
 {{- end }}
 
 {{- define "shortener-operator.serviceAccountName" -}}
@@ -32,8 +37,99 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{/* The name of an image, given as {root, image}: with global.imageRegistry in place of its own registry, and the full path
+behind it. The operator does the same with its default images (settings/registry.rs). */}}
+{{- define "shortener-operator.copy" -}}
+{{- $registry := (.root.Values.global).imageRegistry }}
+{{- if $registry }}
+{{- $host := regexFind "^(localhost|[^/]*[.:][^/]*)/" .image }}
+{{- $path := trimPrefix $host .image }}
+{{- if and (has $host (list "" "docker.io/")) (not (contains "/" $path)) }}
+{{- $path = printf "library/%s" $path }}
+{{- end }}
+{{- printf "%s/%s" $registry $path }}
+{{- else }}
+{{- .image }}
+{{- end }}
+{{- end }}
+
 {{- define "shortener-operator.image" -}}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- $image := printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- with .Values.image.digest }}
+{{- $image = printf "%s@%s" $image . }}
+{{- end }}
+{{- include "shortener-operator.copy" (dict "root" . "image" $image) }}
+{{- end }}
+
+{{/* The default is the operator's own default for the gateway; a check keeps them equal. */}}
+{{- define "shortener-operator.testImage" -}}
+{{- $default := include "shortener-operator.copy" (dict "root" . "image" "nginx:1.28.0") }}
+{{- coalesce .Values.test.image .Values.images.gateway $default }}
+{{- end }}
+
+{{- define "shortener-operator.env" -}}
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: OPERATOR_SELECTOR
+  value: {{ include "shortener-operator.selector" . | quote }}
+- name: LEASE_NAME
+  value: {{ include "shortener-operator.fullname" . | quote }}
+- name: LEASE_DURATION_SECONDS
+  value: {{ .Values.leaderElection.leaseDurationSeconds | quote }}
+- name: MAX_CONCURRENT_RECONCILES
+  value: {{ .Values.maxConcurrentReconciles | quote }}
+- name: RUST_LOG
+  value: {{ .Values.logLevel | quote }}
+{{- with .Values.watchNamespaces }}
+- name: WATCH_NAMESPACES
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.gatewayAllowFrom }}
+- name: GATEWAY_ALLOW_FROM
+  value: {{ toJson . | quote }}
+{{- end }}
+{{- with (.Values.global).imageRegistry }}
+- name: IMAGE_REGISTRY
+  value: {{ . | quote }}
+{{- end }}
+{{- range $component, $image := .Values.images }}
+{{- with $image }}
+- name: {{ regexReplaceAll "([a-z])([0-9])" $component "${1}_${2}" | upper }}_IMAGE
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The chart's variables, then extraEnv. The API server refuses two of one name, without a word about the value to use. */}}
+{{- define "shortener-operator.allEnv" -}}
+{{- $own := include "shortener-operator.env" . | fromYamlArray }}
+{{- range $extra := .Values.extraEnv }}
+{{- range $own }}
+{{- if eq .name $extra.name }}
+{{- fail (printf "extraEnv: %s is there already; use the chart's own value for it, or name it once" .name) }}
+{{- end }}
+{{- end }}
+{{- $own = append $own $extra }}
+{{- end }}
+{{- toYaml $own }}
+{{- end }}
+
+{{/* Spread constraints; one that selects no pods counts the operator's. */}}
+{{- define "shortener-operator.spread" -}}
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "shortener-operator.selectorLabels" . | fromYaml)) }}
+{{- $constraints := list }}
+{{- range .Values.topologySpreadConstraints }}
+{{- $constraints = append $constraints (hasKey . "labelSelector" | ternary . (merge (deepCopy .) $own)) }}
+{{- end }}
+{{- with $constraints }}
+{{- toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* The operator names its own pods in the NetworkPolicies of the stacks: the same labels as `k=v,k=v`. */}}

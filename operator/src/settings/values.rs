@@ -19,6 +19,11 @@ pub enum SettingsError {
     /// Not a namespace's name.
     #[error("`{0}` is not the name of a namespace: write lower case letters, digits and '-'")]
     Namespace(String),
+    /// Not a registry.
+    #[error(
+        "`{0}` is not a registry: write host[:port][/path] with a dot or a port in the host, without https:// and without '/' at the end"
+    )]
+    Registry(String),
 }
 
 /// Namespaces, sorted and without duplicates.

@@ -15,6 +15,9 @@ use exported::Exported;
 /// The page with every metric of app, workers, operator and collector.
 const METRICS: &str = include_str!("../../../../../docs/observability.md");
 const RUNBOOKS: &str = include_str!("../../../../../docs/runbooks.md");
+/// The alert about the operator itself, which the chart brings.
+const CHART: &str =
+    include_str!("../../../../../charts/shortener-operator/templates/prometheusrule.yaml");
 /// What Prometheus' histograms add to a metric's name.
 const SUFFIXES: [&str; 2] = ["_bucket", "_count"];
 /// Labels that whoever scrapes a pod gives its series.
@@ -165,6 +168,14 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
         .lines()
         .filter_map(|line| line.strip_prefix("## "))
         .collect();
-    let names: Vec<&str> = ALERTS.iter().map(|alert| alert.name).collect();
+    let of_the_chart = CHART
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let names: Vec<&str> = ALERTS
+        .iter()
+        .map(|alert| alert.name)
+        .chain(of_the_chart)
+        .collect();
+    assert!(names.len() > ALERTS.len(), "the chart has no alert");
     assert_eq!(sections, names);
 }

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The package of the chart and what people read of it: the resource definition is inside, its alert is raised when it
+# should be, its pages and annotations repeat their sources truly, its notes can be typed.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/promtool.sh"
+
+# A tool that reads the folder, such as Flux, leaves links out; a package is a copy of its own.
+package_is_whole() {
+  local link archive
+  link=$(find "$chart" -type l)
+  [[ -z $link ]] || die "$link is a symbolic link" "tools of GitOps drop it: make it a file"
+  helm package "$chart" --destination "$work" >/dev/null
+  archive=$work/shortener-operator-$version.tgz
+  helm template test "$archive" --namespace shortener-system >"$work/from-package.yaml"
+  kinds from-package | grep -x CustomResourceDefinition >/dev/null || die "the packaged chart renders no resource definition"
+  diff "$work/folder.yaml" "$work/from-package.yaml" || die "the package does not render what the folder does"
+  tar -xOf "$archive" shortener-operator/files/shortenerstack.yaml | cmp - crds/shortenerstack.yaml \
+    || die "the definition in the package is not that of crds/" "run \`make crds\`"
+}
+
+alert_is_raised() {
+  helm template test "$chart" --namespace shortener-system --set prometheusRule.enabled=true \
+    --set prometheusRule.runbookBaseUrl=https://example.com/runbooks --show-only templates/prometheusrule.yaml \
+    | sed -n '/^spec:$/,$ s/^  //p' >"$work/rules.yaml"
+  hold_alerts "$work" e2e/alerts/chart
+  # A cluster without the Prometheus operator would refuse them.
+  ! kinds folder | grep -x 'ServiceMonitor\|PrometheusRule' >/dev/null || die "the default rendering has kinds of the Prometheus operator"
+}
+
+# annotation <name>: the text of an annotation for Artifact Hub.
+annotation() {
+  awk -v name="  artifacthub.io/$1:" 'index($0, name) == 1 {inside = 1; next} inside && !/^    / {exit} inside {print substr($0, 5)}' "$chart/Chart.yaml"
+}
+
+# What Chart.yaml, values.yaml and the templates repeat of other files.
+copies_are_true() {
+  local program line value
+  holds folder "image: \"$(released operator)\""
+  holds folder "image: \"$(default_gateway_image)\""
+  diff <(annotation images) <(for program in operator app worker; do printf -- '- name: %s\n  image: %s\n' "$program" "$(released "$program")"; done) \
+    || die "artifacthub.io/images in Chart.yaml is not the list of this version's images"
+  diff <(annotation crdsExamples) <(sed '1s/^/- /; 1!s/^/  /' e2e/samples/demo.yaml) \
+    || die "artifacthub.io/crdsExamples in Chart.yaml is not e2e/samples/demo.yaml"
+  for line in "  name: $(annotation crds | sed -n 's/^  name: //p')" "    kind: $(annotation crds | sed -n 's/^- kind: //p')" "    name: $(annotation crds | sed -n 's/^  version: //p')"; do
+    grep -qxF -- "$line" crds/shortenerstack.yaml || die "artifacthub.io/crds in Chart.yaml: crds/shortenerstack.yaml has no line $line"
+  done
+  value=$(sed -n 's/^home: //p' "$chart/Chart.yaml")
+  grep -qx "sources: \[$value\]" "$chart/Chart.yaml" || die "home and sources in Chart.yaml are not the same"
+  grep -qx "  runbookBaseUrl: $value/blob/main/docs/runbooks.md" "$chart/values.yaml" || die "prometheusRule.runbookBaseUrl is not in the repository of Chart.yaml's home"
+  while read -r value; do
+    grep -q "^| \`${value}[\`.]" "$chart/README.md" || die "values.yaml lacks $value, which values.schema.json knows"
+  done < <(jq -r '.properties | keys[], (.images.properties | keys[] | "images." + .)' "$chart/values.schema.json")
+  diff "$chart/README.md" <(charts/readme.sh) || die "the chart's README is not up to date" "run \`make readme\`"
+}
+
+# The commands of the notes can be typed as they stand: nothing is unclosed in them.
+notes_can_be_typed() {
+  local commands problem
+  helm install test "$chart" --namespace shortener-system --dry-run=client "$@" | sed '1,/^NOTES:$/d' >"$work/notes"
+  commands=$(awk '/<<STACK$/ {here = 1} here || /^(kubectl|helm|curl) / {print} /^STACK$/ {here = 0}' "$work/notes")
+  problem=$(bash -n <<<"$commands" 2>&1) || true
+  [[ -n $commands && -z $problem ]] || die "the notes of the chart cannot be typed: $problem"
+}
+
+notes_tell_what_was_installed() {
+  notes_can_be_typed --set 'watchNamespaces={red,blue}'
+  grep -q '^kubectl -n red apply' "$work/notes" || die "the notes apply a stack outside the watched namespaces"
+  notes_can_be_typed --set crds.enabled=false --set replicaCount=0 --set prometheusRule.enabled=true
+  ! grep -q '<<STACK' "$work/notes" || die "the notes start a stack that nothing looks after"
+  grep -q 'templates/crds.yaml | kubectl apply' "$work/notes" || die "the notes do not tell the way to the resource definition"
+  grep -q 'ShortenerOperatorDown' "$work/notes" || die "the notes do not say that the alert lacks its metrics"
+  notes_can_be_typed
+}
+
+helm template test "$chart" --namespace shortener-system >"$work/folder.yaml"
+package_is_whole
+alert_is_raised
+copies_are_true
+notes_tell_what_was_installed
+say "the chart's package, alert, pages and notes are sound"

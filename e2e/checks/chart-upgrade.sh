@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Upgrade and rollback of the chart on the test cluster. The release is upgraded from the package with other values, and
+# put back. The resource definition and a stack stay the objects that they were, no pod of the stack is restarted, and the
+# operator works after each step.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+namespace=shortener-system
+release=shortener-operator
+home=chart-upgrade
+label=upgraded=yes
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# A database that never answers (an address for documentation): all children appear, and nothing waits for a ready stack.
+make_stack() {
+  kubectl create namespace "$home" --dry-run=client --output yaml | kubectl apply --filename -
+  kubectl create secret generic elsewhere --namespace "$home" --from-literal=url=postgres://nobody:none@192.0.2.1:5432/links \
+    --dry-run=client --output yaml | kubectl apply --filename -
+  kubectl apply --namespace "$home" --filename - <<STACK
+apiVersion: shortener.dev/v1alpha1
+kind: ShortenerStack
+metadata: {name: kept}
+spec:
+  gateway: {provider: Standalone}
+  database: {external: {secretRef: {name: elsewhere}}}
+STACK
+  kubectl wait --namespace "$home" sst/kept --for=condition=Ready=false --timeout 60s
+  kubectl wait --namespace "$home" deployment/kept-app deployment/kept-gateway --for=create --timeout 60s
+}
+
+# What an upgrade may not touch: which objects there are, and what the stack's pods are made from.
+lasting() {
+  kubectl get crd shortenerstacks.shortener.dev --output jsonpath='{.metadata.uid}{"\n"}'
+  kubectl get --namespace "$home" sst/kept deployment/kept-app deployment/kept-gateway \
+    --output jsonpath='{range .items[*]}{.metadata.name} {.metadata.uid} {.spec.template}{"\n"}{end}'
+}
+
+# unchanged <step>
+unchanged() {
+  lasting >"$work/after"
+  diff "$work/before" "$work/after" || die "the definition or the stack is another one after the $1" "see crds.yaml and the labels of the chart's templates"
+}
+
+# works <replicas of the app>: the operator acts on an edit of the stack.
+works() {
+  kubectl patch sst/kept --namespace "$home" --type merge --patch "{\"spec\":{\"app\":{\"replicas\":$1}}}"
+  kubectl wait --namespace "$home" deployment/kept-app --for="jsonpath={.spec.replicas}=$1" --timeout 90s \
+    || die "the operator does not act on an edit of a stack" "kubectl logs deployment/$release --namespace $namespace"
+}
+
+# has_replicas <number>
+has_replicas() {
+  kubectl wait --namespace "$namespace" "deployment/$release" --for="jsonpath={.status.readyReplicas}=$1" --timeout 60s
+  [[ $(kubectl get --namespace "$namespace" "deployment/$release" --output jsonpath='{.spec.replicas}') == "$1" ]] \
+    || die "the operator does not have $1 replicas"
+}
+
+# Objects of the release that carry the new label, the definition among them.
+labelled() {
+  kubectl get --selector "$label" --output name \
+    customresourcedefinitions,clusterroles,clusterrolebindings
+  kubectl get --namespace "$namespace" --selector "$label" --output name \
+    deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,roles,rolebindings
+}
+
+# The tests before scaled the Deployment by hand, so its replicas are not Helm's alone: that is what the force is for.
+upgrade() {
+  helm package charts/shortener-operator --destination "$work"
+  helm upgrade "$release" "$work"/shortener-operator-*.tgz --namespace "$namespace" --reset-then-reuse-values --force-conflicts \
+    --set replicaCount=2 --set-string "commonLabels.$label" --set-json 'extraArgs=["--max-concurrent-reconciles=4"]' \
+    --set updateStrategy.rollingUpdate.maxSurge=1 --wait --timeout 3m
+}
+
+is_upgraded() {
+  local missing object
+  has_replicas 2
+  labelled >"$work/labelled"
+  missing=$(for object in customresourcedefinition deployment.apps service/ serviceaccount networkpolicy poddisruptionbudget clusterrole.; do
+    grep -q "^$object" "$work/labelled" || printf '%s ' "$object"
+  done)
+  [[ -z $missing ]] || die "the upgrade did not reach: $missing"
+  helm test "$release" --namespace "$namespace" --logs
+}
+
+# What Helm holds of the release: its values and its objects.
+held() {
+  helm get values "$release" --namespace "$namespace" --output json
+  helm get manifest "$release" --namespace "$namespace"
+}
+
+roll_back() {
+  helm rollback "$release" --namespace "$namespace" --force-conflicts --wait --timeout 3m
+}
+
+is_rolled_back() {
+  local left
+  has_replicas "$replicas"
+  held | diff "$work/held" - || die "the rollback did not bring back the values and the objects of the release"
+  left=$(labelled)
+  [[ -z $left ]] || die "the rollback left the label $label on $left"
+}
+
+make_stack
+replicas=$(kubectl get --namespace "$namespace" "deployment/$release" --output jsonpath='{.spec.replicas}')
+lasting >"$work/before"
+held >"$work/held"
+upgrade
+unchanged upgrade
+is_upgraded
+works 3
+roll_back
+unchanged rollback
+is_rolled_back
+works 1
+kubectl delete namespace "$home" --wait=false
+say "the chart is upgraded from its package and rolled back; definition and stack are the same, and the operator works"

@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+# Sourced after lib.sh: holds alerts to their cases with Prometheus' own tool.
+
+# The package would start a server too, so only the tool is taken out of it.
+take_promtool() {
+  local folder
+  folder=$(mktemp -d)
+  cd "$folder"
+  apt-get update -qq
+  apt-get download -qq prometheus
+  dpkg-deb --extract prometheus_*.deb "$cache/promtool"
+  rm -r "$folder"
+}
+
+promtool=$(command -v promtool || true)
+if [[ -z $promtool ]]; then
+  promtool=$cache/promtool/usr/bin/promtool
+  if [[ ! -x $promtool ]]; then
+    remedy="promtool comes from the Debian package prometheus: it must be among the sources of this machine's apt" \
+      step "Take promtool out of its Debian package" take_promtool
+  fi
+fi
+
+# hold_alerts <folder of rules.yaml> <folder of cases>: the form of the rules, when they are raised and when not, and that
+# every alert is raised by some case.
+hold_alerts() {
+  local rules=$1/rules.yaml cases=$2 alert
+  cp "$cases"/*.test.yaml "$1"
+  "$promtool" check rules "$rules"
+  "$promtool" test rules "$1"/*.test.yaml
+  while read -r alert; do
+    # What it expects is a list, and not the empty one.
+    grep --no-filename --after-context 1 "alertname: $alert\$" "$1"/*.test.yaml | grep -q 'exp_alerts:$' \
+      || die "no case of $cases raises $alert" "add one that raises it and one that does not"
+  done < <(sed -n 's/^ *- alert: //p' "$rules")
+}
