@@ -113,7 +113,7 @@ chart_stage() {
   stage
   run check 'chart' e2e/checks/chart.sh
   run check 'examples' e2e/checks/examples.sh schemas
-  run check 'health check of Argo CD' e2e/checks/health.sh
+  run check 'health, for Argo CD and Flux' e2e/checks/health.sh
 }
 
 cluster_stage() {
