@@ -18,12 +18,13 @@ mapfile -t values <"$work/values"
 mapfile -t overlays <"$work/overlays"
 ((${#manifests[@]} && ${#values[@]} && ${#overlays[@]})) || die "examples/ lacks manifests, values or overlays"
 
-# The page names every example, and every image is one that the operator would start.
+# The page names every example or its folder, and every image is one that the operator would start.
 facts() {
   local path image failed=0
   for path in "${manifests[@]}" "${values[@]}" "${overlays[@]}"; do
-    grep -qF "](${path#examples/})" examples/README.md || {
-      say "error: examples/README.md does not link to ${path#examples/}"
+    path=${path#examples/}
+    grep -qF -e "]($path)" -e "](${path%/*})" examples/README.md || {
+      say "error: examples/README.md does not link to $path"
       failed=1
     }
   done
