@@ -116,6 +116,8 @@ chart_stage() {
   stage
   run check 'chart' e2e/checks/chart.sh
   run check 'chart package' e2e/checks/chart-package.sh
+  run check 'examples' e2e/checks/examples.sh schemas
+  run check 'health, for Argo CD and Flux' e2e/checks/health.sh
 }
 
 cluster_stage() {
@@ -130,6 +132,7 @@ cluster_stage() {
   run check 'test cluster' cluster_up
   stage
   run check 'helm test' helm_test
+  run check 'examples, by the API server' e2e/checks/examples.sh cluster
   run tests 'cluster tests' cluster_tests cluster --test-threads=12 --show-output
   run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi

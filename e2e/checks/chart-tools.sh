@@ -11,12 +11,12 @@ trap 'rm -rf "$work"' EXIT
 schemas() {
   local version target module document
   version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/cluster/go.mod" | head -n 1)
-  target=$cache/schemas/$version-$(content_key e2e/checks/schemas.jq)
+  target=$cache/schemas/$version-$(content_key e2e/checks/schemas.jq e2e/checks/chart-tools.sh)
   if [[ ! -d $target ]]; then
     module=$(module_dir "$cluster_dir/tools/cluster" k8s.io/kubernetes)
     rm -rf "$cache/schemas"
     mkdir -p "$target.part"
-    for document in api__v1 apis__{apps,networking.k8s.io,policy,rbac.authorization.k8s.io,apiextensions.k8s.io}__v1; do
+    for document in api__v1 apis__{apps,batch,networking.k8s.io,policy,rbac.authorization.k8s.io,apiextensions.k8s.io}__v1; do
       jq -r -f e2e/checks/schemas.jq "$module/api/openapi-spec/v3/${document}_openapi.json" \
         | awk -F '\t' -v folder="$target.part" '{ file = folder "/" $1; print $2 >file; close(file) }'
     done

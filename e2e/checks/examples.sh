@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# The examples: each is accepted with the definitions of the kinds that it uses, nothing in them is left unchecked.
+#
+#   examples.sh schemas    without a cluster: kubeconform with schemas made from the definitions, values against the chart
+#   examples.sh cluster    by the API server that kubectl reaches: the definitions are installed, every example and every
+#                          overlay is applied as a dry run, and what was installed is removed again
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/examples-lib.sh"
+
+work=${work:-$(mktemp -d)}
+trap 'rm -rf "$work"' EXIT
+examples manifest >"$work/manifests"
+examples values >"$work/values"
+examples overlay >"$work/overlays"
+mapfile -t manifests <"$work/manifests"
+mapfile -t values <"$work/values"
+mapfile -t overlays <"$work/overlays"
+((${#manifests[@]} && ${#values[@]} && ${#overlays[@]})) || die "examples/ lacks manifests, values or overlays"
+
+# The page names every example or its folder, and every image is one that the operator would start.
+facts() {
+  local path image failed=0
+  for path in "${manifests[@]}" "${values[@]}" "${overlays[@]}"; do
+    path=${path#examples/}
+    grep -qF -e "]($path)" -e "](${path%/*})" examples/README.md || {
+      say "error: examples/README.md does not link to $path"
+      failed=1
+    }
+  done
+  while read -r image; do
+    grep -qF "default_value = \"$image\"" operator/src/settings.rs || {
+      say "error: the image $image of an example is none of the operator's defaults"
+      failed=1
+    }
+  done < <(sed -n 's/^ *image: \([^ ]*\).*/\1/p' "${manifests[@]}")
+  ((failed == 0)) || die "the examples contradict the project" "correct what is named above"
+}
+
+# Every set of values is accepted by the chart, whose schema refuses misspelt ones.
+with_the_chart() {
+  local file line number=0
+  as_json "${manifests[@]}" >"$work/documents.json"
+  chart_values "$work/documents.json" >"$work/chart-values"
+  [[ -s $work/chart-values ]] || die "neither Argo CD's nor Flux' example gives the chart values"
+  while IFS= read -r line; do
+    number=$((number + 1))
+    printf '%s\n' "$line" >"$work/given-$number.json"
+  done <"$work/chart-values"
+  for file in "${values[@]}" "$work"/given-*.json; do
+    helm template shortener-operator "$chart" --namespace shortener-system --values "$file" >"$work/rendered-${file##*/}.yaml" \
+      || die "the chart refuses the values of ${file#"$work"/}"
+  done
+  # A definition that is pruned takes every stack with it.
+  for line in 'helm.sh/resource-policy: keep' 'argocd.argoproj.io/sync-options: Prune=false' 'kustomize.toolkit.fluxcd.io/prune: disabled'; do
+    grep -qx " *$line" "$work/rendered-given-1.json.yaml" || die "the definition lacks the annotation $line" "see the chart's templates/crds.yaml"
+  done
+}
+
+schemas_mode() {
+  local folder=$work/schemas
+  definitions "$work/definitions"
+  mkdir "$folder"
+  as_json "$work"/definitions/* crds/shortenerstack.yaml | jq -r -f "$examples_folder/definitions.jq" \
+    | awk -F '\t' -v folder="$folder" '{ file = folder "/" $1; print $2 >file; close(file) }'
+  kubeconform -strict -summary -schema-location "$(schemas)/{{.ResourceKind}}{{.KindSuffix}}.json" \
+    -schema-location "$folder/{{.ResourceKind}}{{.KindSuffix}}.json" "${manifests[@]}"
+  with_the_chart
+  # Kubernetes' schemas do not know that kind.
+  kubeconform -strict -summary -skip ServiceMonitor -schema-location "$(schemas)/{{.ResourceKind}}{{.KindSuffix}}.json" "$work"/rendered-*
+  say "${#manifests[@]} examples fit their schemas, $((${#values[@]} + $(wc -l <"$work/chart-values"))) sets of values the chart"
+}
+
+# What is removed at the end.
+created=()
+
+# namespace <name>: makes sure of it.
+namespace() {
+  kubectl get namespace "$1" >/dev/null 2>&1 || {
+    kubectl create namespace "$1" >/dev/null
+    created+=("namespace/$1")
+  }
+}
+
+remove_created() {
+  local status=$?
+  trap - EXIT
+  if ((${#created[@]})); then kubectl delete --ignore-not-found --wait --timeout=2m "${created[@]}" >/dev/null || status=1; fi
+  rm -rf "$work"
+  exit "$status"
+}
+
+# try <what> <file>: as `kubectl apply --server-side` would, without a trace.
+try() {
+  kubectl apply --server-side --dry-run=server --validate=strict --filename "$2" >"$work/answer" 2>&1 \
+    || { cat "$work/answer" >&2; die "the API server refuses $1"; }
+  # A warning is an error of tomorrow.
+  ! grep -i '^warning' "$work/answer" >&2 || die "the API server warns about $1"
+}
+
+cluster_mode() {
+  local file name
+  trap remove_created EXIT
+  definitions "$work/definitions"
+  for file in "$work"/definitions/*; do
+    name=$(as_json "$file" | jq -r '"customresourcedefinition/" + .metadata.name')
+    ! kubectl get "$name" >/dev/null 2>&1 || die "the cluster has $name already" "run this on a cluster without it: it would be removed"
+    created+=("$name")
+    kubectl apply --server-side --filename "$file" >/dev/null
+  done
+  kubectl wait --for=condition=Established --timeout=1m "${created[@]}" >/dev/null
+
+  # The person's own namespace is not to matter, and a dry run makes no namespace for what comes after it.
+  kubectl config view --raw --minify --flatten >"$work/kubeconfig"
+  export KUBECONFIG=$work/kubeconfig
+  for name in examples $(jq -r '.metadata.namespace // empty' "$work/documents.json" | sort -u); do
+    namespace "$name"
+  done
+  kubectl config set-context --current --namespace=examples >/dev/null
+  for file in "${manifests[@]}"; do try "$file" "$file"; done
+  for name in "${overlays[@]}"; do overlay "$name"; done
+  say "the API server takes ${#manifests[@]} examples, ${#overlays[@]} overlays, and the chart their values"
+}
+
+# overlay <folder>: also, that a stack names a generated Secret by the name that it got.
+overlay() {
+  local file=$work/overlay.yaml secret namespace
+  kubectl kustomize "$1" >"$file"
+  as_json "$file" >"$work/overlay.json"
+  for namespace in $(jq -r '.metadata.namespace // empty' "$work/overlay.json" | sort -u); do namespace "$namespace"; done
+  try "the overlay $1" "$file"
+  for secret in $(jq -r 'select(.kind == "Secret") | .metadata.name' "$work/overlay.json"); do
+    jq -se --arg name "$secret" 'any(.[] | select(.kind == "ShortenerStack") | .. | strings; . == $name)' "$work/overlay.json" >/dev/null \
+      || die "no stack of the overlay $1 names its Secret $secret" "complete examples/kustomize/base/secret-references.yaml"
+  done
+}
+
+facts
+case "${1:-}" in
+  schemas) schemas_mode ;;
+  cluster)
+    with_the_chart
+    cluster_mode
+    ;;
+  *) die "unknown argument: ${1:-none}" "examples.sh schemas|cluster" ;;
+esac

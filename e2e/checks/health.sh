@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# What Argo CD and Flux take for a healthy stack, over sample statuses: the Lua of examples/argo-cd in the interpreter that
+# Argo CD uses, the expression of examples/flux in the implementation of CEL that Flux uses.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/examples-lib.sh"
+
+cases=$examples_folder/health.json
+key=resource.customizations.health.shortener.dev_ShortenerStack
+work=${work:-$(mktemp -d)}
+trap 'rm -rf "$work"' EXIT
+
+# build <title> <folder of a tool's go.mod> [package]
+build() {
+  local title=$1
+  shift
+  if [[ ! -d $(built "$@") ]]; then step "$title" gobuild "$@"; fi
+}
+
+argo_cd() {
+  local script
+  build "Build a Lua interpreter from its Go module" "$examples_folder/lua"
+  script=$(as_json examples/argo-cd/health.yaml | jq -er --arg key "$key" '.data[$key]') \
+    || die "examples/argo-cd/health.yaml has no entry $key"
+  jq -r --arg script "$script" -f "$examples_folder/health.jq" "$cases" >"$work/health.lua"
+  "$(built "$examples_folder/lua")/glua" "$work/health.lua" \
+    || die "Argo CD would show a wrong health" "correct examples/argo-cd/health.yaml"
+}
+
+flux() {
+  local expression
+  build "Build a program that evaluates CEL" "$examples_folder/cel" ./expression
+  expression=$(as_json examples/flux/kustomizations.yaml | jq -er '.spec.healthCheckExprs[]? | select(.kind == "ShortenerStack").current') \
+    || die "examples/flux/kustomizations.yaml has no expression for a ShortenerStack"
+  "$(built "$examples_folder/cel" ./expression)/expression" "$expression" <"$cases" >"$work/answers"
+  diff <(jq -r '.[] | "\(.case): \(.ready)"' "$cases") <(jq -r '.[].case' "$cases" | paste -d ' ' <(cat) "$work/answers" | sed 's/ \([^ ]*\)$/: \1/') \
+    || die "Flux would take the wrong stacks for ready (< is expected, > is its answer)" "correct examples/flux/kustomizations.yaml"
+  printf 'the expression for Flux answers %s cases as it should\n' "$(jq length "$cases")"
+}
+
+argo_cd
+flux
