@@ -107,6 +107,7 @@ unit_stage() {
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh
   run check 'dependencies' e2e/checks/dependencies.sh
+  run check 'registry on loopback' e2e/checks/registry-test.sh
 }
 
 chart_stage() {
