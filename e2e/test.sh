@@ -93,6 +93,7 @@ source_stage() {
   run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'documents' e2e/checks/docs.sh
+  run check 'fields of earlier releases' e2e/checks/compatibility.sh
   run check 'alert rules' e2e/checks/alerts.sh
   run check 'one build for all' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
