@@ -109,6 +109,7 @@ unit_stage() {
   run check 'resource definition' e2e/checks/crd.sh
   run check 'dependencies' e2e/checks/dependencies.sh
   run check 'registry on loopback' e2e/checks/registry-test.sh
+  run check 'release' e2e/checks/release.sh
 }
 
 chart_stage() {
