@@ -94,6 +94,7 @@ source_stage() {
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'documents' e2e/checks/docs.sh
   run check 'fields of earlier releases' e2e/checks/compatibility.sh
+  run check 'workflows' e2e/checks/workflows.sh
   run check 'alert rules' e2e/checks/alerts.sh
   run check 'one build for all' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
@@ -133,6 +134,7 @@ cluster_stage() {
   run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage
+  run check 'step for other CI' e2e/checks/ci-step.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
   run check 'sections of the specification' \
     e2e/checks/sections.sh "$logs"/test-cluster-tests{,-one-by-one}.log
