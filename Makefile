@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down tables test bench soak check fmt crds readme images dist
+.PHONY: help up down tables test bench soak check fmt crds readme images dist release
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -39,3 +39,6 @@ images: ## Build the container images
 
 dist: ## Write dist/install.yaml for installing without Helm
 	@charts/dist.sh
+
+release: ## Make everything of a release into dist/release, and push nothing
+	@.ci/release/release.sh

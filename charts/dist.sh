@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Writes dist/install.yaml: the chart with its default values, for `kubectl apply --server-side -f` without Helm.
+#
+#   charts/dist.sh [chart, also a packaged one] [file]
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/checks/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/../e2e/checks/chart-tools.sh"
+"$cluster_dir/tools.sh" helm
 
+chart=${1:-charts/shortener-operator}
+file=${2:-dist/install.yaml}
 namespace=shortener-system
-mkdir -p dist
+mkdir -p "$(dirname "$file")"
 {
   cat <<NAMESPACE
 apiVersion: v1
@@ -17,6 +21,6 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
 NAMESPACE
   helm template shortener-operator "$chart" --namespace "$namespace" --no-hooks
-} >dist/install.yaml.part
-mv dist/install.yaml.part dist/install.yaml
-say "wrote dist/install.yaml, $(grep -c '^kind: ' dist/install.yaml) objects"
+} >"$file.part"
+mv "$file.part" "$file"
+say "wrote $file, $(grep -c '^kind: ' "$file") objects"

@@ -93,6 +93,8 @@ source_stage() {
   run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'documents' e2e/checks/docs.sh
+  run check 'fields of earlier releases' e2e/checks/compatibility.sh
+  run check 'workflows' e2e/checks/workflows.sh
   run check 'alert rules' e2e/checks/alerts.sh
   run check 'one build for all' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
@@ -110,6 +112,8 @@ unit_stage() {
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh
   run check 'dependencies' e2e/checks/dependencies.sh
+  run check 'registry on loopback' e2e/checks/registry-test.sh
+  run check 'release' e2e/checks/release.sh
 }
 
 chart_stage() {
@@ -138,6 +142,7 @@ cluster_stage() {
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage
   run check 'upgrade and rollback of the chart' e2e/checks/chart-upgrade.sh
+  run check 'step for other CI' e2e/checks/ci-step.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
   run check 'sections of the specification' \
     e2e/checks/sections.sh "$logs"/test-cluster-tests{,-one-by-one}.log

@@ -33,5 +33,11 @@ done
 grep -q "^## $version" CHANGELOG.md || grep -q '^## Unreleased' CHANGELOG.md \
   || complain "CHANGELOG.md has neither $version nor Unreleased"
 
+# What people copy names this version of our images, charts and actions.
+while IFS= read -r found; do
+  [[ $found =~ [@:]v?${version//./\\.}$ ]] || complain "not the version $version: $found"
+done < <(git ls-files --cached --others --exclude-standard -- '*.md' 'examples/*' \
+  | grep -v '^CHANGELOG.md$' | xargs -r grep -HoE 'shortenerstack/[a-z/-]+[@:]v?[0-9]+\.[0-9]+\.[0-9]+')
+
 ((failed == 0)) || exit 1
 printf 'README, links and versions agree\n'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts kind, kubectl and helm into $cache/bin; `tools.sh checks` adds kubeconform and kube-score. Every tool is built
-# from its pinned Go module, unless a fitting one is on the PATH.
+# Puts kind, kubectl and helm into $cache/bin; `tools.sh checks` adds kubeconform and kube-score, `tools.sh helm` is helm
+# alone. Every tool is built from its pinned Go module, unless a fitting one is on the PATH.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -87,6 +87,7 @@ case "${1:-cluster}" in
     need kube-score "$cluster_dir/tools/kube-score"
     need helm "$cluster_dir/tools/cluster" "$helm_package" # the chart is checked without an engine
     ;;
+  helm) need helm "$cluster_dir/tools/cluster" "$helm_package" ;;
   trim) trim_go_caches ;;
-  *) die "unknown argument: $1" "tools.sh [cluster|checks|trim]" ;;
+  *) die "unknown argument: $1" "tools.sh [cluster|checks|helm|trim]" ;;
 esac

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Makes an archive for people of each operator in $out/bin into $out/files: its commands `crd` and `dlq` run anywhere.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out/files"
+for folder in "$out"/bin/*; do
+  [[ -s $folder/operator ]] || die "$folder holds no operator" "run .ci/release/binaries.sh ${folder##*/}"
+  target=${folder##*/}
+  system=$(system_of "$target") architecture=$(architecture_of "$target")
+  archive=$out/files/shortener-operator-$version-$system-$architecture.tar.gz
+  rm -rf "$work/tree"
+  # What a runner hands to another one may not be executed any more.
+  install -D -m 0755 "$folder/operator" "$work/tree/shortener-operator"
+  install -m 0644 LICENSE "$work/tree/LICENSE"
+  pack "$work/archive.tar" "$work/tree"
+  gzip --best --no-name --stdout "$work/archive.tar" >"$archive"
+  say "made ${archive##*/}"
+done

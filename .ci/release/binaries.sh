@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Compiles the programs of a release into $out/bin/<target>/: for Linux those that have an image, for another system the
+# operator alone, whose commands people run on their own machines.
+#
+#   .ci/release/binaries.sh [target]...     both targets of the images when none is named
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# names <target>: the programs for it.
+names() {
+  if [[ $(system_of "$1") == linux ]]; then printf '%s\n' "${programs[@]}"; else echo operator; fi
+}
+
+# A linker, and a C compiler for ring, of another architecture on this Linux machine. Debian and Ubuntu name them alike.
+cross_compiler() {
+  local target=$1 architecture=${1%%-*} packages
+  if [[ $(system_of "$target") != linux || $(host_triple) == "$architecture"-* ]]; then return; fi
+  if ! command -v "$architecture-linux-gnu-gcc" >/dev/null; then
+    packages=("gcc-$(tr _ - <<<"$architecture")-linux-gnu" "libc6-dev-$(architecture_of "$target")-cross")
+    step "Install ${packages[*]}" apt_install "${packages[@]}"
+  fi
+  export "CC_$(tr - _ <<<"$target")=$architecture-linux-gnu-gcc"
+  export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$architecture-linux-gnu-gcc"
+}
+
+# Where this machine keeps sources and output must not be in the binaries. The tests share the output of the profile quick,
+# and other flags would have them compile everything again.
+path_flags() {
+  local cargo_home=${CARGO_HOME:-$HOME/.cargo}
+  if [[ $profile == quick ]]; then return; fi
+  printf '"--remap-path-prefix=%s",' "$CARGO_TARGET_DIR=/target" "$cargo_home/registry/src=/crates" "$repo=/source"
+}
+
+# With the features of the whole workspace, so that what the tests run on is what users get.
+compile() {
+  local target=$1 name bins=()
+  for name in $(names "$target"); do bins+=(--bin "$name"); done
+  claim_target
+  cargo build --locked --profile "$profile" --target "$target" --config "target.$target.rustflags=[$(path_flags)]" \
+    --workspace "${bins[@]}"
+}
+
+# keep <target>: copies what was compiled, after a look at what it is.
+keep() {
+  local target=$1 name file folder=$out/bin/$1
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  for name in $(names "$target"); do
+    file=$CARGO_TARGET_DIR/$target/$profile/$name
+    if [[ $profile != quick ]] && grep -aqF -e "$HOME/" -e "$CARGO_TARGET_DIR/" -e "$repo/" "$file"; then
+      die "$file names folders of this machine" "see path_flags in .ci/release/binaries.sh"
+    fi
+    if [[ $(system_of "$target") == linux ]] && readelf --program-headers --wide "$file" | grep -q INTERP; then
+      die "$file is not linked statically" "unset RUSTFLAGS: it replaces the flags of .cargo/config.toml"
+    fi
+    cp "$file" "$folder/$name"
+  done
+}
+
+if (($# == 0)); then set -- "${image_targets[@]}"; fi
+for target in "$@"; do
+  system_of "$target" >/dev/null
+  architecture_of "$target" >/dev/null
+  rustup target list --installed | grep -qx "$target" || step "Add the target $target" rustup target add "$target"
+  cross_compiler "$target"
+  step "Compile for $target (profile $profile)" compile "$target"
+  keep "$target"
+done

@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# What the scripts of a release share. Sourced; moves to the root of the checkout.
+# shellcheck disable=SC2034 # the variables are read by the scripts that source this file
+#
+# Variables of the caller:
+#   PROFILE            the Cargo profile, release by default; quick makes a rehearsal with the binaries of the tests
+#   RELEASE_OUT        the folder of everything that is made, dist/release by default
+#   IMAGE_REPOSITORY   where users pull from; the operator is compiled with it, and the chart names it
+#   PUSH_TO            where push.sh pushes to, IMAGE_REPOSITORY by default; a registry on loopback for a rehearsal
+
+source "$(dirname "${BASH_SOURCE[0]}")/../../e2e/checks/lib.sh"
+
+profile=${PROFILE:-release}
+out=${RELEASE_OUT:-$repo/dist/release}
+image_repository=${IMAGE_REPOSITORY:-$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"/\1/p' .cargo/config.toml)}
+push_to=${PUSH_TO:-$image_repository}
+source_url=$(sed -n '/^\[workspace.package\]/,/^\[/s/^repository = "\(.*\)"/\1/p' Cargo.toml)
+if [[ -n ${GITHUB_REPOSITORY:-} ]]; then source_url=${GITHUB_SERVER_URL:-https://github.com}/$GITHUB_REPOSITORY; fi
+
+# Times in what is made are those of the commit, so the same commit gives the same bytes.
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+
+# The programs that have an image, and the targets that each image is made for.
+programs=(operator app worker)
+image_targets=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu)
+
+# architecture_of <target>: the name that images, and archives for people, use.
+architecture_of() {
+  case $1 in
+    x86_64-*) echo amd64 ;;
+    aarch64-*) echo arm64 ;;
+    *) die "no release is made for $1" "name a target that begins with x86_64- or aarch64-" ;;
+  esac
+}
+
+# system_of <target>
+system_of() {
+  case $1 in
+    *-unknown-linux-gnu) echo linux ;;
+    *-apple-darwin) echo darwin ;;
+    *) die "no release is made for $1" "name a target that ends with -unknown-linux-gnu or -apple-darwin" ;;
+  esac
+}
+
+# pack <archive> <folder>: everything in the folder as a tar archive that depends on nothing but names, contents and which
+# files may be run.
+pack() {
+  local archive=$1 folder=$2
+  (
+    cd "$folder"
+    tar --create --format ustar --sort name --owner 0 --group 0 --numeric-owner --mode 'u=rwX,go=rX' \
+      --mtime "@$SOURCE_DATE_EPOCH" -- *
+  ) >"$archive"
+}
+
+# sha256 <file>: its digest in hexadecimal.
+sha256() { sha256sum "$1" | cut -d ' ' -f 1; }

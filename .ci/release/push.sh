@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Pushes what images.sh and chart.sh made to $PUSH_TO, and writes their names with digests to $out/pushed.txt, one a line.
+# $out/subjects.txt has them and the files of the release in the form of checksums, for the attestation of their origin.
+# What is published stays as it is: a tag that holds something else already is refused.
+#
+# With REGISTRY_TOKEN and REGISTRY_USER it logs in to the registry before.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source e2e/checks/registry.sh
+registry_programs
+"$cluster_dir/tools.sh" helm
+
+refuse() { die "$1 is published already, with another content" "release another version: nobody gets other bytes under the same tag"; }
+
+image_of() { printf '%s/%s:%s\n' "$push_to" "$1" "$version"; }
+
+digest_of() { jq --raw-output '.manifests[0].digest' "$out/images/$1/index.json"; }
+
+# Before anything is pushed, so that nothing is half published.
+refuse_replacement() {
+  local program published
+  for program in "${programs[@]}"; do
+    published=$(crane digest "$(image_of "$program")" 2>/dev/null) || continue
+    [[ $published == "$(digest_of "$program")" ]] || refuse "$(image_of "$program")"
+  done
+  if crane digest "$(image_of charts/shortener-operator)" >/dev/null 2>&1; then
+    helm pull "oci://$push_to/charts/shortener-operator" --version "$version" --destination "$work" "${plain[@]}"
+    cmp "$work"/*.tgz "$package" || refuse "$(image_of charts/shortener-operator)"
+  fi
+}
+
+# pushed <image>: writes it down with its digest.
+pushed() { printf '%s@%s\n' "$1" "$(crane digest "$1")" >>"$work/pushed"; }
+
+# Helm and cosign read the same file of credentials.
+log_in() {
+  if [[ -z ${REGISTRY_TOKEN:-} ]]; then return; fi
+  crane auth login "${push_to%%/*}" --username "${REGISTRY_USER:?}" --password-stdin <<<"$REGISTRY_TOKEN"
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+package=$out/files/shortener-operator-$version.tgz
+plain=()
+if [[ $push_to == 127.0.0.1:* ]]; then plain=(--plain-http); fi
+
+log_in
+refuse_replacement
+for program in "${programs[@]}"; do
+  crane push "$out/images/$program" "$(image_of "$program")" >/dev/null
+  pushed "$(image_of "$program")"
+done
+helm push "$package" "oci://$push_to/charts" "${plain[@]}"
+pushed "$(image_of charts/shortener-operator)"
+mv "$work/pushed" "$out/pushed.txt"
+{
+  cat "$out/files/SHA256SUMS"
+  sed -E 's/(.*):[^:]*@sha256:(.*)/\2  \1/' "$out/pushed.txt"
+} >"$out/subjects.txt"
+cat "$out/pushed.txt"

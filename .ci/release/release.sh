@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Makes everything of a release into $out (dist/release), and pushes nothing: push.sh does that, then sign.sh and
+# publish.sh. Binaries for other systems that lie in $out/bin already become part of it.
+#
+#   .ci/release/release.sh [tag]     with a tag only from exactly that commit; without one it is a rehearsal
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+check_tag() {
+  local tag=$1
+  [[ $tag == "v$version" ]] || die "the tag $tag is not the version $version of Cargo.toml" "tag the commit v$version, or raise the version first"
+  [[ $profile == release ]] || die "PROFILE=$profile is for rehearsals" "unset PROFILE: users get the optimized profile"
+  [[ $(git rev-parse --verify --quiet "refs/tags/$tag^{commit}") == $(git rev-parse HEAD) ]] || die "HEAD is not the tag $tag" "git checkout $tag"
+  [[ -z $(git status --porcelain) ]] || die "the checkout holds changes that the tag $tag does not" "git status"
+  grep -Eq "^## ${version//./\\.}( |\$)" CHANGELOG.md || die "CHANGELOG.md has no section $version" "rename its section Unreleased to $version"
+  [[ -s e2e/compatibility/$version.txt ]] || die "the fields of $version are not written down" "e2e/checks/compatibility.sh --write, and commit it"
+}
+
+# The section of this version in CHANGELOG.md, and in a rehearsal what will become it.
+notes() {
+  local heading="## $version"
+  grep -Eq "^## ${version//./\\.}( |\$)" CHANGELOG.md || heading='## Unreleased'
+  awk -v heading="$heading" '/^## / { inside = index($0 " ", heading " ") == 1; next } inside' CHANGELOG.md | sed '/./,$!d'
+}
+
+if (($# > 0)); then check_tag "$1"; fi
+rm -rf "$out"/{files,images,pushed.txt,subjects.txt}
+mkdir -p "$out/files"
+notes >"$out/notes.md"
+[[ -s $out/notes.md ]] || die "CHANGELOG.md says nothing of version $version" "write down what users will notice"
+
+.ci/release/binaries.sh
+step "Make the images" .ci/release/images.sh
+step "Make the chart and install.yaml" .ci/release/chart.sh
+step "Make the archives" .ci/release/archives.sh
+step "Write the bill of materials" .ci/release/sbom.sh
+(cd "$out/files" && sha256sum -- * >../SHA256SUMS && mv ../SHA256SUMS .)
+say "the release is in $out:"
+(cd "$out" && ls -l files)

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Signs what push.sh pushed and the checksums of the files, keyless: cosign gets a certificate for the identity of the
+# workflow that runs this, so this cannot run elsewhere. Attaches the bill of materials to each image as well.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+[[ -n ${ACTIONS_ID_TOKEN_REQUEST_URL:-} ]] || die "this is not a workflow that may ask for an identity" "give it the permission id-token: write"
+[[ -s $out/pushed.txt ]] || die "$out/pushed.txt is missing" "run .ci/release/push.sh first"
+bill=$out/files/shortener-stack-$version.cdx.json
+
+while IFS= read -r image; do
+  cosign sign --yes --recursive "$image"
+  if [[ $image != */charts/* ]]; then cosign attest --yes --type cyclonedx --predicate "$bill" "$image"; fi
+done <"$out/pushed.txt"
+cosign sign-blob --yes --bundle "$out/files/SHA256SUMS.sigstore.json" "$out/files/SHA256SUMS"

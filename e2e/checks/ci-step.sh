@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The step for other people's CI (examples/ci), on the test cluster: it brings the stack beside it up and waits for it, and
+# a stack that does not become ready ends it with the reason.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"; kubectl delete namespace ci-step --ignore-not-found --wait=false >/dev/null' EXIT
+export STACK_NAMESPACE=ci-step CHART=charts/shortener-operator CHART_VALUES=$cache/clusters/$CLUSTER_NAME/values.yaml
+
+examples/ci/stack-up.sh
+[[ $(kubectl get --namespace ci-step sst/links --output jsonpath='{.status.conditions[?(@.type=="Ready")].status}') == True ]] \
+  || die "the step ended before the stack was ready" "see examples/ci/stack-up.sh"
+
+# Its database is in a Secret that is not there.
+cat >"$work/never.yaml" <<'STACK'
+apiVersion: shortener.dev/v1alpha1
+kind: ShortenerStack
+metadata: {name: never}
+spec:
+  gateway: {provider: Standalone}
+  database: {external: {secretRef: {name: absent}}}
+STACK
+if STACK=$work/never.yaml STACK_TIMEOUT=30s examples/ci/stack-up.sh >"$work/said" 2>&1; then
+  die "the step takes a stack for ready that is not" "see examples/ci/stack-up.sh"
+fi
+grep -q SecretNotFound "$work/said" || {
+  cat "$work/said"
+  die "the step does not tell why a stack is not ready" "see explain in examples/ci/stack-up.sh"
+}
+say "the step brings a stack up, and tells why one does not come up"

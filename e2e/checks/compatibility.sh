@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The promise of v1alpha1 (docs/compatibility.md): every field, every value of an enumeration and every number that a release
+# took, this checkout takes too. e2e/compatibility holds the fields of each release, as docs/reference.md named them.
+#
+#   compatibility.sh            compares
+#   compatibility.sh --write    writes down the fields of the version in Cargo.toml: a part of each release
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+folder=e2e/compatibility
+
+# fields: one a line with its type, and one line more for each value and each range that it takes.
+fields() {
+  awk '
+    /^## / { section = substr($0, 4) }
+    /^It also takes the \[pod settings\]/ { print section, "pod-settings" }
+    /^\| \[?`/ {
+      match($0, /`[^`]*`/)
+      name = section "." substr($0, RSTART + 1, RLENGTH - 2)
+      split($0, cells, " [|] ")
+      type = cells[2]
+      gsub(/`/, "", type)
+      kind = type
+      sub(/"[^"]*"( or "[^"]*")*/, "enumeration", kind)
+      sub(/, .*/, "", kind)
+      print name, kind
+      if (match(type, /, [0-9]+ to [0-9]+/)) {
+        split(substr(type, RSTART + 2, RLENGTH - 2), range, " to ")
+        print name, "range", range[1], range[2]
+      }
+      while (match(type, /"[^"]*"/)) {
+        print name, substr(type, RSTART, RLENGTH)
+        type = substr(type, RSTART + RLENGTH)
+      }
+    }' docs/reference.md
+}
+
+# lost <fields of a release>: those of its lines that the fields on standard input do not fulfil.
+lost() {
+  awk '
+    FILENAME == "-" { now[$0] = 1; if ($2 == "range") { low[$1] = $3; high[$1] = $4 } next }
+    $2 == "range" { if ($1 in low && (low[$1] + 0 > $3 + 0 || high[$1] + 0 < $4 + 0)) print; next }
+    !($0 in now)' - "$1"
+}
+
+if [[ ${1:-} == --write ]]; then
+  fields >"$folder/$version.txt"
+  say "wrote $folder/$version.txt, $(wc -l <"$folder/$version.txt") lines"
+  exit 0
+fi
+
+now=$(fields)
+(($(wc -l <<<"$now") > 50)) || die "docs/reference.md names hardly any field" "its form has changed: teach it to fields in e2e/checks/compatibility.sh"
+releases=("$folder"/*.txt)
+[[ -s ${releases[0]} ]] || die "$folder holds no release" "git checkout $folder"
+for release in "${releases[@]}"; do
+  gone=$(lost "$release" <<<"$now")
+  [[ -z $gone ]] || die "what release $(basename "$release" .txt) took is gone or narrower:
+$gone" "v1alpha1 only grows (docs/compatibility.md): put it back, beside what replaces it"
+done
+say "everything that ${#releases[@]} releases took is still taken"

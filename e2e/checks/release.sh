@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# A release, rehearsed: the scripts of .ci/release with the binaries of the tests (PROFILE=quick), into a registry on
+# loopback, and everything that users would get, taken back from there. Signatures need the identity of a workflow and
+# are not part of it.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"
+
+work=$(mktemp -d)
+trap 'stop_registry; rm -rf "$work"' EXIT
+export PROFILE=quick RELEASE_OUT=$work/out
+files=$RELEASE_OUT/files
+expected=$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"/\1/p' .cargo/config.toml)
+
+# runs <architecture> <file> arguments...: on this machine, or emulated.
+runs() {
+  local machine=$1
+  shift
+  case $machine in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; esac
+  if [[ $(uname -m) == "$machine" ]]; then "$@"; else "qemu-$machine" "$@"; fi
+}
+
+# refuses <part of the message> command...
+refuses() {
+  local wanted=$1 message
+  shift
+  if message=$("$@" 2>&1); then die "this should be refused: $*" "it would say: $wanted"; fi
+  [[ $message == *"$wanted"* ]] || die "$* says: $message" "it should say: $wanted"
+}
+
+refuses_wrong_tags() {
+  refuses "is not the version $version" env PROFILE=release .ci/release/release.sh v9.9.9
+  refuses "is for rehearsals" .ci/release/release.sh "v$version"
+}
+
+# answers_version <architecture> <file> <program>
+answers_version() {
+  [[ $(runs "$1" "$2" --version) == *"$version" ]] || die "$3 for $1 does not say that it is $version" "run it by hand: $2 --version"
+}
+
+# image_is_right <program> <Dockerfile>: as the registry serves it, on both architectures.
+image_is_right() {
+  local program=$1 image=$PUSH_TO/$1:$version architecture config folder=$work/$1
+  [[ $(crane manifest "$image" | jq --raw-output '[.manifests[].platform | .os + "/" + .architecture] | join(" ")') \
+    == "linux/amd64 linux/arm64" ]] || die "$image is not for linux/amd64 and linux/arm64" "crane manifest, and .ci/release/images.sh"
+  for architecture in amd64 arm64; do
+    config=$(crane config --platform "linux/$architecture" "$image")
+    jq --exit-status --arg user "$(sed -n 's/^USER //p' "$2")" --argjson entrypoint "$(sed -n 's/^ENTRYPOINT //p' "$2")" \
+      --arg architecture "$architecture" --arg version "$version" --arg revision "$(git rev-parse HEAD)" '
+        .architecture == $architecture and .config.User == $user and $user == "65532:65532"
+        and .config.Entrypoint == $entrypoint
+        and .config.Labels["org.opencontainers.image.version"] == $version
+        and .config.Labels["org.opencontainers.image.revision"] == $revision
+        and ([.config.Labels | keys[] | ltrimstr("org.opencontainers.image.")]
+          == ["created", "description", "licenses", "revision", "source", "title", "version"])
+        and all(.config.Labels[]; . != "")' <<<"$config" >/dev/null \
+      || die "the configuration of $image for $architecture is not that of $2: $config" "see .ci/release/images.sh"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    crane export --platform "linux/$architecture" "$image" - | tar --extract --directory "$folder"
+    [[ $(cd "$folder" && find . -type f | sort | xargs) == "./$program ./etc/ssl/certs/ca-certificates.crt" ]] \
+      || die "$image holds other files than its program and the certificates" "crane export, and $2"
+    answers_version "$architecture" "$folder/$program" "$program"
+  done
+}
+
+# The folders and times of this run are others, the bytes must not be.
+images_are_reproducible() {
+  local program
+  mkdir -p "$work/again"
+  cp -r "$RELEASE_OUT/bin" "$work/again/bin"
+  (umask 077 && RELEASE_OUT=$work/again .ci/release/images.sh)
+  for program in operator app worker; do
+    diff --recursive "$RELEASE_OUT/images/$program" "$work/again/images/$program" \
+      || die "the same binaries gave another image of $program" "something in .ci/release/images.sh depends on time or machine"
+  done
+}
+
+# starts_our_operator <file of manifests>
+starts_our_operator() {
+  grep -qE "image: \"?$expected/operator:$version\"?\$" "$1" || die "$1 does not start $expected/operator:$version" "see .ci/release/chart.sh"
+}
+
+chart_is_right() {
+  mkdir -p "$work/pulled"
+  helm pull "oci://$PUSH_TO/charts/shortener-operator" --version "$version" --plain-http --destination "$work/pulled"
+  cmp "$work"/pulled/*.tgz "$files/shortener-operator-$version.tgz" || die "the registry serves another chart than the release holds"
+  helm template test "$work"/pulled/*.tgz >"$work/pulled/rendered.yaml"
+  starts_our_operator "$work/pulled/rendered.yaml"
+  starts_our_operator "$files/install.yaml"
+}
+
+files_are_right() {
+  local listed
+  listed=$(cd "$files" && sha256sum --check --strict --quiet SHA256SUMS && cut -c 67- SHA256SUMS | sort | xargs)
+  [[ $listed == "$(cd "$files" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs)" ]] \
+    || die "SHA256SUMS does not name every file of the release" "see .ci/release/release.sh"
+  for architecture in amd64 arm64; do
+    tar --extract --directory "$work" --file "$files/shortener-operator-$version-linux-$architecture.tar.gz" shortener-operator
+    answers_version "$architecture" "$work/shortener-operator" "the archive's operator"
+  done
+  jq --exit-status --arg version "$version" '
+    .bomFormat == "CycloneDX" and ([.components[]["bom-ref"]] | length > 100 and length == (unique | length))
+    and any(.components[]; .name == "shortener-operator" and .version == $version and .type == "application")
+    and all(.components[]; .version != null)
+    and ([.dependencies[] | .ref, .dependsOn[]] - [.components[]["bom-ref"]] | unique == ["shortener-stack"])' \
+    "$files/shortener-stack-$version.cdx.json" >/dev/null || die "the bill of materials is not sound" "see .ci/release/sbom.jq"
+  [[ -s $RELEASE_OUT/notes.md ]] || die "the release has no notes"
+}
+
+# A tag stays what it was published as.
+refuses_replacement() {
+  printf x >>"$RELEASE_OUT/bin/x86_64-unknown-linux-gnu/worker"
+  .ci/release/images.sh
+  refuses "is published already" .ci/release/push.sh
+}
+
+command -v qemu-aarch64 >/dev/null || step "Install qemu-user" apt_install qemu-user
+refuses_wrong_tags
+.ci/release/release.sh
+start_registry "$work/registry"
+export PUSH_TO=$registry_address/shortenerstack
+.ci/release/push.sh
+image_is_right operator operator/Dockerfile
+image_is_right app workloads/app/Dockerfile
+image_is_right worker workloads/worker/Dockerfile
+images_are_reproducible
+chart_is_right
+files_are_right
+refuses_replacement
+say "a release of $version is complete, but for its signatures"

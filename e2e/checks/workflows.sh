@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The workflows of the project and of examples/ci: actionlint knows them sound, every foreign action is pinned to a commit,
+# rights are named, and whatever runs is one script of this repository, because scripts are what the tests can run.
+#
+#   e2e/checks/workflows.sh [folder of another checkout]
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+tool=$cluster_dir/tools/actionlint
+if [[ ! -d $(built "$tool") ]]; then
+  remedy="the Go module proxy must be reachable (go env GOPROXY)" step "Build actionlint from its Go module" gobuild "$tool"
+fi
+cd "${1:-$repo}"
+failed=0
+complain() {
+  printf 'error: %s\n' "$*" >&2
+  failed=1
+}
+
+# runs_a_script <command>: it is a script of this repository with its arguments, alone on its line.
+runs_a_script() {
+  local command=${1#sudo } program
+  if [[ $command =~ [\;\&\|\<\>\`] || $command == *'$('* ]]; then return 1; fi
+  # The folder of a composite action is known by this name while it runs.
+  program=${command/#'${{ github.action_path }}'/$(dirname "$file")}
+  program=${program%% *}
+  [[ -f $program && -x $program ]]
+}
+
+mapfile -t workflows < <(find .github/workflows -name '*.yml' -o -name '*.yaml' | sort)
+mapfile -t examples < <(find examples/ci -name '*.yml' | sort)
+((${#workflows[@]} > 0 && ${#examples[@]} > 0)) || die "found no workflow" "they are in .github/workflows and examples/ci"
+# An action is not a workflow; actionlint reads it where a workflow uses it.
+linted=()
+for file in "${workflows[@]}" "${examples[@]}"; do
+  if [[ $(basename "$file") != action.yml ]]; then linted+=("$file"); fi
+done
+"$(built "$tool")/actionlint" -no-color "${linted[@]}" || complain "actionlint finds the above"
+
+for file in "${workflows[@]}" "${examples[@]}"; do
+  # Comments may name what code may not.
+  while IFS=: read -r line text; do
+    command=$(sed -E 's/^[- ]*run: *//' <<<"$text")
+    runs_a_script "$command" || complain "$file:$line runs more than one script of this repository: $text"
+  done < <(grep -nE '(^|[-{, ])run:' "$file" | grep -vE '^[0-9]+: *#')
+  while IFS=: read -r line text; do
+    [[ $text =~ uses:\ (\./|shortenerstack/) || $text =~ uses:\ [a-z0-9-]+/[a-z0-9/-]+@[0-9a-f]{40}\ \#\ v[0-9] ]] \
+      || complain "$file:$line is not pinned to a commit with its version behind it: $text"
+  done < <(grep -nE '(^|[-{, ])uses:' "$file" | grep -vE '^[0-9]+: *#')
+  if [[ $(basename "$file") != action.yml ]]; then
+    grep -q '^permissions:' "$file" || complain "$file names no permissions: it would have those of the repository's settings"
+  fi
+done
+
+lines=$(grep -c . examples/ci/workflow.yml)
+((lines < 15)) || complain "examples/ci/workflow.yml has $lines lines, and should show how little is needed"
+((failed == 0)) || exit 1
+say "${#linted[@]} workflows run scripts of this repository and nothing else"

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs the operator in the cluster of the current context, applies a stack, and waits until it is ready. Needs kubectl
+# and helm. A step of other people's CI, by action.yml; it runs as well without.
+#
+#   STACK            a file with one ShortenerStack, stack.yaml beside this script by default
+#   STACK_NAMESPACE  default
+#   STACK_TIMEOUT    10m
+#   CHART            the operator's chart: oci://ghcr.io/shortenerstack/charts/shortener-operator, or a folder
+#   CHART_VERSION    the newest release when empty
+#   CHART_VALUES     a file of values for the chart, none when empty
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+stack=${STACK:-$here/stack.yaml}
+namespace=${STACK_NAMESPACE:-default}
+timeout=${STACK_TIMEOUT:-10m}
+chart=${CHART:-oci://ghcr.io/shortenerstack/charts/shortener-operator}
+
+die() {
+  printf 'error: %s\n  what to do: %s\n' "$1" "$2" >&2
+  exit 1
+}
+
+# Whoever reads the log of a job has nothing else to look at.
+explain() {
+  kubectl get --namespace "$namespace" shortenerstacks,pods || true
+  kubectl get --namespace "$namespace" "$name" \
+    --output jsonpath='{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}' || true
+  kubectl logs --namespace shortener-system deployment/shortener-operator --tail 50 || true
+  die "$1" "read the conditions of the stack above"
+}
+
+[[ -f $stack ]] || die "there is no file $stack" "set the input stack (STACK) to a file with a ShortenerStack; check out the repository before"
+kubectl version >/dev/null || die "no cluster answers kubectl" "create one before this step, for example with helm/kind-action"
+
+arguments=(--namespace shortener-system --create-namespace --wait --timeout "$timeout")
+if [[ -n ${CHART_VERSION:-} ]]; then arguments+=(--version "$CHART_VERSION"); fi
+if [[ -n ${CHART_VALUES:-} ]]; then arguments+=(--values "$CHART_VALUES"); fi
+helm upgrade --install shortener-operator "$chart" "${arguments[@]}"
+
+kubectl create namespace "$namespace" --dry-run=client --output yaml | kubectl apply --filename -
+name=$(kubectl apply --namespace "$namespace" --filename "$stack" --output name)
+[[ $name == shortenerstack.shortener.dev/* && $name != *$'\n'* ]] || die "$stack holds $name" "write one ShortenerStack into it and nothing else"
+kubectl wait --namespace "$namespace" "$name" --for condition=Ready --timeout "$timeout" \
+  || explain "$name is not ready after $timeout"
+kubectl get --namespace "$namespace" "$name" --output wide
