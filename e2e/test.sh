@@ -92,6 +92,8 @@ source_stage() {
   stage
   run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
+  run check 'make up on a laptop' e2e/checks/portable.sh
+  run check 'public images' e2e/checks/digests.sh
   run check 'documents' e2e/checks/docs.sh
   run check 'alert rules' e2e/checks/alerts.sh
   run check 'one build for all' e2e/checks/features.sh

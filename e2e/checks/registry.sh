@@ -1,0 +1,51 @@
+# shellcheck shell=bash
+# An image registry on the loopback of this machine, and crane to speak with it. Sourced after lib.sh.
+# shellcheck disable=SC2034 # the variables are read by the scripts that source this file
+
+registry_tools=$cluster_dir/tools/registry
+
+# Builds registry and crane once and puts both on the PATH.
+registry_programs() {
+  if [[ ! -d $(built "$registry_tools") ]]; then
+    remedy="the Go module proxy must be reachable (go env GOPROXY)" \
+      step "Build registry and crane from their Go modules" gobuild "$registry_tools"
+  fi
+  PATH=$(built "$registry_tools"):$PATH
+}
+
+# start_registry <folder>: starts a registry that keeps its data in <folder>/data and its log in <folder>/log. Sets
+# registry_address (127.0.0.1:<port>) and registry_pid; a caller that wants two of them copies both in between.
+start_registry() {
+  local folder deadline=$((SECONDS + 30))
+  registry_programs
+  mkdir -p "$1/data"
+  folder=$(cd "$1" && pwd)
+  cat >"$folder/config.yml" <<CONFIG
+version: 0.1
+log: {level: info}
+storage:
+  filesystem: {rootdirectory: "$folder/data"}
+http: {addr: "127.0.0.1:0"}
+CONFIG
+  OTEL_TRACES_EXPORTER=none registry serve "$folder/config.yml" >"$folder/log" 2>&1 </dev/null &
+  registry_pid=$!
+  # The kernel chooses the port, so two registries never want the same one.
+  until registry_address=$(sed -n 's/.*listening on \(127\.0\.0\.1:[0-9]*\).*/\1/p' "$folder/log") \
+    && [[ -n $registry_address ]] && curl --silent --fail --output /dev/null "http://$registry_address/v2/"; do
+    if ! kill -0 "$registry_pid" 2>/dev/null || ((SECONDS >= deadline)); then
+      tail -n 10 "$folder/log" >&2
+      stop_registry
+      die "the registry does not answer" "read $folder/log"
+    fi
+    sleep 0.1
+  done
+}
+
+# stop_registry [pid]: stops the registry started last, or the one named, and waits until it is gone.
+stop_registry() {
+  local pid=${1:-${registry_pid:-}}
+  if [[ -z $pid ]]; then return; fi
+  kill "$pid" 2>/dev/null || true
+  wait "$pid" 2>/dev/null || true
+  if [[ $pid == "${registry_pid:-}" ]]; then registry_pid=''; fi
+}
