@@ -120,6 +120,21 @@ refuses() {
   if called '^docker build'; then die "something is built after: $text" "see up.sh"; fi
 }
 
+# own_tools: kind, kubectl and helm of the machine are used as they are; those that do not fit are fetched.
+own_tools() {
+  local old
+  for old in kind kubectl helm; do ln -s "$repo/e2e/checks/portable/double" "$work/userland/$old"; done
+  fresh
+  laptop Linux x86_64 SHORTENER_RELEASES="$work/wrong-pins" e2e/cluster/tools.sh cluster >"$work/out" 2>&1 \
+    || die "tools.sh fetches what is there: $(cat "$work/out")" "see fits in tools.sh"
+  for old in KIND=v0.32.0 KUBECTL=v1.34.9 KUBECTL=v1.38.0 HELM=v3.20.1; do
+    laptop Linux x86_64 "$old" e2e/cluster/tools.sh cluster >"$work/out" 2>&1 || die "tools.sh fails with $old" "$(cat "$work/out")"
+    says '==> Fetch ' "tools.sh with $old"
+    rm -rf "${work:?}/home"
+  done
+  rm "$work/userland"/{kind,kubectl,helm}
+}
+
 apt_install busybox-static perl
 shell=$(old_bash)
 lint
@@ -135,4 +150,6 @@ refuses 'this is not root on Debian' SHORTENER_CLOSED=yes
 refuses "SHORTENER_CLOSED is 'maybe'" SHORTENER_CLOSED=maybe
 sed 's/[0-9a-f]\{8\}$/00000000/' "$work/pins" >"$work/wrong-pins"
 refuses 'has the SHA-256 sum' SHORTENER_RELEASES="$work/wrong-pins"
+pins linux-amd64 >"$work/pins"
+own_tools
 say "make up runs with $("$shell" --version | head -n 1) and busybox, as on Linux and as on macOS"
