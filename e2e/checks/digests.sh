@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compares e2e/images/public.txt with the public images that the code names: each is in the list, and nothing else is. Says
-# which have no digest yet, so that they are pulled by their tags alone.
+# which have no digest yet, so that they are pulled by their tags alone. Compares the released programs that laptops fetch
+# with those that closed machines build, too.
 #
 #   digests.sh              compares
 #   digests.sh --write      writes the list anew, with the digests that it has of unchanged names
@@ -53,6 +54,22 @@ write() {
   printf '%s\n' "$new" >"$list"
 }
 
+# minor_of <module>: major and minor of its version in the module that closed machines build from.
+minor_of() { sed -n "s|^\t$1 v\([0-9]*\.[0-9]*\)\..*|\1|p" "$cluster_dir/tools/cluster/go.mod" | sed -n 1p; }
+
+# Every platform of every program has a line, of the version that closed machines have, patches aside.
+compare_releases() {
+  local line program module minor
+  for line in kind=sigs.k8s.io/kind kubectl=k8s.io/kubernetes helm=helm.sh/helm/v4; do
+    program=${line%%=*} module=${line#*=}
+    minor=$(minor_of "$module")
+    [[ $(awk -v p="$program" -v v="v$minor." '$1 == p && index($2, v) == 1 && ($4 == "published" || length($4) == 64)' \
+      "$cluster_dir/tools/releases.txt" | wc -l) == 4 ]] \
+      || die "releases.txt does not have $program v$minor for all four platforms, as tools/cluster/go.mod has it" \
+        "change both versions together"
+  done
+}
+
 compare() {
   local wrong without
   if ! diff <(named) <(listed); then
@@ -67,7 +84,7 @@ compare() {
 }
 
 case "${1:-}" in
-  '') compare ;;
+  '') compare_releases && compare ;;
   --write) write && compare ;;
   --resolve) registry_programs && write resolve && compare ;;
   *) die "unknown argument: $1" "digests.sh [--write|--resolve]" ;;

@@ -135,6 +135,26 @@ own_tools() {
   rm "$work/userland"/{kind,kubectl,helm}
 }
 
+# mirrored: pulls go to the mirror under the same repository names, and the node is told of it.
+mirrored() {
+  local mirror=mirror.example:5000 image
+  fresh
+  laptop Linux x86_64 SHORTENER_MIRROR=$mirror make up >"$work/out" 2>&1 || die "make up fails with a mirror: $(cat "$work/out")" "run it by hand"
+  says "Public images are pulled from the mirror $mirror" "make up with a mirror"
+  called "^docker pull $mirror/kindest/node@sha256:" || die "the node image does not come from the mirror" "see source_of in public.sh"
+  image=$(default_images | sed -n 's/^POSTGRES_IMAGE //p')
+  called "^docker tag $mirror/library/$image $image\$" || die "$image does not get its public name" "see pull_as in public.sh"
+  grep -qF "https://$mirror" "$work/doubles/hosts.toml" || die "the node is not told of the mirror" "see tell_mirror in create.sh"
+}
+
+# full_disk: the engine's disk is looked at from inside the node.
+full_disk() {
+  fresh
+  laptop Darwin arm64 e2e/cluster/tools.sh cluster >/dev/null 2>&1
+  if laptop Darwin arm64 NODE_DISK=2097152 e2e/cluster/create.sh >"$work/out" 2>&1; then die "a full disk is not noticed" "see create.sh"; fi
+  says 'the Docker engine has 2 GiB of disk left' "create.sh with a full disk"
+}
+
 apt_install busybox-static perl
 shell=$(old_bash)
 lint
@@ -142,6 +162,7 @@ for script in "${scripts[@]}" "${read_only[@]}"; do "$shell" -n "$script"; done
 userland "$work/userland"
 comes_up Linux x86_64
 comes_up Darwin arm64
+full_disk
 refuses 'containers may use 2 GiB of memory' MEMORY=2147483648
 refuses 'gave up after attempt 6' PULL_ERROR='toomanyrequests: You have reached your pull rate limit.'
 refuses 'gave up after attempt 1' PULL_ERROR='denied: requested access to the resource is denied'
@@ -152,4 +173,5 @@ sed 's/[0-9a-f]\{8\}$/00000000/' "$work/pins" >"$work/wrong-pins"
 refuses 'has the SHA-256 sum' SHORTENER_RELEASES="$work/wrong-pins"
 pins linux-amd64 >"$work/pins"
 own_tools
+mirrored
 say "make up runs with $("$shell" --version | head -n 1) and busybox, as on Linux and as on macOS"

@@ -27,7 +27,7 @@ check_curl() {
 
 # Everything is built from packages: that needs their manager, and compilers.
 check_closed() {
-  on_debian_as_root || die "without public images everything is built from Debian's packages, and this is not root on Debian" \
+  on_debian_as_root || die "everything would be built from Debian's packages ($why_closed), and this is not root on Debian" \
     "use public images (SHORTENER_CLOSED=no, SHORTENER_MIRROR=host:port), or run this as root on Debian"
   need_program go "install Go 1.26 or later: https://go.dev/doc/install"
 }
