@@ -10,7 +10,7 @@ name=shortener-pulls
 work=$(mktemp -d)
 cleanup() {
   stop_faults
-  stop_registry "${registry_pid:-}"
+  stop_registry "${registry_pid:-}" || true # in a trap its bare return has the status from before
   docker image rm --force "$name:1" "$name/two:1" "pushed/$name" >/dev/null 2>&1 || true
   if [[ -n ${SHORTENER_MIRROR:-} ]]; then forget >/dev/null 2>&1 || true; fi
   rm -rf "$work"
