@@ -102,7 +102,10 @@ try_pull() {
 pull_as() {
   local image=$1 source=$2
   try_pull "$source" || return
-  if [[ $source != "$image" ]]; then docker tag "$source" "$image"; fi
+  if [[ $source == "$image" ]]; then return; fi
+  docker tag "$source" "$image"
+  # The public name is enough: a mirror may be another one tomorrow.
+  if [[ -n ${SHORTENER_MIRROR:-} ]]; then docker image rm "$source" >/dev/null; fi
 }
 
 # pull image...: makes sure that the engine holds each of them.
