@@ -2,7 +2,7 @@
 .PHONY: help up down tables test bench soak check fmt crds readme images dist release
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: ## Start a local cluster with a stack of every profile, from nothing
 	@e2e/cluster/up.sh

@@ -92,6 +92,8 @@ source_stage() {
   stage
   run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
+  run check 'make up on a laptop' e2e/checks/portable.sh
+  run check 'public images' e2e/checks/digests.sh
   run check 'documents' e2e/checks/docs.sh
   run check 'fields of earlier releases' e2e/checks/compatibility.sh
   run check 'workflows' e2e/checks/workflows.sh
@@ -131,6 +133,8 @@ cluster_stage() {
   run check 'images' e2e/images/build.sh
   stage
   run check 'contract of the images' image_contract
+  stage
+  run check 'pulling public images' e2e/checks/pulls.sh
   stage
   if [[ $blocked == no ]]; then cluster_is_up=yes; fi
   run check 'test cluster' cluster_up

@@ -6,6 +6,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$cluster_dir/preflight.sh"
 [[ -z ${RUSTFLAGS:-} ]] || die "RUSTFLAGS is set" "unset it: it would replace the flags of .cargo/config.toml"
 
+command -v go >/dev/null || die "Go is missing" "install Go 1.26 or later, which the tools of the checks are built with: https://go.dev/doc/install"
+
 packages=()
 command -v jq >/dev/null || packages+=(jq)
 command -v shellcheck >/dev/null || packages+=(shellcheck)

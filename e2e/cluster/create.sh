@@ -43,7 +43,7 @@ overlay() {
 
 # Every node, and every engine within it, watches many files; the usual limits are used up by the second cluster.
 raise_watch_limits() {
-  if ((EUID != 0)); then return; fi
+  if ((EUID != 0)) || [[ ! -d /proc/sys/fs/inotify ]]; then return; fi
   local limit wanted
   for limit in max_user_instances=512 max_user_watches=524288; do
     wanted=${limit#*=}
@@ -54,14 +54,40 @@ raise_watch_limits() {
 }
 
 create_cluster() {
-  local image=()
+  local image
   raise_watch_limits
   rm -rf "$state"
   mkdir -p "$state/cni"
   kubectl patch --local --filename "$repo/kind-config.yaml" --type json \
-    --patch "[$(overlay | paste -sd ,)]" --output yaml >"$state/kind-config.yaml"
-  if closed; then image=(--image "$("$cluster_dir/node.sh" name)"); fi
-  kind create cluster --name "$CLUSTER_NAME" --config "$state/kind-config.yaml" "${image[@]}"
+    --patch "[$(overlay | paste -s -d , -)]" --output yaml >"$state/kind-config.yaml"
+  if closed; then image=$("$cluster_dir/node.sh" name); else image=$(node_image); fi
+  kind create cluster --name "$CLUSTER_NAME" --config "$state/kind-config.yaml" --image "$image"
+}
+
+# What the node pulls by itself comes from the mirror as well. A registry on this machine's loopback is out of its reach.
+tell_mirror() {
+  local mirror=${SHORTENER_MIRROR:-}
+  case $mirror in
+    '') ;;
+    localhost | localhost:* | 127.*) echo "the node does not reach $mirror; it pulls from the public registries" ;;
+    *)
+      docker exec --interactive "$node" sh -c \
+        'mkdir -p /etc/containerd/certs.d/_default && cat >/etc/containerd/certs.d/_default/hosts.toml' <<HOSTS
+[host."https://$mirror"]
+  capabilities = ["pull", "resolve"]
+HOSTS
+      ;;
+  esac
+}
+
+# Docker Desktop keeps images and nodes on a disk of its own, and nothing but a container can tell how much of it is free.
+check_engine_disk() {
+  local free
+  free=$(free_gib docker exec "$node" df -Pk /var)
+  if ((free < 8)); then
+    die "the Docker engine has $free GiB of disk left, the stack and its images need 8" \
+      "'docker system prune', or a larger disk in the settings of Docker Desktop (Resources), then make up again"
+  fi
 }
 
 # A node stops with its engine or its machine; it comes back with everything it had.
@@ -88,9 +114,12 @@ keep_services_inside() {
     || docker exec "$node" iptables --wait --table mangle --append "${rule[@]}"
 }
 
+if ! closed; then pull "$(node_image)"; fi
 if ! kind get clusters 2>/dev/null | grep -qxF "$CLUSTER_NAME"; then
   remedy="make down, then try again; what a restricted host needs is in e2e/cluster/README.md" \
     step "Create the cluster $CLUSTER_NAME" create_cluster
+  if ! closed; then tell_mirror; fi
+  check_engine_disk
   keep_services_inside
   exit 0
 fi

@@ -3,7 +3,7 @@
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-if ! docker info >/dev/null 2>&1 || [[ ! -x $cache/bin/kind ]]; then
+if ! engine_answers || ! command -v kind >/dev/null; then
   say "==> No cluster $CLUSTER_NAME: no engine runs here, or nothing was ever created"
   exit 0
 fi

@@ -3,8 +3,6 @@
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-engine_answers() { docker info >/dev/null 2>&1; }
-
 # RUNLEVEL keeps an old-style init script from starting the engine at once: here it is started with what it needs.
 install_engine() {
   RUNLEVEL=1 apt_install docker.io iptables cgroupfs-mount ca-certificates
@@ -67,10 +65,7 @@ start_and_wait() {
 
 main() {
   if engine_answers; then return; fi
-  if ((EUID != 0)); then
-    die "no Docker engine answers, and starting one needs root" \
-      "start Docker (and join the group docker), set DOCKER_HOST, or run this as root"
-  fi
+  need_startable_engine
   if ! command -v dockerd >/dev/null; then
     remedy="install Docker by hand: https://docs.docker.com/engine/install/" \
       step "Install the Docker engine" install_engine

@@ -9,17 +9,29 @@ in_node() { docker exec --interactive "$node" ctr --namespace k8s.io images "$@"
 loaded() {
   local image=$1 id name
   id=$(docker image inspect --format '{{.Id}}' "$image")
-  case $image in
-    *.*/* | localhost/*) name=$image ;;
-    *) name=docker.io/$image ;;
-  esac
+  name=$(registry_of "$image")/$(repository_of "$image")
   awk -v name="$name" -v id="$id" '
     $1 == name { byName = $3 }
     $1 == id { byId = $3 }
     END { exit !(byName != "" && (byName == byId || byName == id)) }' <<<"$present"
 }
 
-load() { docker save "$@" | in_node import --snapshotter overlayfs -; }
+# The snapshotter of the node's containerd, which differs with the file system below it. In each version of its
+# configuration the one of the part that serves Kubernetes comes with that part's name in the section's.
+snapshotter() {
+  docker exec "$node" containerd config dump | awk '
+    /^ *\[/ { inside = /io\.containerd\.cri\.v1\.images.?\]/ || /io\.containerd\.grpc\.v1\.cri.?\.containerd\]/ }
+    inside && $1 == "snapshotter" { gsub(/[^a-z-]/, "", $3); print $3; found = 1; exit }
+    END { exit !found }' || die "the node's containerd does not say which snapshotter it uses" \
+    "docker exec $node containerd config dump"
+}
+
+# An engine may hold of an image of several platforms only its own, so the import must not ask for the others.
+load() {
+  local kind
+  kind=$(snapshotter)
+  docker save "$@" | in_node import --snapshotter "$kind" -
+}
 
 present=$(in_node list 2>/dev/null)
 missing=()

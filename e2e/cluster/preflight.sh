@@ -6,36 +6,71 @@
 disk_gib=20
 memory_gib=6
 
+on_debian_as_root() { command -v apt-get >/dev/null && ((EUID == 0)); }
+
+check_system() {
+  case $(host_platform) in
+    linux-amd64 | linux-arm64 | darwin-amd64 | darwin-arm64) ;;
+    *) die "these scripts run on Linux and macOS, on amd64 and arm64; this is $(host_platform)" \
+      "use WSL2 on Windows, or kind by hand with kind-config.yaml" ;;
+  esac
+}
+
+check_curl() {
+  if command -v curl >/dev/null; then return; fi
+  if on_debian_as_root; then
+    step "Install curl" apt_install curl ca-certificates
+  else
+    die "curl is missing" "install it with this machine's package manager (apt-get, dnf, pacman, brew) install curl"
+  fi
+}
+
+# Everything is built from packages: that needs their manager, and compilers.
+check_closed() {
+  on_debian_as_root || die "everything would be built from Debian's packages ($why_closed), and this is not root on Debian" \
+    "use public images (SHORTENER_CLOSED=no, SHORTENER_MIRROR=host:port), or run this as root on Debian"
+  need_program go "install Go 1.26 or later: https://go.dev/doc/install"
+}
+
+# Where the programs are compiled on this machine they are linked statically, which takes the static C library.
+check_compiler() {
+  need_program cargo "install Rust with rustup: https://rustup.rs"
+  if ! command -v cc >/dev/null && on_debian_as_root; then step "Install gcc and libc6-dev" apt_install gcc libc6-dev; fi
+  need_program cc "install a C compiler: Debian and Ubuntu build-essential, Fedora gcc, openSUSE gcc"
+  links_statically || die "the static C library (libc.a) is missing, so the programs cannot be linked" \
+    "install it: Debian and Ubuntu libc6-dev, Fedora glibc-static, openSUSE glibc-devel-static; or SHORTENER_COMPILER=docker"
+}
+
 need_program() {
-  if ! command -v "$1" >/dev/null; then die "$2 is missing" "$3"; fi
+  if ! command -v "$1" >/dev/null; then die "$1 is missing" "$2"; fi
 }
 
-# Rust links with the C compiler; curl follows the first link. Debian's packages of both are small.
-small_packages() {
-  local packages=()
-  if ! command -v cc >/dev/null; then packages+=(gcc libc6-dev); fi
-  if ! command -v curl >/dev/null; then packages+=(curl ca-certificates); fi
-  if ((${#packages[@]} > 0)); then step "Install ${packages[*]}" apt_install "${packages[@]}"; fi
-}
-
-free_gib() { df --output=avail --block-size=1G "$1" | tail -n 1 | tr -d ' '; }
-
+# check_disk <folder> <what it holds>
 check_disk() {
-  local free
-  free=$(free_gib "$cache")
+  local folder=$1 free
+  free=$(free_gib df -Pk "$folder")
   # The caches of an earlier run are part of what is needed.
   if [[ ! -d $cache/tools ]] && ((free < disk_gib)); then
-    die "$free GiB free in $cache, the first run needs $disk_gib" \
-      "free some space, or set SHORTENER_CACHE to a folder on a larger disk"
+    die "$free GiB free in $folder ($2), the first run needs $disk_gib" "free some space, or set SHORTENER_CACHE to a folder on a larger disk"
   fi
-  if ((free < 4)); then die "only $free GiB free in $cache" "free some space; 'docker system prune' may help"; fi
+  if ((free < 4)); then die "only $free GiB free in $folder ($2)" "free some space; 'docker system prune' may help"; fi
+}
+
+# The engine's own folder is on this machine unless the engine is in a virtual machine: create.sh asks that one.
+check_disks() {
+  local root
+  check_disk "$cache" "the caches"
+  if root=$(docker info --format '{{.DockerRootDir}}' 2>/dev/null) && [[ -n $root && -d $root ]]; then
+    check_disk "$root" "the Docker engine"
+  fi
 }
 
 check_memory() {
   local total
-  total=$(awk '/^MemTotal:/ {print int($2 / 1048576)}' /proc/meminfo)
-  if ((total < memory_gib)); then
-    die "this machine has $total GiB of memory, a cluster and its builds need $memory_gib" "use a larger machine"
+  total=$(memory_gib)
+  if [[ -n $total ]] && ((total < memory_gib)); then
+    die "containers may use $total GiB of memory here, a cluster and its builds need $memory_gib" \
+      "Docker Desktop: Settings, Resources, Memory; WSL2: memory= in .wslconfig; Colima: colima start --memory 8; else a larger machine"
   fi
 }
 
@@ -44,18 +79,17 @@ check_port() {
   # A cluster of ours that holds the port is what we want.
   if [[ -n $(docker ps --quiet --filter "label=io.x-k8s.kind.cluster=$cluster" 2>/dev/null) ]]; then return; fi
   if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
-    die "port $port of this machine is in use" "stop what listens there (ss -ltnp 'sport = :$port'), or set GATEWAY_PORT"
+    die "port $port of this machine is in use" \
+      "stop what listens there (Linux: ss -ltnp 'sport = :$port'; macOS: lsof -iTCP:$port -sTCP:LISTEN), or set GATEWAY_PORT"
   fi
 }
 
-if [[ $(uname -s) != Linux ]]; then die "these scripts run on Linux" "use a Linux machine, or kind by hand with kind-config.yaml"; fi
-small_packages
-need_program go "Go" "install Go 1.26 or later: https://go.dev/doc/install"
-need_program cargo "Rust" "install it with rustup: https://rustup.rs"
-if ! docker info >/dev/null 2>&1 && ((EUID != 0)); then
-  die "no Docker engine answers, and starting one needs root" \
-    "start Docker (and join the group docker), set DOCKER_HOST, or run this as root"
-fi
-check_disk
+check_system
+check_curl
+if ! engine_answers; then need_startable_engine; fi
+decide
+if closed; then check_closed; fi
+if compiles_here; then check_compiler; fi
+check_disks
 check_memory
 check_port "$GATEWAY_PORT" "$CLUSTER_NAME"

@@ -10,10 +10,10 @@ asked=
 
 # ask <method> <path> [JSON]: a request through the public gateway. Sets status, location, milliseconds and answer.
 ask() {
-  local method=$1 path=$2 told seconds body=()
-  if (($# > 2)); then body=(--header 'content-type: application/json' --data "$3"); fi
+  local method=$1 path=$2 told seconds request=(--request "$1")
+  if (($# > 2)); then request+=(--header 'content-type: application/json' --data "$3"); fi
   : >"$state/answer"
-  told=$(curl --silent --show-error --max-time 20 --request "$method" "${body[@]}" --output "$state/answer" \
+  told=$(curl --silent --show-error --max-time 20 "${request[@]}" --output "$state/answer" \
     --write-out '%{http_code} %{time_total} %{redirect_url}' "$url$path") || return
   read -r status seconds location <<<"$told"
   milliseconds=$((10#${seconds/./} / 1000))

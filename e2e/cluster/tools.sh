@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Puts kind, kubectl and helm into $cache/bin; `tools.sh checks` adds kubeconform and kube-score, `tools.sh helm` is helm
-# alone. Every tool is built from its pinned Go module, unless a fitting one is on the PATH.
+# Makes sure that there are kind, kubectl and helm; `tools.sh checks` adds kubeconform and kube-score, `tools.sh helm` is helm
+# alone. Those on the PATH are used when their version fits; otherwise $cache/bin gets the pinned release
+# (tools/releases.txt), or, on a closed machine, what is built from the pinned Go modules.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=releases.sh
+. "$cluster_dir/releases.sh"
 
 # These caches would grow without end, since every upgrade adds to them. Everything of one version fits.
 compiled_limit_gib=8
@@ -30,38 +33,92 @@ need() {
   link "$program" "$@"
 }
 
-# Outside of our own folder: a symlink there must not be taken for a program of the person's.
-on_path() { PATH=$(printf '%s' "$PATH" | tr : '\n' | grep -vxF "$cache/bin" | paste -sd :) command -v "$1"; }
+# What each program says of its version, as 1.36 with or without more behind it.
+version_of() {
+  case $1 in
+    kind) "$2" version | sed -n 's/^kind v\([0-9.]*\).*/\1/p' ;;
+    kubectl) "$2" version --client | sed -n 's/^Client Version: v\([0-9.]*\).*/\1/p' ;;
+    helm) "$2" version --short | sed -n 's/^v\([0-9.]*\).*/\1/p' ;;
+  esac
+}
+
+# The Kubernetes version of the node, as 1.36 with or without more behind it.
+node_version() {
+  local image
+  if closed; then
+    sed -n 's/.*k8s.io\/kubernetes v\([0-9.]*\).*/\1/p' "$cluster_dir/tools/cluster/go.mod" | head -n 1
+  else
+    image=$(node_image)
+    image=${image%@*}
+    printf '%s\n' "${image##*:v}"
+  fi
+}
 
 # A client may be one minor version off its server.
-kubectl_fits() {
-  local minor wanted
-  wanted=$(sed -n 's/.*k8s.io\/kubernetes v1\.\([0-9]*\)\..*/\1/p' "$cluster_dir/tools/cluster/go.mod" | head -n 1)
-  minor=$("$1" version --client 2>/dev/null | sed -n 's/^Client Version: v1\.\([0-9]*\).*/\1/p')
-  [[ -n $minor ]] && ((minor >= wanted - 1 && minor <= wanted + 1))
+kubectl_fits() { awk -v a="$1" -v b="$(node_version)" 'BEGIN {
+  split(a, x, "."); split(b, y, "."); d = x[2] - y[2]; exit !(x[1] == y[1] && d >= -1 && d <= 1) }'; }
+
+# fits <program> <file>: kind starts only node images that it knows; Helm 3 has never been tried.
+fits() {
+  local version
+  version=$(version_of "$1" "$2" 2>/dev/null) && [[ -n $version ]] || return 1
+  case $1 in
+    kind) version_at_least "$version" "$(release kind version)" ;;
+    kubectl) kubectl_fits "$version" ;;
+    helm) version_at_least "$version" 4.0 ;;
+  esac
 }
 
-# need_of_cluster <program> <package>: out of the build of everything that a node image is made of, where one has to be made.
-need_of_cluster() {
-  local program=$1 package=$2 module=$cluster_dir/tools/cluster
-  if closed; then
-    title="Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
-      need "$program" "$module"
-  else
-    need "$program" "$module" "$package"
-  fi
-}
-
-need_kubectl() {
+# uses_own <program>: the person's own one is there and fits.
+uses_own() {
   local found
-  if found=$(on_path kubectl) && kubectl_fits "$found"; then
-    rm -f "$cache/bin/kubectl"
+  found=$(on_path "$1") && fits "$1" "$found" || return 1
+  rm -f "$cache/bin/$1"
+}
+
+# fetch <program>: its release, unpacked when it comes in an archive, into the cache.
+fetch() {
+  local program=$1 platform home file
+  platform=$(host_platform)
+  release "$program" version >/dev/null \
+    || die "there is no release of $program for $platform in ${releases##*/}" "install $program yourself, so that it is on the PATH"
+  home=$cache/tools/$program-$(release "$program" version)-$platform
+  file=$home/$program
+  if [[ $program == helm ]]; then file=$home/helm.tar.gz; fi
+  fetch_release "$program" "$file"
+  if [[ $program == helm ]]; then tar -xzf "$file" -C "$home" "$platform/helm"; fi
+  if [[ $program == helm ]]; then mv "$home/$platform/helm" "$home/helm"; fi
+  chmod 0755 "$home/$program"
+  ln -sfn "$home/$program" "$cache/bin/$program"
+}
+
+need_release() {
+  local program=$1
+  if uses_own "$program"; then return; fi
+  if fits "$program" "$cache/bin/$program"; then return; fi
+  remedy="check the way to the address above, or install $program yourself, so that it is on the PATH" \
+    step "Fetch $program $(release "$program" version)" fetch "$program"
+}
+
+# need_of_node <program>: out of the build of everything that a node image is made of.
+need_of_node() {
+  title="Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
+    need "$1" "$cluster_dir/tools/cluster"
+}
+
+cluster_tools() {
+  if closed; then
+    need_of_node kind
+    uses_own kubectl || need_of_node kubectl
+    need_of_node helm
   else
-    need_of_cluster kubectl k8s.io/kubernetes/cmd/kubectl
+    need_release kind
+    need_release kubectl
+    need_release helm
   fi
 }
 
-size_gib() { du -s --block-size=1G "$1" 2>/dev/null | cut -f 1; }
+size_gib() { du -sk "$1" 2>/dev/null | awk '{ print int($1 / 1048576) }'; }
 
 # Go keeps what it compiled and downloaded; the finished tools are elsewhere, so over the limit it can go.
 trim_go_caches() {
@@ -77,17 +134,13 @@ trim_go_caches() {
 }
 
 case "${1:-cluster}" in
-  cluster)
-    need_of_cluster kind sigs.k8s.io/kind
-    need_kubectl
-    need_of_cluster helm "$helm_package"
-    ;;
+  cluster) cluster_tools ;;
   checks)
     need kubeconform "$cluster_dir/tools/kubeconform"
     need kube-score "$cluster_dir/tools/kube-score"
     need helm "$cluster_dir/tools/cluster" "$helm_package" # the chart is checked without an engine
     ;;
   helm) need helm "$cluster_dir/tools/cluster" "$helm_package" ;;
-  trim) trim_go_caches ;;
+  trim) if closed; then trim_go_caches; fi ;;
   *) die "unknown argument: $1" "tools.sh [cluster|checks|helm|trim]" ;;
 esac

@@ -11,10 +11,8 @@
 
 # A kubectl that people can type, when the machine has none.
 offer_kubectl() {
-  local plain
-  plain=$(printf '%s' "$PATH" | tr : '\n' | grep -vxF "$cache/bin" | paste -sd :)
-  if PATH=$plain command -v kubectl >/dev/null; then return; fi
-  if [[ -w /usr/local/bin ]]; then
+  if on_path kubectl >/dev/null; then return; fi
+  if [[ -w /usr/local/bin && $(uname -s) == Linux ]]; then
     ln -sfn "$cache/bin/kubectl" /usr/local/bin/kubectl
     say "==> kubectl is now at /usr/local/bin/kubectl"
   else
@@ -22,20 +20,18 @@ offer_kubectl() {
   fi
 }
 
-network() { if closed; then echo "built here, no public image can be pulled"; else echo "public"; fi; }
-
 cluster() {
-  local images
+  local image images=()
   "$cluster_dir/preflight.sh"
   "$cluster_dir/engine.sh"
-  closed || true # decided here, so that every part below has the same answer
-  say "==> Images: $(network)"
+  decide # here, so that every part below has the same answer
+  say "==> $(chosen_way)"
   if closed; then "$cluster_dir/node.sh"; fi
   "$cluster_dir/tools.sh" cluster
   "$repo/e2e/images/build.sh"
   "$cluster_dir/tools.sh" trim
   "$cluster_dir/create.sh"
-  mapfile -t images < <("$repo/e2e/images/build.sh" list)
+  while IFS= read -r image; do images+=("$image"); done < <("$repo/e2e/images/build.sh" list)
   "$cluster_dir/load.sh" "${images[@]}"
   "$cluster_dir/addons/install.sh"
   "$cluster_dir/chart.sh"

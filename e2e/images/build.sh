@@ -7,7 +7,8 @@
 #                    benchmark
 #   build.sh list    prints the images to load into the cluster, one per line
 #
-# PROFILE=release compiles the product with link-time optimization, for published images.
+# PROFILE=release compiles the product with link-time optimization, for published images. SHORTENER_COMPILER=host|docker
+# chooses between this machine's cargo and a container, see cluster/lib.sh.
 set -euo pipefail
 
 images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,15 +23,24 @@ images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 list() {
   product_images
-  if closed; then service_images; fi
+  if closed; then service_images; else stack_images; fi
 }
 
 build() {
-  # Two runs on one machine build one after the other, and the second finds the result.
-  exec {lock}>"$cache/images.lock"
-  flock "$lock"
-  build_product
-  if closed; then build_services; fi
+  local image images=()
+  # Two runs on one machine build one after the other, and the second finds the result. macOS has no flock: one at a time.
+  if command -v flock >/dev/null; then
+    exec 7>"$cache/images.lock"
+    flock 7
+  fi
+  if closed; then
+    build_product
+    build_services
+  else
+    while IFS= read -r image; do images+=("$image"); done < <(stack_images)
+    pull "${images[@]}"
+    build_product
+  fi
   remove_replaced
 }
 

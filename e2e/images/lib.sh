@@ -7,7 +7,7 @@ set -euo pipefail
 key_label=dev.shortener.content-key
 
 # key_of text...: one key from several.
-key_of() { printf '%s\n' "$@" | sha256sum | cut -c 1-12; }
+key_of() { printf '%s\n' "$@" | "${sha256[@]}" | cut -c 1-12; }
 
 # has_image <image> <key>: the engine holds the image, made from exactly this content.
 has_image() {

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# The project's own images: one static binary each. Sourced by build.sh.
+# The project's own images: one static binary each, compiled by this machine's cargo or in a container. Sourced by build.sh.
 # shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
 set -euo pipefail
 
 # The profile that the tests use as well, so that every dependency is compiled once.
 profile=${PROFILE:-quick}
-binaries=$CARGO_TARGET_DIR/$(host_triple)/$profile
 
 operator_image=$local_images/operator:$version
 app_image=$local_images/app:$version
@@ -19,10 +18,40 @@ product_images() {
 
 # Always the whole workspace: a part of it would be built with other features in the crates that all share, and the
 # tests would build them again. Static linking is set in .cargo/config.toml; flags in the environment would replace it.
-compile() {
+compile_here() {
   claim_target
   cd "$repo"
   cargo build --locked --profile "$profile" --workspace --bins
+}
+
+# compile_in_container <folder>: compiles as compile_here does, by the Dockerfile, and puts programs and the bundle of
+# certificate authorities into the folder.
+compile_in_container() {
+  local folder=$1 image=$local_images/programs:$version container
+  docker_build --tag "$image" --label "$key_label=programs" --build-arg "RUST=$(builder_image)" \
+    --build-arg "PROFILE=$profile" --file "$images_dir/programs/Dockerfile" "$repo"
+  # The image is empty but for the files, so nothing in it runs; the engine wants a command all the same.
+  container=$(docker create "$image" none)
+  docker cp "$container:/." "$folder"
+  docker rm "$container" >/dev/null
+}
+
+# Puts everything that goes into the images into $binaries.
+compile() {
+  if compiles_here; then
+    binaries=$CARGO_TARGET_DIR/$(host_triple)/$profile
+    bundle=$(ca_bundle)
+    links_statically || die "the static C library (libc.a) is missing, so the programs cannot be linked" \
+      "install it (Debian: libc6-dev, Fedora: glibc-static), or compile in a container: SHORTENER_COMPILER=docker"
+    step "Compile the operator, the app and the worker (profile $profile)" compile_here
+  else
+    binaries=$(empty_context programs)
+    bundle=$binaries/ca-certificates.crt
+    pull "$(builder_image)"
+    remedy="crates come from the crate registry, through the engine's network; SHORTENER_COMPILER=host uses this machine's cargo" \
+      step "Compile the operator, the app and the worker in a container (profile $profile; 10 minutes the first time)" \
+      compile_in_container "$binaries"
+  fi
 }
 
 ca_bundle() {
@@ -41,7 +70,7 @@ ensure_product_image() {
   local image=$1 binary=$2 dockerfile=$3 context key
   context=$(empty_context "$binary")
   cp "$binaries/$binary" "$context/$binary"
-  cp "$(ca_bundle)" "$context/ca-certificates.crt"
+  cp "$bundle" "$context/ca-certificates.crt"
   cp "$dockerfile" "$context/Dockerfile"
   key=$(content_key "$context")
   if ! has_image "$image" "$key"; then
@@ -53,7 +82,7 @@ ensure_product_image() {
 }
 
 build_product() {
-  step "Compile the operator, the app and the worker (profile $profile)" compile
+  compile
   ensure_product_image "$operator_image" operator "$repo/operator/Dockerfile"
   ensure_product_image "$app_image" app "$repo/workloads/app/Dockerfile"
   ensure_product_image "$worker_image" worker "$repo/workloads/worker/Dockerfile"

@@ -3,6 +3,8 @@
 # public one enforces NetworkPolicies by itself) and ingress-nginx. A second run changes nothing.
 # shellcheck source=../lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=../releases.sh
+. "$cluster_dir/releases.sh"
 
 addons=$cluster_dir/addons
 modules=$repo/e2e/images/modules
@@ -27,16 +29,28 @@ await_node() {
   kubectl --namespace local-path-storage rollout status --timeout 120s deployment/local-path-provisioner
 }
 
-install_ingress_nginx() {
-  local source extra=()
-  source=$(module_dir "$modules/ingress-nginx" k8s.io/ingress-nginx)
+# The chart of the controller: the release's, or the one in the module that the controller is built from.
+ingress_nginx_chart() {
+  local source chart
   if closed; then
-    extra+=(--values "$addons/closed.yaml")
-    # The tag stays when the image changes.
-    extra+=(--set-string "controller.podAnnotations.shortener\.dev/image-id=$(image_id "$controller_image")")
+    source=$(module_dir "$modules/ingress-nginx" k8s.io/ingress-nginx)
+    printf '%s\n' "$source/charts/ingress-nginx"
+  else
+    chart=$cache/charts/ingress-nginx-$(release ingress-nginx version).tgz
+    fetch_release ingress-nginx "$chart" >&2
+    printf '%s\n' "$chart"
   fi
-  helm upgrade --install ingress-nginx "$source/charts/ingress-nginx" --namespace ingress-nginx --create-namespace \
-    --values "$addons/ingress-nginx.yaml" "${extra[@]}"
+}
+
+install_ingress_nginx() {
+  local chart values=(--values "$addons/ingress-nginx.yaml")
+  chart=$(ingress_nginx_chart)
+  if closed; then
+    values+=(--values "$addons/closed.yaml")
+    # The tag stays when the image changes.
+    values+=(--set-string "controller.podAnnotations.shortener\.dev/image-id=$(image_id "$controller_image")")
+  fi
+  helm upgrade --install ingress-nginx "$chart" --namespace ingress-nginx --create-namespace "${values[@]}"
   kubectl --namespace ingress-nginx rollout status --timeout 180s deployment/ingress-nginx-controller
 }
 

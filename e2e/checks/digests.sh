@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Compares e2e/images/public.txt with the public images that the code names: each is in the list, and nothing else is. Says
+# which have no digest yet, so that they are pulled by their tags alone. Compares the released programs that laptops fetch
+# with those that closed machines build, too.
+#
+#   digests.sh              compares
+#   digests.sh --write      writes the list anew, with the digests that it has of unchanged names
+#   digests.sh --resolve    writes it with the digests that the registries tell now, or SHORTENER_MIRROR in their place
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck disable=SC2120 # the registry itself is not used here, only its tools
+source e2e/checks/registry.sh
+
+list=e2e/images/public.txt
+
+# The images of tests where public ones are used.
+test_images() { grep -ohE '(^|[^/a-z])prom/prometheus:v[0-9.]+' e2e/checks/test-cluster.sh | grep -oE 'prom/.*'; }
+
+named() {
+  {
+    default_images | cut -d ' ' -f 2
+    controller_image
+    (unset NODE_IMAGE && node_image)
+    (unset BUILDER_IMAGE && builder_image)
+    test_images
+  } | sort -u
+}
+
+listed() { awk '!/^#/ && NF { print $1 }' "$list" | sort; }
+
+# Names with a public registry that no function above knows of, anywhere in what is run or applied.
+unknown_names() {
+  git ls-files --cached --others --exclude-standard -- '*.sh' '*.yaml' '*Dockerfile' '*.rs' '*.tpl' \
+    | grep -vE '/(snapshots|golden|fixtures|invalid)/|^docs/|^e2e/checks/digests.sh$' \
+    | { xargs grep -ohE '\b(docker\.io|registry\.k8s\.io|quay\.io|gcr\.io)/[a-z0-9/._-]+:v?[0-9][A-Za-z0-9._-]*' || true; } \
+    | sort -u | comm -23 - <(named)
+}
+
+header() { sed '/^#/!d' "$list"; }
+
+# write [resolve]
+write() {
+  local how=${1:-} image digest new
+  new=$(
+    header
+    while IFS= read -r image; do
+      digest=$(digest_of "$image")
+      if [[ $how == resolve ]]; then
+        digest=$(crane digest "$(public_list=/dev/null source_of "$image")") || die "$image cannot be resolved" "see the answer above"
+      fi
+      printf '%-55s %s\n' "$image" "${digest:--}"
+    done < <(named)
+  )
+  printf '%s\n' "$new" >"$list"
+}
+
+# minor_of <module>: major and minor of its version in the module that closed machines build from.
+minor_of() { sed -n "s|^\t$1 v\([0-9]*\.[0-9]*\)\..*|\1|p" "$cluster_dir/tools/cluster/go.mod" | sed -n 1p; }
+
+# Every platform of every program has a line, of the version that closed machines have, patches aside.
+compare_releases() {
+  local line program module minor
+  for line in kind=sigs.k8s.io/kind kubectl=k8s.io/kubernetes helm=helm.sh/helm/v4; do
+    program=${line%%=*} module=${line#*=}
+    minor=$(minor_of "$module")
+    [[ $(awk -v p="$program" -v v="v$minor." '$1 == p && index($2, v) == 1 && ($4 == "published" || length($4) == 64)' \
+      "$cluster_dir/tools/releases.txt" | wc -l) == 4 ]] \
+      || die "releases.txt does not have $program v$minor for all four platforms, as tools/cluster/go.mod has it" \
+        "change both versions together"
+  done
+}
+
+compare() {
+  local wrong without
+  if ! diff <(named) <(listed); then
+    die "$list and the code name different images (<: only the code, >: only the list)" "e2e/checks/digests.sh --write"
+  fi
+  wrong=$(awk '!/^#/ && $2 != "-" && !($2 ~ /^sha256:[0-9a-f]+$/ && length($2) == 71)' "$list")
+  [[ -z $wrong ]] || die "$list has lines that are not '<image> sha256:<64 hex digits>': $wrong" "e2e/checks/digests.sh --resolve"
+  wrong=$(unknown_names)
+  [[ -z $wrong ]] || die "public images that $list does not know: $wrong" "name them in one of the functions of digests.sh"
+  without=$(awk '!/^#/ && $2 == "-" { print "  " $1 }' "$list")
+  say "$(listed | wc -l | tr -d ' ') public images are listed$(if [[ -n $without ]]; then printf ', without a digest:\n%s' "$without"; fi)"
+}
+
+case "${1:-}" in
+  '') compare_releases && compare ;;
+  --write) write && compare ;;
+  --resolve) registry_programs && write resolve && compare ;;
+  *) die "unknown argument: $1" "digests.sh [--write|--resolve]" ;;
+esac

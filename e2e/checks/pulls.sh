@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Pulls public images by way of a mirror on loopback that is slow, busy, broken or refuses, with the engine of this machine:
+# what can succeed with patience does, and what can not ends with what to do.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source e2e/checks/registry.sh
+source e2e/checks/faults.sh
+
+name=shortener-pulls
+work=$(mktemp -d)
+cleanup() {
+  stop_faults
+  stop_registry "${registry_pid:-}" || true # in a trap its bare return has the status from before
+  docker image rm --force "$name:1" "$name/two:1" "pushed/$name" >/dev/null 2>&1 || true
+  if [[ -n ${SHORTENER_MIRROR:-} ]]; then forget >/dev/null 2>&1 || true; fi
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+# The images as public ones would be called: one name without a folder, one with.
+push_images() {
+  local digest
+  printf '%s\n' "$work" >"$work/file" # new at every run, or the engine would know the digest already
+  printf 'FROM scratch\nCOPY file /\n' >"$work/Dockerfile"
+  docker_build --quiet --tag "pushed/$name" "$work" >/dev/null
+  for image in "library/$name:1" "$name/two:1"; do
+    docker tag "pushed/$name" "$registry_address/$image"
+    docker push --quiet "$registry_address/$image" >/dev/null
+    docker image rm "$registry_address/$image" >/dev/null
+  done
+  digest=$(crane digest "$registry_address/library/$name:1")
+  printf '%s:1 %s\n%s/two:1 -\n' "$name" "$digest" "$name" >"$work/images"
+  # Otherwise the engine would have the layers already and ask for nothing.
+  docker image rm "pushed/$name" >/dev/null
+}
+
+# forget: the engine has none of the images and no layer of them.
+forget() {
+  docker image ls --quiet --no-trunc --filter "reference=$name" --filter "reference=$name/two" \
+    --filter "reference=$SHORTENER_MIRROR/*/*" | sort -u | while IFS= read -r image; do docker image rm --force "$image"; done
+}
+
+# pulled image...: pulls them afresh as make up does; what it said is in $work/out.
+pulled() {
+  forget >/dev/null
+  : >"$work/requests"
+  (export SHORTENER_PULL_PAUSE=0 && public_list=$work/images && pull "$@") >"$work/out" 2>&1
+}
+
+says() { grep -qF -- "$1" "$work/out" || die "pulling does not say '$1' but: $(cat "$work/out")" "see public.sh"; }
+
+succeeds() {
+  local title=$1
+  shift
+  pulled "$@" || die "$title: pulling fails: $(cat "$work/out")" "see try_pull in public.sh"
+  for image in "$@"; do docker image inspect "$image" >/dev/null || die "$title: $image is not there" "see pull_as in public.sh"; done
+  say "ok: $title"
+}
+
+# fails <title> <attempts> <image>: pulling gives up after so many attempts and says what to do.
+fails() {
+  local title=$1 attempts=$2
+  if pulled "$3"; then die "$title: pulling succeeds" "see $work/requests"; fi
+  says "gave up after attempt $attempts"
+  says "what to do: check that this machine reaches the registry"
+  says "SHORTENER_MIRROR=host:port"
+  says "SHORTENER_CLOSED=yes"
+  say "ok: $title"
+}
+
+start_registry "$work/registry"
+push_images
+start_faults "$registry_address" "$work"
+
+succeeds "both names are found on the mirror" "$name:1" "$name/two:1"
+grep -q "/library/$name/manifests/sha256:" "$work/requests" || die "the known digest is not asked for" "see source_of in public.sh"
+grep -q "/$name/two/manifests/1" "$work/requests" || die "the tag is not asked for" "see source_of in public.sh"
+
+# By the tag from here on: the engine keeps for a while what it was told of a digest, and does not ask.
+plan slow 700
+begin=$SECONDS
+succeeds "a slow mirror is waited for" "$name/two:1"
+((SECONDS - begin >= 2)) || die "the slow mirror was not slow" "see faults/main.go"
+
+plan busy 3
+succeeds "a mirror that is busy three times is asked again" "$name/two:1"
+plan broken 2
+succeeds "connections that break are made again" "$name/two:1"
+plan busy 1000
+fails "a mirror that stays busy is given up" 6 "$name/two:1"
+says toomanyrequests
+plan refuse
+fails "a refusal is final" 1 "$name/two:1"
+says denied
+
+plan well
+printf '%s:1 sha256:%064d\n' "$name" 1 >"$work/images"
+fails "another image under the right name is not taken" 1 "$name:1"

@@ -1,0 +1,88 @@
+# shellcheck shell=bash
+# Which way a cluster comes up: with public images (the usual one), or closed, with everything built here. Sourced by
+# lib.sh, with what only a closed machine needs: Debian's packages.
+# shellcheck disable=SC2154 # cache comes from lib.sh
+
+# True where this machine may not raise resource limits (a container, a small virtual machine): bit 24 of CapBnd.
+lacks_sys_resource() {
+  local bounding
+  [[ -r /proc/self/status ]] || return 1
+  bounding=$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status)
+  ((((16#$bounding >> 24) & 1) == 0))
+}
+
+# True when engine.sh had to start the engine without that capability, or will have to; the node needs the same care then.
+restricted() {
+  local runtime
+  if runtime=$(docker info --format '{{.DefaultRuntime}}' 2>/dev/null) && [[ -n $runtime ]]; then
+    [[ $runtime == without-sys-resource ]]
+  else
+    lacks_sys_resource
+  fi
+}
+
+# decide: chooses the way once, for this process and its children, and sets why_closed to the reason. A failed or slow pull
+# never chooses: nobody wants Kubernetes compiled because a registry was busy.
+decide() {
+  case "${SHORTENER_CLOSED:-}" in
+    yes | no) : "${why_closed:=SHORTENER_CLOSED=$SHORTENER_CLOSED}" ;;
+    '')
+      if restricted; then
+        SHORTENER_CLOSED=yes
+        why_closed="this engine runs without CAP_SYS_RESOURCE, and the public node image does not start there"
+      else
+        SHORTENER_CLOSED=no
+        why_closed="that is the usual way; SHORTENER_CLOSED=yes builds everything instead, on Debian as root"
+      fi
+      ;;
+    *) die "SHORTENER_CLOSED is '$SHORTENER_CLOSED'" "set it to yes (build everything here) or no (public images), or unset it" ;;
+  esac
+  export SHORTENER_CLOSED why_closed
+}
+
+# True when everything is built here.
+closed() {
+  decide
+  [[ $SHORTENER_CLOSED == yes ]]
+}
+
+# The decision, as a sentence.
+chosen_way() {
+  if closed; then
+    printf 'Everything is built here from packages and nothing is pulled: %s\n' "$why_closed"
+  else
+    printf 'Public images are pulled%s: %s\n' "${SHORTENER_MIRROR:+ from the mirror $SHORTENER_MIRROR}" "$why_closed"
+  fi
+}
+
+# apt_install package...: installs those Debian packages that are missing.
+apt_install() {
+  local missing=() package
+  for package in "$@"; do
+    if [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then missing+=("$package"); fi
+  done
+  if ((${#missing[@]} == 0)); then return; fi
+  if ! command -v apt-get >/dev/null || ((EUID != 0)); then
+    die "these packages are missing: ${missing[*]}" "install them with the package manager of this machine, or run this as root on Debian"
+  fi
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
+}
+
+# The description of this machine's own Debian mirrors, for mmdebstrap.
+debian_sources() {
+  local file
+  for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+    if [[ -s $file ]]; then
+      printf '%s\n' "$file"
+      return
+    fi
+  done
+  die "this machine has no list of Debian packages" "without public images Debian 12 is needed to build them"
+}
+
+# Prints the address of the mirror that this machine's Debian packages come from.
+debian_mirror() {
+  sed -n -e 's/^URIs:[[:space:]]*\([^[:space:]]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\{0,1\}\([^[:space:]]*\).*/\2/p' "$(debian_sources)" |
+    head -n 1
+}

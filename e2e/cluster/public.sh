@@ -1,0 +1,118 @@
+# shellcheck shell=bash
+# Public images: which ones a cluster needs, and pulling them with patience. Sourced by lib.sh.
+#
+# SHORTENER_MIRROR=host[:port] names a registry that serves them under the same repository names; they are tagged with their
+# public names afterwards.
+# shellcheck disable=SC2154 # repo, cache and cluster_dir come from lib.sh
+
+# Every public image that the code names, with the digest that is pulled, where it is known.
+public_list=${SHORTENER_IMAGES:-$repo/e2e/images/public.txt}
+pull_attempts=6
+pull_remedy="check that this machine reaches the registry; 'docker login' when it says toomanyrequests, denied or unauthorized;
+                SHORTENER_MIRROR=host:port for a registry that serves the same images;
+                on Debian as root, SHORTENER_CLOSED=yes builds everything without pulling (20 to 30 minutes)"
+
+# The node image that a public cluster starts from; kind's is named by the Kubernetes version in it.
+node_image() {
+  printf '%s\n' "${NODE_IMAGE:-kindest/node:$(awk '$1 == "kubectl" { print $2; exit }' "$cluster_dir/tools/releases.txt")}"
+}
+
+# The image that the programs are compiled in, with the compiler of rust-toolchain.toml.
+builder_image() {
+  local channel
+  channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$repo/rust-toolchain.toml")
+  printf '%s\n' "${BUILDER_IMAGE:-rust:$channel-slim-bookworm}"
+}
+
+# default_images: each image that the operator starts by default, as `<variable> <image>`, out of its settings.
+default_images() {
+  awk '
+    match($0, /env = "[A-Z0-9_]*_IMAGE"/) { name = substr($0, RSTART + 7, RLENGTH - 8) }
+    match($0, /default_value = "[^"]*"/) && name != "" { print name, substr($0, RSTART + 17, RLENGTH - 18); name = "" }
+    /default_value = [A-Z]/ { name = "" }' "$repo/operator/src/settings.rs"
+}
+
+# The ingress controller's image, out of the values of its chart.
+controller_image() {
+  awk '$1 == "registry:" { r = $2 } $1 == "image:" && NF == 2 { i = $2 } $1 == "tag:" { t = $2 } END { print r "/" i ":" t }' \
+    "$cluster_dir/addons/ingress-nginx.yaml"
+}
+
+# What the sample stack runs on. Whatever else a stack asks for is pulled by its node.
+stack_images() {
+  local name image
+  default_images | while read -r name image; do
+    case $name in
+      POSTGRES_IMAGE | CACHE_IMAGE | RABBITMQ_IMAGE | QDRANT_IMAGE | OTEL_IMAGE | GATEWAY_IMAGE) printf '%s\n' "$image" ;;
+    esac
+  done
+  controller_image
+}
+
+# digest_of <image>: prints nothing when it is not known.
+digest_of() { awk -v image="$1" '$1 == image && $2 != "-" { print $2 }' "$public_list"; }
+
+# registry_of <image>: the host that serves it.
+registry_of() {
+  local first=${1%%/*}
+  if [[ $1 != */* || ($first != *.* && $first != *:* && $first != localhost) ]]; then first=docker.io; fi
+  printf '%s\n' "$first"
+}
+
+# repository_of <image>: its name on that host, with its tag.
+repository_of() {
+  local registry rest=$1
+  registry=$(registry_of "$1")
+  rest=${rest#"$registry/"}
+  if [[ $registry == docker.io && $rest != */* ]]; then rest=library/$rest; fi
+  printf '%s\n' "$rest"
+}
+
+# source_of <image>: the name to pull it by, from the mirror and by its digest where those are known.
+source_of() {
+  local source=$1 digest
+  digest=$(digest_of "$1")
+  if [[ -n ${SHORTENER_MIRROR:-} ]]; then source=$SHORTENER_MIRROR/$(repository_of "$1"); fi
+  if [[ -n $digest ]]; then source=${source%:*}@$digest; fi
+  printf '%s\n' "$source"
+}
+
+# An answer that asking again does not change.
+is_final() { grep -qiE 'denied|unauthorized|manifest unknown|not found|invalid reference|no matching manifest|no basic auth' "$1"; }
+
+# try_pull <name>: pulls it, and again after a failure, with longer and longer pauses. Progress and errors go to the log.
+try_pull() {
+  local attempt pause=${SHORTENER_PULL_PAUSE:-5} errors
+  errors=$(mktemp)
+  for ((attempt = 1; ; attempt++)); do
+    if docker pull "$1" 2>"$errors"; then break; fi
+    cat "$errors"
+    if is_final "$errors" || ((attempt == pull_attempts)); then
+      rm -f "$errors"
+      echo "gave up after attempt $attempt"
+      return 1
+    fi
+    echo "attempt $attempt of $pull_attempts to pull $1 failed; the next one in $pause s: $(tail -n 1 "$errors" | cut -c 1-100)"
+    sleep "$pause"
+    pause=$((pause * 2))
+  done
+  rm -f "$errors"
+}
+
+pull_as() {
+  local image=$1 source=$2
+  try_pull "$source" || return
+  if [[ $source == "$image" ]]; then return; fi
+  docker tag "$source" "$image"
+  # The public name is enough: a mirror may be another one tomorrow.
+  if [[ -n ${SHORTENER_MIRROR:-} ]]; then docker image rm "$source" >/dev/null; fi
+}
+
+# pull image...: makes sure that the engine holds each of them.
+pull() {
+  local image
+  for image in "$@"; do
+    if docker image inspect "$image" >/dev/null 2>&1; then continue; fi
+    remedy=$pull_remedy step "Pull $image${SHORTENER_MIRROR:+ from $SHORTENER_MIRROR}" pull_as "$image" "$(source_of "$image")"
+  done
+}
