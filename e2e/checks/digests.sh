@@ -10,11 +10,10 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck disable=SC2120 # the registry itself is not used here, only its tools
 source e2e/checks/registry.sh
+source e2e/images/names.sh
 
 list=e2e/images/public.txt
 
-# The images of tests where public ones are used.
-test_images() { grep -ohE '(^|[^/a-z])prom/prometheus:v[0-9.]+' e2e/checks/test-cluster.sh | grep -oE 'prom/.*'; }
 
 named() {
   {
@@ -22,7 +21,7 @@ named() {
     controller_image
     (unset NODE_IMAGE && node_image)
     (unset BUILDER_IMAGE && builder_image)
-    test_images
+    printf '%s\n' "$public_prometheus"
   } | sort -u
 }
 

@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
-# Names of the images that stand in for public ones. Sourced after cluster/lib.sh, which gives repo.
-# shellcheck disable=SC2034,SC2154 # the names are for the scripts that source this file; repo comes from lib.sh
+# Names of the images that stand in for public ones. Sourced after cluster/lib.sh.
+# shellcheck disable=SC2034 # the names are for the scripts that source this file
 set -euo pipefail
 
 # default_image <variable>: the image that the operator takes where that variable and a stack name none.
 default_image() {
-  awk -v variable="env = \"$1\"" '
-    index($0, variable) { found = 1 }
-    found && match($0, /default_value = "[^"]*"/) { print substr($0, RSTART + 17, RLENGTH - 18); exit }
-  ' "$repo/operator/src/settings.rs" | grep . || die "settings.rs has no default for $1" "correct the name in e2e/images"
+  default_images | awk -v name="$1" '$1 == name { print $2 }' | grep . ||
+    die "settings.rs has no default for $1" "correct the name in e2e/images"
 }
 
 # stand_in <public image>: under a name that no registry serves.
