@@ -37,10 +37,33 @@ facts() {
   ((failed == 0)) || die "the examples contradict the project" "correct what is named above"
 }
 
+# Who opens a way to a pod of the stack names it as the operator does, and a port that the operator's own policy names.
+policies() {
+  local component port golden number=0
+  while read -r component port; do
+    golden=operator/snapshots/network-policy-$component.snap
+    [[ -f $golden ]] && grep -qx " *- port: $port" "$golden" \
+      || die "a NetworkPolicy of an example opens port $port of $component, which the operator has not" "see $golden and the labels in operator/src/metadata.rs"
+    number=$((number + 1))
+  done < <(jq -r 'select(.kind == "NetworkPolicy") | .spec as $spec
+    | ($spec.podSelector.matchLabels
+       | if keys == ["app.kubernetes.io/component", "app.kubernetes.io/instance", "app.kubernetes.io/name"]
+            and .["app.kubernetes.io/name"] == "shortener" then .["app.kubernetes.io/component"] else "other-labels" end)
+      + " " + ($spec.ingress[].ports[].port | tostring)' "$work/documents.json")
+  ((number > 0)) || die "no example has a NetworkPolicy"
+}
+
+# The limits of an external broker are those that docs/queue.md has a person set by hand.
+limits() {
+  diff <(jq -cSR 'capture("^rabbitmqctl set_policy (?<name>[^ ]+) .(?<pattern>[^ ]+). --apply-to (?<applyTo>[^ ]+) .(?<definition>\\{.*\\}).$")
+                  | .definition |= fromjson' docs/queue.md) \
+    <(jq -cS 'select(.kind == "Policy") | .spec | {name, pattern, applyTo, definition}' "$work/documents.json" | grep .) \
+    || die "docs/queue.md (<) and the examples (>) set other limits of a broker"
+}
+
 # Every set of values is accepted by the chart, whose schema refuses misspelt ones.
 with_the_chart() {
   local file line number=0
-  as_json "${manifests[@]}" >"$work/documents.json"
   chart_values "$work/documents.json" >"$work/chart-values"
   [[ -s $work/chart-values ]] || die "neither Argo CD's nor Flux' example gives the chart values"
   while IFS= read -r line; do
@@ -135,7 +158,10 @@ overlay() {
   done
 }
 
+as_json "${manifests[@]}" >"$work/documents.json"
 facts
+policies
+limits
 case "${1:-}" in
   schemas) schemas_mode ;;
   cluster)
