@@ -99,8 +99,8 @@ mod tests {
             ("r.example", "postgres:18", "r.example/library/postgres:18"),
             (
                 "r.example",
-                "docker.io/postgres:18",
-                "r.example/library/postgres:18",
+                "docker.io/postgres",
+                "r.example/library/postgres",
             ),
             ("r.example", "grafana/lgtm:1", "r.example/grafana/lgtm:1"),
             ("r.example/hub", "ghcr.io/a/b:1", "r.example/hub/a/b:1"),
