@@ -113,6 +113,7 @@ unit_stage() {
   run check 'stand-in for Qdrant' e2e/images/qdrant.sh
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh
+  run check 'read by GitOps tools' e2e/checks/kstatus.sh
   run check 'dependencies' e2e/checks/dependencies.sh
   run check 'registry on loopback' e2e/checks/registry-test.sh
   run check 'release' e2e/checks/release.sh

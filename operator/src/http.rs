@@ -3,7 +3,12 @@
 //! Both probes answer 200 on standby replicas too: a replica that waits for the Lease is healthy, and a rolling update
 //! must not wait for it to lead.
 
-use std::{convert::Infallible, net::SocketAddr, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -16,6 +21,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -29,14 +35,39 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, so that a process out of file descriptors does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Opens the server's socket.
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 128;
+/// Linux' number of the error "Address family not supported by protocol".
+const EAFNOSUPPORT: i32 = 97;
+
+/// Opens the server's socket. `[::]` takes connections by IPv6 and IPv4, and only by IPv4 on a machine without IPv6.
 ///
 /// # Errors
 /// The address cannot be bound.
-pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await?;
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
+    let listener = match open(address) {
+        Err(error) if error.raw_os_error() == Some(EAFNOSUPPORT) && address == any => {
+            warn!("this machine has no IPv6: only connections by IPv4 are taken");
+            open((Ipv4Addr::UNSPECIFIED, address.port()).into())?
+        }
+        opened => opened?,
+    };
     info!(http.address = %listener.local_addr()?, "serving probes and metrics");
     Ok(listener)
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.is_ipv6() {
+        // The node's default may be that a socket of IPv6 takes nothing else.
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// Serves until `stop`, then finishes the open requests.
@@ -119,7 +150,7 @@ mod tests {
     }
 
     async fn start() -> Server {
-        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(serve(listener, Metrics::new().unwrap(), stop.clone()));
@@ -137,6 +168,17 @@ mod tests {
         let mut response = String::new();
         stream.read_to_string(&mut response).await.unwrap();
         response
+    }
+
+    #[tokio::test]
+    async fn one_socket_takes_connections_of_both_families() {
+        let listener = bind("[::]:0".parse().unwrap()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        // A machine without IPv6 has fallen back, which is all that can be asked of it.
+        if listener.local_addr().unwrap().is_ipv6() && open("[::1]:0".parse().unwrap()).is_ok() {
+            TcpStream::connect(("::1", port)).await.unwrap();
+        }
     }
 
     #[tokio::test]

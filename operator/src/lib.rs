@@ -3,6 +3,7 @@
 //! Reading order: [`api`], [`reconcile`] and its steps `gather`, `validate`, `build`, `apply` and `status`, then
 //! [`controller`], which calls them, and [`inventory`] and [`ledger`], which keep the steady state free of requests.
 
+pub mod access;
 pub mod api;
 pub mod broker;
 pub mod client;

@@ -26,6 +26,17 @@ pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
 /// Annotation of a database's claim with the major version of the server that made its data.
 pub const POSTGRES_MAJOR: &str = "shortener.dev/postgres-major";
 
+/// What keeps Argo CD from what holds data. Such an object has no owner, and where Argo CD tracks by the label
+/// `app.kubernetes.io/instance` an Application of the stack's name would take it for a leftover of its own: prune it, delete
+/// it with the Application, and call the Application out of sync. Flux removes only what it has applied itself.
+const KEPT_BY_ARGO_CD: [(&str, &str); 2] = [
+    ("argocd.argoproj.io/compare-options", "IgnoreExtraneous"),
+    (
+        "argocd.argoproj.io/sync-options",
+        "Prune=false,Delete=false",
+    ),
+];
+
 /// Annotation by which a person gives up what a profile holds, so that it can be switched off at once.
 pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
 
@@ -160,18 +171,24 @@ impl StackIdentity {
     /// Metadata of a child that is deleted with its stack.
     pub fn child(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
         ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some(self.namespace.clone()),
+            labels: Some(labels(&self.name, component)),
             owner_references: Some(vec![self.owner.clone()]),
-            ..self.retained(name, component)
+            ..ObjectMeta::default()
         }
     }
 
     /// Metadata of a child that outlives its stack.
     pub fn retained(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
+        let kept = KEPT_BY_ARGO_CD.into_iter();
         ObjectMeta {
-            name: Some(name.into()),
-            namespace: Some(self.namespace.clone()),
-            labels: Some(labels(&self.name, component)),
-            ..ObjectMeta::default()
+            annotations: Some(
+                kept.map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect(),
+            ),
+            owner_references: None,
+            ..self.child(name, component)
         }
     }
 }

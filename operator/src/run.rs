@@ -56,7 +56,7 @@ pub enum RunError {
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let stop = stop_on_signal()?;
     let metrics = Metrics::new()?;
-    let listener = http::bind(settings.listen).await?;
+    let listener = http::bind(settings.listen)?;
     let http_stop = CancellationToken::new();
     let server = tokio::spawn(http::serve(listener, metrics.clone(), http_stop.clone()));
     let result = lead(settings, metrics, &stop).await;

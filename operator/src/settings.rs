@@ -98,8 +98,8 @@ pub struct Settings {
     /// Who may connect to the stacks' gateways by default: a JSON list of NetworkPolicyPeer
     #[arg(long, env = "GATEWAY_ALLOW_FROM", default_value = INGRESS_NGINX)]
     pub gateway_allow_from: Peers,
-    /// Address of /livez, /readyz and /metrics
-    #[arg(long, env = "LISTEN", default_value = "0.0.0.0:8080")]
+    /// Address of /livez, /readyz and /metrics; [::] is every address of IPv6 and IPv4
+    #[arg(long, env = "LISTEN", default_value = "[::]:8080")]
     pub listen: SocketAddr,
     /// Name of the operator's pod, by which it holds the Lease
     #[arg(long, env = "POD_NAME")]

@@ -92,7 +92,7 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
         ensure!(missing.message.contains("my-database"), "{}", missing.message);
 
         foreign_postgres(space).await?;
-        let url = "postgres://people:s3cret@my-postgres:5432/links";
+        let url = "postgres://people:s3%25cr%40t%2F@my-postgres:5432/links";
         space.secret("my-database", &json!({"dsn": url})).await?;
         stack.ready().await?;
         for child in children_of(&stack).await? {
@@ -101,10 +101,27 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
         }
         let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
         let code = door.shorten("https://example.com/external").await?;
-        door.leads_to(&code, "https://example.com/external").await
+        door.leads_to(&code, "https://example.com/external").await?;
+
+        // As CloudNativePG writes it.
+        let parts = json!({
+            "host": "my-postgres", "port": "5432", "dbname": "links", "username": "people", "password": PASSWORD,
+        });
+        space.secret("links-app", &parts).await?;
+        let reference = json!({"name": "links-app", "key": null});
+        stack
+            .edit(json!({"database": {"external": {"secretRef": reference}}}))
+            .await?;
+        stack.until_reason("Progressing", "False", "Settled").await?;
+        stack.ready().await?;
+        let code = door.shorten("https://example.com/parts").await?;
+        door.leads_to(&code, "https://example.com/parts").await
     })
     .await
 }
+
+/// Cannot stand in a URL as it is.
+const PASSWORD: &str = "s3%cr@t/";
 
 /// A PostgreSQL server that no operator looks after.
 async fn foreign_postgres(space: &Space) -> Result<()> {
@@ -113,7 +130,7 @@ async fn foreign_postgres(space: &Space) -> Result<()> {
         json!({
             "env": [
                 {"name": "POSTGRES_USER", "value": "people"},
-                {"name": "POSTGRES_PASSWORD", "value": "s3cret"},
+                {"name": "POSTGRES_PASSWORD", "value": PASSWORD},
                 {"name": "POSTGRES_DB", "value": "links"},
                 {"name": "PGDATA", "value": "/var/lib/postgresql/data/pgdata"},
             ],

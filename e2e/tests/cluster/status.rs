@@ -190,13 +190,15 @@ async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
     Ok(())
 }
 
-/// Exactly the conditions of a base stack, each with reason, message and this generation.
+/// Exactly the conditions of a base stack that stay, each with reason, message and this generation.
 async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
     let mut conditions = conditions_of(&stack.get().await?)?;
     conditions.sort_by(|one, other| one.kind.cmp(&other.kind));
     let types: Vec<&str> = conditions
         .iter()
         .map(|condition| condition.kind.as_str())
+        // There only while something is on its way.
+        .filter(|kind| *kind != "Reconciling")
         .collect();
     ensure!(types == CONDITIONS, "{types:?}");
     for condition in &conditions {

@@ -72,8 +72,8 @@ pub struct ManagedCache {
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalCache {
-    /// The Secret, in the stack's namespace, that holds the connection URL (`redis[s]://user:password@host:port/database`),
-    /// several separated by commas for Sentinel and Cluster.
+    /// The Secret, in the stack's namespace, with the connection URL (`redis[s]://user:password@host:port/database`), several
+    /// separated by commas for Sentinel and Cluster, or its parts. TLS needs a URL.
     pub secret_ref: SecretKeyRef,
     /// What the URL leads to.
     #[serde(default)]

@@ -45,23 +45,22 @@ pub struct ManagedDatabase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalDatabase {
-    /// The Secret, in the stack's namespace, that holds the connection URL (`postgres://user:password@host:port/database`).
+    /// The Secret, in the stack's namespace, with the connection URL (`postgres://user:password@host:port/database`) or its
+    /// parts, such as the one that CloudNativePG writes.
     pub secret_ref: SecretKeyRef,
 }
 
-/// One key of a Secret in the stack's namespace.
+/// A Secret in the stack's namespace that tells where a server is and how to log in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKeyRef {
     /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Key within the Secret.
-    #[serde(default = "default_key")]
+    /// Key of a URL within the Secret. If absent, the first of `url`, `uri` and `connection_string` that the Secret has,
+    /// and if it has none, the keys `host`, `port`, `username` (or `user`) and `password`, for a database also `dbname` (or
+    /// `database`), for a broker also `vhost` (or `virtual_host`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
-    pub key: String,
-}
-
-fn default_key() -> String {
-    "url".to_owned()
+    pub key: Option<String>,
 }

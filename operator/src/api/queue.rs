@@ -60,7 +60,8 @@ pub struct ManagedQueue {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalQueue {
-    /// The Secret, in the stack's namespace, that holds the connection URL (`amqp[s]://user:password@host:port/vhost`).
+    /// The Secret, in the stack's namespace, with the connection URL (`amqp[s]://user:password@host:port/vhost`) or its parts,
+    /// such as the one that RabbitMQ's operator writes. No virtual host, or an empty one, is the default one. TLS needs a URL.
     pub secret_ref: SecretKeyRef,
 }
 

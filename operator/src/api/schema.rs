@@ -34,6 +34,19 @@ pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Labels; their keys are checked by the operator, because a structural schema cannot.
+pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": {
+            "type": "string",
+            "maxLength": 63,
+            "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
+        },
+    })
+}
+
 fn strip_descriptions(object: &mut serde_json::Map<String, serde_json::Value>) {
     // A property that is itself called "description" holds a schema, not prose.
     if object

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CacheSpec, DatabaseSpec, GatewaySpec, ObservabilitySpec, PodSettings, Profile, QueueSpec,
-    ShortenerStackStatus, VectorSpec, schema,
+    CacheSpec, DatabaseSpec, GatewaySpec, MonitoringSpec, ObservabilitySpec, PodSettings, Profile,
+    QueueSpec, ShortenerStackStatus, VectorSpec, schema,
 };
 
 /// A complete link-shortening service: a gateway, the app behind it, its database and what `profiles` names.
@@ -26,6 +26,7 @@ use super::{
     namespaced,
     derive = "PartialEq",
     status = "ShortenerStackStatus",
+    doc = "A link-shortening service: a gateway, the app behind it, its database, and what `spec.profiles` adds to them, such as a cache, a job queue, traces and a vector store. An empty spec is valid.",
     cel,
     scale(
         spec_replicas_path = ".spec.workers.replicas",
@@ -139,6 +140,10 @@ pub struct ShortenerStackSpec {
     /// Where traces and logs go (profile `observability`), and who may scrape the metrics.
     #[serde(default)]
     pub observability: ObservabilitySpec,
+    /// What a Prometheus operator and a Grafana of the cluster find of the stack, with or without the profile
+    /// `observability`.
+    #[serde(default)]
+    pub monitoring: MonitoringSpec,
     /// Secrets for pulling the images of every component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<LocalObjectReference>")]

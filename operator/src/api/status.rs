@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 /// The observed state of a stack, written by the operator only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+// Until the operator has seen a stack, `kubectl` and GitOps tools read a generation that no stack has, and wait.
+#[schemars(extend("default" = {"observedGeneration": -1}))]
 #[serde(rename_all = "camelCase")]
 pub struct ShortenerStackStatus {
-    /// The `metadata.generation` that this status speaks of.
+    /// The `metadata.generation` that this status speaks of; -1 while the operator has not seen the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The state in sentences, one entry per condition type.

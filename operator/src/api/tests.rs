@@ -452,3 +452,43 @@ fn profiles_are_a_set_of_those_that_are_built() {
     assert_eq!(profiles["items"]["enum"], json!(built));
     assert!(profiles.get("uniqueItems").is_none(), "{profiles}");
 }
+
+#[test]
+fn those_who_watch_select_by_labels_that_are_not_the_operators_own() {
+    let labels =
+        |labels: Value| refusal(json!({"monitoring": {"enabled": true, "labels": labels}}));
+    assert_eq!(
+        labels(json!({"release": "kube-prometheus-stack", "grafana_dashboard": "true"})),
+        ""
+    );
+    assert_eq!(refusal(json!({"monitoring": {"enabled": false}})), "");
+    for own in ["name", "instance", "component", "managed-by"] {
+        let refused = labels(json!({format!("app.kubernetes.io/{own}"): "x"}));
+        assert!(
+            refused.contains("monitoring.labels holds a label that the operator sets itself"),
+            "{own}: {refused}"
+        );
+    }
+}
+
+#[test]
+fn explain_begins_with_a_sentence_about_the_resource() {
+    let crd = serde_json::to_value(<ShortenerStack as kube::CustomResourceExt>::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let text = schema["description"].as_str().unwrap();
+    assert!(text.starts_with("A link-shortening service: "), "{text}");
+}
+
+#[test]
+fn a_reference_to_a_secret_needs_no_key() {
+    let key = |reference: Value| {
+        let spec = json!({"database": {"external": {"secretRef": reference}}});
+        let external = stack("acme", spec).spec.database.external.unwrap();
+        external.secret_ref.key
+    };
+    assert_eq!(key(json!({"name": "db"})), None);
+    assert_eq!(
+        key(json!({"name": "db", "key": "uri"})).as_deref(),
+        Some("uri")
+    );
+}

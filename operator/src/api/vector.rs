@@ -94,7 +94,8 @@ pub struct ManagedVector {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalVector {
-    /// The Secret, in the stack's namespace, that holds the URL of the gRPC port (`http[s]://host:6334`).
+    /// The Secret, in the stack's namespace, with the URL of the gRPC port (`http[s]://host:6334`), or `host` and `port`. TLS
+    /// needs a URL.
     pub secret_ref: SecretKeyRef,
     /// The Secret, in the stack's namespace, that holds the API key; absent where the server wants none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

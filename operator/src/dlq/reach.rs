@@ -10,11 +10,12 @@ use kube::{
     api::ListParams,
     config::{KubeConfigOptions, KubeconfigError},
 };
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tower::BoxError;
 
 use super::Stack;
 use crate::{
+    access::{self, Access, Part},
     api::ShortenerStack,
     broker::{
         Broker, Login, MANAGEMENT_PORT,
@@ -147,11 +148,21 @@ impl Cluster {
         };
         let reference = external.secret_ref;
         let secret = self.secret(&reference.name).await?;
-        let url = entry(&secret, &reference.key)?;
-        of_url(&url).ok_or_else(|| ReachError::Incomplete {
-            secret: reference.name,
-            what: format!("user and password in the URL under {}", reference.key),
-        })
+        let data = secret.data.clone().unwrap_or_default();
+        let access = access::find(Component::Rabbitmq, reference.key.as_deref(), &data);
+        match access {
+            Some(Access::Url(key)) => {
+                of_url(&entry(&secret, &key)?).ok_or_else(|| ReachError::Incomplete {
+                    secret: reference.name,
+                    what: format!("user and password in the URL under {key}"),
+                })
+            }
+            Some(Access::Parts(parts)) => of_parts(&secret, &parts),
+            None => Err(ReachError::Incomplete {
+                what: format!("key {}", access::wanted(&reference)),
+                secret: reference.name,
+            }),
+        }
     }
 
     async fn secret(&self, name: &str) -> Result<Secret, ReachError> {
@@ -205,6 +216,24 @@ fn entry(secret: &Secret, key: &str) -> Result<String, ReachError> {
         })
 }
 
+/// User, password and virtual host from keys of their own.
+fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<Found, ReachError> {
+    let key = |wanted: Part| parts.iter().find(|(part, _)| *part == wanted);
+    let value =
+        |wanted: Part, name: &'static str| entry(secret, key(wanted).map_or(name, |(_, key)| *key));
+    let vhost = key(Part::VirtualHost).map(|(_, key)| entry(secret, key));
+    Ok(Found {
+        login: Login {
+            username: value(Part::Username, USERNAME_KEY)?,
+            password: value(Part::Password, PASSWORD_KEY)?,
+        },
+        vhost: vhost
+            .transpose()?
+            .map(|vhost| utf8_percent_encode(&vhost, NON_ALPHANUMERIC).to_string()),
+        own: false,
+    })
+}
+
 /// User, password and virtual host of `amqp[s]://user:password@host:port/vhost`.
 fn of_url(url: &str) -> Option<Found> {
     let (_, rest) = url.trim().split_once("://")?;
@@ -247,6 +276,10 @@ mod tests {
         let table = [
             ("amqp://u:p@host:5672/%2f", found("u", "p", Some("%2f"))),
             ("amqps://u:p@host", found("u", "p", None)),
+            ("amqp://u:p@host:5672", found("u", "p", None)),
+            // RabbitMQ's operator writes it so.
+            ("amqp://u:p@host:5672/", found("u", "p", None)),
+            ("amqp://u:p@host:5672/vh", found("u", "p", Some("vh"))),
             (
                 "amqp://u:p%40%2F@host/links?heartbeat=10",
                 found("u", "p@/", Some("links")),
@@ -257,6 +290,25 @@ mod tests {
         for (url, expected) in table {
             assert_eq!(of_url(url), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn an_external_broker_is_known_by_the_parts_of_its_secret() {
+        let secret: Secret = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "mq"},
+            // host, user "u", password "p@/" and virtual host "a/b", in Base64.
+            "data": {"host": "aG9zdA==", "user": "dQ==", "password": "cEAv", "vhost": "YS9i"},
+        }))
+        .unwrap();
+        let data = secret.data.clone().unwrap();
+        let Some(Access::Parts(parts)) = access::find(Component::Rabbitmq, None, &data) else {
+            panic!("no parts are found");
+        };
+        let told = of_parts(&secret, &parts).unwrap();
+        assert_eq!(Some(told), found("u", "p@/", Some("a%2Fb")));
+        let without_user = &parts[..1];
+        let error = of_parts(&secret, without_user).unwrap_err().to_string();
+        assert_eq!(error, "Secret mq has no key username");
     }
 
     #[test]

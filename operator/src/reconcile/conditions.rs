@@ -4,6 +4,7 @@ mod app;
 mod cache;
 mod database;
 mod gateway;
+mod monitoring;
 mod pods;
 mod queue;
 mod store;
@@ -20,9 +21,10 @@ pub use app::app_ready;
 pub use cache::cache_ready;
 pub use database::database_ready;
 pub use gateway::gateway_ready;
+pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
 pub use queue::queue_ready;
 pub use summary::{degraded, progressing, ready};
-pub use telemetry::{MONITORING_REFUSED, telemetry_ready};
+pub use telemetry::telemetry_ready;
 pub use vector::vector_ready;
 pub use workers::workers_ready;
 
@@ -32,6 +34,10 @@ pub const READY: &str = "Ready";
 pub const PROGRESSING: &str = "Progressing";
 /// Condition type: something needs a person.
 pub const DEGRADED: &str = "Degraded";
+/// Condition type that kstatus knows, there only while it holds: the stack is on its way.
+pub const RECONCILING: &str = "Reconciling";
+/// Condition type that kstatus knows, there only while it holds: nothing goes on until the spec is edited.
+pub const STALLED: &str = "Stalled";
 /// Condition type: the database takes connections.
 pub const DATABASE_READY: &str = "DatabaseReady";
 /// Condition type: the cache takes connections.
@@ -42,6 +48,8 @@ pub const QUEUE_READY: &str = "QueueReady";
 pub const WORKERS_READY: &str = "WorkersReady";
 /// Condition type: somebody takes traces and logs.
 pub const TELEMETRY_READY: &str = "TelemetryReady";
+/// Condition type: those who watch a stack without traces and logs know of it.
+pub const MONITORING_READY: &str = "MonitoringReady";
 /// Condition type: the vector store takes connections.
 pub const VECTOR_READY: &str = "VectorReady";
 /// Condition type: the app takes requests.
@@ -128,6 +136,12 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
             .collector
             .as_ref()
             .map(|collector| (TELEMETRY_READY, telemetry_ready(view, collector))),
+        // With a collector `TelemetryReady` tells it.
+        stack
+            .monitoring
+            .as_ref()
+            .filter(|_| stack.collector.is_none())
+            .map(|_| (MONITORING_READY, monitoring_ready(view))),
     ];
     verdicts.into_iter().flatten().collect()
 }

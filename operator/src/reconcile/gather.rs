@@ -23,6 +23,7 @@ use super::{
     stack::Draining,
 };
 use crate::{
+    access::Access,
     api::{ApiKeyRef, SecretKeyRef, ShortenerStack},
     context::Scope,
     metadata::{Component, StackIdentity, component_name},
@@ -70,10 +71,10 @@ pub enum StoreFacts {
     },
     /// Somebody else runs it.
     External {
-        /// Where the connection URL is.
+        /// Where it is told how to connect.
         reference: SecretKeyRef,
-        /// The connection URL, if the Secret and its key exist.
-        url: Option<ByteString>,
+        /// What is told there, if the Secret and its keys exist.
+        found: Option<Found>,
     },
 }
 
@@ -82,6 +83,21 @@ pub enum StoreFacts {
 pub struct ClaimFact {
     /// Major version of the server that made the data, as the claim's annotation says.
     pub major: Option<u32>,
+}
+
+/// How to connect to a server that somebody else runs.
+#[derive(Clone)]
+pub struct Found {
+    /// The keys that tell it.
+    pub access: Access,
+    /// Their values.
+    pub entries: BTreeMap<String, ByteString>,
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.access.fmt(formatter)
+    }
 }
 
 /// An entry of a Secret that the spec refers to.

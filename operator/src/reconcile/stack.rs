@@ -3,6 +3,7 @@
 //! [`ValidatedStack`] is everything a builder may know: it is complete, consistent and free of clients, clocks and
 //! random sources.
 
+mod monitoring;
 mod observability;
 mod queue;
 mod store;
@@ -22,6 +23,7 @@ use crate::{
     metadata::{Component, StackIdentity},
 };
 
+pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use queue::{Draining, Queue, Workers};
 pub use store::{Cache, Credential, ManagedStore, Store, StoreVolume, Vector};
@@ -51,6 +53,8 @@ pub struct ValidatedStack {
     pub queue: Option<Queue>,
     /// Where traces and logs go.
     pub collector: Option<Collector>,
+    /// What a Prometheus operator and a Grafana of the cluster find, if anything.
+    pub monitoring: Option<Monitoring>,
     /// The cluster has the kinds of the Prometheus operator.
     pub monitored: bool,
     /// Where documents are found by their vectors.
@@ -122,6 +126,11 @@ impl ValidatedStack {
         self.own_collector()?.own_backend()
     }
 
+    /// Whether anything reads the metrics and shows the dashboard: those of the cluster, or the stack's own backend.
+    pub fn is_watched(&self) -> bool {
+        self.monitoring.is_some() || self.own_backend().is_some()
+    }
+
     /// Changes with every Secret that a client of the stores uses, so that its pods restart.
     pub fn client_checksum(&self, client: Component) -> String {
         let stores = self.stores().into_iter();
@@ -138,10 +147,10 @@ impl ValidatedStack {
 
     /// Metadata of a child that holds data: it outlives the stack unless the data is to be deleted with it.
     pub fn data_metadata(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
-        if self.delete_data {
-            self.identity.child(name, component)
-        } else {
-            self.identity.retained(name, component)
+        let owner = self.delete_data.then(|| vec![self.identity.owner.clone()]);
+        ObjectMeta {
+            owner_references: owner,
+            ..self.identity.retained(name, component)
         }
     }
 }

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use super::{
     Error,
     apply::{Applied, Live},
-    conditions::{self, DEGRADED, PROGRESSING, READY, Verdict, View},
+    conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
     stack::ValidatedStack,
     validate::public_url,
 };
@@ -82,7 +82,7 @@ pub fn unreadable(
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
     ShortenerStackStatus {
         observed_generation: generation,
-        conditions: failed("InvalidSpec", &message)
+        conditions: failed("InvalidSpec", &message, true)
             .into_iter()
             .map(stamp)
             .collect(),
@@ -106,7 +106,7 @@ pub fn changes<'a>(
     after
         .conditions
         .iter()
-        .filter(|condition| !known(condition))
+        .filter(|condition| !known(condition) && !FOR_KSTATUS.contains(&condition.type_.as_str()))
         .collect()
 }
 
@@ -119,7 +119,9 @@ pub fn is_ready(status: &ShortenerStackStatus) -> bool {
 }
 
 /// Conditions about the stack as a whole.
-const SUMMARY: [&str; 3] = [READY, PROGRESSING, DEGRADED];
+const SUMMARY: [&str; 5] = [READY, PROGRESSING, DEGRADED, RECONCILING, STALLED];
+/// Those that say again, for kstatus, what others say.
+const FOR_KSTATUS: [&str; 2] = [RECONCILING, STALLED];
 
 type Verdicts = Vec<(&'static str, Verdict)>;
 
@@ -131,6 +133,11 @@ fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> (Verdicts, AppS
         (DEGRADED, conditions::degraded(&components)),
     ];
     verdicts.extend(components);
+    let progressing = verdicts.iter().find(|(type_, _)| *type_ == PROGRESSING);
+    let reconciling = progressing
+        .filter(|(_, verdict)| verdict.holds)
+        .map(|(_, verdict)| (RECONCILING, verdict.clone()));
+    verdicts.extend(reconciling);
     let app = live.workloads.get(&Component::App);
     let app = app.cloned().unwrap_or_default();
     (
@@ -169,15 +176,18 @@ fn names(profiles: &[Profile]) -> Vec<String> {
 }
 
 fn of_failure(error: &Error) -> Verdicts {
-    failed(error.reason(), &error.to_string())
+    let stalled = matches!(error, Error::Validate(error) if error.needs_an_edit());
+    failed(error.reason(), &error.to_string(), stalled)
 }
 
-fn failed(reason: &'static str, message: &str) -> Verdicts {
-    vec![
+fn failed(reason: &'static str, message: &str, stalled: bool) -> Verdicts {
+    let stalled = stalled.then(|| (STALLED, Verdict::yes(reason, message)));
+    let summary = [
         (READY, Verdict::no(reason, message)),
         (PROGRESSING, Verdict::no(reason, message)),
         (DEGRADED, Verdict::yes(reason, message)),
-    ]
+    ];
+    summary.into_iter().chain(stalled).collect()
 }
 
 fn condition(

@@ -5,6 +5,7 @@
 
 mod cache;
 mod database;
+mod monitoring;
 mod observability;
 mod pod;
 mod queue;
@@ -63,7 +64,7 @@ pub enum ValidateError {
         field: &'static str,
         /// Secret.
         secret: String,
-        /// Key.
+        /// The key, or those of which one is needed.
         key: String,
     },
     /// The Secret with the headers for a backend does not exist, or is empty.
@@ -78,6 +79,17 @@ pub enum ValidateError {
         field: &'static str,
         /// Its value.
         value: String,
+    },
+    /// A label whose key Kubernetes does not take.
+    #[error(
+        "{field}: {key} is not the key of a label: write letters, digits, '-', '_' and '.', at most 63 of them, after a \
+         domain and '/' if there is one"
+    )]
+    NotALabel {
+        /// Field.
+        field: &'static str,
+        /// Key of the label.
+        key: String,
     },
     /// A Secret of a child's name is somebody else's.
     #[error("Secret {0} is not this stack's: rename or delete it, or rename the stack")]
@@ -115,9 +127,24 @@ impl ValidateError {
             Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
             Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
             Self::NotASize { .. } => "NotASize",
+            Self::NotALabel { .. } => "NotALabel",
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
             Self::NoImageForMajor { .. } => "NoImageForMajor",
+        }
+    }
+
+    /// Whether only an edit of the spec helps. What depends on another object may come right without one.
+    pub fn needs_an_edit(&self) -> bool {
+        match self {
+            Self::NotASize { .. } | Self::NotALabel { .. } | Self::MajorVersionChange { .. } => {
+                true
+            }
+            Self::CredentialsMissing { .. }
+            | Self::CredentialsIncomplete { .. }
+            | Self::SecretNotFound { .. }
+            | Self::HeadersNotFound(_)
+            | Self::NameTaken(_) => false,
         }
     }
 }
@@ -170,6 +197,7 @@ pub fn validate(
         .transpose()?;
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&surroundings, own_backend, headers)?;
+    let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some())?;
     let near_memory = cache.as_ref().map_or(0, |cache| cache.near_memory);
     Ok(ValidatedStack {
         public_url: public_url(spec),
@@ -182,6 +210,7 @@ pub fn validate(
         cache,
         queue,
         collector,
+        monitoring,
         monitored,
         vector,
         checksum_key,

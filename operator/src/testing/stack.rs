@@ -16,6 +16,7 @@ use k8s_openapi::{
 };
 
 use crate::{
+    access::Access,
     api::{LimitsSpec, ShortenerStack},
     metadata::StackIdentity,
     reconcile::{
@@ -79,6 +80,7 @@ pub fn minimal_stack() -> ValidatedStack {
         cache: None,
         queue: None,
         collector: None,
+        monitoring: None,
         monitored: false,
         vector: None,
         checksum_key: credential(&[("key", "0123456789abcdef")]),
@@ -129,7 +131,7 @@ fn managed(image: &str, resources: ResourceRequirements, data: &[(&str, &str)]) 
 fn external(secret: &str) -> Store {
     Store::External {
         secret: secret.to_owned(),
-        key: "uri".to_owned(),
+        access: Access::Url("uri".to_owned()),
         checksum: "checksum-of-url".to_owned(),
     }
 }

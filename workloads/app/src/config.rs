@@ -66,11 +66,11 @@ pub struct MigrateArgs {
 /// Settings of `app serve`.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
-    /// The address of the public routes.
-    #[arg(long, env = "APP_LISTEN", default_value = "0.0.0.0:3000")]
+    /// The address of the public routes; `[::]` is every address of both families.
+    #[arg(long, env = "APP_LISTEN", default_value = "[::]:3000")]
     pub listen: SocketAddr,
     /// The address of probes and metrics for the cluster itself.
-    #[arg(long, env = "APP_INTERNAL_LISTEN", default_value = "0.0.0.0:9090")]
+    #[arg(long, env = "APP_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,
     /// The database.
     #[command(flatten)]

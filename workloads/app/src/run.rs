@@ -61,8 +61,8 @@ impl Server {
         tracer: Tracer,
         space: CodeSpace,
     ) -> anyhow::Result<Self> {
-        let public = listen(config.listen).await?;
-        let internal = listen(config.internal_listen).await?;
+        let public = listen(config.listen)?;
+        let internal = listen(config.internal_listen)?;
         let queue = config.queue.uri()?;
         let options = config.database.connect_options()?;
         let database = Database::connect(

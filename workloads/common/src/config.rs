@@ -13,12 +13,31 @@ use crate::{
     telemetry::{LogRecords, Service, Telemetry},
 };
 
+/// PostgreSQL's port.
+const POSTGRES_PORT: u16 = 5432;
+/// The virtual host that every broker has.
+const DEFAULT_VHOST: &str = "/";
+
 /// Where the database is and how to log in.
 #[derive(Clone, Debug, Args)]
 pub struct DatabaseArgs {
     /// `postgres://host:port/database`, with or without credentials.
-    #[arg(long, env, hide_env_values = true)]
-    pub database_url: String,
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        required_unless_present = "database_host"
+    )]
+    pub database_url: Option<String>,
+    /// In the place of a URL: the server's name or address.
+    #[arg(long, env)]
+    pub database_host: Option<String>,
+    /// The port of that server, 5432 when absent.
+    #[arg(long, env, value_parser = port)]
+    pub database_port: Option<u16>,
+    /// The database of that server; the server's default is that of the user's name.
+    #[arg(long, env)]
+    pub database_name: Option<String>,
     /// Takes precedence over the user in the URL.
     #[arg(long, env)]
     pub database_username: Option<String>,
@@ -31,12 +50,16 @@ impl DatabaseArgs {
     /// Options for a connection.
     ///
     /// # Errors
-    /// When the URL is malformed. The message does not repeat the URL, which may hold a password.
+    /// When neither a URL nor a host is given, or the URL is malformed. The message does not repeat the URL, which may
+    /// hold a password.
     pub fn connect_options(&self) -> anyhow::Result<PgConnectOptions> {
-        let mut options: PgConnectOptions = self
-            .database_url
-            .parse()
-            .map_err(|error| anyhow!("DATABASE_URL is invalid: {error}"))?;
+        let mut options = match (given(&self.database_url), given(&self.database_host)) {
+            (Some(url), _) => url
+                .parse()
+                .map_err(|error| anyhow!("DATABASE_URL is invalid: {error}"))?,
+            (None, Some(host)) => self.of_parts(host),
+            (None, None) => return Err(anyhow!("set DATABASE_URL or DATABASE_HOST")),
+        };
         if let Some(username) = given(&self.database_username) {
             options = options.username(username);
         }
@@ -47,12 +70,34 @@ impl DatabaseArgs {
     }
 }
 
+impl DatabaseArgs {
+    fn of_parts(&self, host: &str) -> PgConnectOptions {
+        let port = self.database_port.unwrap_or(POSTGRES_PORT);
+        let options = PgConnectOptions::new_without_pgpass()
+            .host(without_brackets(host))
+            .port(port);
+        match given(&self.database_name) {
+            Some(name) => options.database(name),
+            None => options,
+        }
+    }
+}
+
 /// Where the message broker is and how to log in.
 #[derive(Clone, Debug, Args)]
 pub struct QueueArgs {
     /// `amqp[s]://host:port/vhost`, with or without credentials; without it the queue profile is off.
     #[arg(long, env, hide_env_values = true)]
     pub queue_url: Option<String>,
+    /// In the place of a URL: the broker's name or address. TLS needs a URL.
+    #[arg(long, env)]
+    pub queue_host: Option<String>,
+    /// The port of that broker, 5672 when absent.
+    #[arg(long, env, value_parser = port)]
+    pub queue_port: Option<u16>,
+    /// The virtual host of that broker, the default one when absent.
+    #[arg(long, env)]
+    pub queue_vhost: Option<String>,
     /// Takes precedence over the user in the URL.
     #[arg(long, env)]
     pub queue_username: Option<String>,
@@ -62,26 +107,20 @@ pub struct QueueArgs {
 }
 
 impl QueueArgs {
-    /// The broker's address with credentials; `None` when the queue profile is off.
+    /// The broker's address with credentials; `None` when the queue profile is off. An empty virtual host is the default
+    /// one: RabbitMQ's operator writes URLs that end in `/`.
     ///
     /// # Errors
     /// When the URL is malformed. The message does not repeat the URL, which may hold a password.
     pub fn uri(&self) -> anyhow::Result<Option<AMQPUri>> {
-        let Some(text) = given(&self.queue_url) else {
-            return Ok(None);
+        let mut uri = match (given(&self.queue_url), given(&self.queue_host)) {
+            (Some(url), _) => of_url(url)?,
+            (None, Some(host)) => self.of_parts(host),
+            (None, None) => return Ok(None),
         };
-        let url: Url = text
-            .parse()
-            .map_err(|error| anyhow!("QUEUE_URL is invalid: {error}"))?;
-        let mut uri: AMQPUri = text
-            .parse()
-            .map_err(|_| anyhow!("QUEUE_URL must be like amqp://host:5672/%2f"))?;
-        // The library takes an address in brackets for no host at all, and no host for this machine.
-        uri.authority.host = match url.host() {
-            Some(Host::Ipv6(address)) => address.to_string(),
-            Some(_) => uri.authority.host,
-            None => return Err(anyhow!("QUEUE_URL names no host")),
-        };
+        if uri.vhost.is_empty() {
+            uri.vhost = DEFAULT_VHOST.to_owned();
+        }
         let user = &mut uri.authority.userinfo;
         if let Some(username) = given(&self.queue_username) {
             user.username = username.to_owned();
@@ -91,11 +130,67 @@ impl QueueArgs {
         }
         Ok(Some(uri))
     }
+
+    fn of_parts(&self, host: &str) -> AMQPUri {
+        let mut uri = AMQPUri::default();
+        uri.authority.host = without_brackets(host).to_owned();
+        uri.authority.port = self.queue_port.unwrap_or(uri.authority.port);
+        given(&self.queue_vhost)
+            .unwrap_or_default()
+            .clone_into(&mut uri.vhost);
+        uri
+    }
 }
 
-/// An empty variable means the same as none.
+fn of_url(text: &str) -> anyhow::Result<AMQPUri> {
+    let url: Url = text
+        .parse()
+        .map_err(|error| anyhow!("QUEUE_URL is invalid: {error}"))?;
+    let mut uri: AMQPUri = text
+        .parse()
+        .map_err(|_| anyhow!("QUEUE_URL must be like amqp://host:5672/%2f"))?;
+    // The library takes an address in brackets for no host at all, and no host for this machine.
+    uri.authority.host = match url.host() {
+        Some(Host::Ipv6(address)) => address.to_string(),
+        Some(_) => uri.authority.host,
+        None => return Err(anyhow!("QUEUE_URL names no host")),
+    };
+    Ok(uri)
+}
+
+/// An empty variable means the same as none, and a line break at its end, which Secrets often have, nothing.
 fn given(value: &Option<String>) -> Option<&str> {
-    value.as_deref().filter(|value| !value.is_empty())
+    let value = value.as_deref()?.trim_end_matches(['\r', '\n']);
+    (!value.is_empty()).then_some(value)
+}
+
+/// A URL without credentials from a scheme, a host and a port: an address of IPv6 stands in brackets.
+#[must_use]
+pub fn url_of(scheme: &str, host: &str, port: u16) -> String {
+    let host = without_brackets(host.trim());
+    if host.contains(':') {
+        format!("{scheme}://[{host}]:{port}")
+    } else {
+        format!("{scheme}://{host}:{port}")
+    }
+}
+
+fn without_brackets(host: &str) -> &str {
+    let inside = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    inside.unwrap_or(host)
+}
+
+/// Reads a port. The line break at the end of an entry of a Secret is no part of it.
+///
+/// # Errors
+/// When the text is not a number from 1 to 65535.
+pub fn port(text: &str) -> Result<u16, String> {
+    match text.trim().parse() {
+        Ok(0) | Err(_) => Err("must be a port from 1 to 65535".to_owned()),
+        Ok(port) => Ok(port),
+    }
 }
 
 /// What every line of the log says.
@@ -226,7 +321,6 @@ mod tests {
             (user.username.as_str(), user.password.as_str()),
             ("u", "p/")
         );
-        assert_eq!(uri.vhost, "/");
         let credentials = ["--queue-username", "alice", "--queue-password", "s%e/c"];
         let uri = queue(&[&url[..], &credentials].concat()).unwrap().unwrap();
         let user = &uri.authority.userinfo;
@@ -234,6 +328,111 @@ mod tests {
             (user.username.as_str(), user.password.as_str()),
             ("alice", "s%e/c")
         );
+    }
+
+    #[test]
+    fn no_virtual_host_and_an_empty_one_are_the_default_one() {
+        for (url, vhost) in [
+            ("amqp://u:p@h:5672", "/"),
+            ("amqp://u:p@h:5672/", "/"),
+            ("amqp://u:p@h:5672/%2f", "/"),
+            ("amqp://u:p@h:5672/%2F?heartbeat=10", "/"),
+            ("amqp://u:p@h:5672/vh", "vh"),
+            ("amqp://u:p@h:5672/a%2fb", "a/b"),
+        ] {
+            let uri = queue(&["--queue-url", url]).unwrap().unwrap();
+            assert_eq!(uri.vhost, vhost, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_broker_is_reached_by_parts_that_no_url_could_hold_as_they_are() {
+        let host = ["--queue-host", "h"];
+        let uri = queue(&host).unwrap().unwrap();
+        assert_eq!((uri.authority.port, uri.vhost.as_str()), (5672, "/"));
+        let rest = [
+            "--queue-port=5673",
+            "--queue-vhost=a/b",
+            "--queue-username=u@x",
+            "--queue-password=s%e/c",
+        ];
+        let uri = queue(&[&host[..], &rest].concat()).unwrap().unwrap();
+        let user = &uri.authority.userinfo;
+        assert_eq!(
+            (
+                uri.authority.host.as_str(),
+                uri.authority.port,
+                uri.vhost.as_str()
+            ),
+            ("h", 5673, "a/b")
+        );
+        assert_eq!(
+            (user.username.as_str(), user.password.as_str()),
+            ("u@x", "s%e/c")
+        );
+        let url = ["--queue-url", "amqp://other"];
+        let uri = queue(&[&host[..], &url].concat()).unwrap().unwrap();
+        assert_eq!(uri.authority.host, "other", "a URL comes first");
+    }
+
+    #[test]
+    fn a_database_is_reached_by_parts_that_no_url_could_hold_as_they_are() {
+        let parts = [
+            "program",
+            "--database-host=db.test\n",
+            "--database-port=5433\n",
+            "--database-name=li/nks",
+            "--database-username=u@x",
+            "--database-password=s%e/c@",
+        ];
+        let options = |parts: &[&str]| {
+            Settings::parse_from(parts)
+                .database
+                .connect_options()
+                .unwrap()
+        };
+        let all = options(&parts);
+        assert_eq!((all.get_host(), all.get_port()), ("db.test", 5433));
+        assert_eq!(
+            (all.get_username(), all.get_database()),
+            ("u@x", Some("li/nks"))
+        );
+        assert_eq!(options(&parts[..2]).get_port(), 5432);
+    }
+
+    #[test]
+    fn a_database_needs_a_url_or_a_host() {
+        let message = Settings::try_parse_from(["program"])
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("--database-url"), "{message}");
+        let empty = ["program", "--database-url", ""];
+        let message = Settings::parse_from(empty)
+            .database
+            .connect_options()
+            .unwrap_err()
+            .to_string();
+        assert_eq!(message, "set DATABASE_URL or DATABASE_HOST");
+    }
+
+    #[test]
+    fn a_url_is_made_of_a_host_of_any_form() {
+        for (host, url) in [
+            ("cache", "redis://cache:6379"),
+            ("10.0.0.1\n", "redis://10.0.0.1:6379"),
+            ("fd00::1", "redis://[fd00::1]:6379"),
+            ("[fd00::1]", "redis://[fd00::1]:6379"),
+        ] {
+            assert_eq!(url_of("redis", host, 6379), url);
+        }
+    }
+
+    #[test]
+    fn what_is_no_port_is_refused() {
+        assert_eq!(port(" 5432\n"), Ok(5432));
+        for text in ["", "0", "65536", "postgres", "tcp://10.0.0.1:5432"] {
+            assert!(port(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod stream;
 use std::{
     future::Future,
     io,
-    net::SocketAddr,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
@@ -18,6 +18,7 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
 };
 use prometheus_client::metrics::gauge::Gauge;
+use socket2::{Domain, Socket, Type};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -27,7 +28,7 @@ use tower::Service;
 
 use crate::server::stream::{Phase, TimedStream};
 
-/// The address at the other end of the connection, as a request extension.
+/// The address at the other end of the connection, as a request extension. One of IPv4 is written as such.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
@@ -37,6 +38,12 @@ const IDLE: Duration = Duration::from_secs(75);
 
 /// The header of a request, beyond what the application answers politely.
 const MAX_HEAD: usize = 40 * 1024;
+
+/// Connections that the kernel keeps until they are accepted; its own limit may be lower.
+const BACKLOG: i32 = 1024;
+
+/// Linux' number of the error "Address family not supported by protocol".
+const EAFNOSUPPORT: i32 = 97;
 
 /// First and longest pause after the process ran out of file descriptors or memory.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -56,14 +63,42 @@ pub struct Settings {
     pub open_connections: Gauge<u32, AtomicU32>,
 }
 
-/// Takes the socket of an address.
+/// Takes the socket of an address. `[::]` takes connections by IPv6 and IPv4, and only by IPv4 on a machine without IPv6.
 ///
 /// # Errors
 /// When the address is in use or not this machine's.
-pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))
+pub fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = match open(address) {
+        Err(error) if lacks_family(&error) && address == any_v6(address.port()) => {
+            let only_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+            tracing::warn!(event = "ipv6_unsupported", server.address = %only_v4, "ipv6_unsupported");
+            open(only_v4)
+        }
+        opened => opened,
+    };
+    listener.with_context(|| format!("cannot listen on {address}"))
+}
+
+fn any_v6(port: u16) -> SocketAddr {
+    (Ipv6Addr::UNSPECIFIED, port).into()
+}
+
+/// A kernel without IPv6 has no such sockets.
+fn lacks_family(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.is_ipv6() {
+        // The node's default may be that a socket of IPv6 takes nothing else.
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// Serves until `stop` completes, then lets requests in flight finish. Returns whether all of them did.
@@ -106,7 +141,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     let mut pause = BACKOFF.0;
     loop {
         match listener.accept().await {
-            Ok(accepted) => return accepted,
+            Ok((stream, peer)) => return (stream, canonical(peer)),
             Err(error) if is_the_peer_s(&error) => {}
             Err(error) => {
                 // Out of descriptors or memory: spinning would take the processor from those who could free some.
@@ -116,6 +151,11 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
             }
         }
     }
+}
+
+/// A socket of both families writes an address of IPv4 as `::ffff:a.b.c.d`.
+fn canonical(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
 
 /// Failures of one connection before it was accepted; the next one is not affected.
@@ -188,5 +228,57 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    /// The address of a client as the server sees it.
+    async fn seen(listener: &TcpListener, from: IpAddr) -> IpAddr {
+        let to = SocketAddr::new(from, listener.local_addr().unwrap().port());
+        let (client, (_, peer)) = tokio::join!(TcpStream::connect(to), accept(listener));
+        client.unwrap();
+        peer.ip()
+    }
+
+    #[tokio::test]
+    async fn one_socket_takes_connections_of_both_families() {
+        let listener = listen("[::]:0".parse().unwrap()).unwrap();
+        let v4 = IpAddr::from(Ipv4Addr::LOCALHOST);
+        assert_eq!(seen(&listener, v4).await, v4);
+        // A machine without IPv6 has fallen back, which is all that can be asked of it.
+        if listener.local_addr().unwrap().is_ipv6() && open("[::1]:0".parse().unwrap()).is_ok() {
+            let v6 = IpAddr::from(Ipv6Addr::LOCALHOST);
+            assert_eq!(seen(&listener, v6).await, v6);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_of_one_family_is_taken_as_it_stands() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert!(listener.local_addr().unwrap().is_ipv4());
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_taken_is_named() {
+        let address = listen("127.0.0.1:0".parse().unwrap())
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let error = listen(address).unwrap_err().to_string();
+        assert_eq!(error, format!("cannot listen on {address}"));
+    }
+
+    #[test]
+    fn only_a_kernel_without_the_family_is_a_reason_to_do_without_it() {
+        assert!(lacks_family(&io::Error::from_raw_os_error(EAFNOSUPPORT)));
+        assert!(!lacks_family(&io::Error::from(io::ErrorKind::AddrInUse)));
+        assert!(!lacks_family(&io::Error::from(
+            io::ErrorKind::PermissionDenied
+        )));
     }
 }

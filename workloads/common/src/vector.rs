@@ -55,11 +55,11 @@ impl VectorStore {
         args: &VectorArgs,
         metrics: impl FnOnce() -> VectorMetrics,
     ) -> anyhow::Result<Option<Self>> {
-        let Some(url) = args.vector_url.as_deref().filter(|url| !url.is_empty()) else {
+        let Some(url) = args.url() else {
             return Ok(None);
         };
         let key = args.vector_api_key.as_deref().filter(|key| !key.is_empty());
-        let (service, server) = connection::service(url, key)?;
+        let (service, server) = connection::service(&url, key)?;
         let unknown = VectorError::Unavailable("it was not looked at yet".to_owned());
         Ok(Some(Self {
             collections: CollectionsClient::new(service.clone()),

@@ -28,7 +28,7 @@ pub struct WorkerArgs {
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
     /// The address of probes and metrics.
-    #[arg(long, env = "WORKER_INTERNAL_LISTEN", default_value = "0.0.0.0:9090")]
+    #[arg(long, env = "WORKER_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,
     /// How long one attempt at a job may take, in seconds.
     #[arg(long = "job-timeout-seconds", env = "JOB_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]

@@ -84,7 +84,7 @@ impl Worker {
         let uri = uri.ok_or_else(|| anyhow!("QUEUE_URL is required, like amqp://host:5672/%2f"))?;
         let options = config.database.connect_options()?;
         let vector = VectorStore::new(&config.vector, || metrics.with_vector())?;
-        let internal = listen(config.internal_listen).await?;
+        let internal = listen(config.internal_listen)?;
         let metrics = Arc::new(metrics);
         let up = metrics.database_up.clone();
         let database = Database::connect("shortener-worker", options, DATABASE_CONNECTIONS, up);

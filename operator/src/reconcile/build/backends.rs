@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::EnvVar;
 
 use super::{cache, pod, postgres, qdrant, rabbitmq, secret};
 use crate::{
+    access::Access,
     api::CacheMode,
     metadata::{Component, component_name},
     reconcile::stack::{Cache, Queue, Store, ValidatedStack, Vector},
@@ -37,8 +38,21 @@ fn database(stack: &ValidatedStack) -> Vec<EnvVar> {
                 pod::secret_env("DATABASE_PASSWORD", &host, secret::PASSWORD_KEY),
             ]
         }
-        Store::External { secret, key, .. } => {
-            vec![pod::secret_env("DATABASE_URL", secret, key)]
+        Store::External { secret, access, .. } => external("DATABASE", secret, access),
+    }
+}
+
+/// What the Secret of a store tells that somebody else runs. The parts stay parts, because a URL would need them encoded.
+fn external(store: &str, secret: &str, access: &Access) -> Vec<EnvVar> {
+    let variable =
+        |setting: &str, key: &str| pod::secret_env(&format!("{store}_{setting}"), secret, key);
+    match access {
+        Access::Url(key) => vec![variable("URL", key)],
+        Access::Parts(parts) => {
+            let parts = parts.iter();
+            parts
+                .map(|(part, key)| variable(part.setting(), key))
+                .collect()
         }
     }
 }
@@ -52,7 +66,7 @@ fn cache(stack: &ValidatedStack, cache: &Cache) -> Vec<EnvVar> {
                 pod::secret_env("CACHE_PASSWORD", &host, secret::PASSWORD_KEY),
             ]
         }
-        Store::External { secret, key, .. } => vec![pod::secret_env("CACHE_URL", secret, key)],
+        Store::External { secret, access, .. } => external("CACHE", secret, access),
     };
     let mode = match cache.mode {
         CacheMode::Single => "single",
@@ -80,7 +94,7 @@ fn queue(stack: &ValidatedStack, queue: &Queue) -> Vec<EnvVar> {
                 pod::secret_env("QUEUE_PASSWORD", &host, secret::PASSWORD_KEY),
             ]
         }
-        Store::External { secret, key, .. } => vec![pod::secret_env("QUEUE_URL", secret, key)],
+        Store::External { secret, access, .. } => external("QUEUE", secret, access),
     }
 }
 
@@ -93,7 +107,7 @@ fn vector(stack: &ValidatedStack, vector: &Vector) -> Vec<EnvVar> {
                 pod::secret_env("VECTOR_API_KEY", &host, secret::API_KEY),
             ]
         }
-        Store::External { secret, key, .. } => vec![pod::secret_env("VECTOR_URL", secret, key)],
+        Store::External { secret, access, .. } => external("VECTOR", secret, access),
     };
     let api_key = vector.api_key.as_ref();
     env.extend(api_key.map(|entry| pod::secret_env("VECTOR_API_KEY", &entry.name, &entry.key)));
@@ -108,6 +122,7 @@ fn vector(stack: &ValidatedStack, vector: &Vector) -> Vec<EnvVar> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Part;
     use crate::testing::{
         golden,
         stack::{every_profile, minimal_stack},
@@ -139,6 +154,71 @@ mod tests {
             "env-external-vector",
             &env(&minimal_stack().external_vector(), Component::App),
         );
+    }
+
+    #[test]
+    fn the_parts_of_an_access_are_settings_of_the_app() {
+        let everything = [
+            Part::Host,
+            Part::Port,
+            Part::Database,
+            Part::VirtualHost,
+            Part::Username,
+            Part::Password,
+        ];
+        let settings = |store: &str, known: &[Part]| {
+            let parts = known.iter().map(|part| (*part, "key")).collect();
+            let names = external(store, "secret", &Access::Parts(parts));
+            names
+                .into_iter()
+                .map(|variable| variable.name)
+                .collect::<Vec<_>>()
+        };
+        let app = <shortener_app::config::Cli as clap::CommandFactory>::command();
+        let serve = app.find_subcommand("serve").unwrap();
+        let known: Vec<&str> = serve
+            .get_arguments()
+            .filter_map(|argument| argument.get_env()?.to_str())
+            .collect();
+        for (store, unknown) in [
+            ("DATABASE", &[Part::VirtualHost][..]),
+            ("QUEUE", &[Part::Database][..]),
+            ("CACHE", &[Part::Database, Part::VirtualHost][..]),
+            (
+                "VECTOR",
+                &[
+                    Part::Database,
+                    Part::VirtualHost,
+                    Part::Username,
+                    Part::Password,
+                ][..],
+            ),
+        ] {
+            let told: Vec<Part> = everything
+                .into_iter()
+                .filter(|part| !unknown.contains(part))
+                .collect();
+            for name in settings(store, &told) {
+                assert!(known.contains(&name.as_str()), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_external_database_is_known_by_the_parts_of_its_secret() {
+        let mut stack = minimal_stack();
+        stack.database = Store::External {
+            secret: "links-app".to_owned(),
+            access: Access::Parts(vec![
+                (Part::Host, "host"),
+                (Part::Port, "port"),
+                (Part::Database, "dbname"),
+                (Part::Username, "username"),
+                (Part::Password, "password"),
+            ]),
+            checksum: String::new(),
+        };
+        golden("env-external-database", &env(&stack, Component::App));
     }
 
     #[test]

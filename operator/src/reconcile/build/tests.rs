@@ -251,6 +251,16 @@ fn a_cluster_with_the_prometheus_operator_is_told_what_to_read_of_a_stack_that_i
     found.retain(|name| !without.contains(name));
     assert_eq!(found, ["ServiceMonitor/acme", "PrometheusRule/acme"]);
     assert_eq!(names(&minimal_stack().monitored()), MINIMAL);
+    let told = minimal_stack().told("release", "prometheus").monitored();
+    assert_eq!(
+        beyond_minimal(&told),
+        [
+            "ConfigMap/acme-dashboards",
+            "Service/acme-app-metrics",
+            "ServiceMonitor/acme",
+            "PrometheusRule/acme"
+        ]
+    );
     // What is not wanted any more goes, but where the kinds are missing nothing is known of them.
     assert!(build(&minimal_stack().monitored()).monitoring.is_some());
     assert!(build(&minimal_stack()).monitoring.is_none());

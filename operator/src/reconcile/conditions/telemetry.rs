@@ -1,26 +1,18 @@
 //! `TelemetryReady`: somebody takes traces and logs. Requests and jobs go on without.
 
-use super::{Verdict, View, store, workload};
+use super::{Verdict, View, monitoring, store, workload};
 use crate::{
     metadata::Component,
     reconcile::stack::{Backend, Collector},
 };
 
-/// Reason while traces and logs are taken, and a Prometheus operator could not be told of the stack.
-pub const MONITORING_REFUSED: &str = "MonitoringRefused";
-
 /// Checks who takes traces and logs, then whether those who watch the stack know of it. The latter holds nothing up.
 pub fn telemetry_ready(view: View<'_>, collector: &Collector) -> Verdict {
     let verdict = export_ready(view, collector);
-    match &view.live.monitoring_refused {
-        Some(refused) if verdict.holds && verdict.reason != workload::ROLLING_OUT => Verdict::yes(
-            MONITORING_REFUSED,
-            format!(
-                "the Prometheus operator was not told of the stack's metrics or alerts: {refused}. Remove the cause; until \
-                 then it is tried again every minute, and nothing else depends on it"
-            ),
-        ),
-        _ => verdict,
+    if verdict.holds && verdict.reason != workload::ROLLING_OUT {
+        monitoring::refused(view).unwrap_or(verdict)
+    } else {
+        verdict
     }
 }
 
@@ -70,6 +62,7 @@ mod tests {
         api::OtlpProtocol,
         reconcile::{
             apply::{Live, Workload},
+            conditions::MONITORING_REFUSED,
             stack::ValidatedStack,
         },
         testing::stack::minimal_stack,

@@ -9,8 +9,9 @@ use k8s_openapi::{
 use kube::Api;
 use rand::{RngExt, distr::Alphanumeric};
 
-use super::{ClaimFact, CredentialFact, Referenced, StoreFacts, existing, read_secret};
+use super::{ClaimFact, CredentialFact, Found, Referenced, StoreFacts, existing, read_secret};
 use crate::{
+    access,
     api::{ApiKeyRef, Profile, SecretKeyRef, ShortenerStackSpec},
     context::Scope,
     metadata::{Component, POSTGRES_MAJOR, StackIdentity, component_name},
@@ -22,7 +23,7 @@ const USERNAME: &str = "shortener";
 /// Characters of a minted password: 190 bits.
 const PASSWORD_LENGTH: usize = 32;
 
-/// A store, and where the URL of one that somebody else runs is; without that the operator runs it.
+/// A store, and where the access to one that somebody else runs is; without that the operator runs it.
 pub(super) type Wanted<'a> = (Component, Option<&'a SecretKeyRef>);
 
 /// The database of a spec.
@@ -101,8 +102,22 @@ pub(super) async fn facts(
     };
     let secret = read_secret(scope, identity, &reference.name).await?;
     Ok(StoreFacts::External {
-        url: secret.and_then(|secret| secret.data?.remove(&reference.key)),
+        found: secret.and_then(|secret| found(component, reference, secret.data?)),
         reference: reference.clone(),
+    })
+}
+
+fn found(
+    component: Component,
+    reference: &SecretKeyRef,
+    mut data: BTreeMap<String, ByteString>,
+) -> Option<Found> {
+    let access = access::find(component, reference.key.as_deref(), &data)?;
+    // What else stands there is no reason to restart a pod.
+    data.retain(|key, _| access.keys().contains(&key.as_str()));
+    Some(Found {
+        access,
+        entries: data,
     })
 }
 

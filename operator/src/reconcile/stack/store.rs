@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
 
 use super::Pod;
-use crate::api::{ApiKeyRef, CacheMode, Distance};
+use crate::{
+    access::Access,
+    api::{ApiKeyRef, CacheMode, Distance},
+};
 
 /// The cache of a stack.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,10 +49,10 @@ pub enum Store {
     Managed(Box<ManagedStore>),
     /// A server that somebody else runs.
     External {
-        /// Secret with the connection URL.
+        /// Secret that tells how to connect.
         secret: String,
-        /// Key within the Secret.
-        key: String,
+        /// Its keys that tell it.
+        access: Access,
         /// Checksum of what is referred to, for restarting pods when it changes.
         checksum: String,
     },

@@ -1,6 +1,7 @@
 //! What a reconcile's outcome looks like in the status.
 
 use k8s_openapi::jiff::Timestamp;
+use kube::CustomResourceExt;
 use serde_json::json;
 
 use super::*;
@@ -9,7 +10,10 @@ use crate::{
         apply::{Live, Workload},
         validate::ValidateError,
     },
-    testing::stack::{minimal_stack, stored_stack},
+    testing::{
+        golden,
+        stack::{minimal_stack, stored_stack},
+    },
 };
 
 fn at(second: i64) -> Time {
@@ -142,6 +146,11 @@ fn only_what_changed_is_told_in_events() {
         .map(|condition| condition.type_.as_str())
         .collect();
     assert_eq!(changed, ["Ready", "Progressing", "AppReady"]);
+    assert_eq!(
+        find(&before, "Reconciling").status,
+        "True",
+        "it is no news of its own"
+    );
     assert!(changes(Some(&now), &now).is_empty());
 }
 
@@ -154,5 +163,94 @@ fn the_scale_subresource_always_has_a_selector() {
             replicas: 0,
             selector: expected.to_owned()
         }
+    );
+}
+
+/// A whole stack as a GitOps tool reads it, compared with a file. `e2e/checks/kstatus.sh` gives these files to kstatus.
+fn read_by_kstatus(name: &str, stack: &ShortenerStack, status: ShortenerStackStatus) {
+    let mut object = serde_json::to_value(stack).unwrap();
+    object["status"] = serde_json::to_value(status).unwrap();
+    golden(&format!("kstatus-{name}"), &object);
+}
+
+#[test]
+fn a_stack_that_the_operator_has_not_seen_has_a_generation_of_its_own() {
+    let crd = serde_json::to_value(ShortenerStack::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let status = schema["properties"]["status"]["default"].clone();
+    assert_eq!(status, json!({"observedGeneration": -1}));
+    let mut created = serde_json::to_value(stored_stack(json!({}))).unwrap();
+    created["status"] = status;
+    golden("kstatus-created", &created);
+    serde_json::from_value::<ShortenerStack>(created).unwrap();
+}
+
+#[test]
+fn the_life_of_a_stack_as_gitops_tools_read_it() {
+    let stack = stored_stack(json!({}));
+    read_by_kstatus("starting", &stack, after(None, &live(1), 1));
+    read_by_kstatus("ready", &stack, after(None, &live(2), 1));
+    let mut rolling = live(2);
+    if let Some(app) = rolling.workloads.get_mut(&Component::App) {
+        app.updated = 1;
+    }
+    let rolling = after(None, &rolling, 1);
+    assert_eq!(find(&rolling, "Ready").status, "True");
+    assert_eq!(find(&rolling, "Reconciling").status, "True");
+    read_by_kstatus("rolling-out", &stack, rolling);
+    let mut broken = live(0);
+    if let Some(app) = broken.workloads.get_mut(&Component::App) {
+        app.failure = Some("exceeded quota: pods".to_owned());
+    }
+    read_by_kstatus("failing", &stack, after(None, &broken, 1));
+    let mut edited = stack.clone();
+    edited.metadata.generation = Some(2);
+    read_by_kstatus("edited", &edited, after(None, &live(2), 1));
+    let mut deleted = stack.clone();
+    deleted.metadata.deletion_timestamp = Some(at(2));
+    read_by_kstatus("deleted", &deleted, after(None, &live(2), 1));
+    let paused = stored_stack(json!({"paused": true}));
+    let paused_status = status(&paused, Outcome::Paused(&minimal_stack(), &live(2)), &at(1));
+    read_by_kstatus("paused", &paused, paused_status);
+}
+
+#[test]
+fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
+    let stack = stored_stack(json!({}));
+    let failed = |error: ValidateError| status(&stack, Outcome::Failed(&error.into()), &at(1));
+    let absent = failed(ValidateError::SecretNotFound {
+        field: "database",
+        secret: "db".to_owned(),
+        key: "uri".to_owned(),
+    });
+    assert!(
+        absent
+            .conditions
+            .iter()
+            .all(|condition| condition.type_ != "Stalled")
+    );
+    read_by_kstatus("secret-missing", &stack, absent);
+    let refused = failed(ValidateError::MajorVersionChange {
+        wanted: "postgres:19".to_owned(),
+        running: "postgres:18".to_owned(),
+    });
+    assert_eq!(find(&refused, "Stalled").status, "True");
+    read_by_kstatus("refused", &stack, refused.clone());
+    let unread = unreadable(
+        "unknown variant",
+        Some(1),
+        &ShortenerStackStatus::default(),
+        &at(1),
+    );
+    read_by_kstatus("invalid", &stack, unread);
+    // It is over with the error.
+    let mut repaired = stack.clone();
+    repaired.status = Some(refused);
+    let outcome = Error::from(ValidateError::NameTaken("acme-postgres".to_owned()));
+    let next = status(&repaired, Outcome::Failed(&outcome), &at(2));
+    assert!(
+        next.conditions
+            .iter()
+            .all(|condition| condition.type_ != "Stalled")
     );
 }

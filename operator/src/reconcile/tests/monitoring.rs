@@ -145,3 +145,44 @@ async fn a_stack_that_is_switched_off_does_not_wait_for_a_prometheus_operator() 
     world.pass(Duration::from_secs(75)).await;
     assert_eq!(world.uid::<PrometheusRule>("acme"), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_without_profiles_is_watched_when_it_asks_for_it_and_no_longer() {
+    let server = FakeApiServer::default();
+    server.add_kind::<ServiceMonitor>();
+    server.add_kind::<PrometheusRule>();
+    let world = World::start(server);
+    world.server.create(&stored_stack(json!({
+        "monitoring": {"enabled": true, "labels": {"release": "prometheus"}},
+    })));
+    world.settle().await;
+    let monitor = world
+        .server
+        .get::<ServiceMonitor>(NAMESPACE, "acme")
+        .unwrap();
+    assert_eq!(monitor.metadata.labels.unwrap()["release"], "prometheus");
+    assert_eq!(world.condition("acme", "MonitoringReady").reason, "Told");
+    let told = [
+        "configmaps/acme-dashboards",
+        "prometheusrules/acme",
+        "servicemonitors/acme",
+        "services/acme-app-metrics",
+    ];
+    let found = |world: &World| {
+        let mut children = world.children();
+        children.retain(|child| told.contains(&child.as_str()));
+        children
+    };
+    assert_eq!(found(&world).len(), told.len());
+    world.edit_spec("acme", |spec| {
+        spec["monitoring"] = json!({"enabled": false})
+    });
+    world.settle().await;
+    assert_eq!(found(&world), [] as [String; 0]);
+    let status = world.stack("acme").status.unwrap();
+    let types = status
+        .conditions
+        .iter()
+        .map(|condition| condition.type_.as_str());
+    assert!(!types.collect::<Vec<_>>().contains(&"MonitoringReady"));
+}

@@ -7,12 +7,13 @@ use kube::ResourceExt;
 
 use super::ValidateError;
 use crate::{
-    api::{SecretKeyRef, ShortenerStack},
+    access,
+    api::ShortenerStack,
     metadata::{Component, component_name},
     reconcile::{
         build::secret,
         checksum::{CHECKSUM_KEY, checksum},
-        gather::{CredentialFact, StoreFacts},
+        gather::{CredentialFact, Found, StoreFacts},
         stack::{Credential, ManagedStore, Pod, Store, StoreVolume},
     },
     settings::Settings,
@@ -48,20 +49,20 @@ impl Surroundings<'_> {
     pub(super) fn store(&self, wanted: Wanted, facts: StoreFacts) -> Result<Store, ValidateError> {
         match facts {
             StoreFacts::External {
-                reference: SecretKeyRef { name, key },
-                url: Some(url),
+                reference,
+                found: Some(Found { access, entries }),
             } => Ok(Store::External {
-                checksum: self.checksum(&BTreeMap::from([(key.clone(), url)])),
-                secret: name,
-                key,
+                checksum: self.checksum(&entries),
+                secret: reference.name,
+                access,
             }),
             StoreFacts::External {
-                reference: SecretKeyRef { name, key },
-                url: None,
+                reference,
+                found: None,
             } => Err(ValidateError::SecretNotFound {
                 field: wanted.field,
-                secret: name,
-                key,
+                key: access::wanted(&reference),
+                secret: reference.name,
             }),
             StoreFacts::Managed { credentials, .. } => {
                 let stack = self.stack.name_any();

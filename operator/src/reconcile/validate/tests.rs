@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    access::Access,
     api::SecretKeyRef,
     metadata::StackIdentity,
     reconcile::{
-        gather::{ClaimFact, CredentialFact, StoreFacts},
+        gather::{ClaimFact, CredentialFact, Found, StoreFacts},
         stack::{Store, StoreVolume},
     },
     testing::stack::{settings, stored_stack},
@@ -144,12 +145,12 @@ fn incomplete_and_foreign_secrets_are_named() {
 fn an_external_database_needs_its_secret() {
     let reference = SecretKeyRef {
         name: "db".to_owned(),
-        key: "uri".to_owned(),
+        key: Some("uri".to_owned()),
     };
     let spec = json!({"database": {"external": {"secretRef": {"name": "db", "key": "uri"}}}});
     let absent = StoreFacts::External {
         reference: reference.clone(),
-        url: None,
+        found: None,
     };
     let error = refused(spec.clone(), absent);
     assert!(
@@ -162,10 +163,30 @@ fn an_external_database_needs_its_secret() {
     let stack = stored_stack(spec);
     let present = StoreFacts::External {
         reference,
-        url: Some(ByteString(b"postgres://".to_vec())),
+        found: Some(Found {
+            access: Access::Url("uri".to_owned()),
+            entries: data(&[("uri", "postgres://")]),
+        }),
     };
     let validated = validate(&stack, gathered(&stack, present), &settings()).unwrap();
     assert!(matches!(validated.database, Store::External { secret, .. } if secret == "db"));
+}
+
+#[test]
+fn a_secret_that_tells_nothing_is_refused_with_the_keys_that_would() {
+    let absent = StoreFacts::External {
+        reference: SecretKeyRef {
+            name: "db".to_owned(),
+            key: None,
+        },
+        found: None,
+    };
+    let spec = json!({"database": {"external": {"secretRef": {"name": "db"}}}});
+    let error = refused(spec, absent).to_string();
+    assert!(
+        error.contains("database.external: Secret db with key url, uri, connection_string or host does not exist"),
+        "{error}"
+    );
 }
 
 /// A database with a volume, what the volume's claim says of it, and the image that runs.

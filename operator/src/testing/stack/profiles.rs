@@ -8,8 +8,8 @@ use crate::{
     reconcile::{
         build,
         stack::{
-            Backend, Cache, Collector, Draining, ExternalBackend, Headers, ManagedCollector, Pod,
-            Queue, Store, StoreVolume, ValidatedStack, Vector, Workers,
+            Backend, Cache, Collector, Draining, ExternalBackend, Headers, ManagedCollector,
+            Monitoring, Pod, Queue, Store, StoreVolume, ValidatedStack, Vector, Workers,
         },
     },
 };
@@ -176,6 +176,7 @@ impl ValidatedStack {
 
     /// With a collector that somebody else runs.
     pub fn external_collector(mut self) -> Self {
+        self.monitoring = Some(Monitoring::default());
         self.collector = Some(Collector::External {
             endpoint: "https://collector.test:4317".to_owned(),
         });
@@ -183,6 +184,7 @@ impl ValidatedStack {
     }
 
     fn collecting(mut self, backend: Backend) -> Self {
+        self.monitoring = Some(Monitoring::default());
         self.collector = Some(Collector::Managed(Box::new(ManagedCollector {
             replicas: 1,
             pod: Pod {

@@ -13,7 +13,9 @@ use k8s_openapi::api::{
 use super::external;
 use crate::{
     api::GatewayServiceType,
-    reconcile::stack::{Backend, Collector, ManagedStore, Pod, Routing, Store, ValidatedStack},
+    reconcile::stack::{
+        Backend, Collector, ManagedStore, Monitoring, Pod, Routing, Store, ValidatedStack,
+    },
 };
 
 impl ValidatedStack {
@@ -36,6 +38,14 @@ impl ValidatedStack {
                 Store::Managed(store) => Some(&mut **store),
                 Store::External { .. } => None,
             })
+    }
+
+    /// With those told of it who select by a label.
+    pub fn told(mut self, key: &str, value: &str) -> Self {
+        self.monitoring = Some(Monitoring {
+            labels: [(key.to_owned(), value.to_owned())].into(),
+        });
+        self
     }
 
     /// In a cluster with the kinds of the Prometheus operator.

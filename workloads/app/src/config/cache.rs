@@ -3,7 +3,10 @@
 use std::{num::NonZeroU64, time::Duration};
 
 use clap::{Args, ValueEnum};
-use shortener_common::config::seconds;
+use shortener_common::config::{port, seconds, url_of};
+
+/// The port of Redis and Valkey.
+const PORT: u16 = 6379;
 
 /// How the cache is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -23,6 +26,12 @@ pub struct CacheArgs {
     /// Absent: no cache. Every stack needs a database or a server of its own, because the keys hold only the code.
     #[arg(long, env, hide_env_values = true)]
     pub cache_url: Option<String>,
+    /// In the place of a URL: the server's name or address. TLS and several addresses need a URL.
+    #[arg(long, env)]
+    pub cache_host: Option<String>,
+    /// The port of that server, 6379 when absent.
+    #[arg(long, env, value_parser = port)]
+    pub cache_port: Option<u16>,
     /// Takes precedence over the user in the URL.
     #[arg(long, env)]
     pub cache_username: Option<String>,
@@ -50,12 +59,16 @@ pub struct CacheArgs {
 
 impl CacheArgs {
     /// The addresses; none when the cache is off.
-    pub fn urls(&self) -> impl Iterator<Item = &str> {
-        self.cache_url
-            .iter()
-            .flat_map(|urls| urls.split(','))
-            .map(str::trim)
-            .filter(|url| !url.is_empty())
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        let urls = self.cache_url.iter().flat_map(|urls| urls.split(','));
+        let urls = urls.map(str::trim).filter(|url| !url.is_empty());
+        let urls: Vec<String> = urls.map(str::to_owned).collect();
+        let host = self.cache_host.as_deref().map(str::trim);
+        match host.filter(|host| urls.is_empty() && !host.is_empty()) {
+            Some(host) => vec![url_of("redis", host, self.cache_port.unwrap_or(PORT))],
+            None => urls,
+        }
     }
 
     /// Memory for copies in this process, if there are to be any.
@@ -68,5 +81,44 @@ impl CacheArgs {
     #[must_use]
     pub fn ttl(&self) -> Duration {
         Duration::from_secs(self.cache_ttl_seconds.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Settings {
+        #[command(flatten)]
+        cache: CacheArgs,
+    }
+
+    fn urls(arguments: &[&str]) -> Vec<String> {
+        let program = ["program"];
+        Settings::parse_from(program.iter().chain(arguments))
+            .cache
+            .urls()
+    }
+
+    #[test]
+    fn a_cache_has_the_addresses_of_its_url_or_the_one_of_its_host() {
+        assert!(urls(&[]).is_empty());
+        assert!(urls(&["--cache-url", "", "--cache-host", ""]).is_empty());
+        assert_eq!(
+            urls(&["--cache-url", "redis://a, redis://b"]),
+            ["redis://a", "redis://b"]
+        );
+        assert_eq!(urls(&["--cache-host", "a"]), ["redis://a:6379"]);
+        assert_eq!(
+            urls(&["--cache-host", "fd00::1", "--cache-port", "1"]),
+            ["redis://[fd00::1]:1"]
+        );
+        assert_eq!(
+            urls(&["--cache-url", "redis://a", "--cache-host", "b"]),
+            ["redis://a"]
+        );
     }
 }

@@ -2,6 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::config::{port, url_of};
+
+/// Qdrant's port of gRPC.
+const PORT: u16 = 6334;
+
 /// How near two vectors are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
@@ -30,6 +35,12 @@ pub struct VectorArgs {
     /// `http[s]://host:6334`, the port of gRPC; without it the vector profile is off.
     #[arg(long, env)]
     pub vector_url: Option<String>,
+    /// In the place of a URL: the store's name or address. TLS needs a URL.
+    #[arg(long, env)]
+    pub vector_host: Option<String>,
+    /// The port of gRPC of that store, 6334 when absent.
+    #[arg(long, env, value_parser = port)]
+    pub vector_port: Option<u16>,
     /// The key that the store asks for.
     #[arg(long, env, hide_env_values = true)]
     pub vector_api_key: Option<String>,
@@ -42,4 +53,47 @@ pub struct VectorArgs {
     /// How near two vectors are.
     #[arg(long, env, value_enum, default_value_t = Distance::Cosine)]
     pub vector_distance: Distance,
+}
+
+impl VectorArgs {
+    /// The store's address; `None` when the vector profile is off.
+    #[must_use]
+    pub fn url(&self) -> Option<String> {
+        let given = |value: &Option<String>| {
+            let value = value.as_deref()?.trim();
+            (!value.is_empty()).then(|| value.to_owned())
+        };
+        let of_host = |host: String| url_of("http", &host, self.vector_port.unwrap_or(PORT));
+        given(&self.vector_url).or_else(|| given(&self.vector_host).map(of_host))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Settings {
+        #[command(flatten)]
+        vector: VectorArgs,
+    }
+
+    fn url(arguments: &[&str]) -> Option<String> {
+        let program = ["program"];
+        Settings::parse_from(program.iter().chain(arguments))
+            .vector
+            .url()
+    }
+
+    #[test]
+    fn a_store_has_the_address_of_its_url_or_of_its_host() {
+        assert_eq!(url(&[]), None);
+        assert_eq!(url(&["--vector-url", "", "--vector-host", ""]), None);
+        let of_host = url(&["--vector-host", "a"]);
+        assert_eq!(of_host.as_deref(), Some("http://a:6334"));
+        let of_both = url(&["--vector-host", "a", "--vector-url", "https://b:1"]);
+        assert_eq!(of_both.as_deref(), Some("https://b:1"));
+    }
 }

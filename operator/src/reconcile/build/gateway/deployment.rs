@@ -79,16 +79,7 @@ fn pod_spec(stack: &ValidatedStack, config_map: String) -> PodSpec {
 fn nginx_container(stack: &ValidatedStack) -> Container {
     let health = || pod::http_probe("/gateway-health", PORT_NAME);
     Container {
-        command: Some(pod::strings(&[
-            "nginx",
-            // Else nginx tries the log file of its build before it reads the configuration.
-            "-e",
-            "stderr",
-            "-c",
-            "/etc/shortener/nginx.conf",
-            "-g",
-            "daemon off;",
-        ])),
+        command: Some(pod::strings(&["sh", "-c", include_str!("nginx/start.sh")])),
         ports: Some(vec![pod::port(PORT_NAME, PORT)]),
         lifecycle: Some(Lifecycle {
             // nginx stops accepting at once on its stop signal, so it waits until no node sends new connections.

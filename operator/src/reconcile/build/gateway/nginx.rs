@@ -78,6 +78,24 @@ mod tests {
     }
 
     #[test]
+    fn every_server_listens_on_both_families_and_keeps_one_where_ipv6_is_taken_out() {
+        let stack = minimal_stack();
+        let routed = minimal_stack().standalone().host("go.example.com");
+        for routing in [&stack.gateway.routing, &routed.gateway.routing] {
+            let config = rendered(routing);
+            let lines: Vec<&str> = config
+                .lines()
+                .filter(|line| line.contains("listen "))
+                .collect();
+            assert!(!lines.is_empty());
+            for pair in lines.chunks(2) {
+                // What start.sh takes out is the second one.
+                assert_eq!(pair[0].replace("listen 8080", "listen [::]:8080"), pair[1]);
+            }
+        }
+    }
+
+    #[test]
     fn an_address_of_ip_version_6_stands_in_brackets() {
         assert_eq!(socket_address("fd00::7"), "[fd00::7]:3000");
     }

@@ -30,6 +30,8 @@ pub fn service(stack: &ValidatedStack) -> Service {
             external_traffic_policy: (service_type != GatewayServiceType::ClusterIP)
                 .then(|| "Local".to_owned()),
             selector: Some(selector_labels(&identity.name, Component::Gateway)),
+            // Clients come by both families where the cluster has them. Inside the stack one is enough.
+            ip_family_policy: Some("PreferDualStack".to_owned()),
             ports: Some(vec![ServicePort {
                 name: Some(PORT_NAME.to_owned()),
                 port: SERVICE_PORT,

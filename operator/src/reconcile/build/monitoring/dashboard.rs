@@ -28,13 +28,19 @@ pub fn config_map_name(stack: &str) -> String {
     format!("{stack}-dashboards")
 }
 
-/// The ConfigMap `<stack>-dashboards`; none where nobody observes the stack.
+/// The ConfigMap `<stack>-dashboards`; none where nothing shows it. A Grafana of the cluster finds it by its labels, the
+/// stack's own by its name.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
-    stack.collector.as_ref()?;
+    if !stack.is_watched() {
+        return None;
+    }
     let identity = &stack.identity;
     let mut metadata = identity.child(config_map_name(&identity.name), Component::Stack);
-    let labels = metadata.labels.get_or_insert_default();
-    labels.insert(LABEL.0.to_owned(), LABEL.1.to_owned());
+    if let Some(monitoring) = &stack.monitoring {
+        let labels = metadata.labels.get_or_insert_default();
+        labels.insert(LABEL.0.to_owned(), LABEL.1.to_owned());
+        monitoring.label(&mut metadata);
+    }
     Some(ConfigMap {
         metadata,
         data: Some(BTreeMap::from([(dashboard_file(stack), dashboard(stack))])),
@@ -140,6 +146,17 @@ mod tests {
             dashboard(&stack)
         );
         golden("config-map-dashboards", &map);
+    }
+
+    #[test]
+    fn only_the_stacks_own_grafana_finds_the_dashboard_of_a_stack_that_nobody_is_told_of() {
+        let mut stack = minimal_stack().telemetry();
+        stack.monitoring = None;
+        let labels = config_map(&stack).unwrap().metadata.labels.unwrap();
+        assert!(!labels.contains_key(LABEL.0), "{labels:?}");
+        let mut stack = minimal_stack().observability();
+        stack.monitoring = None;
+        assert_eq!(config_map(&stack), None);
     }
 
     #[test]

@@ -13,14 +13,16 @@ use crate::{
 };
 
 /// Page with a section for each alert.
-pub(super) const RUNBOOKS: &str = "docs/runbooks.md";
+pub(super) const RUNBOOKS: &str =
+    concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/runbooks.md");
 
-/// The PrometheusRule `<stack>`; none where nobody observes the stack, or where it is not meant to run.
+/// The PrometheusRule `<stack>`; none where nobody is told of the stack, or where it is not meant to run.
 pub fn prometheus_rule(stack: &ValidatedStack) -> Option<PrometheusRule> {
-    stack.collector.as_ref().filter(|_| !stack.stopped)?;
+    let monitoring = stack.monitoring.as_ref().filter(|_| !stack.stopped)?;
     let identity = &stack.identity;
     let mut rule = PrometheusRule::new(&identity.name, spec(identity));
     rule.metadata = identity.child(&identity.name, Component::Stack);
+    monitoring.label(&mut rule.metadata);
     Some(rule)
 }
 
@@ -50,7 +52,7 @@ fn render(alert: &Alert, identity: &StackIdentity) -> AlertRule {
             ("namespace", &identity.namespace),
             ("stack", &identity.name),
         ]),
-        annotations: strings(&[("summary", alert.summary), ("runbook", &runbook)]),
+        annotations: strings(&[("summary", alert.summary), ("runbook_url", &runbook)]),
     }
 }
 

@@ -20,9 +20,11 @@ pub fn service_name(stack: &str, component: Component) -> String {
     format!("{}-metrics", component_name(stack, component))
 }
 
-/// The Service `<stack>-<component>-metrics` of app or workers; none where nobody observes the stack.
+/// The Service `<stack>-<component>-metrics` of app or workers; none where nothing reads them.
 pub fn service(stack: &ValidatedStack, component: Component) -> Option<Service> {
-    stack.collector.as_ref()?;
+    if !stack.is_watched() {
+        return None;
+    }
     let identity = &stack.identity;
     Some(Service {
         metadata: identity.child(service_name(&identity.name, component), component),

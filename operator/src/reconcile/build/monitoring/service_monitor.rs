@@ -10,9 +10,9 @@ use crate::{
     reconcile::stack::ValidatedStack,
 };
 
-/// The ServiceMonitor `<stack>`; none where nobody observes the stack.
+/// The ServiceMonitor `<stack>`; none where nobody is told of the stack.
 pub fn service_monitor(stack: &ValidatedStack) -> Option<ServiceMonitor> {
-    stack.collector.as_ref()?;
+    let monitoring = stack.monitoring.as_ref()?;
     let identity = &stack.identity;
     let spec = ServiceMonitorSpec {
         // Services without a port of this name are left out.
@@ -31,13 +31,17 @@ pub fn service_monitor(stack: &ValidatedStack) -> Option<ServiceMonitor> {
     };
     let mut monitor = ServiceMonitor::new(&identity.name, spec);
     monitor.metadata = identity.child(&identity.name, Component::Stack);
+    monitoring.label(&mut monitor.metadata);
     Some(monitor)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        reconcile::build::monitoring::{config_map, prometheus_rule},
+        testing::{golden, stack::minimal_stack},
+    };
 
     #[test]
     fn the_service_monitor_of_a_stack() {
@@ -45,5 +49,21 @@ mod tests {
             "service-monitor",
             &service_monitor(&minimal_stack().observability()),
         );
+    }
+
+    #[test]
+    fn those_who_select_by_label_find_everything_of_a_stack_without_profiles() {
+        let stack = minimal_stack().told("release", "prometheus");
+        let found = [
+            service_monitor(&stack).unwrap().metadata,
+            prometheus_rule(&stack).unwrap().metadata,
+            config_map(&stack).unwrap().metadata,
+        ];
+        for metadata in found {
+            let mut labels = metadata.labels.unwrap();
+            assert_eq!(labels.remove("release").as_deref(), Some("prometheus"));
+            labels.remove("grafana_dashboard");
+            assert_eq!(labels, crate::metadata::labels("acme", Component::Stack));
+        }
     }
 }

@@ -52,6 +52,7 @@ fn server(settings: &Pod, secret: &str) -> Container {
     let live = || pod::http_probe("/livez", HTTP_PORT_NAME);
     let ready = pod::http_probe("/readyz", HTTP_PORT_NAME);
     Container {
+        command: Some(pod::strings(&["sh", "-c", include_str!("start.sh")])),
         ports: Some(
             PORTS
                 .iter()

@@ -91,7 +91,7 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
 
 fn server(settings: &Pod) -> Container {
     Container {
-        args: Some(pod::strings(&["rabbitmq-server"])),
+        args: Some(pod::strings(&["sh", "-c", include_str!("start.sh")])),
         ports: Some(
             PORTS
                 .iter()

@@ -53,7 +53,8 @@ impl Source {
     pub fn new(args: &CacheArgs) -> anyhow::Result<Option<Self>> {
         let mut infos = args
             .urls()
-            .map(connection_info)
+            .iter()
+            .map(|url| connection_info(url))
             .collect::<anyhow::Result<Vec<_>>>()?;
         let Some(first) = infos.first().cloned() else {
             return Ok(None);

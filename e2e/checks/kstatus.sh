@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# What GitOps tools make of a stack over its life, by the library that Flux and Helm read objects with. The objects are the
+# golden ones that the unit tests hold the operator's statuses to.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+module=$cluster_dir/tools/kstatus
+if [[ ! -d $(built "$module") ]]; then
+  remedy="the Go module proxy must be reachable (go env GOPROXY)" step "Build kstatus from its Go module" gobuild "$module"
+fi
+kstatus=$(built "$module")/kstatus
+
+# Each moment of a stack's life, and what a tool that waits for it must conclude. `Failed` ends the wait of Flux at once, so
+# it is only for what an edit of the spec repairs.
+expected=(
+  created=InProgress
+  starting=InProgress
+  ready=Current
+  rolling-out=InProgress
+  edited=InProgress
+  failing=InProgress
+  secret-missing=InProgress
+  refused=Failed
+  invalid=Failed
+  paused=Current
+  deleted=Terminating
+)
+
+# object <moment>: a snapshot begins with a header between two lines of dashes.
+object() { awk 'body {print} /^---$/ && ++dashes == 2 {body = 1}' "operator/snapshots/kstatus-$1.snap"; }
+
+for pair in "${expected[@]}"; do
+  moment=${pair%=*} wanted=${pair#*=}
+  concluded=$(object "$moment" | "$kstatus")
+  [[ ${concluded%%$'\t'*} == "$wanted" ]] || die "a stack that is $moment reads as $concluded, not as $wanted" "look at operator/snapshots/kstatus-$moment.snap and operator/src/reconcile/status.rs"
+done
+
+# Every golden status has an expectation.
+for file in operator/snapshots/kstatus-*.snap; do
+  moment=${file##*/kstatus-} moment=${moment%.snap}
+  [[ " ${expected[*]}" == *" $moment="* ]] || die "nothing is expected of $file" "name it in e2e/checks/kstatus.sh"
+done
+say "${#expected[@]} moments of a stack's life read as they should"

@@ -1,0 +1,10 @@
+# A kernel without IPv6 has no address [::], and nginx would not start with it.
+set -eu
+config=/etc/shortener/nginx.conf
+if [ ! -e /proc/net/if_inet6 ]; then
+  echo 'this machine has no IPv6: only connections by IPv4 are taken' >&2
+  sed '/listen \[::\]/d' "$config" >/tmp/nginx.conf
+  config=/tmp/nginx.conf
+fi
+# Without -e nginx tries the log file of its build before it reads the configuration.
+exec nginx -e stderr -c "$config" -g 'daemon off;'

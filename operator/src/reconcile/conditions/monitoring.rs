@@ -1,0 +1,61 @@
+//! `MonitoringReady`: those who watch the stack know of it. Requests and jobs go on without, so it always holds.
+
+use super::{Verdict, View};
+
+/// Reason while a Prometheus operator could not be told of the stack.
+pub const MONITORING_REFUSED: &str = "MonitoringRefused";
+
+/// Tells of a Prometheus operator that could not be told, if there is one.
+pub(super) fn refused(view: View<'_>) -> Option<Verdict> {
+    let refused = view.live.monitoring_refused.as_ref()?;
+    Some(Verdict::yes(
+        MONITORING_REFUSED,
+        format!(
+            "the Prometheus operator was not told of the stack's metrics or alerts: {refused}. Remove the cause; until \
+             then it is tried again every minute, and nothing else depends on it"
+        ),
+    ))
+}
+
+/// Tells what a stack without the profile `observability` has that was asked to be watched.
+pub fn monitoring_ready(view: View<'_>) -> Verdict {
+    refused(view).unwrap_or_else(|| {
+        if view.stack.monitored {
+            Verdict::yes(
+                "Told",
+                "metrics and alerts are known to the Prometheus operator, and the dashboard is there",
+            )
+        } else {
+            Verdict::yes(
+                "NoPrometheusOperator",
+                "the dashboard is there; metrics and alerts follow when the cluster has the kinds ServiceMonitor and \
+                 PrometheusRule",
+            )
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{reconcile::apply::Live, testing::stack::minimal_stack};
+
+    #[test]
+    fn a_stack_that_is_watched_serves_whatever_those_who_watch_it_are_told() {
+        let stack = minimal_stack().told("release", "prometheus");
+        let monitored = stack.clone().monitored();
+        let live = Live::default();
+        let refused = Live {
+            monitoring_refused: Some("PrometheusRule/acme: forbidden".to_owned()),
+            ..Live::default()
+        };
+        for (stack, live, reason) in [
+            (&stack, &live, "NoPrometheusOperator"),
+            (&monitored, &live, "Told"),
+            (&monitored, &refused, MONITORING_REFUSED),
+        ] {
+            let verdict = monitoring_ready(View { stack, live });
+            assert_eq!((verdict.holds, verdict.reason), (true, reason));
+        }
+    }
+}

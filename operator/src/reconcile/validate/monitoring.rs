@@ -1,0 +1,96 @@
+//! What those who watch the stack are told of it.
+
+use super::ValidateError;
+use crate::{api::MonitoringSpec, reconcile::stack::Monitoring};
+
+/// Longest name in the key of a label.
+const NAME_LENGTH: usize = 63;
+/// Longest domain before it.
+const DOMAIN_LENGTH: usize = 253;
+
+/// Resolves whether anybody is told; by default whoever has the profile of traces and logs on wants to be `observed`.
+pub(super) fn monitoring(
+    spec: &MonitoringSpec,
+    observed: bool,
+) -> Result<Option<Monitoring>, ValidateError> {
+    if let Some(key) = spec.labels.keys().find(|key| !is_label(key)) {
+        return Err(ValidateError::NotALabel {
+            field: "monitoring.labels",
+            key: key.clone(),
+        });
+    }
+    let on = spec.enabled.unwrap_or(observed);
+    Ok(on.then(|| Monitoring {
+        labels: spec.labels.clone(),
+    }))
+}
+
+/// Whether Kubernetes takes a text as the key of a label.
+fn is_label(key: &str) -> bool {
+    let (domain, name) = match key.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None => (None, key),
+    };
+    let domain_fits = domain.is_none_or(|domain| {
+        let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        domain.len() <= DOMAIN_LENGTH && domain.split('.').all(|part| is_word(part, lower, b"-"))
+    });
+    let any = |byte: u8| byte.is_ascii_alphanumeric();
+    domain_fits && name.len() <= NAME_LENGTH && is_word(name, any, b"-_.")
+}
+
+/// Whether a text has letters at both ends and letters or `inside` between them.
+fn is_word(text: &str, letter: impl Fn(u8) -> bool, inside: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    let ends = [bytes.first(), bytes.last()];
+    ends.iter().all(|end| end.is_some_and(|byte| letter(*byte)))
+        && bytes
+            .iter()
+            .all(|byte| letter(*byte) || inside.contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(enabled: Option<bool>, key: &str) -> MonitoringSpec {
+        MonitoringSpec {
+            enabled,
+            labels: [(key.to_owned(), "prometheus".to_owned())].into(),
+        }
+    }
+
+    #[test]
+    fn those_who_watch_are_told_with_the_profile_or_when_it_is_asked_for() {
+        for (enabled, observed, told) in [
+            (None, false, false),
+            (None, true, true),
+            (Some(true), false, true),
+            (Some(false), true, false),
+        ] {
+            let spec = spec(enabled, "release");
+            let monitoring = monitoring(&spec, observed).unwrap();
+            assert_eq!(monitoring.is_some(), told, "{enabled:?} {observed}");
+            let labels = monitoring.map(|monitoring| monitoring.labels);
+            assert_eq!(labels, told.then(|| spec.labels.clone()));
+        }
+    }
+
+    #[test]
+    fn keys_of_labels_are_those_that_kubernetes_takes() {
+        for key in ["release", "a", "team.example.com/a_B.c-1", "7"] {
+            assert!(monitoring(&spec(None, key), false).is_ok(), "{key}");
+        }
+        let long = "a".repeat(64);
+        for key in [
+            "", "-a", "a-", "a b", "/a", "a/", "A.b/c", "a..b/c", "a/b/c", &long,
+        ] {
+            let error = monitoring(&spec(None, key), false).unwrap_err();
+            assert_eq!(error.reason(), "NotALabel", "{key}");
+            assert!(
+                error.to_string().starts_with("monitoring.labels: "),
+                "{error}"
+            );
+        }
+    }
+}
