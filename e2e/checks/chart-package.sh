@@ -46,9 +46,11 @@ copies_are_true() {
   for line in "  name: $(annotation crds | sed -n 's/^  name: //p')" "    kind: $(annotation crds | sed -n 's/^- kind: //p')" "    name: $(annotation crds | sed -n 's/^  version: //p')"; do
     grep -qxF -- "$line" crds/shortenerstack.yaml || die "artifacthub.io/crds in Chart.yaml: crds/shortenerstack.yaml has no line $line"
   done
-  value=$(sed -n 's/^home: //p' "$chart/Chart.yaml")
+  # The alerts of a stack take it from there as well.
+  value=$(sed -n 's/^repository = "\(.*\)"$/\1/p' Cargo.toml)
+  grep -qx "home: $value" "$chart/Chart.yaml" || die "home in Chart.yaml is not the repository of Cargo.toml"
   grep -qx "sources: \[$value\]" "$chart/Chart.yaml" || die "home and sources in Chart.yaml are not the same"
-  grep -qx "  runbookBaseUrl: $value/blob/main/docs/runbooks.md" "$chart/values.yaml" || die "prometheusRule.runbookBaseUrl is not in the repository of Chart.yaml's home"
+  grep -qx "  runbookBaseUrl: $value/blob/main/docs/runbooks.md" "$chart/values.yaml" || die "prometheusRule.runbookBaseUrl is not the page in the repository of Cargo.toml"
   while read -r value; do
     grep -q "^| \`${value}[\`.]" "$chart/README.md" || die "values.yaml lacks $value, which values.schema.json knows"
   done < <(jq -r '.properties | keys[], (.images.properties | keys[] | "images." + .)' "$chart/values.schema.json")

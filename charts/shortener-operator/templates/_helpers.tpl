@@ -63,7 +63,7 @@ behind it. The operator does the same with its default images (settings/registry
 
 {{/* The default is the operator's own default for the gateway; a check keeps them equal. */}}
 {{- define "shortener-operator.testImage" -}}
-{{- $default := include "shortener-operator.copy" (dict "root" . "image" "nginx:1.28.0") }}
+{{- $default := include "shortener-operator.copy" (dict "root" . "image" "nginx:1.30.6") }}
 {{- coalesce .Values.test.image .Values.images.gateway $default }}
 {{- end }}
 
