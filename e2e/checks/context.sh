@@ -23,8 +23,8 @@ docker rm "$container" >/dev/null
 
 sources >"$work/sources"
 (($(wc -l <"$work/sources") > 50)) || die "cargo tells of no more than $(wc -l <"$work/sources") sources" "compile first: e2e/images/build.sh"
-missing=$(while IFS= read -r file; do [[ -e $work/context/$file ]] || printf '%s\n' "$file"; done <"$work/sources")
-[[ -z $missing ]] || die "the container that compiles the programs would not have: $missing" "name it in .dockerignore with a !"
+absent=$(while IFS= read -r file; do [[ -e $work/context/$file ]] || printf '%s\n' "$file"; done <"$work/sources")
+[[ -z $absent ]] || die "the container that compiles the programs would not have: $absent" "name it in .dockerignore with a !"
 for file in Cargo.toml Cargo.lock .cargo/config.toml e2e/images/programs/manifests.sh; do
   [[ -e $work/context/$file ]] || die "the container that compiles the programs would not have: $file" "name it in .dockerignore with a !"
 done
