@@ -20,6 +20,7 @@ start_registry() {
   registry_programs
   mkdir -p "$1/data"
   folder=$(cd "$1" && pwd)
+  : >"$folder/log"
   cat >"$folder/config.yml" <<CONFIG
 version: 0.1
 log: {level: info}
@@ -42,6 +43,7 @@ CONFIG
 }
 
 # stop_registry [pid]: stops the registry started last, or the one named, and waits until it is gone.
+# shellcheck disable=SC2120 # most callers have one registry
 stop_registry() {
   local pid=${1:-${registry_pid:-}}
   if [[ -z $pid ]]; then return; fi
