@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure that there are kind, kubectl and helm; `tools.sh checks` adds kubeconform and kube-score, and `tools.sh helm` is
-# helm alone, built from its module. Those on the PATH are
-# used when their version fits; otherwise $cache/bin gets the pinned release (tools/releases.txt), or, on a closed machine,
-# what is built from the pinned Go modules.
+# Makes sure that there are kind, kubectl and helm. Those on the PATH are used when their version fits; otherwise $cache/bin
+# gets the pinned release (tools/releases.txt), or, on a closed machine, what is built from the pinned Go modules.
+# `tools.sh checks` brings helm, kubeconform and kube-score, and `tools.sh helm` helm alone, always from their modules.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=releases.sh
