@@ -133,6 +133,7 @@ cluster_stage() {
   stage
   run check 'images' e2e/images/build.sh
   stage
+  run check 'sources for the container' e2e/checks/context.sh
   run check 'contract of the images' image_contract
   stage
   run check 'pulling public images' e2e/checks/pulls.sh

@@ -4,6 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
+source e2e/images/names.sh
 source "$(dirname "${BASH_SOURCE[0]}")/promtool.sh"
 
 # A tool that reads the folder, such as Flux, leaves links out; a package is a copy of its own.
@@ -38,7 +39,7 @@ annotation() {
 copies_are_true() {
   local program line value
   holds folder "image: \"$(released operator)\""
-  holds folder "image: \"$(default_gateway_image)\""
+  holds folder "image: \"$(default_image GATEWAY_IMAGE)\""
   diff <(annotation images) <(for program in operator app worker; do printf -- '- name: %s\n  image: %s\n' "$program" "$(released "$program")"; done) \
     || die "artifacthub.io/images in Chart.yaml is not the list of this version's images"
   diff <(annotation crdsExamples) <(sed '1s/^/- /; 1!s/^/  /' e2e/samples/demo.yaml) \

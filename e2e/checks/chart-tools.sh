@@ -40,7 +40,3 @@ holds() {
 released() {
   printf '%s/%s:%s\n' "$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"$/\1/p' .cargo/config.toml)" "$1" "$version"
 }
-
-default_gateway_image() {
-  tr -s '\n ' '  ' <operator/src/settings.rs | sed -n 's/.*env = "GATEWAY_IMAGE", default_value = "\([^"]*\)".*/\1/p'
-}

@@ -4,6 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
+source e2e/images/names.sh
 
 schema_folder=$(schemas)
 digest=sha256:$(printf '0%.0s' {1..64})
@@ -175,7 +176,7 @@ registry_goes_in_front_of_every_default_image() {
   holds mirror "value: mirror.example:5000/hub"
   holds mirror "value: qdrant/qdrant:1"
   holds mirror "image: \"mirror.example:5000/hub/$(released operator | sed 's|^[^/]*/||')\""
-  holds mirror "image: \"mirror.example:5000/hub/library/$(default_gateway_image)\""
+  holds mirror "image: \"mirror.example:5000/hub/library/$(default_image GATEWAY_IMAGE)\""
   for case in postgres=library/postgres docker.io/postgres=library/postgres grafana/lgtm=grafana/lgtm \
     ghcr.io/a/b=a/b ghcr.io/b=b localhost/a/b=a/b r.example:80/a=a; do
     original=${case%=*} copy=${case#*=}

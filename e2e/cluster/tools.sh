@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure that there are kind, kubectl and helm; `tools.sh checks` adds kubeconform and kube-score, `tools.sh helm` is helm
-# alone. Those on the PATH are used when their version fits; otherwise $cache/bin gets the pinned release
-# (tools/releases.txt), or, on a closed machine, what is built from the pinned Go modules.
+# Makes sure that there are kind, kubectl and helm. Those on the PATH are used when their version fits; otherwise $cache/bin
+# gets the pinned release (tools/releases.txt), or, on a closed machine, what is built from the pinned Go modules.
+# `tools.sh checks` brings helm, kubeconform and kube-score, and `tools.sh helm` helm alone, always from their modules.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=releases.sh
@@ -123,6 +123,7 @@ size_gib() { du -sk "$1" 2>/dev/null | awk '{ print int($1 / 1048576) }'; }
 # Go keeps what it compiled and downloaded; the finished tools are elsewhere, so over the limit it can go.
 trim_go_caches() {
   local compiled downloaded
+  closed || return 0
   compiled=$(size_gib "$GOCACHE")
   downloaded=$(size_gib "$GOMODCACHE")
   if ((${compiled:-0} > compiled_limit_gib)); then
@@ -141,6 +142,6 @@ case "${1:-cluster}" in
     need helm "$cluster_dir/tools/cluster" "$helm_package" # the chart is checked without an engine
     ;;
   helm) need helm "$cluster_dir/tools/cluster" "$helm_package" ;;
-  trim) if closed; then trim_go_caches; fi ;;
+  trim) trim_go_caches ;;
   *) die "unknown argument: $1" "tools.sh [cluster|checks|helm|trim]" ;;
 esac

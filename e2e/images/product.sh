@@ -32,7 +32,7 @@ compile_in_container() {
     --build-arg "PROFILE=$profile" --file "$images_dir/programs/Dockerfile" "$repo"
   # The image is empty but for the files, so nothing in it runs; the engine wants a command all the same.
   container=$(docker create "$image" none)
-  docker cp "$container:/." "$folder"
+  docker cp "$container:/programs/." "$folder"
   docker rm "$container" >/dev/null
 }
 

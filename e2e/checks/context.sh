@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Compares what the programs are compiled from, as cargo wrote it down when it compiled them on this machine, with what
+# .dockerignore leaves in the context of the container that compiles them elsewhere. Needs an engine, and runs after a build.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+work=$(mktemp -d)
+image=localhost/shortener-context:$$
+trap 'docker image rm "$image" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+
+# The files of this checkout that the programs depend on, relative to it; cargo may write a path by way of another folder.
+sources() {
+  cat "$CARGO_TARGET_DIR/$(host_triple)"/quick/{operator,app,worker,echo,otlp-sink}.d | tr ' ' '\n' \
+    | grep "^$repo/" | xargs realpath --relative-to "$repo" | sort -u
+}
+
+printf 'FROM scratch\nCOPY . /\n' >"$work/Dockerfile"
+docker_build --quiet --tag "$image" --file "$work/Dockerfile" "$repo" >/dev/null
+container=$(docker create "$image" none)
+mkdir "$work/context"
+docker cp "$container:/." "$work/context"
+docker rm "$container" >/dev/null
+
+sources >"$work/sources"
+(($(wc -l <"$work/sources") > 50)) || die "cargo tells of no more than $(wc -l <"$work/sources") sources" "compile first: e2e/images/build.sh"
+absent=$(while IFS= read -r file; do [[ -e $work/context/$file ]] || printf '%s\n' "$file"; done <"$work/sources")
+[[ -z $absent ]] || die "the container that compiles the programs would not have: $absent" "name it in .dockerignore with a !"
+for file in Cargo.toml Cargo.lock .cargo/config.toml e2e/images/programs/manifests.sh; do
+  [[ -e $work/context/$file ]] || die "the container that compiles the programs would not have: $file" "name it in .dockerignore with a !"
+done
+[[ ! -e $work/context/.git && ! -e $work/context/target ]] || die "the context holds the history or build output" "see .dockerignore"
+say "$(wc -l <"$work/sources") sources are in the context ($(du -sk "$work/context" | cut -f 1) KiB)"
