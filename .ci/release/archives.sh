@@ -16,6 +16,6 @@ for folder in "$out"/bin/*; do
   install -D -m 0755 "$folder/operator" "$work/tree/shortener-operator"
   install -m 0644 LICENSE "$work/tree/LICENSE"
   pack "$work/archive.tar" "$work/tree"
-  gzip --best --no-name --stdout "$work/archive.tar" >"$archive"
+  gzip --no-name --stdout "$work/archive.tar" >"$archive"
   say "made ${archive##*/}"
 done

@@ -81,7 +81,7 @@ make_layer() {
   mkdir -p "$tree"
   install -D -m "$mode" "$source" "$tree$path"
   pack "$work/layer.tar" "$tree"
-  gzip --best --no-name --stdout "$work/layer.tar" >"$work/layer.gz"
+  gzip --no-name --stdout "$work/layer.tar" >"$work/layer.gz"
   printf '%s\tsha256:%s\n' "$(keep_blob "$layout" "$work/layer.gz" "$layer_type")" "$(sha256 "$work/layer.tar")"
 }
 

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"; kubectl delete namespace ci-step --ignore-not-found --wait
 export STACK_NAMESPACE=ci-step CHART=charts/shortener-operator CHART_VALUES=$cache/clusters/$CLUSTER_NAME/values.yaml
 
 examples/ci/stack-up.sh
-[[ $(kubectl get --namespace ci-step sst/links --output jsonpath='{.status.conditions[?(@.type=="Ready")].status}') == True ]] \
+[[ $(kubectl get --namespace ci-step sst/demo --output jsonpath='{.status.conditions[?(@.type=="Ready")].status}') == True ]] \
   || die "the step ended before the stack was ready" "see examples/ci/stack-up.sh"
 
 # Its database is in a Secret that is not there.

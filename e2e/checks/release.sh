@@ -58,7 +58,7 @@ image_is_right() {
     rm -rf "$folder"
     mkdir -p "$folder"
     crane export --platform "linux/$architecture" "$image" - | tar --extract --directory "$folder"
-    [[ $(cd "$folder" && find . -type f | sort | xargs) == "./$program ./etc/ssl/certs/ca-certificates.crt" ]] \
+    [[ $(find "$folder" -type f -printf '%P\n' | sort) == $(printf '%s\n' "$program" etc/ssl/certs/ca-certificates.crt | sort) ]] \
       || die "$image holds other files than its program and the certificates" "crane export, and $2"
     answers_version "$architecture" "$folder/$program" "$program"
   done
