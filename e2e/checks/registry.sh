@@ -46,7 +46,7 @@ CONFIG
 # shellcheck disable=SC2120 # most callers have one registry
 stop_registry() {
   local pid=${1:-${registry_pid:-}}
-  if [[ -z $pid ]]; then return; fi
+  if [[ -z $pid ]]; then return 0; fi
   kill "$pid" 2>/dev/null || true
   wait "$pid" 2>/dev/null || true
   if [[ $pid == "${registry_pid:-}" ]]; then registry_pid=''; fi
