@@ -4,6 +4,7 @@ mod cache;
 mod component;
 mod database;
 mod gateway;
+mod monitoring;
 mod observability;
 mod profile;
 mod queue;
@@ -16,6 +17,7 @@ pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{GatewayProvider, GatewayServiceType, GatewaySpec};
+pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,
     ManagedCollector, ObservabilitySpec, OtlpProtocol, SecretRef,
