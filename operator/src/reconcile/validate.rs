@@ -134,12 +134,13 @@ impl ValidateError {
         }
     }
 
-    /// Whether only an edit of the spec helps. What depends on another object may come right without one.
+    /// Returns true when only an edit of the spec helps. What depends on another object may come right without one.
     pub fn needs_an_edit(&self) -> bool {
         match self {
-            Self::NotASize { .. } | Self::NotALabel { .. } | Self::MajorVersionChange { .. } => {
-                true
-            }
+            Self::NotASize { .. }
+            | Self::NotALabel { .. }
+            | Self::MajorVersionChange { .. }
+            | Self::NoImageForMajor { .. } => true,
             Self::CredentialsMissing { .. }
             | Self::CredentialsIncomplete { .. }
             | Self::SecretNotFound { .. }

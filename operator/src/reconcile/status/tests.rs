@@ -232,7 +232,8 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     read_by_kstatus("secret-missing", &stack, absent);
     let refused = failed(ValidateError::MajorVersionChange {
         wanted: "postgres:19".to_owned(),
-        running: "postgres:18".to_owned(),
+        claim: "acme-postgres".to_owned(),
+        major: 18,
     });
     assert_eq!(find(&refused, "Stalled").status, "True");
     read_by_kstatus("refused", &stack, refused.clone());
