@@ -265,10 +265,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_is_taken_is_named() {
-        let address = listen("127.0.0.1:0".parse().unwrap())
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let taken = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = taken.local_addr().unwrap();
         let error = listen(address).unwrap_err().to_string();
         assert_eq!(error, format!("cannot listen on {address}"));
     }
