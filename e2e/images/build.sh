@@ -26,13 +26,17 @@ list() {
   if closed; then service_images; else stack_images; fi
 }
 
-build() {
-  local image images=()
-  # Two runs on one machine build one after the other, and the second finds the result. macOS has no flock: one at a time.
+# Two runs on one machine build one after the other, and the second finds the result. macOS has no flock: one at a time.
+take_turn() {
   if command -v flock >/dev/null; then
     exec 7>"$cache/images.lock"
     flock 7
   fi
+}
+
+build() {
+  local image images=()
+  take_turn
   if closed; then
     build_product
     build_services
@@ -45,8 +49,7 @@ build() {
 }
 
 stores() {
-  exec {lock}>"$cache/images.lock"
-  flock "$lock"
+  take_turn
   build_stores
 }
 

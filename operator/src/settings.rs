@@ -89,7 +89,7 @@ pub struct Settings {
     /// Images of the components that a stack does not choose itself
     #[command(flatten)]
     pub images: Images,
-    /// Registry (host[:port][/path]) from which the images are taken that no other flag or variable names, each by its full path
+    /// Registry, as `host:port/path`, from which the images are taken that no other flag or variable names, each by its full path
     #[arg(long, env = "IMAGE_REGISTRY")]
     pub image_registry: Option<Registry>,
     /// Namespaces to look after, separated by commas; empty for all
@@ -98,7 +98,7 @@ pub struct Settings {
     /// Who may connect to the stacks' gateways by default: a JSON list of NetworkPolicyPeer
     #[arg(long, env = "GATEWAY_ALLOW_FROM", default_value = INGRESS_NGINX)]
     pub gateway_allow_from: Peers,
-    /// Address of /livez, /readyz and /metrics; [::] is every address of IPv6 and IPv4
+    /// Address of /livez, /readyz and /metrics; `[::]` is every address of IPv6 and IPv4
     #[arg(long, env = "LISTEN", default_value = "[::]:8080")]
     pub listen: SocketAddr,
     /// Name of the operator's pod, by which it holds the Lease
