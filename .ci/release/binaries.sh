@@ -23,21 +23,22 @@ cross_compiler() {
   export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$architecture-linux-gnu-gcc"
 }
 
-# Where this machine keeps sources and output must not be in the binaries. The tests share the output of the profile quick,
-# and other flags would have them compile everything again.
+# path_flags <target>: arguments of cargo that keep out of the binaries where this machine has sources and output. The tests
+# share the output of the profile quick, and any such argument, even with no flags in it, would have everything compiled again.
 path_flags() {
-  local cargo_home=${CARGO_HOME:-$HOME/.cargo}
+  local target=$1 cargo_home=${CARGO_HOME:-$HOME/.cargo} flags
   if [[ $profile == quick ]]; then return; fi
-  printf '"--remap-path-prefix=%s",' "$CARGO_TARGET_DIR=/target" "$cargo_home/registry/src=/crates" "$repo=/source"
+  flags=$(printf '"--remap-path-prefix=%s",' "$CARGO_TARGET_DIR=/target" "$cargo_home/registry/src=/crates" "$repo=/source")
+  printf '%s\n' --config "target.$target.rustflags=[$flags]"
 }
 
 # With the features of the whole workspace, so that what the tests run on is what users get.
 compile() {
-  local target=$1 name bins=()
+  local target=$1 name bins=() paths=()
   for name in $(names "$target"); do bins+=(--bin "$name"); done
   claim_target
-  cargo build --locked --profile "$profile" --target "$target" --config "target.$target.rustflags=[$(path_flags)]" \
-    --workspace "${bins[@]}"
+  while IFS= read -r name; do paths+=("$name"); done < <(path_flags "$target")
+  cargo build --locked --profile "$profile" --target "$target" "${paths[@]}" --workspace "${bins[@]}"
 }
 
 # keep <target>: copies what was compiled, after a look at what it is.

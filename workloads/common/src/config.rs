@@ -262,7 +262,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser, builder::Resettable};
 
     use super::*;
 
@@ -379,6 +379,8 @@ mod tests {
     fn a_database_is_reached_by_parts_that_no_url_could_hold_as_they_are() {
         let parts = [
             "program",
+            // The tests themselves may have one in their environment.
+            "--database-url=",
             "--database-host=db.test\n",
             "--database-port=5433\n",
             "--database-name=li/nks",
@@ -397,12 +399,15 @@ mod tests {
             (all.get_username(), all.get_database()),
             ("u@x", Some("li/nks"))
         );
-        assert_eq!(options(&parts[..2]).get_port(), 5432);
+        assert_eq!(options(&parts[..3]).get_port(), 5432);
     }
 
     #[test]
     fn a_database_needs_a_url_or_a_host() {
-        let message = Settings::try_parse_from(["program"])
+        // The tests themselves may have one in their environment.
+        let command = Settings::command().mut_args(|argument| argument.env(Resettable::Reset));
+        let message = command
+            .try_get_matches_from(["program"])
             .unwrap_err()
             .to_string();
         assert!(message.contains("--database-url"), "{message}");
