@@ -38,7 +38,9 @@ compile() {
   for name in $(names "$target"); do bins+=(--bin "$name"); done
   claim_target
   while IFS= read -r name; do paths+=("$name"); done < <(path_flags "$target")
-  cargo build --locked --profile "$profile" --target "$target" "${paths[@]}" --workspace "${bins[@]}"
+  # Crates with C code are compiled again whenever SOURCE_DATE_EPOCH changes, and none of that code has a date in it.
+  env -u SOURCE_DATE_EPOCH cargo build --locked --profile "$profile" --target "$target" ${paths[@]+"${paths[@]}"} \
+    --workspace "${bins[@]}"
 }
 
 # keep <target>: copies what was compiled, after a look at what it is.
