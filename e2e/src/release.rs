@@ -9,6 +9,8 @@ use crate::{OPERATOR_NAMESPACE, kubectl::run};
 
 /// Name of the release that the cluster's scripts install.
 const RELEASE: &str = "shortener-operator";
+/// Tests before scaled the operator by hand, so its replicas are not Helm's alone.
+const FORCE: &str = "--force-conflicts";
 
 /// The release of the operator with the values that it was installed with.
 pub struct Release {
@@ -38,6 +40,7 @@ impl Release {
             "upgrade",
             RELEASE,
             chart,
+            FORCE,
             "--reset-values",
             "--set",
             "replicaCount=0",
@@ -56,6 +59,7 @@ impl Release {
             "upgrade",
             RELEASE,
             chart,
+            FORCE,
             "--reset-values",
             "--values",
             "-",

@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +25,7 @@ use shortener_e2e::{
 use crate::alone;
 
 const TARGET: &str = "https://example.com/from-0.1.0";
+const MANAGER: &str = "shortener-operator";
 const MAJOR: &str = "shortener.dev/postgres-major";
 
 #[tokio::test]
@@ -67,7 +68,7 @@ async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
         &uid.context("a stack without a uid")?,
     )?;
     for document in serde_yaml::Deserializer::from_str(&objects) {
-        apply(space, Value::deserialize(document)?).await?;
+        make(space, Value::deserialize(document)?).await?;
     }
     for component in ["postgres", "cache", "rabbitmq", "app", "gateway", "worker"] {
         running(&stack, component).await?;
@@ -142,8 +143,8 @@ fn fixture(space: &Space, file: &str, uid: &str) -> Result<String> {
         .replace("@REGISTRY@", &space.settings.registry_before))
 }
 
-/// Applies an object as the operator of 0.1.0 did.
-async fn apply(space: &Space, object: Value) -> Result<()> {
+/// Makes an object as the operator of 0.1.0 did.
+async fn make(space: &Space, object: Value) -> Result<()> {
     let kind = CHILD_KINDS
         .into_iter()
         .find(|kind| object["kind"] == kind.kind)
@@ -152,11 +153,20 @@ async fn apply(space: &Space, object: Value) -> Result<()> {
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    let parameters = PatchParams::apply("shortener-operator").force();
-    kind.api(&space.client, &space.name)
-        .patch(&name, &parameters, &Patch::Apply(object))
-        .await
-        .with_context(|| format!("applying {}/{name}", kind.kind))?;
+    let api = kind.api(&space.client, &space.name);
+    let outcome = if kind.kind == "Secret" {
+        // Credentials are created and never applied: what an apply once held, the next one without it would remove.
+        let parameters = PostParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        api.create(&parameters, &serde_json::from_value(object)?)
+            .await
+    } else {
+        let parameters = PatchParams::apply(MANAGER).force();
+        api.patch(&name, &parameters, &Patch::Apply(object)).await
+    };
+    outcome.with_context(|| format!("making {}/{name}", kind.kind))?;
     Ok(())
 }
 
