@@ -1,4 +1,4 @@
-//! What the Secret of a server that somebody else runs tells: a URL, or host, user and password under keys of their own.
+//! Access to an external server as its Secret gives it: a URL, or host, user and password under keys of their own.
 //! The keys are those that the operators of databases, brokers and caches write. Pure.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::{api::SecretKeyRef, metadata::Component};
 /// Keys of a URL, the first that is there.
 const URL_KEYS: [&str; 3] = ["url", "uri", "connection_string"];
 
-/// How a server is reached, in terms of the keys of its Secret.
+/// Keys of a Secret by which a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The key of a URL.

@@ -45,7 +45,7 @@ async fn a_stack_of_the_release_before_is_taken_over_with_its_links_and_jobs() -
     .await
 }
 
-/// What the release before left besides its objects.
+/// State of the stack of 0.1.0 besides its objects.
 struct Left {
     door: Door,
     /// A short link.
