@@ -1,7 +1,7 @@
 //! A stack as release 0.1.0 left it is taken over by this release: its database stays on the major version that made its
 //! volume, the other stores roll to the versions of this release, and links and jobs survive.
 //!
-//! `fixtures/0.1.0` has the chart of that release and what its operator applied for a stack. Its own images were never
+//! `fixtures/0.1.0` has the chart of that release and the objects that it makes for a stack. Its own images were never
 //! published: where an image of 0.1.0 cannot be pulled, the cluster's scripts give its name to one of this release.
 
 use std::path::PathBuf;
