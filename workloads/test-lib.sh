@@ -99,8 +99,8 @@ key_of_words() { printf '%s\n' "$@" | sha256sum | cut -c 1-12; }
 # write_command <folder> <program>: a command that runs a program with the libraries it came with.
 write_command() {
   local home=$1 program=$2 root=$1/root path loader libraries
-  path=$(cd "$home.part/root" && find . -name "$program" -type f | head -n 1)
-  loader=$(cd "$home.part/root" && find . -name 'ld-linux*' -type f | head -n 1)
+  path=$(cd "$home.part/root" && find . -name "$program" -type f | sed -n 1p)
+  loader=$(cd "$home.part/root" && find . -name 'ld-linux*' -type f | sed -n 1p)
   libraries=$(cd "$home.part/root" && find . -name '*.so*' -type f -exec dirname {} + | sort -u | sed "s|^\.|$root|" | paste -sd :)
   cat >"$home.part/$program" <<COMMAND
 #!/bin/sh

@@ -53,7 +53,7 @@ keep() {
     if [[ $profile != quick ]] && grep -aqF -e "$HOME/" -e "$CARGO_TARGET_DIR/" -e "$repo/" "$file"; then
       die "$file names folders of this machine" "see path_flags in .ci/release/binaries.sh"
     fi
-    if [[ $(system_of "$target") == linux ]] && readelf --program-headers --wide "$file" | grep -q INTERP; then
+    if [[ $(system_of "$target") == linux ]] && readelf --program-headers --wide "$file" | grep INTERP >/dev/null; then
       die "$file is not linked statically" "unset RUSTFLAGS: it replaces the flags of .cargo/config.toml"
     fi
     cp "$file" "$folder/$name"
@@ -64,7 +64,7 @@ if (($# == 0)); then set -- "${image_targets[@]}"; fi
 for target in "$@"; do
   system_of "$target" >/dev/null
   architecture_of "$target" >/dev/null
-  rustup target list --installed | grep -qx "$target" || step "Add the target $target" rustup target add "$target"
+  rustup target list --installed | grep -x "$target" >/dev/null || step "Add the target $target" rustup target add "$target"
   cross_compiler "$target"
   step "Compile for $target (profile $profile)" compile "$target"
   keep "$target"

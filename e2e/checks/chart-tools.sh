@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 # Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module holds the same as OpenAPI.
 schemas() {
   local version target module document
-  version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/cluster/go.mod" | head -n 1)
+  version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/cluster/go.mod" | sed -n 1p)
   target=$cache/schemas/$version-$(content_key e2e/checks/schemas.jq e2e/checks/chart-tools.sh)
   if [[ ! -d $target ]]; then
     module=$(module_dir "$cluster_dir/tools/cluster" k8s.io/kubernetes)

@@ -174,4 +174,4 @@ refuses 'has the SHA-256 sum' SHORTENER_RELEASES="$work/wrong-pins"
 pins linux-amd64 >"$work/pins"
 own_tools
 mirrored
-say "make up runs with $("$shell" --version | head -n 1) and busybox, as on Linux and as on macOS"
+say "make up runs with $("$shell" --version | sed -n 1p) and busybox, as on Linux and as on macOS"

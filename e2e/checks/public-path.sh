@@ -84,7 +84,7 @@ stand_in_for() {
     *)
       repository=localhost/${repository#registry.k8s.io/}
       image=$(docker image ls --format '{{.Repository}}:{{.Tag}}' "$repository" | { grep -xF "localhost/$1" || true; })
-      if [[ -z $image ]]; then image=$(docker image ls --format '{{.Repository}}:{{.Tag}}' "$repository" | head -n 1); fi
+      if [[ -z $image ]]; then image=$(docker image ls --format '{{.Repository}}:{{.Tag}}' "$repository" | sed -n 1p); fi
       [[ -n $image ]] || die "there is no stand-in for $1" "SHORTENER_CLOSED=yes e2e/images/build.sh"
       printf '%s\n' "$image"
       ;;

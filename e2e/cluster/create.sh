@@ -115,7 +115,7 @@ keep_services_inside() {
 }
 
 if ! closed; then pull "$(node_image)"; fi
-if ! kind get clusters 2>/dev/null | grep -qxF "$CLUSTER_NAME"; then
+if ! kind get clusters 2>/dev/null | grep -xF "$CLUSTER_NAME" >/dev/null; then
   remedy="make down, then try again; what a restricted host needs is in e2e/cluster/README.md" \
     step "Create the cluster $CLUSTER_NAME" create_cluster
   if ! closed; then tell_mirror; fi

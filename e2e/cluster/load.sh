@@ -21,8 +21,8 @@ loaded() {
 snapshotter() {
   docker exec "$node" containerd config dump | awk '
     /^ *\[/ { inside = /io\.containerd\.cri\.v1\.images.?\]/ || /io\.containerd\.grpc\.v1\.cri.?\.containerd\]/ }
-    inside && $1 == "snapshotter" { gsub(/[^a-z-]/, "", $3); print $3; found = 1; exit }
-    END { exit !found }' || die "the node's containerd does not say which snapshotter it uses" \
+    inside && $1 == "snapshotter" { gsub(/[^a-z-]/, "", $3); kind = $3; inside = 0 }
+    END { if (kind == "") exit 1; print kind }' || die "the node's containerd does not say which snapshotter it uses" \
     "docker exec $node containerd config dump"
 }
 

@@ -46,7 +46,7 @@ version_of() {
 node_version() {
   local image
   if closed; then
-    sed -n 's/.*k8s.io\/kubernetes v\([0-9.]*\).*/\1/p' "$cluster_dir/tools/cluster/go.mod" | head -n 1
+    sed -n 's/.*k8s.io\/kubernetes v\([0-9.]*\).*/\1/p' "$cluster_dir/tools/cluster/go.mod" | sed -n 1p
   else
     image=$(node_image)
     image=${image%@*}

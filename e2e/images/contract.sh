@@ -34,7 +34,7 @@ is_named_by_version() {
 }
 
 # major_minor: of the first version in the input.
-major_minor() { grep --only-matching --extended-regexp '[0-9]+\.[0-9]+' | head -n 1; }
+major_minor() { grep --only-matching --extended-regexp '[0-9]+\.[0-9]+' | sed -n 1p; }
 
 # program_of <image> <program> arguments...: runs a program of an image as it is.
 program_of() {
