@@ -110,7 +110,7 @@ unit_stage() {
   stage
   run check 'images of the stores' e2e/checks/stores.sh
   run check 'compile' cargo build --profile quick --workspace --all-targets
-  run check 'stand-in for Qdrant' e2e/images/qdrant.sh
+  run check 'stand-in for Qdrant' e2e/images/qdrant.sh test
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh
   run check 'read by GitOps tools' e2e/checks/kstatus.sh

@@ -11,12 +11,19 @@ api_answers() { kubectl --request-timeout=5s get --raw=/readyz >/dev/null 2>&1; 
 # patch_* print JSON patch operations, one a line, on kind-config.yaml.
 patch_common() {
   printf '{"op":"replace","path":"/nodes/0/extraPortMappings/0/hostPort","value":%s}\n' "$GATEWAY_PORT"
+  printf '{"op":"add","path":"/networking","value":{"ipFamily":"%s"}}\n' "$IP_FAMILY"
+}
+
+# The node's port 80 is its pods' then, which have IPv6 alone; the API server listens on both families.
+patch_ipv6() {
+  printf '{"op":"add","path":"/networking/apiServerAddress","value":"127.0.0.1"}\n'
+  printf '{"op":"replace","path":"/nodes/0/extraPortMappings/0/listenAddress","value":"::1"}\n'
 }
 
 # A node image of our own brings no network of its own: Calico puts its configuration into an empty folder, so no pod
 # ever starts on another network.
 patch_closed() {
-  printf '{"op":"add","path":"/networking","value":{"disableDefaultCNI":true}}\n'
+  printf '{"op":"add","path":"/networking/disableDefaultCNI","value":true}\n'
   printf '{"op":"add","path":"/nodes/0/extraMounts","value":[{"hostPath":"%s","containerPath":"/etc/cni/net.d"}]}\n' \
     "$state/cni"
 }
@@ -37,6 +44,7 @@ patch_kubelet() {
 
 overlay() {
   patch_common
+  if [[ $IP_FAMILY == ipv6 ]]; then patch_ipv6; fi
   patch_kubelet
   if closed; then patch_closed; fi
 }
@@ -107,11 +115,12 @@ start_node() {
 # the node. Where something out there takes connections to any address, the client keeps such a one and never comes to its
 # Service. What is still for a Service when it is forwarded is for nobody.
 keep_services_inside() {
-  local range rule
+  local range rule iptables=iptables
   range=$(docker exec "$node" sed -n 's/^.*--service-cluster-ip-range=//p' /etc/kubernetes/manifests/kube-apiserver.yaml)
+  if [[ $range == *:* ]]; then iptables=ip6tables; fi
   rule=(FORWARD --destination "$range" --jump DROP)
-  docker exec "$node" iptables --wait --table mangle --check "${rule[@]}" 2>/dev/null \
-    || docker exec "$node" iptables --wait --table mangle --append "${rule[@]}"
+  docker exec "$node" "$iptables" --wait --table mangle --check "${rule[@]}" 2>/dev/null \
+    || docker exec "$node" "$iptables" --wait --table mangle --append "${rule[@]}"
 }
 
 if ! closed; then pull "$(node_image)"; fi

@@ -20,6 +20,8 @@ mkdir -p "$cache/bin" "$logs"
 # Which cluster is meant: `make up` takes these, the tests set their own, so that both run beside each other.
 export CLUSTER_NAME=${CLUSTER_NAME:-shortener}
 export GATEWAY_PORT=${GATEWAY_PORT:-8080}
+# ipv4 or ipv6: the one family of addresses that its pods and Services have.
+export IP_FAMILY=${IP_FAMILY:-ipv4}
 node=$CLUSTER_NAME-control-plane
 # Go and Rust are found where their installers put them, also from a shell that was not told.
 export PATH=$cache/bin:$PATH:/usr/local/go/bin:$HOME/.cargo/bin:/usr/sbin:/sbin

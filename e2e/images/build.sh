@@ -38,7 +38,13 @@ build() {
   local image images=()
   take_turn
   if closed; then
+    # Downloads, linkers and packages leave a core idle by turns, so both compilers work side by side. What fails here fails
+    # again in the step below, which reports it.
+    make_service_parts >"$logs/service-parts.log" 2>&1 &
+    # shellcheck disable=SC2064 # the process of now
+    trap "kill $! 2>/dev/null || true" EXIT
     build_product
+    step "Make what the services consist of" make_service_parts
     build_services
   else
     while IFS= read -r image; do images+=("$image"); done < <(stack_images)

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Prints the program of qdrant/, the stand-in for the Qdrant server. It is compiled, linted and tested once per content and
-# compiler: the engine in it takes minutes, and nothing else in the workspace needs that.
+# The program of qdrant/, the stand-in for the Qdrant server. It is compiled once per content and compiler: the engine in
+# it takes minutes, and nothing else in the workspace needs that.
+#
+#   qdrant.sh        compiles the program and prints its path
+#   qdrant.sh test   lints and tests it as well
 # shellcheck source=../cluster/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
@@ -13,17 +16,20 @@ key=$(
 )
 home=$cache/tools/qdrant-$key
 
+# Cargo goes by file times, and to it this crate is the same in every checkout.
+forget_other_checkouts() {
+  cargo clean --quiet --locked --manifest-path "$manifest" --package qdrant-stand-in
+}
+
 # Clippy takes the compiler's place for our own crate alone; `cargo clippy` would go through the engine once more.
 lint_and_test() {
+  forget_other_checkouts
   RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo test --locked --manifest-path "$manifest"
+  touch "$home/tested"
 }
 
 compile() {
-  export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/qdrant
-  cd "$repo" # the flags for static linking are found from here
-  # Cargo goes by file times, and to it this crate is the same in every checkout.
-  cargo clean --quiet --locked --manifest-path "$manifest" --package qdrant-stand-in
-  lint_and_test
+  forget_other_checkouts
   cargo build --locked --manifest-path "$manifest"
   rm -rf "$home.part"
   mkdir -p "$home.part"
@@ -35,5 +41,8 @@ compile() {
 # Two runs on one machine build one after the other, and the second finds the result.
 exec {lock}>"$cache/qdrant.lock"
 flock "$lock"
-if [[ ! -d $home ]]; then step "Compile, lint and test the stand-in for Qdrant" compile; fi
+export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/qdrant
+cd "$repo" # the flags for static linking are found from here
+if [[ ! -d $home ]]; then step "Compile the stand-in for Qdrant" compile; fi
+if [[ ${1:-} == test && ! -e $home/tested ]]; then step "Lint and test the stand-in for Qdrant" lint_and_test; fi
 printf '%s\n' "$home/qdrant"

@@ -14,11 +14,12 @@ modules=$repo/e2e/images/modules
 image_id() { docker image inspect --format '{{.Id}}' "$1"; }
 
 install_calico() {
-  local source
+  local source ipv6=false
+  if [[ $IP_FAMILY == ipv6 ]]; then ipv6=true; fi
   source=$(module_dir "$modules/calico" github.com/projectcalico/calico)
   kubectl apply --server-side --filename "$source/libcalico-go/config/crd/"
   kubectl wait --for condition=Established --timeout 60s --filename "$source/libcalico-go/config/crd/"
-  sed "s/@IMAGE_ID@/$(image_id "$calico_image")/" "$addons/calico.yaml" | kubectl apply --filename -
+  sed "s/@IMAGE_ID@/$(image_id "$calico_image")/; s/@IPV6@/$ipv6/" "$addons/calico.yaml" | kubectl apply --filename -
   kubectl --namespace kube-system rollout status --timeout 120s daemonset/calico-node
 }
 

@@ -6,6 +6,12 @@ umask 077
 
 bin=/host/opt/cni/bin
 conf=/host/etc/cni/net.d
+host=$KUBERNETES_SERVICE_HOST
+subnet=usePodCidr
+if [[ $host == *:* ]]; then
+  host=[$host]
+  subnet=usePodCidrIPv6
+fi
 
 # Renaming replaces the plugin at once, also while a pod is being set up with the old one.
 install -m 0755 /opt/calico/calico "$bin/.calico"
@@ -18,7 +24,7 @@ kind: Config
 clusters:
   - name: local
     cluster:
-      server: https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT
+      server: https://$host:$KUBERNETES_SERVICE_PORT
       certificate-authority-data: $ca
 users:
   - name: calico
@@ -34,5 +40,5 @@ YAML
 mv "$conf/.calico-kubeconfig" "$conf/calico-kubeconfig"
 
 # Last, because the runtime calls the plugin as soon as this file is there.
-sed "s/@NODE_NAME@/$NODE_NAME/" /opt/calico/05-calico.conflist >"$conf/.05-calico"
+sed "s/@NODE_NAME@/$NODE_NAME/; s/@SUBNET@/$subnet/" /opt/calico/05-calico.conflist >"$conf/.05-calico"
 mv "$conf/.05-calico" "$conf/05-calico.conflist"

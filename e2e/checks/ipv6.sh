@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# A cluster without IPv4: it gets the operator and the sample stack, each profile of which shows that it works, and a pod that
+# has no business with the stack does not reach it.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source e2e/images/names.sh
+
+export CLUSTER_NAME=shortener-ipv6 GATEWAY_PORT=18280 IP_FAMILY=ipv6
+export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
+
+# Prints `<name> <address>...` for each pod.
+pods() {
+  kubectl get pods --all-namespaces \
+    --output jsonpath='{range .items[*]}{.metadata.name}{range .status.podIPs[*]} {.ip}{end}{"\n"}{end}'
+}
+
+# connect <host> <port>: a pod without the stack's labels opens a connection, within 5 s.
+connect() {
+  kubectl exec stranger -- timeout 5 bash -c "exec 3<>/dev/tcp/$1/$2"
+}
+
+start_stranger() {
+  kubectl run stranger --image "$postgres_image" --restart Never --command -- sleep infinity
+  kubectl wait --for condition=Ready --timeout 60s pod/stranger
+}
+
+if [[ ${KEEP_CLUSTER:-} != 1 ]]; then trap e2e/cluster/down.sh EXIT; fi
+e2e/cluster/down.sh
+e2e/cluster/up.sh cluster
+e2e/cluster/sample.sh
+
+if pods | grep -E ' ([0-9]+\.){3}[0-9]+( |$)'; then
+  die "these pods have IPv4 addresses, so this cluster shows nothing" "see IP_FAMILY in e2e/cluster/create.sh"
+fi
+step "Start a pod that is not of the stack" start_stranger
+connect kubernetes.default.svc 443 || die "the pod reaches nothing at all" "kubectl describe pod stranger"
+for store in demo-postgres:5432 demo-cache:6379 demo-rabbitmq:5672 demo-qdrant:6334; do
+  if connect "${store%:*}.default.svc" "${store#*:}" 2>/dev/null; then
+    die "a pod that is not of the stack reaches $store" "see the NetworkPolicies of the stack, and Felix in calico.yaml"
+  fi
+done
+say "the sample stack works on IPv6 alone, and its stores are closed to others"
