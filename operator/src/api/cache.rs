@@ -52,8 +52,8 @@ impl Default for CacheSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedCache {
-    /// Memory for the copies, a quantity such as `128Mi` (the default). When it is full, the least frequently used
-    /// copies are evicted. The container's memory limit is derived from it.
+    /// Memory for the copies, a quantity such as `128Mi` (the default). The least frequently used copies are evicted
+    /// when it is full. The container's memory limit is derived from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('8Mi')) >= 0").message(

@@ -78,7 +78,7 @@ pub fn otel(stack: &ValidatedStack) -> NetworkPolicy {
 
 /// Returns the NetworkPolicy `<stack>-<component>` of a store: each port for its clients, and no outgoing
 /// connections. The backend of traces, logs and metrics is the exception: it scrapes metrics, and Grafana downloads
-/// plugins.
+/// parts of itself.
 pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
     let callers = |port: &store::Port| -> Vec<NetworkPolicyPeer> {
         let clients = if port.clients {
