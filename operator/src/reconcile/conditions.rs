@@ -31,11 +31,11 @@ pub use workers::workers_ready;
 
 /// Condition type: the stack serves requests.
 pub const READY: &str = "Ready";
-/// Condition type: a rollout towards the spec is in progress.
+/// Condition type: a change towards the spec is in progress.
 pub const PROGRESSING: &str = "Progressing";
 /// Condition type: a fault requires action by the user.
 pub const DEGRADED: &str = "Degraded";
-/// Condition type of kstatus, present only while true: a rollout is in progress.
+/// Condition type of kstatus, present only while true: a change towards the spec is in progress.
 pub const RECONCILING: &str = "Reconciling";
 /// Condition type of kstatus, present only while true: the stack waits for an edit of the spec.
 pub const STALLED: &str = "Stalled";

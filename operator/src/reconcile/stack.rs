@@ -33,7 +33,7 @@ pub use store::{Cache, Credential, ManagedStore, Store, StoreVolume, Vector};
 pub struct ValidatedStack {
     /// Name, namespace and owner reference.
     pub identity: StackIdentity,
-    /// Base of the short links, without a trailing slash.
+    /// Base URL of the short links, without a trailing slash.
     pub public_url: String,
     /// True when every component is scaled to zero.
     pub stopped: bool,

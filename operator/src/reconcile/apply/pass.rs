@@ -158,8 +158,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Returns the metadata from the cache or, on a cache miss, from the API server, because objects without the
-    /// operator's labels are not watched.
+    /// Returns the metadata from the watch or, if the watch has no such object, from the API server. Objects without
+    /// the operator's labels are not watched.
     async fn live_metadata<K: Child>(&self, name: &str) -> Result<Option<ObjectMeta>, Cause> {
         if let Some(metadata) = self
             .scope

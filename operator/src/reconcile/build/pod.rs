@@ -248,8 +248,8 @@ pub(super) fn resources(requests: [&str; 2], limits: [&str; 2]) -> ResourceRequi
 }
 
 /// Adds memory for a program's copies of data, in bytes, to its own requests and limits. The request grows by the
-/// size of the copies. The limit grows by half as much again, because freed memory returns to the system in whole
-/// pages only.
+/// size of the copies. The limit grows by one and a half times that size, because freed memory returns to the system
+/// in whole pages only.
 pub(super) fn with_room(mut resources: ResourceRequirements, copies: u64) -> ResourceRequirements {
     let with_half_more = copies.saturating_add(copies / 2);
     let more = [

@@ -6,8 +6,8 @@ use crate::{metadata::Component, reconcile::apply::Workload};
 /// Reason while a newer template replaces pods that still accept requests.
 pub(super) const ROLLING_OUT: &str = "RollingOut";
 
-/// Returns the verdict on a component's pods. The first check that fails decides: the workload exists, its pods can
-/// be created, they run, and there are enough of them.
+/// Returns the verdict on a component's pods. The first check that fails decides: the controller has observed the
+/// workload, no pod has a problem, pods can be created, and enough of them are ready.
 pub(super) fn ready(view: View<'_>, component: Component) -> Verdict {
     let name = component.as_str();
     if view.stack.stopped {

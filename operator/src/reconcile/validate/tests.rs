@@ -189,7 +189,7 @@ fn a_secret_that_tells_nothing_is_refused_with_the_keys_that_would() {
     );
 }
 
-/// Returns a stack and the facts about its database: a volume with the claim's annotation, and the running image.
+/// Returns the facts about a database with a volume: the version in the claim's annotation, and the running image.
 fn with_volume(major: Option<u32>, running: Option<&str>) -> StoreFacts {
     StoreFacts::Managed {
         credentials: credentials(),

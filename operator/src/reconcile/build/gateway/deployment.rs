@@ -17,7 +17,7 @@ use crate::{
     reconcile::{build::pod, stack::ValidatedStack},
 };
 
-/// The user `nginx` of the public image.
+/// The user `nginx` in the public image.
 const USER: i64 = 101;
 const CONFIG_DIRECTORY: &str = "/etc/shortener";
 

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The user of the public image.
+/// The user in the public image.
 const USER: i64 = 10001;
 /// Directory of the collector's configuration.
 const CONFIG_PATH: &str = "/etc/shortener/config";

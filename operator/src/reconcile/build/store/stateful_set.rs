@@ -28,7 +28,7 @@ pub(in crate::reconcile::build) fn stateful_set(
             selector: selector(&identity.name, component),
             service_name: Some(name),
             revision_history_limit: Some(pod::REVISION_HISTORY),
-            // With the ordered policy, a pod that cannot start is never replaced by one of a corrected template.
+            // With the ordered policy, a pod that cannot start is never replaced by a pod of the corrected template.
             pod_management_policy: Some("Parallel".to_owned()),
             update_strategy: Some(StatefulSetUpdateStrategy {
                 type_: Some("RollingUpdate".to_owned()),
