@@ -30,7 +30,7 @@ pub struct ShortenerStackStatus {
     /// Pods of the workers, for the scale subresource.
     #[serde(default)]
     pub workers: WorkersStatus,
-    /// The job queue; absent without a queue, and while its state is unknown.
+    /// The job queue; absent without a managed broker, and while its state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueStatus>,
 }

@@ -173,7 +173,7 @@ impl<'a> Pass<'a> {
         Ok(api.get_opt(name).await?.map(|object| object.metadata))
     }
 
-    /// Returns true when the live object equals the rendered one.
+    /// Returns true when the live object already matches the rendered one.
     async fn is_current<K: Child>(
         &self,
         name: &str,
