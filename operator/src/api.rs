@@ -1,4 +1,4 @@
-//! The custom resource `ShortenerStack`: its fields, defaults and admission rules. No behaviour.
+//! The custom resource `ShortenerStack`: its fields, defaults and admission rules. It contains no behaviour.
 
 mod cache;
 mod component;

@@ -1,6 +1,7 @@
-//! One reconcile: five steps in a fixed order, each in a file of its own.
+//! The driver of one reconcile: five steps in a fixed order, each in a file of its own.
 //!
-//! `gather` reads, `validate` and `build` are pure, `apply` writes, `status` sums up. The driver only calls them.
+//! `gather` reads, `validate` and `build` are pure, `apply` writes, `status` computes the status. The driver only
+//! calls them.
 
 pub mod apply;
 pub mod build;
@@ -27,22 +28,22 @@ use crate::{
 };
 use status::Outcome;
 
-/// A reconcile that takes longer is given up and tried again.
+/// Deadline of one reconcile. A reconcile that takes longer is cancelled and retried.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How long a stack rests that no event asks for.
+/// Time until the next reconcile of a stack without any event.
 const RESYNC: Duration = Duration::from_secs(300);
-/// How soon a stack looks again whether the older holder of its host is gone.
+/// Time until a stack checks again for the older stack that holds its host.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
-/// How soon those who watch a stack are told again after they could not be.
+/// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 
-/// Why a reconcile failed, by step.
+/// An error of a reconcile, with one variant per step.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What the stack depends on could not be read.
+    /// The objects that the stack depends on could not be read.
     #[error("cannot read what the stack depends on: {0}")]
     Gather(#[source] kube::Error),
-    /// The spec does not fit its surroundings.
+    /// The spec conflicts with other objects of the cluster.
     #[error(transparent)]
     Validate(#[from] validate::ValidateError),
     /// Children could not be written.
@@ -54,7 +55,7 @@ pub enum Error {
     /// The deadline passed.
     #[error("the API server did not answer within {} s: this is tried again", DEADLINE.as_secs())]
     Deadline,
-    /// The resource has no uid or namespace, which only a stale cache shows.
+    /// The resource has no uid or namespace, which happens only with a stale cache.
     #[error("the resource is not complete yet: this is tried again")]
     Incomplete,
     /// The resource does not parse.
@@ -62,10 +63,10 @@ pub enum Error {
     Unreadable(String),
 }
 
-/// Brings one stack to what its spec says and reports.
+/// Reconciles one stack with its spec and reports the result in its status.
 ///
 /// # Errors
-/// The first step that failed; the status tells it too.
+/// The error of the first step that failed. The status contains it too.
 pub async fn reconcile(guarded: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
     let waiting = scope.context.metrics.waiting();
     let _permit = scope.context.permits.acquire().await;
@@ -84,7 +85,7 @@ pub async fn reconcile(guarded: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<
 
 async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action, Error> {
     if stack.metadata.deletion_timestamp.is_some() {
-        // Owner references take the children along.
+        // The garbage collector deletes the children by their owner references.
         return Ok(Action::await_change());
     }
     let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
@@ -126,7 +127,7 @@ async fn steps(
 }
 
 impl Error {
-    /// The reason in conditions and metrics: one of a fixed set.
+    /// Returns the reason for conditions and metrics, one of a fixed set.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Gather(error) => refusal::reason(error, "ReadFailed"),

@@ -1,4 +1,4 @@
-//! The cache of a stack: one that the operator runs, or one that the user brings.
+//! The cache of a stack: a server that the operator runs, or an external one.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, SecretKeyRef};
 
-/// Where copies of links are kept. Neither member given means `managed` with its defaults.
+/// The cache for copies of links. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
     "cache.managed and cache.external exclude each other: remove one of them"
@@ -16,23 +16,23 @@ use super::{PodSettings, SecretKeyRef};
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct CacheSpec {
-    /// Seconds that a copy is kept, give or take a tenth.
+    /// Lifetime of a copy in seconds, varied by up to a tenth.
     #[serde(default = "default_ttl")]
     #[schemars(range(min = 1, max = 31_536_000))]
     pub ttl_seconds: i32,
-    /// Memory in each replica of the app for the links that are followed most, a quantity such as `16Mi`. They are followed
-    /// without asking the cache, which tells the app of every change. If absent, the app asks each time. The default memory
-    /// of the app's container grows with it.
+    /// Memory in each replica of the app for the most requested links, a quantity such as `16Mi`. The app redirects
+    /// these links without a request to the cache, which notifies the app of every change. If absent, every redirect
+    /// reads the cache. The default memory of the app's container grows with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0").message(
         "cache.nearMemory is not a size of at least 1Mi: write a quantity such as 16Mi"
     ))]
     pub near_memory: Option<String>,
-    /// A server that the operator runs in the stack's namespace. It keeps everything in memory.
+    /// A server that the operator runs in the stack's namespace. It keeps all its data in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedCache>,
-    /// A server that somebody else runs.
+    /// A server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalCache>,
 }
@@ -52,15 +52,15 @@ impl Default for CacheSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedCache {
-    /// Memory for the copies, a quantity such as `128Mi` (the default). When it is full, what is used least goes. The
-    /// container's memory limit follows from it.
+    /// Memory for the copies, a quantity such as `128Mi` (the default). The least frequently used copies are evicted
+    /// when it is full. The container's memory limit is derived from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('8Mi')) >= 0").message(
         "cache.managed.maxMemory is not a size of at least 8Mi: write a quantity such as 128Mi"
     ))]
     pub max_memory: Option<String>,
-    /// How the pod runs.
+    /// Settings of the pod.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
@@ -72,27 +72,28 @@ pub struct ManagedCache {
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalCache {
-    /// The Secret, in the stack's namespace, with the connection URL (`redis[s]://user:password@host:port/database`), several
-    /// separated by commas for Sentinel and Cluster, or its parts. TLS needs a URL.
+    /// The Secret, in the stack's namespace, that holds the connection URL
+    /// (`redis[s]://user:password@host:port/database`; several, separated by commas, for Sentinel and Cluster) or its
+    /// parts. TLS requires a URL.
     pub secret_ref: SecretKeyRef,
-    /// What the URL leads to.
+    /// Topology of the servers in the URL.
     #[serde(default)]
     pub mode: CacheMode,
-    /// Name of the master that the sentinels watch (`Sentinel` only, `mymaster` if absent).
+    /// Name of the master that the sentinels monitor (`Sentinel` only, `mymaster` if absent).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub sentinel_master: Option<String>,
 }
 
-/// Kinds of cache servers.
+/// Topologies of cache servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CacheMode {
     /// One server.
     #[default]
     Single,
-    /// Sentinels that know the present master.
+    /// Sentinels that report the address of the current master.
     Sentinel,
-    /// Nodes of a cluster that share the keys.
+    /// Nodes of a cluster that partition the keys.
     Cluster,
 }
 

@@ -1,4 +1,4 @@
-//! Settings that every component with pods takes.
+//! Settings shared by every component that has pods.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use super::schema;
 
-/// How the pods of one component run. Everything is optional; the operator's defaults fill the rest.
+/// Settings of the pods of one component. Every field is optional; the operator supplies the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSettings {
-    /// Container image; the default is the one pinned by the operator's release.
+    /// Container image. The default is the image pinned by the operator's release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
-    /// Requests and limits of the main container. What is given here replaces the default of the same name.
+    /// Requests and limits of the main container. Each value given here replaces the default for the same resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceSettings>,
-    /// Node labels that a pod's node must have.
+    /// Labels that a node must have to run the pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
     /// Taints that the pods tolerate.
@@ -37,7 +37,8 @@ pub struct PodSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
-    /// Environment variables of the main container. A variable that the operator sets itself is replaced.
+    /// Environment variables of the main container. A variable given here replaces one of the same name
+    /// that the operator sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<EnvVar>")]
     pub env: Vec<EnvVar>,
@@ -46,11 +47,11 @@ pub struct PodSettings {
 /// Compute resources of a container, by resource name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceSettings {
-    /// What the scheduler reserves.
+    /// Amounts that the scheduler reserves.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub requests: BTreeMap<String, Quantity>,
-    /// What the container may use at most.
+    /// Maximum amounts that the container may use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub limits: BTreeMap<String, Quantity>,

@@ -1,4 +1,4 @@
-//! The database of a stack: one that the operator runs, or one that the user brings.
+//! The database of a stack: a server that the operator runs, or an external one.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PodSettings;
 
-/// Where the links are kept. Neither member given means `managed` with its defaults.
+/// The database for the links. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
     "database.managed and database.external exclude each other: remove one of them"
@@ -16,7 +16,7 @@ pub struct DatabaseSpec {
     /// A PostgreSQL server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedDatabase>,
-    /// A PostgreSQL server that somebody else runs.
+    /// A PostgreSQL server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalDatabase>,
 }
@@ -25,7 +25,8 @@ pub struct DatabaseSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedDatabase {
-    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow where the storage class allows it, and never shrink.
+    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
+    /// It cannot shrink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(
@@ -36,7 +37,7 @@ pub struct ManagedDatabase {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub storage_class_name: Option<String>,
-    /// How the pod runs.
+    /// Settings of the pod.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
@@ -45,21 +46,22 @@ pub struct ManagedDatabase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalDatabase {
-    /// The Secret, in the stack's namespace, with the connection URL (`postgres://user:password@host:port/database`) or its
-    /// parts, such as the one that CloudNativePG writes.
+    /// The Secret, in the stack's namespace, that holds the connection URL
+    /// (`postgres://user:password@host:port/database`) or its parts, such as the Secret that CloudNativePG writes.
     pub secret_ref: SecretKeyRef,
 }
 
-/// A Secret in the stack's namespace that tells where a server is and how to log in.
+/// A Secret in the stack's namespace that holds the address of a server and the credentials for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKeyRef {
     /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Key of a URL within the Secret. If absent, the first of `url`, `uri` and `connection_string` that the Secret has,
-    /// and if it has none, the keys `host`, `port`, `username` (or `user`) and `password`, for a database also `dbname` (or
-    /// `database`), for a broker also `vhost` (or `virtual_host`).
+    /// Key of the URL within the Secret. If absent, the first of the keys `url`, `uri` and `connection_string` that
+    /// the Secret contains. If it contains none of them, the keys `host`, `port`, `username` (or `user`) and
+    /// `password` are read, for a database also `dbname` (or `database`), for a broker also `vhost` (or
+    /// `virtual_host`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub key: Option<String>,

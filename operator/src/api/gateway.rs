@@ -1,4 +1,4 @@
-//! The public entry of a stack.
+//! The public entry point of a stack.
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use kube::KubeSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, schema};
 
-/// How requests from outside reach the stack.
+/// The public entry point: routing, host name, TLS and access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
     validation = Rule::new("self.provider == 'Standalone' || self.serviceType == 'ClusterIP'").message(
@@ -22,10 +22,10 @@ use super::{PodSettings, schema};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySpec {
-    /// Who routes: an ingress-nginx controller of the cluster, or an nginx of the stack's own.
+    /// Implementation: an ingress-nginx controller of the cluster, or an nginx of the stack's own.
     #[serde(default)]
     pub provider: GatewayProvider,
-    /// Host name that the stack answers to; empty answers to every host.
+    /// Host name that the stack serves; if empty, it serves every host.
     #[serde(default)]
     #[schemars(length(max = 253))]
     #[x_kube(validation = Rule::new(
@@ -36,8 +36,8 @@ pub struct GatewaySpec {
     #[serde(default = "default_class")]
     #[schemars(length(min = 1, max = 253))]
     pub ingress_class_name: String,
-    /// Who may open connections to the gateway and, with `IngressNginx`, to the app. The default with `IngressNginx`
-    /// is the operator's setting (the ingress-nginx controller), with `Standalone` everybody.
+    /// Peers that may open connections to the gateway or, with `IngressNginx`, to the app. The default with
+    /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` every peer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
     pub allow_from: Vec<NetworkPolicyPeer>,
@@ -48,11 +48,11 @@ pub struct GatewaySpec {
     /// Type of the gateway's Service (`Standalone` only).
     #[serde(default)]
     pub service_type: GatewayServiceType,
-    /// Whether `/metrics` is served through the gateway. The internal port serves it in any case.
+    /// Serves `/metrics` through the gateway when true. The internal port always serves it.
     #[serde(default = "default_true")]
     pub expose_metrics: bool,
-    /// How many proxies before the app append to `X-Forwarded-For`; the client's address is taken that many entries
-    /// from the end, 0 ignores the header.
+    /// Number of proxies before the app that append to `X-Forwarded-For`. The client's address is the entry at this
+    /// position from the end; 0 ignores the header.
     #[serde(default = "default_hops")]
     #[schemars(range(min = 0, max = 16))]
     pub trusted_hops: i32,
@@ -60,7 +60,7 @@ pub struct GatewaySpec {
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
-    /// How the gateway's pods run.
+    /// Settings of the gateway's pods.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
@@ -88,14 +88,14 @@ pub enum GatewayProvider {
     /// Ingress objects for an ingress-nginx controller that the cluster runs.
     #[default]
     IngressNginx,
-    /// An nginx of the stack's own; needs nothing in the cluster.
+    /// An nginx of the stack's own. It depends on nothing else in the cluster.
     Standalone,
 }
 
 /// Types of the gateway's Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum GatewayServiceType {
-    /// Reachable inside the cluster.
+    /// An address that is reachable inside the cluster only.
     #[default]
     ClusterIP,
     /// A port on every node.
@@ -105,7 +105,7 @@ pub enum GatewayServiceType {
 }
 
 impl GatewayServiceType {
-    /// The value as a Service spells it.
+    /// Returns the value as the Service API spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClusterIP => "ClusterIP",

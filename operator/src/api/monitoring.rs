@@ -1,4 +1,4 @@
-//! What those who watch a stack are told of it.
+//! Monitoring objects of a stack for Prometheus and Grafana.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::schema;
 
-/// What a Prometheus operator and a Grafana of the cluster find: a ServiceMonitor, a PrometheusRule and a ConfigMap with a
-/// dashboard. The first two only where the cluster has these kinds.
+/// Monitoring objects for a Prometheus operator and a Grafana in the cluster: a ServiceMonitor, a PrometheusRule and
+/// a ConfigMap with a dashboard. The first two are created only if the cluster serves their kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MonitoringSpec {
-    /// Whether they are there. If absent, they come with the profile `observability`.
+    /// Creates the objects when true. If absent, they are created with the profile `observability`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Labels that they get, for a Prometheus or Grafana that selects by label, such as `release: kube-prometheus-stack`.
+    /// Labels added to the objects, for a Prometheus or Grafana that selects by label, such as
+    /// `release: kube-prometheus-stack`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::labels")]
     #[x_kube(validation = Rule::new(

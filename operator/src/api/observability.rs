@@ -1,4 +1,4 @@
-//! What observes a stack: where its traces and logs go, and who may scrape its metrics.
+//! Observability of a stack: the export of traces and logs, and access to the metrics.
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use kube::KubeSchema;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, schema};
 
-/// The rule for the address of a backend.
+/// CEL rule for the address of a backend.
 const ADDRESS: &str = r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~%/]*)?$')";
 
-/// Where traces and logs go (profile `observability`), and who may scrape the metrics, which are there in any case.
+/// Export of traces and logs (profile `observability`), and access to the metrics. The metrics are always served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new(
     "!(has(self.collector) && has(self.collector.external) && has(self.backend) && (has(self.backend.managed) || has(self.backend.external)))"
@@ -19,19 +19,20 @@ const ADDRESS: &str = r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct ObservabilitySpec {
-    /// Who takes traces and logs from the app and the workers.
+    /// Collector that receives traces and logs from the app and the workers.
     #[serde(default)]
     pub collector: CollectorSpec,
-    /// Where the managed collector sends them.
+    /// Backend that receives traces and logs from the managed collector.
     #[serde(default)]
     pub backend: BackendSpec,
-    /// Who may scrape the internal port 9090 of app and workers, and the collector's own metrics; the operator always may.
+    /// Peers that may scrape the internal port 9090 of the app and the workers, and the collector's own metrics. The
+    /// operator always may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
     pub scrape_from: Vec<NetworkPolicyPeer>,
 }
 
-/// Who takes traces and logs. Neither member given means `managed` with its defaults.
+/// Collector of traces and logs. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
     "observability.collector.managed and observability.collector.external exclude each other: remove one of them"
@@ -41,16 +42,16 @@ pub struct CollectorSpec {
     /// An OpenTelemetry collector that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedCollector>,
-    /// A collector that somebody else runs.
+    /// A collector that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalCollector>,
 }
 
-/// An OpenTelemetry collector of one replica that keeps nothing.
+/// An OpenTelemetry collector of one replica that stores no data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedCollector {
-    /// How the pod runs.
+    /// Settings of the pod.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
@@ -59,7 +60,7 @@ pub struct ManagedCollector {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalCollector {
-    /// Address that takes OTLP by gRPC, such as `http://collector.monitoring:4317`.
+    /// Address that receives OTLP over gRPC, such as `http://collector.monitoring:4317`.
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(
         r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?/?$')"
@@ -67,17 +68,18 @@ pub struct ExternalCollector {
     pub endpoint: String,
 }
 
-/// Where the managed collector sends traces and logs. Neither member given means nowhere: they are dropped silently.
+/// Backend of the managed collector. Without `managed` and `external`, the collector drops traces and logs silently.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
     "observability.backend.managed and observability.backend.external exclude each other: remove one of them"
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct BackendSpec {
-    /// Grafana with its stores for traces, logs and metrics, in one pod that the operator runs. For a demonstration.
+    /// Grafana with its stores for traces, logs and metrics, in one pod that the operator runs. Meant for
+    /// demonstrations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedBackend>,
-    /// A backend that somebody else runs.
+    /// A backend that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalBackend>,
 }
@@ -86,7 +88,8 @@ pub struct BackendSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedBackend {
-    /// Size of the volume, a quantity such as `2Gi` (the default). It can grow where the storage class allows it, and never shrink.
+    /// Size of the volume, a quantity such as `2Gi` (the default). It can grow if the storage class allows expansion.
+    /// It cannot shrink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('512Mi')) >= 0").message(
@@ -97,12 +100,12 @@ pub struct ManagedBackend {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub storage_class_name: Option<String>,
-    /// How the pod runs.
+    /// Settings of the pod.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
 
-/// A backend outside the stack that takes OTLP.
+/// A backend outside the stack that receives OTLP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
     validation = Rule::new("has(self.endpoint) || (has(self.tracesEndpoint) && has(self.logsEndpoint))").message(
@@ -117,32 +120,32 @@ pub struct ManagedBackend {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalBackend {
-    /// Address that takes traces and logs, such as `http://tempo.monitoring:4317`. With `Http` the paths `/v1/traces`
-    /// and `/v1/logs` are added.
+    /// Address that receives traces and logs, such as `http://tempo.monitoring:4317`. With `Http`, the paths
+    /// `/v1/traces` and `/v1/logs` are appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(ADDRESS).message("observability.backend.external.endpoint is not an http(s) address: write http:// or https://, a host and a port, such as http://tempo.monitoring:4317, and credentials in headersSecretRef"))]
     pub endpoint: Option<String>,
-    /// Address that takes the traces, in the place of `endpoint`. With `Http` it is used as it stands.
+    /// Address that receives the traces, instead of `endpoint`. With `Http`, no path is appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(ADDRESS).message("observability.backend.external.tracesEndpoint is not an http(s) address: write http:// or https://, a host and a port, such as http://tempo.monitoring:4317, and credentials in headersSecretRef"))]
     pub traces_endpoint: Option<String>,
-    /// Address that takes the logs, in the place of `endpoint`. With `Http` it is used as it stands.
+    /// Address that receives the logs, instead of `endpoint`. With `Http`, no path is appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(ADDRESS).message("observability.backend.external.logsEndpoint is not an http(s) address: write http:// or https://, a host and a port, such as http://loki.monitoring:3100/otlp/v1/logs, and credentials in headersSecretRef"))]
     pub logs_endpoint: Option<String>,
-    /// How the backend takes OTLP.
+    /// OTLP transport of the backend.
     #[serde(default)]
     pub protocol: OtlpProtocol,
-    /// A Secret in the stack's namespace whose every key is the name of a header that the backend wants, and its value
-    /// that of the header.
+    /// A Secret in the stack's namespace that holds the headers of requests to the backend: each key is the name of a
+    /// header, and its value is the header's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers_secret_ref: Option<SecretRef>,
 }
 
-/// Ways in which OTLP travels.
+/// OTLP transports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OtlpProtocol {
     /// gRPC, usually on port 4317.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An optional part of a stack. The base stack is always there.
+/// An optional part of a stack. The base stack is always present.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -28,7 +28,7 @@ impl Profile {
         Self::Vector,
     ];
 
-    /// The value as the resource spells it.
+    /// Returns the value as the resource spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Caching => "caching",

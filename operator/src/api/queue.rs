@@ -1,4 +1,4 @@
-//! The job queue of a stack: a broker that the operator runs, or one that the user brings.
+//! The job queue of a stack: a broker that the operator runs, or an external one.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, SecretKeyRef};
 
-/// Where jobs wait for a worker. Neither member given means `managed` with its defaults.
+/// The broker that queues the jobs. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
     "queue.managed and queue.external exclude each other: remove one of them"
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSpec {
-    /// How often a job is given to a worker at most. One that fails every time becomes a dead letter. It takes effect
-    /// at once, on waiting jobs too; on an external broker whoever runs it sets the limit.
+    /// Maximum number of deliveries of a job. A job that fails every time is then moved to the dead-letter queue. A
+    /// change takes effect at once, also for waiting jobs. On an external broker, its administrator sets the limit.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 100))]
     pub delivery_limit: i32,
     /// A RabbitMQ server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedQueue>,
-    /// A RabbitMQ server or cluster that somebody else runs.
+    /// A RabbitMQ server or cluster that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalQueue>,
 }
@@ -40,7 +40,8 @@ impl Default for QueueSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedQueue {
-    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow where the storage class allows it, and never shrink.
+    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
+    /// It cannot shrink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('512Mi')) >= 0").message(
@@ -51,7 +52,7 @@ pub struct ManagedQueue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub storage_class_name: Option<String>,
-    /// How the pod runs.
+    /// Settings of the pod.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
@@ -60,8 +61,9 @@ pub struct ManagedQueue {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalQueue {
-    /// The Secret, in the stack's namespace, with the connection URL (`amqp[s]://user:password@host:port/vhost`) or its parts,
-    /// such as the one that RabbitMQ's operator writes. No virtual host, or an empty one, is the default one. TLS needs a URL.
+    /// The Secret, in the stack's namespace, that holds the connection URL
+    /// (`amqp[s]://user:password@host:port/vhost`) or its parts, such as the Secret that RabbitMQ's operator writes.
+    /// Without a virtual host, or with an empty one, the broker's default virtual host applies. TLS requires a URL.
     pub secret_ref: SecretKeyRef,
 }
 

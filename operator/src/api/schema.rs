@@ -2,23 +2,24 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-/// The schema of `T` without its descriptions.
+/// Returns the schema of `T` without its descriptions.
 ///
-/// The Kubernetes types are documented by Kubernetes; with their prose in every component the CRD would outgrow
-/// the annotation that `kubectl apply` keeps its last applied configuration in.
+/// Kubernetes documents its own types. With their descriptions repeated in every component, the CRD would exceed the
+/// size limit of the annotation in which `kubectl apply` stores the last applied configuration.
 pub(super) fn terse<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = T::json_schema(generator);
     strip_descriptions(schema.ensure_object());
     schema
 }
 
-/// The schema of a list of `T` without descriptions, at most 64 items long so that CEL can bound its cost.
+/// Returns the schema of a list of `T` without descriptions. It has at most 64 items so that CEL can bound the cost
+/// of a rule.
 pub(super) fn terse_list<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let item = terse::<T>(generator);
     json_schema!({"type": "array", "maxItems": 64, "items": item})
 }
 
-/// A map of resource names to quantities, given as numbers or strings.
+/// Returns the schema of a map from resource names to quantities, given as numbers or strings.
 pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -34,7 +35,7 @@ pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Labels; their keys are checked by the operator, because a structural schema cannot.
+/// Returns the schema of a map of labels. The operator validates the keys, because a structural schema cannot.
 pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

@@ -12,7 +12,8 @@ use super::{
     QueueSpec, ShortenerStackStatus, VectorSpec, schema,
 };
 
-/// A complete link-shortening service: a gateway, the app behind it, its database and what `profiles` names.
+/// A complete link-shortening service: a gateway, the app behind it, its database and the parts that `profiles`
+/// lists.
 ///
 /// `spec: {}` is valid and gives the base stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
@@ -101,19 +102,20 @@ use super::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ShortenerStackSpec {
-    /// Base of the short links, without a path. The default is `http(s)://<gateway.host>`, and `http://localhost:8080` without a host.
+    /// Base URL of the short links, without a path. The default is `http(s)://<gateway.host>`, or
+    /// `http://localhost:8080` without a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(
         r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?/?$')"
     ).message("publicUrl is not an http(s) address: write http:// or https://, a host and at most a port, such as https://go.example.com"))]
     pub public_url: Option<String>,
-    /// The optional parts that are on. What is set for a part that is off has no effect and is kept.
+    /// Optional parts that are on. The settings of a part that is off are kept and have no effect.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub profiles: BTreeSet<Profile>,
-    /// The public entry.
+    /// The public entry point.
     #[serde(default)]
     pub gateway: GatewaySpec,
     /// Rate limits by client address.
@@ -122,25 +124,25 @@ pub struct ShortenerStackSpec {
     /// The app that shortens and redirects.
     #[serde(default)]
     pub app: AppSpec,
-    /// The workers of the job queue; without effect while the stack has no queue.
+    /// The workers of the job queue. Without effect while the stack has no queue.
     #[serde(default)]
     pub workers: WorkersSpec,
-    /// Where the links are kept.
+    /// The database for the links.
     #[serde(default)]
     pub database: DatabaseSpec,
-    /// Where copies of links are kept (profile `caching`).
+    /// The cache for copies of links (profile `caching`).
     #[serde(default)]
     pub cache: CacheSpec,
-    /// Where jobs wait for a worker (profile `queue`).
+    /// The broker that queues the jobs (profile `queue`).
     #[serde(default)]
     pub queue: QueueSpec,
-    /// Where documents are found by their vectors (profile `vector`).
+    /// The store that finds documents by their vectors (profile `vector`).
     #[serde(default)]
     pub vector: VectorSpec,
-    /// Where traces and logs go (profile `observability`), and who may scrape the metrics.
+    /// Export of traces and logs (profile `observability`), and access to the metrics.
     #[serde(default)]
     pub observability: ObservabilitySpec,
-    /// What a Prometheus operator and a Grafana of the cluster find of the stack, with or without the profile
+    /// Monitoring objects for a Prometheus operator and a Grafana in the cluster, with or without the profile
     /// `observability`.
     #[serde(default)]
     pub monitoring: MonitoringSpec,
@@ -148,31 +150,32 @@ pub struct ShortenerStackSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<LocalObjectReference>")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// Stops every change to the stack's objects; the status stays true.
+    /// Pauses every change to the stack's objects when true. The operator continues to update the status.
     #[serde(default)]
     pub paused: bool,
-    /// Scales everything to zero and keeps the data.
+    /// Scales every component to zero when true and keeps the data.
     #[serde(default)]
     pub stopped: bool,
-    /// What happens to volumes and credentials when the stack is deleted.
+    /// Policy for volumes and credentials when the stack is deleted.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
 }
 
-/// Rate limits by client address, counted in each replica of the app. 0 switches a limit off.
+/// Rate limits by client address. Each replica of the app counts by itself; with the profile `caching`, all replicas
+/// also share one count. 0 switches a limit off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LimitsSpec {
     /// Links that one address may create per minute.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub shorten_per_minute: i32,
-    /// Links that one address may create at once.
+    /// Burst: links that one address may create at once.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub shorten_burst: i32,
     /// Other requests per second from one address.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub requests_per_second: i32,
-    /// Other requests from one address at once.
+    /// Burst: other requests that one address may send at once.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub requests_burst: i32,
 }
@@ -195,7 +198,7 @@ pub struct AppSpec {
     /// Number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub replicas: i32,
-    /// How the pods run.
+    /// Settings of the pods.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
@@ -213,10 +216,10 @@ impl Default for AppSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkersSpec {
-    /// Number of pods; what `kubectl scale` changes.
+    /// Number of pods, also changed by `kubectl scale`.
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
-    /// How the pods run.
+    /// Settings of the pods.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
@@ -230,10 +233,10 @@ impl Default for WorkersSpec {
     }
 }
 
-/// What happens to volumes and credentials when the stack is deleted.
+/// Policy for volumes and credentials when the stack is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// They stay, and a stack of the same name takes them up again.
+    /// They are kept, and a new stack of the same name uses them again.
     #[default]
     Retain,
     /// They are deleted with the stack.

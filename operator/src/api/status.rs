@@ -1,4 +1,4 @@
-//! What the operator reports of a stack.
+//! The observed state of a stack.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::KubeSchema;
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 #[schemars(extend("default" = {"observedGeneration": -1}))]
 #[serde(rename_all = "camelCase")]
 pub struct ShortenerStackStatus {
-    /// The `metadata.generation` that this status speaks of; -1 while the operator has not seen the stack.
+    /// The `metadata.generation` that this status describes; -1 until the operator has seen the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The state in sentences, one entry per condition type.
+    /// Conditions of the stack, one entry per type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
-    /// Base of the short links.
+    /// Base URL of the short links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The optional parts that the stack's objects were last written for.
+    /// Optional parts for which the operator last wrote the stack's objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<String>,
     /// Pods of the app.
@@ -30,22 +30,22 @@ pub struct ShortenerStackStatus {
     /// Pods of the workers, for the scale subresource.
     #[serde(default)]
     pub workers: WorkersStatus,
-    /// The queue of the jobs; absent without a queue, and while nothing is known of it.
+    /// The job queue; absent without a managed broker, and while its state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueStatus>,
 }
 
-/// What the queue of the jobs held when it was last looked at, at most every 30 s.
+/// Size of the job queue, updated at most every 30 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
     /// Jobs that wait for a worker.
     #[serde(default)]
     pub ready: i64,
-    /// Jobs that a worker has and has not acknowledged.
+    /// Jobs that were delivered to a worker and are not acknowledged yet.
     #[serde(default)]
     pub unacked: i64,
-    /// All of them.
+    /// Sum of both.
     #[serde(default)]
     pub total: i64,
 }
@@ -57,7 +57,7 @@ pub struct AppStatus {
     /// Pods that exist.
     #[serde(default)]
     pub replicas: i32,
-    /// Pods that take requests.
+    /// Pods that are ready to serve requests.
     #[serde(default)]
     pub ready_replicas: i32,
 }

@@ -265,7 +265,7 @@ fn a_volume_grows_and_never_shrinks() {
     assert_eq!(update_refusal(json!({}), storage("1024Mi")), "");
     let shrink = "database.managed.storage cannot shrink";
     assert!(update_refusal(storage("2Gi"), storage("1Gi")).contains(shrink));
-    // Removing the field or the whole section is no way round.
+    // Removing the field or the whole section does not bypass the rule.
     assert!(update_refusal(storage("2Gi"), json!({"database": {"managed": {}}})).contains(shrink));
     assert!(update_refusal(storage("2Gi"), json!({})).contains(shrink));
     assert!(update_refusal(json!({}), storage("500Mi")).contains(shrink));
@@ -292,7 +292,8 @@ fn vector(settings: Value) -> Value {
     json!({"profiles": ["vector"], "vector": settings})
 }
 
-/// What cannot change while the profile is on, each with a way that leaves the field or the section out.
+/// Returns pairs of specs that change a field that is fixed while the profile is on. For each field, one pair leaves
+/// out the field or the section.
 fn fixed_of_a_vector_store() -> Vec<(Value, Value, &'static str)> {
     let class = |name: &str| json!({"managed": {"storageClassName": name}});
     vec![
@@ -339,7 +340,7 @@ fn a_live_vector_store_keeps_its_form() {
     }
     let grown = json!({"managed": {"storage": "2Gi"}});
     assert_eq!(update_refusal(vector(json!({})), vector(grown)), "");
-    // Removing the section is no way round.
+    // Removing the section does not bypass the rule.
     let refusal = update_refusal(vector(json!({"size": 8})), json!({"profiles": ["vector"]}));
     assert!(refusal.contains("vector.size cannot change"), "{refusal}");
 }
@@ -408,7 +409,7 @@ fn the_volume_of_the_backend_grows_and_keeps_its_class_while_there_is_one() {
         let message = "observability.backend.managed.storageClassName cannot change";
         assert!(refusal.contains(message), "{refusal}");
     }
-    // Without a backend there is nothing to compare with, and taking it away is how it is switched off.
+    // Without a backend there is no size to compare with. Removing the section switches the backend off.
     assert_eq!(update_refusal(size("3Gi"), json!({})), "");
     assert_eq!(update_refusal(json!({}), size("600Mi")), "");
 }

@@ -1,4 +1,4 @@
-//! The vector store of a stack: one that the operator runs, or one that the user brings.
+//! The vector store of a stack: a server that the operator runs, or an external one.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, SecretKeyRef};
 
-/// Where documents are found by their vectors. Neither member given means `managed` with its defaults.
+/// The store that finds documents by their vectors. Without `managed` and `external`, `managed` with its defaults
+/// applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
     "vector.managed and vector.external exclude each other: remove one of them"
@@ -20,17 +21,17 @@ pub struct VectorSpec {
         "vector.collection is not a name: write letters, digits, '-' and '_', a letter or digit first"
     ))]
     pub collection: String,
-    /// Length of every vector. It cannot change while the profile is on.
+    /// Number of dimensions of every vector. It cannot change while the profile is on.
     #[serde(default = "default_size")]
     #[schemars(range(min = 1, max = 4096))]
     pub size: i32,
-    /// How near two vectors are. It cannot change while the profile is on.
+    /// Distance metric of the vectors. It cannot change while the profile is on.
     #[serde(default)]
     pub distance: Distance,
     /// A Qdrant server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedVector>,
-    /// A Qdrant server that somebody else runs.
+    /// A Qdrant server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalVector>,
 }
@@ -47,20 +48,20 @@ impl Default for VectorSpec {
     }
 }
 
-/// Measures of nearness.
+/// Distance metrics of vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Distance {
-    /// The angle between the vectors.
+    /// Cosine of the angle between the vectors.
     #[default]
     Cosine,
     /// The dot product.
     Dot,
-    /// The straight line between the vectors.
+    /// Euclidean distance between the vectors.
     Euclid,
 }
 
 impl Distance {
-    /// The value as the store spells it.
+    /// Returns the value as Qdrant spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cosine => "Cosine",
@@ -74,7 +75,8 @@ impl Distance {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedVector {
-    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow where the storage class allows it, and never shrink.
+    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
+    /// It cannot shrink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(
@@ -85,7 +87,7 @@ pub struct ManagedVector {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub storage_class_name: Option<String>,
-    /// How the pod runs.
+    /// Settings of the pod.
     #[serde(flatten)]
     pub pod: PodSettings,
 }
@@ -94,10 +96,10 @@ pub struct ManagedVector {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalVector {
-    /// The Secret, in the stack's namespace, with the URL of the gRPC port (`http[s]://host:6334`), or `host` and `port`. TLS
-    /// needs a URL.
+    /// The Secret, in the stack's namespace, that holds the URL of the gRPC port (`http[s]://host:6334`), or `host`
+    /// and `port`. TLS requires a URL.
     pub secret_ref: SecretKeyRef,
-    /// The Secret, in the stack's namespace, that holds the API key; absent where the server wants none.
+    /// The Secret, in the stack's namespace, that holds the API key; absent if the server requires none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_secret_ref: Option<ApiKeyRef>,
 }

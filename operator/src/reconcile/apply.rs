@@ -1,7 +1,7 @@
-//! From the desired objects to the cluster. Writes, and decides nothing about their content.
+//! Fourth step: writes the desired objects to the cluster. It decides nothing about their content.
 //!
-//! A child is written only where it differs (see [`crate::ledger`]); one that fails does not hold up the others.
-//! Objects of a child's name that belong to somebody else are never touched.
+//! A child is written only if it differs (see [`crate::ledger`]). A child that fails does not block the others. An
+//! object that has a child's name but does not belong to the stack is never changed.
 
 mod error;
 mod live;
@@ -17,11 +17,11 @@ use super::desired::{Desired, Monitoring};
 use crate::{context::Scope, metadata::StackIdentity};
 use pass::Pass;
 
-/// Writes what differs, then removes what is no longer wanted.
+/// Writes the children that differ, then deletes those that are no longer desired.
 ///
 /// # Errors
-/// [`ApplyError`] names every child that could not be written; the others are in place. What a Prometheus operator should
-/// be told is none of them: [`Live::monitoring_refused`] tells of it.
+/// [`ApplyError`] names every child that could not be written; the others are in place. Failed monitoring objects are
+/// no error: [`Live::monitoring_refused`] reports them.
 pub async fn apply(
     scope: &Scope,
     identity: &StackIdentity,
@@ -43,30 +43,30 @@ pub async fn apply(
         prunable,
     } = desired;
     let mut pass = Pass::new(scope, identity);
-    // Closed before anything runs that it protects.
+    // The policies come before the pods that they protect.
     pass.apply(network_policies).await;
-    // What pods refer to comes before the pods.
+    // Objects that pods refer to come before the pods.
     pass.apply(service_accounts).await;
     let secrets_exist = pass.apply_secrets(secrets).await;
     pass.apply(config_maps).await;
-    // The volume outlives its StatefulSet, so it is an object of its own. It never comes before its password: a volume
-    // without one looks like a database whose credentials are lost.
+    // The volume outlives its StatefulSet, so it is an object of its own. It never comes before its password: a
+    // volume without one looks like a database whose credentials are lost.
     if secrets_exist {
         pass.apply(claims).await;
     }
-    // Names resolve before somebody asks for them.
+    // Names must resolve before a client looks them up.
     pass.apply(services).await;
-    // Stores before their clients.
+    // Stores come before their clients.
     pass.apply(stateful_sets).await;
     pass.apply(deployments).await;
     pass.apply(disruption_budgets).await;
-    // Public last.
+    // Public routes come last.
     pass.apply(ingresses).await;
     if prunable {
         pass.prune().await;
         pass.discard(&discarded).await;
     }
-    // Nothing of the stack waits for those who watch it, or fails with them.
+    // Monitoring objects never delay the stack, and their failure does not fail it.
     let mut watchers = Pass::new(scope, identity);
     if let Some(Monitoring {
         service_monitors,

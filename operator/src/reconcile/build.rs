@@ -1,6 +1,6 @@
-//! From a validated stack to its child objects. Pure: no client, clock, environment or random source.
+//! Third step: from a validated stack to its child objects. Pure: no client, clock, environment or random source.
 //!
-//! One line per child object; each is built by the file of its name. A child that this stack does not have is `None`.
+//! One line per child object. The file of the same name builds it. A child that this stack does not have is `None`.
 
 pub mod app;
 mod backends;
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::metadata::Component;
 
-/// Every child object that the stack should have.
+/// Returns every child object that the stack should have.
 pub fn build(stack: &ValidatedStack) -> Desired {
     let stores = stack.managed_stores();
     let stores = || stores.iter().copied();
@@ -64,7 +64,7 @@ pub fn build(stack: &ValidatedStack) -> Desired {
         ])
         .collect(),
         deployments: all([
-            // Before those who send to it.
+            // Before the components that send to it.
             otel::deployment(stack),
             Some(app::deployment(stack)),
             worker::deployment(stack),
@@ -78,7 +78,8 @@ pub fn build(stack: &ValidatedStack) -> Desired {
             rules: all([monitoring::prometheus_rule(stack)]).collect(),
         }),
         discarded: discarded(stack),
-        // The gateway is rendered from the address of the app's Service, so until that is known it may not be deleted.
+        // The gateway is rendered from the address of the app's Service. Until that is known, the gateway must not be
+        // pruned.
         prunable: !matches!(
             stack.gateway.routing,
             Routing::Standalone { upstream: None, .. }
@@ -138,13 +139,14 @@ fn disruption_budgets(stack: &ValidatedStack) -> Vec<PodDisruptionBudget> {
     .collect()
 }
 
-/// The stores that the operator runs.
+/// Returns the stores that the operator runs.
 fn store_components(stack: &ValidatedStack) -> impl Iterator<Item = Component> {
     let stores = stack.managed_stores().into_iter();
     stores.map(|(component, _)| component)
 }
 
-/// The stores whose data goes: their part of the stack is off, and the stack keeps no data.
+/// Returns the stores whose data is to be deleted: their part of the stack is off, and the deletion policy deletes
+/// data.
 fn discarded(stack: &ValidatedStack) -> Vec<Component> {
     let optional = [
         (Component::Cache, stack.cache.is_none()),

@@ -1,7 +1,8 @@
-//! Checksums that make pods restart when a Secret they use changes.
+//! Checksums that restart pods when a Secret that they use changes.
 //!
-//! A plain hash of a credential in an annotation would let anyone who reads pods test guesses, and a resource version
-//! would restart pods at every refresh. So it is a keyed hash, with a key that each stack keeps in a Secret of its own.
+//! With a plain hash of a credential in an annotation, everyone who can read pods could test guesses. A resource
+//! version would restart pods on every write to the Secret. The checksum is therefore a keyed hash, and each stack
+//! keeps its key in a Secret of its own.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +10,18 @@ use hmac::{Hmac, KeyInit, Mac};
 use k8s_openapi::ByteString;
 use sha2::Sha256;
 
-/// Key of the stack's own Secret that holds the checksum key.
+/// The key of the Secret's data that holds the checksum key.
 pub const CHECKSUM_KEY: &str = "key";
 
-/// HMAC-SHA-256 over the entries, shortened to 128 bits, in hexadecimal.
+/// Returns the HMAC-SHA-256 of the entries, shortened to 128 bits, in hexadecimal.
 pub fn checksum(key: &[u8], data: &BTreeMap<String, ByteString>) -> String {
-    // An HMAC takes keys of every length.
+    // HMAC accepts keys of every length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
         return String::new();
     };
     for (name, value) in data {
         for part in [name.as_bytes(), value.0.as_slice()] {
-            // Lengths keep ("ab", "c") and ("a", "bc") apart.
+            // The lengths distinguish ("ab", "c") from ("a", "bc").
             mac.update(&part.len().to_be_bytes());
             mac.update(part);
         }

@@ -1,4 +1,5 @@
-//! Conditions: one pure function each, from what is live to a verdict. No client, clock, environment or random source.
+//! Conditions: one pure function each, from the live state to a verdict. No client, clock, environment or random
+//! source.
 
 mod app;
 mod cache;
@@ -28,59 +29,59 @@ pub use telemetry::telemetry_ready;
 pub use vector::vector_ready;
 pub use workers::workers_ready;
 
-/// Condition type: the stack serves.
+/// Condition type: the stack serves requests.
 pub const READY: &str = "Ready";
-/// Condition type: the stack is on its way to what the spec says.
+/// Condition type: a change towards the spec is in progress.
 pub const PROGRESSING: &str = "Progressing";
-/// Condition type: something needs a person.
+/// Condition type: a fault requires action by the user.
 pub const DEGRADED: &str = "Degraded";
-/// Condition type that kstatus knows, there only while it holds: the stack is on its way.
+/// Condition type of kstatus, present only while true: a change towards the spec is in progress.
 pub const RECONCILING: &str = "Reconciling";
-/// Condition type that kstatus knows, there only while it holds: nothing goes on until the spec is edited.
+/// Condition type of kstatus, present only while true: the stack waits for an edit of the spec.
 pub const STALLED: &str = "Stalled";
-/// Condition type: the database takes connections.
+/// Condition type: the database accepts connections.
 pub const DATABASE_READY: &str = "DatabaseReady";
-/// Condition type: the cache takes connections.
+/// Condition type: the cache accepts connections.
 pub const CACHE_READY: &str = "CacheReady";
-/// Condition type: the broker takes jobs.
+/// Condition type: the broker accepts jobs.
 pub const QUEUE_READY: &str = "QueueReady";
-/// Condition type: workers take jobs.
+/// Condition type: the workers process jobs.
 pub const WORKERS_READY: &str = "WorkersReady";
-/// Condition type: somebody takes traces and logs.
+/// Condition type: traces and logs have a receiver.
 pub const TELEMETRY_READY: &str = "TelemetryReady";
-/// Condition type: those who watch a stack without traces and logs know of it.
+/// Condition type: the monitoring objects of a stack without a collector are written.
 pub const MONITORING_READY: &str = "MonitoringReady";
-/// Condition type: the vector store takes connections.
+/// Condition type: the vector store accepts connections.
 pub const VECTOR_READY: &str = "VectorReady";
-/// Condition type: the app takes requests.
+/// Condition type: the app accepts requests.
 pub const APP_READY: &str = "AppReady";
 /// Condition type: requests from outside reach the app.
 pub const GATEWAY_READY: &str = "GatewayReady";
 
-/// What a condition function may look at.
+/// The input of a condition function.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The stack as it should be.
+    /// The desired state of the stack.
     pub stack: &'a ValidatedStack,
-    /// The stack as it is.
+    /// The live state of the stack.
     pub live: &'a Live,
 }
 
-/// What a condition function finds.
+/// The result of a condition function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The condition's status.
+    /// Status of the condition.
     pub holds: bool,
-    /// It will not come right by waiting.
+    /// True when waiting does not resolve the problem.
     pub fault: bool,
-    /// CamelCase, for machines.
+    /// Reason in CamelCase, for machines.
     pub reason: &'static str,
-    /// A sentence, for people.
+    /// Message of one sentence, for people.
     pub message: String,
 }
 
 impl Verdict {
-    /// The condition holds.
+    /// Returns a verdict: the condition is true.
     pub fn yes(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             holds: true,
@@ -90,7 +91,7 @@ impl Verdict {
         }
     }
 
-    /// The condition does not hold yet.
+    /// Returns a verdict: the condition is not true yet.
     pub fn no(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             holds: false,
@@ -100,7 +101,7 @@ impl Verdict {
         }
     }
 
-    /// The condition does not hold until somebody acts.
+    /// Returns a verdict: the condition stays false until the user acts.
     pub fn fault(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             holds: false,
@@ -111,7 +112,7 @@ impl Verdict {
     }
 }
 
-/// The verdict on each component, by condition type, in the order in which requests depend on them.
+/// Returns the verdict on each component, by condition type, in the order in which requests depend on them.
 pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
     let View { stack, .. } = view;
     let queue = stack.queue.as_ref();
@@ -128,7 +129,7 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
             .map(|vector| (VECTOR_READY, vector_ready(view, vector))),
         Some((APP_READY, app_ready(view))),
         Some((GATEWAY_READY, gateway_ready(view))),
-        // Workers that finish what is left of a queue are no part of the stack any more.
+        // Workers that drain a queue are no longer part of the stack.
         queue
             .filter(|queue| queue.draining.is_none())
             .map(|queue| (WORKERS_READY, workers_ready(view, queue))),
@@ -136,7 +137,7 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
             .collector
             .as_ref()
             .map(|collector| (TELEMETRY_READY, telemetry_ready(view, collector))),
-        // With a collector `TelemetryReady` tells it.
+        // With a collector, `TelemetryReady` includes it.
         stack
             .monitoring
             .as_ref()
@@ -146,7 +147,7 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
     verdicts.into_iter().flatten().collect()
 }
 
-/// The profile that a condition type speaks of; none for the base stack.
+/// Returns the profile that a condition type belongs to; `None` for the base stack.
 pub fn profile(type_: &str) -> Option<Profile> {
     match type_ {
         CACHE_READY => Some(Profile::Caching),

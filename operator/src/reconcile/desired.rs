@@ -1,4 +1,4 @@
-//! What `build` hands to `apply`: every child object of a stack, by kind.
+//! The output of `build` and input of `apply`: every child object of a stack, by kind.
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
@@ -12,51 +12,51 @@ use crate::{
     monitoring::{PrometheusRule, ServiceMonitor},
 };
 
-/// Every child object of a stack. `apply` destructures it without `..`, so a forgotten kind does not compile.
+/// Every child object of a stack. `apply` destructures it without `..`, so that a forgotten kind does not compile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Desired {
-    /// Identities of the pods.
+    /// ServiceAccounts of the pods.
     pub service_accounts: Vec<ServiceAccount>,
-    /// Secrets that the operator mints.
+    /// Secrets that the operator generates.
     pub secrets: Vec<DesiredSecret>,
     /// Rendered configuration.
     pub config_maps: Vec<ConfigMap>,
-    /// Volumes; never pruned with the others.
+    /// Volumes. They are never pruned like the other kinds.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// Who may connect to whom.
+    /// Rules about connections between pods.
     pub network_policies: Vec<NetworkPolicy>,
-    /// Stable addresses.
+    /// Stable addresses of the components.
     pub services: Vec<Service>,
     /// Stores.
     pub stateful_sets: Vec<StatefulSet>,
     /// Stateless components.
     pub deployments: Vec<Deployment>,
-    /// How many pods a drain may take at once.
+    /// Limits on the pods that a node drain may evict at once.
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// Public routes.
     pub ingresses: Vec<Ingress>,
-    /// What a Prometheus finds; none where the cluster lacks these kinds.
+    /// Monitoring objects; `None` if the cluster does not serve these kinds.
     pub monitoring: Option<Monitoring>,
     /// Stores whose volumes and Secrets are to be deleted.
     pub discarded: Vec<Component>,
-    /// Everything that is wanted is listed, so what is not listed may be deleted. False while an address that a child
-    /// is rendered from is not known yet.
+    /// True when the lists are complete, so that an object outside them may be deleted. False while an address that a
+    /// child is rendered from is unknown.
     pub prunable: bool,
 }
 
 /// Objects of the Prometheus operator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Monitoring {
-    /// Whose metrics are read.
+    /// Services whose metrics are scraped.
     pub service_monitors: Vec<ServiceMonitor>,
-    /// Which alerts they raise.
+    /// Alerting rules on these metrics.
     pub rules: Vec<PrometheusRule>,
 }
 
-/// A Secret whose data is written when it is created and never again.
+/// A Secret whose data is written only on creation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredSecret {
-    /// Metadata and type, applied like any child, without data.
+    /// Metadata and type without data, applied like any other child.
     pub secret: Secret,
     /// The Secret with its data, if it has yet to be created.
     pub create: Option<Secret>,

@@ -1,7 +1,8 @@
-//! First step: reads what a stack's objects depend on. Writes nothing.
+//! First step: reads the objects that a stack depends on. It writes nothing.
 //!
-//! Everything random is made here, so that the steps after it are pure: a credential is minted when neither its Secret
-//! nor the volume that it opens exists, by live reads, because a stale answer would lock a database for good.
+//! All random values are generated here, so that the later steps are pure. A credential is generated only when
+//! neither its Secret nor the volume that needs it exists. Both are read live, because a stale answer would lock the
+//! stack out of its database for good.
 
 mod observability;
 mod queue;
@@ -32,24 +33,24 @@ use crate::{
 
 pub use observability::HeaderFacts;
 
-/// What was read.
+/// The facts that were read.
 #[derive(Clone, Debug)]
 pub struct Gathered {
     /// Name, namespace and owner reference.
     pub identity: StackIdentity,
     /// The stack's own key for checksums.
     pub checksum_key: CredentialFact,
-    /// What the database depends on.
+    /// Facts about the database.
     pub database: StoreFacts,
-    /// What each store of a profile that is on depends on.
+    /// Facts about each store of a profile that is on.
     pub optional: BTreeMap<Component, StoreFacts>,
-    /// How far a queue has come whose profile was switched off.
+    /// State of a queue that is being drained because its profile was switched off.
     pub draining: Option<Draining>,
-    /// The headers that a backend of traces and logs wants, if the spec refers to any.
+    /// The headers for a backend of traces and logs, if the spec refers to any.
     pub headers: Option<HeaderFacts>,
-    /// The cluster has the kinds of the Prometheus operator.
+    /// True when the cluster serves the kinds of the Prometheus operator.
     pub monitored: bool,
-    /// The API key of a vector store that somebody else runs, if the spec refers to one.
+    /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
     /// Cluster address of the app's Service.
     pub upstream: Option<String>,
@@ -57,40 +58,40 @@ pub struct Gathered {
     pub rival: Option<String>,
 }
 
-/// What a store depends on.
+/// Facts about a store.
 #[derive(Clone, Debug)]
 pub enum StoreFacts {
-    /// The operator runs it.
+    /// A store that the operator runs.
     Managed {
         /// The Secret `<stack>-<component>`.
         credentials: CredentialFact,
-        /// Image that runs now.
+        /// Image of the running server.
         running_image: Option<String>,
-        /// Its claim, if that exists.
+        /// Its PersistentVolumeClaim, if that exists.
         claim: Option<ClaimFact>,
     },
-    /// Somebody else runs it.
+    /// A store that the operator does not run.
     External {
-        /// Where it is told how to connect.
+        /// Reference to the Secret with the address and the credentials.
         reference: SecretKeyRef,
-        /// What is told there, if the Secret and its keys exist.
+        /// Address and credentials, if the Secret and its keys exist.
         found: Option<Found>,
     },
 }
 
-/// A claim that exists.
+/// A PersistentVolumeClaim that exists.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimFact {
-    /// Major version of the server that made the data, as the claim's annotation says.
+    /// Major version of the server that initialised the data, from the claim's annotation.
     pub major: Option<u32>,
 }
 
-/// How to connect to a server that somebody else runs.
+/// Address and credentials of an external server.
 #[derive(Clone)]
 pub struct Found {
-    /// The keys that tell it.
+    /// The keys of the Secret that contain them.
     pub access: Access,
-    /// Their values.
+    /// The values of these keys.
     pub entries: BTreeMap<String, ByteString>,
 }
 
@@ -103,22 +104,22 @@ impl std::fmt::Debug for Found {
 /// An entry of a Secret that the spec refers to.
 #[derive(Clone, Debug)]
 pub struct Referenced {
-    /// Where it is.
+    /// Reference to the entry.
     pub reference: ApiKeyRef,
     /// Its value, if the Secret and its key exist.
     pub value: Option<ByteString>,
 }
 
-/// A Secret that the operator mints.
+/// A Secret that the operator generates.
 #[derive(Clone)]
 pub enum CredentialFact {
     /// It exists.
     Live(BTreeMap<String, ByteString>),
-    /// It has yet to be created with this data.
+    /// It does not exist yet and is to be created with this data.
     Minted(BTreeMap<String, ByteString>),
-    /// It is gone while the volume that it opens exists.
+    /// It is missing although the volume that needs it exists.
     Lost,
-    /// Its name belongs to somebody else.
+    /// An object outside the stack has its name.
     Foreign,
 }
 
@@ -133,10 +134,10 @@ impl std::fmt::Debug for CredentialFact {
     }
 }
 
-/// Reads everything the later steps need.
+/// Reads everything that the later steps need.
 ///
 /// # Errors
-/// When the API server refuses a read or does not answer.
+/// Fails if the API server refuses a read or does not answer.
 pub async fn gather(
     scope: &Scope,
     stack: &ShortenerStack,
@@ -154,7 +155,7 @@ pub async fn gather(
     let checksum_secret = build::secret::checksum_name(&identity.name);
     let checksum_key = match read_secret(scope, &identity, &checksum_secret).await? {
         Some(secret) => existing(&identity, secret),
-        // Nothing is lost with this key: new checksums restart the pods once.
+        // Losing this key does no harm: new checksums restart the pods once.
         None => CredentialFact::Minted(store::minted(&[CHECKSUM_KEY])),
     };
     let vector_key = match store::vector_key(&stack.spec) {
@@ -176,7 +177,7 @@ pub async fn gather(
     })
 }
 
-/// Whether a stack reads a Secret, its own or one that its spec refers to.
+/// Returns true when a stack reads a Secret: one of its own, or one that its spec refers to.
 pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
     let name = stack.metadata.name.as_deref().unwrap_or_default();
     let read_by = |(component, external): (Component, Option<&SecretKeyRef>)| {

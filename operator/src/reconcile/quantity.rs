@@ -1,7 +1,7 @@
-//! Quantities of Kubernetes as numbers.
+//! Conversion of Kubernetes quantities to numbers.
 
-/// The whole number of bytes that a quantity such as `128Mi` or `1.5G` stands for, rounded up; none for what is not a
-/// quantity or does not fit.
+/// Returns the number of bytes in a quantity such as `128Mi` or `1.5G`, rounded up. Returns `None` if it is not a
+/// quantity, is negative, or exceeds 2^62.
 pub(super) fn bytes(quantity: &str) -> Option<u64> {
     let end = quantity
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))

@@ -1,11 +1,11 @@
-//! What the API server's refusals are called in conditions, logs and metrics.
+//! Reasons for refusals of the API server, for conditions, logs and metrics.
 
 use kube::core::Status;
 
-/// The reason where a namespace is being deleted: nothing can be created there, and nothing has to be.
+/// The reason while a namespace is being deleted. The API server then refuses new objects, and none are needed.
 pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
-/// Refusals that a person can lift are named; everything else by what was tried.
+/// Returns a specific reason for a refusal that the user can resolve, and `fallback` for every other error.
 pub fn reason(error: &kube::Error, fallback: &'static str) -> &'static str {
     match error {
         kube::Error::Api(status) if has_cause(status, NAMESPACE_TERMINATING) => {
@@ -18,8 +18,8 @@ pub fn reason(error: &kube::Error, fallback: &'static str) -> &'static str {
     }
 }
 
-/// Whether what was asked for does not exist. Of a kind that it does not have the API server says so in plain text, which
-/// [`Status::is_not_found`] takes for an answer that was not understood.
+/// Returns true when the requested object or kind does not exist. For an unknown kind, the API server answers 404 in
+/// plain text, which [`Status::is_not_found`] does not recognise.
 pub fn is_absent(status: &Status) -> bool {
     status.code == 404
 }

@@ -1,4 +1,4 @@
-//! Writes what a reconcile led to: the status, where it differs, and Events for what changed.
+//! Writes the result of a reconcile: the status, if it differs, and Events for changed conditions.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
@@ -28,7 +28,7 @@ use crate::{
 /// Writes the status if it differs from the live one, and an Event for each condition that changed.
 ///
 /// # Errors
-/// When the API server refuses the status or does not answer.
+/// Fails if the API server refuses the status or does not answer.
 pub async fn report(
     scope: &Scope,
     stack: &ShortenerStack,
@@ -55,10 +55,11 @@ pub async fn report(
     Ok(())
 }
 
-/// Tells of a resource that does not parse, on that resource.
+/// Reports a resource that does not parse in the status of that resource.
 ///
 /// # Errors
-/// [`Error::Unreadable`] always, or [`Error::Status`] if that could not be written.
+/// Always fails: with [`Error::Unreadable`], with [`Error::Status`] if the status could not be read or written, or with
+/// [`Error::Incomplete`] if the resource has no name or namespace.
 pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action, Error> {
     let metadata = &invalid.metadata;
     let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else {
@@ -89,7 +90,7 @@ pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action
     Err(Error::Unreadable(invalid.error.clone()))
 }
 
-/// As much of a status as can be read, so that transition times stay where a part of it cannot.
+/// Reads as much of a status as possible, so that transition times are kept when a part of it does not parse.
 fn readable(status: &Value) -> ShortenerStackStatus {
     serde_json::from_value(status.clone()).unwrap_or_else(|_| ShortenerStackStatus {
         observed_generation: status["observedGeneration"].as_i64(),
@@ -134,7 +135,7 @@ async fn publish(scope: &Scope, stack: &ShortenerStack, condition: &Condition) {
         action: "Reconcile".to_owned(),
         secondary: None,
     };
-    // An Event is a courtesy: without it the status still tells.
+    // Events are best effort: the status contains the same information.
     let recorder = &scope.context.recorder;
     if let Err(error) = recorder.publish(&event, &stack.object_ref(&())).await
         && refusal::reason(&error, "") != NAMESPACE_TERMINATING

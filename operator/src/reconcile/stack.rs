@@ -1,6 +1,6 @@
-//! What passes between the steps of a reconcile before anything is written.
+//! The data that passes between the steps of a reconcile before anything is written.
 //!
-//! [`ValidatedStack`] is everything a builder may know: it is complete, consistent and free of clients, clocks and
+//! [`ValidatedStack`] is the only input of the builders. It is complete, consistent and free of clients, clocks and
 //! random sources.
 
 mod monitoring;
@@ -28,51 +28,51 @@ pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCol
 pub use queue::{Draining, Queue, Workers};
 pub use store::{Cache, Credential, ManagedStore, Store, StoreVolume, Vector};
 
-/// A stack whose spec and surroundings have been checked.
+/// A stack that was checked against its spec and its surroundings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedStack {
     /// Name, namespace and owner reference.
     pub identity: StackIdentity,
-    /// Base of the short links, without a trailing slash.
+    /// Base URL of the short links, without a trailing slash.
     pub public_url: String,
-    /// Every component is scaled to zero.
+    /// True when every component is scaled to zero.
     pub stopped: bool,
-    /// Volumes and credentials are deleted with the stack.
+    /// True when volumes and credentials are deleted with the stack.
     pub delete_data: bool,
     /// Secrets for pulling images.
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// The app.
     pub app: App,
-    /// The public entry.
+    /// The public entry point.
     pub gateway: Gateway,
-    /// Where the links are kept.
+    /// The database for the links.
     pub database: Store,
-    /// Where copies of links are kept.
+    /// The cache for copies of links.
     pub cache: Option<Cache>,
-    /// Where jobs wait, and who takes them.
+    /// The job queue and its workers.
     pub queue: Option<Queue>,
-    /// Where traces and logs go.
+    /// The collector of traces and logs.
     pub collector: Option<Collector>,
-    /// What a Prometheus operator and a Grafana of the cluster find, if anything.
+    /// Settings of the monitoring objects for Prometheus and Grafana, if they are enabled.
     pub monitoring: Option<Monitoring>,
-    /// The cluster has the kinds of the Prometheus operator.
+    /// True when the cluster serves the kinds of the Prometheus operator.
     pub monitored: bool,
-    /// Where documents are found by their vectors.
+    /// The store that finds documents by their vectors.
     pub vector: Option<Vector>,
     /// The stack's own key for checksums; see [`crate::reconcile::checksum`].
     pub checksum_key: Credential,
-    /// Who may scrape the internal port.
+    /// Peers that may scrape the internal port.
     pub scrape_from: Vec<NetworkPolicyPeer>,
-    /// The operator's own pods.
+    /// Peer that selects the operator's own pods.
     pub operator: NetworkPolicyPeer,
 }
 
 impl ValidatedStack {
-    /// The optional parts that are on.
+    /// Returns the optional parts that are on.
     pub fn profiles(&self) -> Vec<Profile> {
         let on = [
             self.cache.as_ref().map(|_| Profile::Caching),
-            // While it is drained, its objects are there.
+            // A queue that is being drained still has its objects.
             self.queue.as_ref().map(|_| Profile::Queue),
             self.collector.as_ref().map(|_| Profile::Observability),
             self.vector.as_ref().map(|_| Profile::Vector),
@@ -80,7 +80,7 @@ impl ValidatedStack {
         on.into_iter().flatten().collect()
     }
 
-    /// Everything that keeps something for the stack.
+    /// Returns every store of the stack, managed or external.
     pub fn stores(&self) -> Vec<(Component, &Store)> {
         let (cache, queue) = (self.cache.as_ref(), self.queue.as_ref());
         let vector = self.vector.as_ref();
@@ -96,7 +96,7 @@ impl ValidatedStack {
             .collect()
     }
 
-    /// The stores that the operator runs.
+    /// Returns the stores that the operator runs.
     pub fn managed_stores(&self) -> Vec<(Component, &ManagedStore)> {
         let stores = self.stores().into_iter();
         stores
@@ -104,40 +104,42 @@ impl ValidatedStack {
             .collect()
     }
 
-    /// The cache as a client knows it: workers have no use for it.
+    /// Returns the cache for a client. Only the app uses it.
     pub fn cache_for(&self, client: Component) -> Option<&Cache> {
         self.cache.as_ref().filter(|_| client == Component::App)
     }
 
-    /// The queue as a client knows it: nobody publishes to one that is drained.
+    /// Returns the queue for a client. The app does not publish to a queue that is being drained.
     pub fn queue_for(&self, client: Component) -> Option<&Queue> {
         self.queue
             .as_ref()
             .filter(|queue| queue.draining.is_none() || client != Component::App)
     }
 
-    /// The collector that the operator runs.
+    /// Returns the collector that the operator runs.
     pub fn own_collector(&self) -> Option<&ManagedCollector> {
         self.collector.as_ref()?.managed()
     }
 
-    /// The backend of traces, logs and metrics that the operator runs.
+    /// Returns the backend of traces, logs and metrics that the operator runs.
     pub fn own_backend(&self) -> Option<&Store> {
         self.own_collector()?.own_backend()
     }
 
-    /// Whether anything reads the metrics and shows the dashboard: those of the cluster, or the stack's own backend.
+    /// Returns true when something reads the metrics and shows the dashboard: Prometheus and Grafana of the cluster,
+    /// or the stack's own backend.
     pub fn is_watched(&self) -> bool {
         self.monitoring.is_some() || self.own_backend().is_some()
     }
 
-    /// Changes with every Secret that a client of the stores uses, so that its pods restart.
+    /// Returns the checksums of the Secrets that a client of the stores uses. They change with every such Secret, so
+    /// that the client's pods restart.
     pub fn client_checksum(&self, client: Component) -> String {
         let stores = self.stores().into_iter();
         let known = stores.filter(|(store, _)| match store {
             Component::Cache => self.cache_for(client).is_some(),
             Component::Rabbitmq => self.queue_for(client).is_some(),
-            // They know the collector only.
+            // Clients connect to the collector, never to its backend.
             Component::Telemetry => false,
             _ => true,
         });
@@ -145,7 +147,8 @@ impl ValidatedStack {
         checksums.join(".")
     }
 
-    /// Metadata of a child that holds data: it outlives the stack unless the data is to be deleted with it.
+    /// Returns the metadata of a child that holds data. Such a child outlives the stack unless the deletion policy
+    /// deletes the data.
     pub fn data_metadata(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
         let owner = self.delete_data.then(|| vec![self.identity.owner.clone()]);
         ObjectMeta {
@@ -160,13 +163,13 @@ impl ValidatedStack {
 pub struct App {
     /// Number of pods (0 when stopped).
     pub replicas: i32,
-    /// How the pods run.
+    /// Settings of the pods.
     pub pod: Pod,
     /// Rate limits.
     pub limits: LimitsSpec,
     /// Proxies before the app that append to `X-Forwarded-For`.
     pub trusted_hops: i32,
-    /// Whether port 3000 serves `/metrics`.
+    /// True when port 3000 serves `/metrics`.
     pub expose_metrics: bool,
 }
 
@@ -175,18 +178,18 @@ pub struct App {
 pub struct Gateway {
     /// Number of pods (0 when stopped).
     pub replicas: i32,
-    /// How the pods run.
+    /// Settings of the pods.
     pub pod: Pod,
-    /// Who may connect; empty means everybody.
+    /// Peers that may connect; empty allows every peer.
     pub allow_from: Vec<NetworkPolicyPeer>,
-    /// Who routes.
+    /// Implementation of the routing.
     pub routing: Routing,
 }
 
-/// Who routes public requests.
+/// Implementations of the routing of public requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Routing {
-    /// An ingress-nginx controller, by Ingress objects.
+    /// An ingress-nginx controller, configured by Ingress objects.
     IngressNginx {
         /// Host of the rules; empty for every host.
         host: String,
@@ -194,28 +197,29 @@ pub enum Routing {
         class: String,
         /// Secret with the certificate of the host.
         tls_secret: Option<String>,
-        /// An older stack (`namespace/name`) that holds the same class and host: no Ingress is made.
+        /// An older stack (`namespace/name`) that holds the same class and host. If there is one, no Ingress is
+        /// created.
         conflict: Option<String>,
     },
     /// The stack's own nginx.
     Standalone {
-        /// Host that is answered to; empty for every host.
+        /// Host that nginx serves; empty for every host.
         host: String,
         /// Type of the Service.
         service_type: GatewayServiceType,
-        /// Cluster address of the app's Service; none until that exists, and then no nginx is made.
+        /// Cluster IP of the app's Service; `None` until that exists, and no nginx is created before.
         upstream: Option<String>,
     },
 }
 
-/// How the pods of one component run, with every default resolved.
+/// Settings of the pods of one component, with every default resolved.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
     /// Container image.
     pub image: String,
     /// Requests and limits of the main container.
     pub resources: ResourceRequirements,
-    /// Node labels that a pod's node must have.
+    /// Labels that a node must have to run the pods.
     pub node_selector: BTreeMap<String, String>,
     /// Taints that the pods tolerate.
     pub tolerations: Vec<Toleration>,

@@ -1,4 +1,4 @@
-//! Last step: from what the steps before it led to, to the status. Pure; the driver writes it, once per reconcile.
+//! Last step: from the outcome of the other steps to the status. Pure; the driver writes it, once per reconcile.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
@@ -16,17 +16,18 @@ use crate::{
     queues::Seen,
 };
 
-/// What a reconcile led to.
+/// The outcome of a reconcile.
 pub enum Outcome<'a> {
-    /// Every child has been written.
+    /// Every child was written.
     Applied(&'a ValidatedStack, &'a Applied),
-    /// The stack is paused: nothing was written, this is what is live.
+    /// The stack is paused: nothing was written. The second field is the live state.
     Paused(&'a ValidatedStack, &'a Live),
     /// A step failed.
     Failed(&'a Error),
 }
 
-/// The status of a stack after an outcome. Conditions keep their transition time while their status stays.
+/// Returns the status of a stack after an outcome. A condition keeps its transition time while its status stays the
+/// same.
 pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> ShortenerStackStatus {
     let previous = stack.status.clone().unwrap_or_default();
     let generation = stack.metadata.generation;
@@ -47,7 +48,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
     };
     let mut conditions: Vec<Condition> = conditions.into_iter().map(stamp).collect();
     if let Outcome::Failed(_) = outcome {
-        // What is known of the components that are on stays as it was last seen.
+        // The conditions of the components that are on keep their last observed state.
         let on = |type_| {
             conditions::profile(type_).is_none_or(|profile| stack.spec.profiles.contains(&profile))
         };
@@ -71,7 +72,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
     }
 }
 
-/// The status of a resource that does not parse.
+/// Returns the status of a resource that does not parse.
 pub fn unreadable(
     error: &str,
     generation: Option<i64>,
@@ -90,7 +91,7 @@ pub fn unreadable(
     }
 }
 
-/// Conditions whose status or reason differs from before, for Events.
+/// Returns the conditions whose status or reason has changed, for Events. Conditions for kstatus are left out.
 pub fn changes<'a>(
     before: Option<&ShortenerStackStatus>,
     after: &'a ShortenerStackStatus,
@@ -110,7 +111,7 @@ pub fn changes<'a>(
         .collect()
 }
 
-/// Whether the status says that the stack serves.
+/// Returns true when the condition `Ready` is true.
 pub fn is_ready(status: &ShortenerStackStatus) -> bool {
     status
         .conditions
@@ -118,9 +119,9 @@ pub fn is_ready(status: &ShortenerStackStatus) -> bool {
         .any(|condition| condition.type_ == READY && condition.status == "True")
 }
 
-/// Conditions about the stack as a whole.
+/// Conditions of the stack as a whole.
 const SUMMARY: [&str; 5] = [READY, PROGRESSING, DEGRADED, RECONCILING, STALLED];
-/// Those that say again, for kstatus, what others say.
+/// Conditions that repeat others for kstatus.
 const FOR_KSTATUS: [&str; 2] = [RECONCILING, STALLED];
 
 type Verdicts = Vec<(&'static str, Verdict)>;
@@ -149,7 +150,7 @@ fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> (Verdicts, AppS
     )
 }
 
-/// How many workers exist, and what the queue holds as far as anybody knows.
+/// Returns the number of existing workers, and the last known size of the queue.
 fn of_queue(
     stack: &ValidatedStack,
     live: &Live,
@@ -158,7 +159,7 @@ fn of_queue(
     let workers = live.workloads.get(&Component::Worker);
     let managed = stack.queue.as_ref().and_then(|queue| queue.store.managed());
     let depth = managed.and_then(|_| match &live.queue {
-        // This process has yet to ask.
+        // This process has not queried the broker yet.
         Seen::Nothing => previous.queue,
         Seen::Silence(_) => None,
         Seen::Report(report) => report.depth.map(|depth| QueueStatus {

@@ -1,4 +1,4 @@
-//! The operator against an API server in memory: what it creates, leaves alone, puts back and removes.
+//! Tests of the operator against an in-memory API server: creation, drift correction, pruning and untouched objects.
 
 mod drift;
 mod external;

@@ -1,7 +1,7 @@
-//! Second step: from the spec and what was gathered to a stack that can be built, or a reason why not. Pure.
+//! Second step: from the spec and the gathered facts to a stack that can be built, or an error. Pure.
 //!
-//! Whatever the schema and its CEL rules can refuse is refused at admission; what is checked here depends on other
-//! objects of the cluster.
+//! The schema and its CEL rules refuse at admission whatever they can. The checks here depend on other objects of the
+//! cluster.
 
 mod cache;
 mod database;
@@ -26,13 +26,13 @@ use crate::{
 use pod::pod;
 use store::{Surroundings, credential};
 
-/// Base of the short links where the spec names neither an address nor a host.
+/// Base URL of the short links if the spec contains neither an address nor a host.
 const LOCAL_URL: &str = "http://localhost:8080";
 
-/// Why a stack cannot be built as it stands.
+/// An error that keeps a stack from being built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValidateError {
-    /// A credential is gone while its volume exists.
+    /// A credential is missing although its volume exists.
     #[error(
         "Secret {secret} is gone while volume {secret} still needs its credentials: restore the Secret ({} {}, label \
          app.kubernetes.io/instance={stack}), or delete the volume to begin with an empty one",
@@ -40,17 +40,17 @@ pub enum ValidateError {
         keys.join(" and ")
     )]
     CredentialsMissing {
-        /// Secret, and volume of the same name.
+        /// Name of the Secret, and of its volume.
         secret: String,
         /// Name of the stack.
         stack: String,
-        /// Keys that it has to have.
+        /// Keys that the Secret must contain.
         keys: &'static [&'static str],
     },
     /// A credential lacks a key.
     #[error("Secret {secret} has no key {key}: add it")]
     CredentialsIncomplete {
-        /// Secret.
+        /// Name of the Secret.
         secret: String,
         /// Missing key.
         key: &'static str,
@@ -62,17 +62,17 @@ pub enum ValidateError {
     SecretNotFound {
         /// Field of the store.
         field: &'static str,
-        /// Secret.
+        /// Name of the Secret.
         secret: String,
-        /// The key, or those of which one is needed.
+        /// The key, or the keys of which one is required.
         key: String,
     },
-    /// The Secret with the headers for a backend does not exist, or is empty.
+    /// The Secret with the headers for a backend does not exist or is empty.
     #[error(
         "observability.backend.external.headersSecretRef: Secret {0} does not exist or is empty: create it with a key for each header, or correct the reference"
     )]
     HeadersNotFound(String),
-    /// A quantity that the schema let pass is none that the operator can use.
+    /// A quantity that the schema accepts but the operator cannot use.
     #[error("{field}: {value} is not a size that can be used: write a quantity such as 128Mi")]
     NotASize {
         /// Field.
@@ -80,7 +80,7 @@ pub enum ValidateError {
         /// Its value.
         value: String,
     },
-    /// A label whose key Kubernetes does not take.
+    /// A label whose key Kubernetes does not accept.
     #[error(
         "{field}: {key} is not the key of a label: write letters, digits, '-', '_' and '.', at most 63 of them, after a \
          domain and '/' if there is one"
@@ -91,36 +91,36 @@ pub enum ValidateError {
         /// Key of the label.
         key: String,
     },
-    /// A Secret of a child's name is somebody else's.
+    /// A Secret with a child's name does not belong to the stack.
     #[error("Secret {0} is not this stack's: rename or delete it, or rename the stack")]
     NameTaken(String),
-    /// Another major version cannot read the volume.
+    /// An image of another major version, which cannot read the volume.
     #[error(
         "database.managed.image: {wanted} cannot read volume {claim}, which PostgreSQL {major} made: name an image of \
          PostgreSQL {major}, or move the data as docs/upgrading.md says"
     )]
     MajorVersionChange {
-        /// Image that the spec asks for.
+        /// Image in the spec.
         wanted: String,
-        /// Claim of the volume.
+        /// Name of the volume's claim.
         claim: String,
-        /// Major version that made the volume.
+        /// Major version that initialised the volume.
         major: u32,
     },
-    /// The operator has no image for the major version that made the volume.
+    /// The operator has no default image for the major version that initialised the volume.
     #[error(
         "database.managed.image: PostgreSQL {major} made volume {claim}, and the operator has no default image of it: name one"
     )]
     NoImageForMajor {
-        /// Claim of the volume.
+        /// Name of the volume's claim.
         claim: String,
-        /// Major version that made the volume.
+        /// Major version that initialised the volume.
         major: u32,
     },
 }
 
 impl ValidateError {
-    /// The reason in conditions and metrics.
+    /// Returns the reason for conditions and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::CredentialsMissing { .. } => "CredentialsMissing",
@@ -134,7 +134,8 @@ impl ValidateError {
         }
     }
 
-    /// Returns true when only an edit of the spec helps. What depends on another object may come right without one.
+    /// Returns true when only an edit of the spec helps. An error that depends on another object can resolve without
+    /// one.
     pub fn needs_an_edit(&self) -> bool {
         match self {
             Self::NotASize { .. }
@@ -153,7 +154,7 @@ impl ValidateError {
 /// Resolves every default and checks the spec against its surroundings.
 ///
 /// # Errors
-/// [`ValidateError`] with the remedy; nothing of the stack is changed until it is followed.
+/// [`ValidateError`] with the remedy. The stack's objects stay unchanged until it is followed.
 pub fn validate(
     stack: &ShortenerStack,
     gathered: Gathered,
@@ -221,7 +222,7 @@ pub fn validate(
     })
 }
 
-/// Base of the short links.
+/// Returns the base URL of the short links, without a trailing slash.
 pub fn public_url(spec: &ShortenerStackSpec) -> String {
     let gateway = &spec.gateway;
     match &spec.public_url {

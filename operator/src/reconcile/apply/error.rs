@@ -1,8 +1,8 @@
-//! What can go wrong with a child.
+//! Errors of writing a child object.
 
 use std::time::Duration;
 
-/// Some children could not be written.
+/// An error that names the children that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.0))]
 pub struct ApplyError(pub Vec<Failure>);
@@ -12,14 +12,14 @@ pub struct ApplyError(pub Vec<Failure>);
 pub struct Failure {
     /// Kind and name, as in `Service/demo-app`.
     pub child: String,
-    /// Why.
+    /// Cause of the failure.
     pub cause: Cause,
 }
 
-/// Why a child could not be written.
+/// Cause of a failure to write a child.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The name belongs to somebody else.
+    /// An object outside the stack has the name.
     #[error(
         "the name is taken by an object that is not this stack's: rename or delete that object, or rename the stack"
     )]
@@ -29,10 +29,10 @@ pub enum Cause {
         "it belongs to an earlier stack of this name and is being deleted: this resolves itself"
     )]
     Previous,
-    /// The API server refused or did not answer.
+    /// The API server refused the request or did not answer.
     #[error("{0}")]
     Api(#[from] kube::Error),
-    /// Nobody answered while there was time to wait.
+    /// The API server or a webhook did not answer before the timeout.
     #[error(
         "the API server, or a webhook that it asks, did not answer within {} s", .0.as_secs()
     )]

@@ -1,4 +1,4 @@
-//! What is in the cluster after an apply, for the status.
+//! The live state of the children after an apply, for the status.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     queues::Seen,
 };
 
-/// Proof that every child that the stack depends on has been written, with what is live. Only `apply` makes one that says so.
+/// The live state, and proof that every child that the stack depends on was written. Only `apply` constructs it.
 #[derive(Clone, Debug)]
 pub struct Applied {
     live: Live,
@@ -26,53 +26,53 @@ impl Applied {
         Self { live }
     }
 
-    /// What an apply in a test is said to have led to.
+    /// Returns an `Applied` with this live state, for a test.
     #[cfg(test)]
     pub(crate) fn pretended(live: Live) -> Self {
         Self::new(live)
     }
 
-    /// What is live.
+    /// Returns the live state.
     pub fn live(&self) -> &Live {
         &self.live
     }
 }
 
-/// The live children whose state shows in the status.
+/// The live children whose state appears in the status.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     /// The Deployment or StatefulSet of each component that has one.
     pub workloads: BTreeMap<Component, Workload>,
     /// The volume of each store that has one.
     pub claims: BTreeMap<Component, Arc<PersistentVolumeClaim>>,
-    /// Public routes.
+    /// Ingresses of the public routes.
     pub ingresses: Vec<Arc<Ingress>>,
-    /// What the broker of the queue says.
+    /// Last observation of the queue's broker.
     pub queue: Seen,
     /// Pods of every component.
     pub pods: Vec<Arc<Pod>>,
-    /// Why those who watch the stack could not be told of it, if they should have been.
+    /// Error of writing the monitoring objects, if that failed.
     pub monitoring_refused: Option<String>,
 }
 
 /// The state of a Deployment or a StatefulSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// Pods that are wanted.
+    /// Number of desired pods.
     pub wanted: i32,
-    /// Pods that exist.
+    /// Number of existing pods.
     pub existing: i32,
-    /// Pods that take requests.
+    /// Number of ready pods.
     pub ready: i32,
-    /// Pods that run the newest template.
+    /// Number of pods of the newest template.
     pub updated: i32,
-    /// The controller has seen what was last written.
+    /// True when the controller has observed the last write.
     pub observed: bool,
-    /// Why pods cannot be made, in the controller's words.
+    /// The controller's message if it cannot create pods.
     pub failure: Option<String>,
 }
 
-/// Reads what is live without writing anything.
+/// Reads the live state without writing anything.
 pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
     let inventory = &scope.inventory;
     let (namespace, stack) = (identity.namespace.as_str(), identity.name.as_str());
@@ -114,7 +114,7 @@ fn stateful_set(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<W
     ))
 }
 
-/// The generation that our last write led to. The watch may lag behind it.
+/// Returns the generation that the operator's last write resulted in. The watch may lag behind it.
 fn last_write<K: Child>(scope: &Scope, identity: &StackIdentity, name: &str) -> i64 {
     let key = (
         K::kind(&()).into_owned(),

@@ -1,22 +1,22 @@
-//! Whose an object of a child's name is.
+//! Ownership of an object that has a child's name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::metadata::{INSTANCE_LABEL, StackIdentity};
 
-/// Whose an object is.
+/// Owner of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// This stack's.
+    /// This stack.
     Ours,
-    /// That of an earlier stack of the same name, which the garbage collector is about to delete.
+    /// An earlier stack of the same name. The garbage collector is about to delete the object.
     Previous,
-    /// Somebody else's: never touched.
+    /// Anything else. The object is never changed.
     Foreign,
 }
 
-/// Tells by the owner's uid; without an owner by the label of the instance, because retained volumes and credentials
-/// have none and somebody may have removed one.
+/// Determines the owner of an object by the uid of its controller. An object without a controller is identified by
+/// its instance label, because retained volumes and credentials have no owner reference, and a user can remove one.
 pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity) -> Ownership {
     let owner = meta
         .owner_references

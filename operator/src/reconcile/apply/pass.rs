@@ -26,8 +26,8 @@ use crate::{
     reconcile::{desired::DesiredSecret, refusal::is_absent},
 };
 
-/// How long an object that nothing depends on may take. It is longer than the webhook of a Prometheus operator is usually
-/// waited for, and leaves the reconcile time to report.
+/// Timeout for an object that nothing depends on. It exceeds the usual timeout of the webhook of a Prometheus
+/// operator, and leaves the reconcile enough time to report.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// One pass over the children of a stack.
@@ -59,8 +59,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Writes each object that differs, of a kind that the cluster may have lost since it was looked for, and whose
-    /// webhooks are somebody else's.
+    /// Writes each object that differs. The kind may have been removed from the cluster since discovery, and its
+    /// webhooks are outside the operator's control, so each write has a timeout.
     pub(super) async fn apply_where_served<K: Child>(&mut self, desired: Vec<K>) {
         for object in desired {
             let name = object.name_any();
@@ -76,14 +76,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Creates each Secret that was minted just now, then writes the metadata of each like that of any child. The data
-    /// is the user's from then on. Tells whether every minted Secret exists.
+    /// Creates each newly generated Secret, then writes the metadata of every Secret like that of any child. The user
+    /// may change the data from then on. Returns true when every generated Secret exists.
     pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) -> bool {
         let mut all_exist = true;
         for DesiredSecret { secret, create } in desired {
             if let Some(mut minted) = create {
-                // A field of this request would have a second owner, which keeps it when applying leaves it out, and
-                // the owner reference has to go when the deletion policy changes.
+                // Creation registers a second field manager entry, which keeps its fields when apply omits them. The
+                // owner reference must not be among them, because it is removed when the deletion policy changes.
                 minted.metadata.owner_references = None;
                 // Creating conflicts where applying would silently rotate a credential.
                 let params = PostParams {
@@ -101,8 +101,8 @@ impl<'a> Pass<'a> {
         all_exist
     }
 
-    /// What is live now, or what failed. The failures of `watchers`, a pass over what the stack does not depend on, are
-    /// told and change nothing else.
+    /// Returns the live state, or the failures of this pass. The failures of `watchers`, a pass over objects that the
+    /// stack does not depend on, are only reported.
     pub(super) fn finish(self, watchers: Self) -> Result<Applied, ApplyError> {
         for Failure { child, cause } in &watchers.failures {
             tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "those who watch the stack could not be told");
@@ -127,7 +127,7 @@ impl<'a> Pass<'a> {
                 Ownership::Previous => return Err(Cause::Previous),
                 Ownership::Ours => {}
             }
-            // An object that is being deleted takes no changes; its end triggers the next reconcile.
+            // An object that is being deleted accepts no changes. Its deletion triggers the next reconcile.
             if live.deletion_timestamp.is_some()
                 || self.is_current::<K>(name, live, &hash, &rendered).await?
             {
@@ -140,7 +140,7 @@ impl<'a> Pass<'a> {
             .map(|live| (live.uid, live.resource_version))
             .unwrap_or_default();
         if let Some(uid) = uid {
-            // Written onto this very object or not at all.
+            // The uid restricts the write to this very object.
             metadata["uid"] = Value::from(uid);
         }
         rendered["apiVersion"] = Value::from(K::api_version(&()));
@@ -158,8 +158,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// The metadata as watched; where the watch knows of no such object, as the API server says, because an object
-    /// without our labels is not watched.
+    /// Returns the metadata from the watch or, if the watch has no such object, from the API server. Objects without
+    /// the operator's labels are not watched.
     async fn live_metadata<K: Child>(&self, name: &str) -> Result<Option<ObjectMeta>, Cause> {
         if let Some(metadata) = self
             .scope
@@ -173,7 +173,7 @@ impl<'a> Pass<'a> {
         Ok(api.get_opt(name).await?.map(|object| object.metadata))
     }
 
-    /// Whether the live object already is as rendered.
+    /// Returns true when the live object already matches the rendered one.
     async fn is_current<K: Child>(
         &self,
         name: &str,
@@ -192,7 +192,8 @@ impl<'a> Pass<'a> {
         if applied.map(String::as_str) != Some(hash) {
             return Ok(false);
         }
-        // First sight since the process started: the annotation tells what was applied, the object whether it still holds.
+        // No record exists since the process started. The annotation identifies what was applied; the object shows if
+        // it still holds.
         let Some(object) = self.api::<K>().get_opt(name).await? else {
             return Ok(false);
         };
@@ -234,7 +235,7 @@ pub(super) fn child<K: Child>(name: &str) -> String {
     format!("{}/{name}", K::kind(&()))
 }
 
-/// Hash of a rendered object; JSON objects are sorted by key, so equal objects have equal hashes.
+/// Returns the hash of a rendered object. JSON objects are sorted by key, so equal objects have equal hashes.
 fn hash(rendered: &Value) -> String {
     let digest = Sha256::digest(rendered.to_string());
     digest

@@ -1,4 +1,4 @@
-//! The end of a pass: what is no longer wanted goes.
+//! End of a pass: deletes children that are no longer desired.
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
@@ -27,7 +27,7 @@ use crate::{
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Pass<'_> {
-    /// Deletes children that are no longer wanted. The kinds are listed here on purpose: volumes and Secrets are not
+    /// Deletes children that are no longer desired. The kinds are listed here on purpose: volumes and Secrets are not
     /// among them.
     pub(super) async fn prune(&mut self) {
         self.prune_kind::<Ingress>().await;
@@ -40,14 +40,14 @@ impl Pass<'_> {
         self.prune_kind::<NetworkPolicy>().await;
     }
 
-    /// Deletes what a Prometheus operator was told and should not know any more.
+    /// Deletes monitoring objects that are no longer desired.
     pub(super) async fn prune_monitoring(&mut self) {
         self.prune_kind::<ServiceMonitor>().await;
         self.prune_kind::<PrometheusRule>().await;
     }
 
-    /// Hands the volumes and Secrets of stores to the garbage collector. They get an owner that is gone, so the
-    /// operator needs no right to delete what holds data.
+    /// Hands the volumes and Secrets of stores to the garbage collector by an owner reference to an object that does
+    /// not exist. The operator therefore needs no permission to delete objects that hold data.
     pub(super) async fn discard(&mut self, stores: &[Component]) {
         for &store in stores {
             self.discard_kind::<PersistentVolumeClaim>(store).await;

@@ -1,4 +1,4 @@
-//! The app: a Deployment that shortens and redirects, and the Service in front of it.
+//! The app: a Deployment that shortens links and redirects, and the Service in front of it.
 
 mod deployment;
 mod service;
@@ -13,12 +13,12 @@ use super::pod;
 
 /// Port of the public routes.
 pub const PORT: i32 = 3000;
-/// Port of the probes and of the scrape copy of the metrics.
+/// Port of the probes and of the metrics for scrapers.
 pub const INTERNAL_PORT: i32 = 9090;
 /// Name of the port of the public routes.
 const PORT_NAME: &str = "http";
 
-/// Requests and limits of the app's container where the user gives none, with bytes for copies of links.
+/// Returns the default requests and limits of the app's container, with memory for copies of links in bytes.
 pub fn default_resources(near_memory: u64) -> ResourceRequirements {
     let own = pod::resources(["50m", "32Mi"], ["2", "128Mi"]);
     if near_memory == 0 {

@@ -1,5 +1,5 @@
-//! What the stack's own programs are told about the stores: variables by the names of their settings. What is absent
-//! is off. Credentials come from Secrets and are in no literal value.
+//! Environment variables of the stack's own programs for the stores, named after the programs' settings. A store
+//! without variables is off. Credentials come from Secrets and never appear as literal values.
 
 use k8s_openapi::api::core::v1::EnvVar;
 
@@ -11,7 +11,7 @@ use crate::{
     reconcile::stack::{Cache, Queue, Store, ValidatedStack, Vector},
 };
 
-/// The variables of every store that a client of the stack's own uses.
+/// Returns the variables of every store that a client of the stack uses.
 pub(super) fn env(stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
     let mut env = database(stack);
     let known = stack.cache_for(client).into_iter();
@@ -42,7 +42,8 @@ fn database(stack: &ValidatedStack) -> Vec<EnvVar> {
     }
 }
 
-/// What the Secret of a store tells that somebody else runs. The parts stay parts, because a URL would need them encoded.
+/// Returns the variables that come from the Secret of an external store. The parts stay separate, because a URL would
+/// require them to be percent-encoded.
 fn external(store: &str, secret: &str, access: &Access) -> Vec<EnvVar> {
     let variable =
         |setting: &str, key: &str| pod::secret_env(&format!("{store}_{setting}"), secret, key);

@@ -1,4 +1,4 @@
-//! The managed cache: one server that keeps everything in memory.
+//! The managed cache: one server that keeps all its data in memory.
 
 mod config_map;
 mod stateful_set;
@@ -21,9 +21,9 @@ pub(super) const PORTS: [Port; 1] = [Port {
 }];
 /// Name of the server's port.
 const PORT_NAME: &str = "redis";
-/// Requests and limits of the server's container where the user gives none.
+/// Returns the default requests and limits of the server's container.
 pub fn default_resources(max_memory: u64) -> ResourceRequirements {
-    // Its connections are part of its own memory.
+    // Memory of the server itself, with its connections.
     let own = pod::resources(["20m", "32Mi"], ["1", "32Mi"]);
     pod::with_room(own, max_memory)
 }

@@ -1,4 +1,4 @@
-//! How many pods of a component a node drain may take at once.
+//! Limits on the pods of a component that a node drain may evict at once.
 
 use k8s_openapi::{
     api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
@@ -10,7 +10,8 @@ use crate::{
     reconcile::stack::ValidatedStack,
 };
 
-/// The PodDisruptionBudget `<stack>-<component>`; none for a single pod, where it would only get in a drain's way.
+/// Returns the PodDisruptionBudget `<stack>-<component>`, or `None` for a single pod, where it would only block a
+/// drain.
 pub fn build(
     stack: &ValidatedStack,
     component: Component,
@@ -22,7 +23,7 @@ pub fn build(
         spec: Some(PodDisruptionBudgetSpec {
             max_unavailable: Some(IntOrString::Int(1)),
             selector: Some(selector(&identity.name, component)),
-            // A pod that serves nobody must not hold up a drain.
+            // A pod that is not ready must not block a drain.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
             ..PodDisruptionBudgetSpec::default()
         }),

@@ -1,4 +1,4 @@
-//! The public entry: an nginx of the stack's own, its Service, and the Ingresses where a controller routes.
+//! The public entry point: an nginx of the stack's own, its Service, and the Ingresses for an ingress controller.
 
 mod config_map;
 mod deployment;
@@ -24,7 +24,7 @@ const PORT_NAME: &str = "http";
 /// Key of the configuration in its ConfigMap, and its file name in the pod.
 const CONFIG_KEY: &str = "nginx.conf";
 
-/// Requests and limits of the gateway's container where the user gives none.
+/// Returns the default requests and limits of the gateway's container.
 pub fn default_resources() -> ResourceRequirements {
     pod::resources(["20m", "32Mi"], ["2", "128Mi"])
 }

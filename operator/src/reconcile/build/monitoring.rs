@@ -1,4 +1,4 @@
-//! What a Prometheus and a Grafana of the cluster find: where the metrics are, which alerts they raise, and a dashboard.
+//! Monitoring objects for Prometheus and Grafana: scrape targets, alerting rules and a dashboard.
 
 mod alerts;
 mod dashboard;
@@ -14,11 +14,11 @@ pub use service_monitor::service_monitor;
 
 use crate::metadata::StackIdentity;
 
-/// Name of the port with the metrics, in pods and Services.
+/// Name of the metrics port in pods and Services.
 pub const PORT_NAME: &str = "internal";
 
-/// An expression for one stack: `%STACK%` stands for the labels by which its series are known, `%NAME%` for those of the
-/// operator's metrics about stacks. Names of namespaces and stacks need no escaping.
+/// Returns an expression for one stack. `%STACK%` is replaced by the labels that select the stack's series, `%NAME%`
+/// by those that select the operator's metrics about the stack. Names of namespaces and stacks need no escaping.
 fn expression(template: &str, identity: &StackIdentity) -> String {
     let labels = |key: &str| {
         let StackIdentity {

@@ -1,5 +1,5 @@
-//! Who may connect to the stack's pods: nobody, and then one policy per component with its exceptions. A policy sees
-//! the ports of pods, and kubelet's probes always pass.
+//! NetworkPolicies for the stack's pods: one denies all connections, and one per component allows the exceptions.
+//! Policies match the ports of pods, not of Services. The kubelet's probes are always allowed.
 
 use k8s_openapi::{
     api::networking::v1::{
@@ -15,7 +15,7 @@ use crate::{
     reconcile::stack::{Routing, ValidatedStack},
 };
 
-/// The NetworkPolicy `<stack>-default-deny`: no connection to any pod of the stack.
+/// Returns the NetworkPolicy `<stack>-default-deny`: no connection to any pod of the stack.
 pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
     let identity = &stack.identity;
     NetworkPolicy {
@@ -31,7 +31,7 @@ pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
     }
 }
 
-/// The NetworkPolicy `<stack>-app`: requests from the gateway, scrapes of the internal port.
+/// Returns the NetworkPolicy `<stack>-app`: requests from the gateway, scrapes of the internal port.
 pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
     let requests = match &stack.gateway.routing {
         Routing::IngressNginx { .. } => {
@@ -49,7 +49,7 @@ pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
     )
 }
 
-/// The NetworkPolicy `<stack>-gateway`: requests from those who are allowed to, and from the operator.
+/// Returns the NetworkPolicy `<stack>-gateway`: requests from the allowed peers and from the operator.
 pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
     let requests = allowed_or_everybody(stack, stack.operator.clone());
     policy(
@@ -59,13 +59,14 @@ pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
     )
 }
 
-/// The NetworkPolicy `<stack>-worker`: scrapes of the internal port. Nobody else has business with a worker.
+/// Returns the NetworkPolicy `<stack>-worker`: scrapes of the internal port, and no other connections.
 pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
     let rules = vec![allow(scrapers(stack), worker::INTERNAL_PORT)];
     policy(stack, Component::Worker, rules)
 }
 
-/// The NetworkPolicy `<stack>-otel`: traces and logs from the stack's own programs, scrapes of its own metrics.
+/// Returns the NetworkPolicy `<stack>-otel`: traces and logs from the stack's own programs, scrapes of its own
+/// metrics.
 pub fn otel(stack: &ValidatedStack) -> NetworkPolicy {
     let rules = vec![
         allow(programs(stack), otel::GRPC_PORT),
@@ -75,9 +76,9 @@ pub fn otel(stack: &ValidatedStack) -> NetworkPolicy {
     policy(stack, Component::Otel, rules)
 }
 
-/// The NetworkPolicy `<stack>-<component>` of a store: each port from those who need it. A store has nobody to call, so
-/// it may call nobody. The backend of traces, logs and metrics is the exception: it scrapes, and Grafana fetches parts of
-/// itself.
+/// Returns the NetworkPolicy `<stack>-<component>` of a store: each port for its clients, and no outgoing
+/// connections. The backend of traces, logs and metrics is the exception: it scrapes metrics, and Grafana downloads
+/// parts of itself.
 pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
     let callers = |port: &store::Port| -> Vec<NetworkPolicyPeer> {
         let clients = if port.clients {
@@ -91,7 +92,7 @@ pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
     let rules = store::ports(component)
         .iter()
         .map(|port| (callers(port), port.number))
-        // A rule without callers would let everybody in.
+        // A rule without peers would allow every peer.
         .filter(|(callers, _)| !callers.is_empty())
         .map(|(callers, port)| allow(callers, port));
     let mut policy = policy(stack, component, rules.collect());
@@ -108,7 +109,7 @@ pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
     policy
 }
 
-/// Who may read the metrics of the stack's own programs.
+/// Returns the peers that may read the metrics of the stack's own programs.
 fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     let mut peers = stack.scrape_from.clone();
     peers.push(stack.operator.clone());
@@ -120,7 +121,7 @@ fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     peers
 }
 
-/// Those that use a store.
+/// Returns the peers that use a store.
 fn clients(stack: &ValidatedStack, store: Component) -> Vec<NetworkPolicyPeer> {
     match store {
         Component::Cache => vec![pods(stack, Component::App)],
@@ -129,7 +130,7 @@ fn clients(stack: &ValidatedStack, store: Component) -> Vec<NetworkPolicyPeer> {
     }
 }
 
-/// The stack's own programs.
+/// Returns the peers of the stack's own programs.
 fn programs(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     let workers = stack.queue.as_ref().map(|_| pods(stack, Component::Worker));
     std::iter::once(pods(stack, Component::App))
@@ -137,7 +138,8 @@ fn programs(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
         .collect()
 }
 
-/// The peers that may send requests, and `also`. Nobody named means everybody, which an absent `from` says.
+/// Returns the peers that may send requests, and `also`. If the user names no peer, the list is empty: the rule then
+/// omits `from`, which allows every peer.
 fn allowed_or_everybody(stack: &ValidatedStack, also: NetworkPolicyPeer) -> Vec<NetworkPolicyPeer> {
     let mut peers = stack.gateway.allow_from.clone();
     if !peers.is_empty() {

@@ -1,5 +1,5 @@
-//! The managed collector: an OpenTelemetry collector that takes traces and logs from the stack's own programs and sends
-//! them on. It keeps nothing, so it is a Deployment.
+//! The managed collector: an OpenTelemetry collector that receives traces and logs from the stack's own programs and
+//! exports them. It stores no data, so it is a Deployment.
 
 mod config_map;
 mod deployment;
@@ -15,22 +15,22 @@ pub use service::service;
 
 use super::pod;
 
-/// Port of OTLP by gRPC.
+/// Port of OTLP over gRPC.
 pub const GRPC_PORT: i32 = 4317;
-/// Port of OTLP by HTTP.
+/// Port of OTLP over HTTP.
 pub const HTTP_PORT: i32 = 4318;
 /// Port of the collector's own metrics.
 pub const METRICS_PORT: i32 = 8888;
 /// Port of the probes.
 const HEALTH_PORT: i32 = 13133;
-/// Name of the port of OTLP by gRPC.
+/// Name of the port of OTLP over gRPC.
 const GRPC_PORT_NAME: &str = "otlp-grpc";
-/// Name of the port of OTLP by HTTP.
+/// Name of the port of OTLP over HTTP.
 const HTTP_PORT_NAME: &str = "otlp-http";
 /// Name of the port of the probes.
 const HEALTH_PORT_NAME: &str = "health";
 
-/// Requests and limits of the collector's container where the user gives none.
+/// Returns the default requests and limits of the collector's container.
 pub fn default_resources() -> ResourceRequirements {
     pod::resources(["20m", "64Mi"], ["1", "256Mi"])
 }

@@ -1,4 +1,4 @@
-//! What the pods of every component share: security, scheduling, probes, volumes and environment.
+//! Settings common to the pods of every component: security, scheduling, probes, volumes and environment.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +23,10 @@ use crate::{
     },
 };
 
-/// Old ReplicaSets and revisions to keep: enough to look at, little to clutter.
+/// Number of old ReplicaSets and revisions to keep: enough for a look back, without clutter.
 pub(super) const REVISION_HISTORY: i32 = 3;
 
-/// Completes a component's pod with what all pods share. `checksum` restarts the pods when it changes.
+/// Adds the settings common to all pods to a component's pod. A change of `checksum` restarts the pods.
 pub(super) fn template(
     stack: &ValidatedStack,
     component: Component,
@@ -44,7 +44,7 @@ pub(super) fn template(
         spec: Some(PodSpec {
             service_account_name: Some(component_name(name, component)),
             automount_service_account_token: Some(false),
-            // The variables of every Service in the namespace would differ between restarts.
+            // The environment variables for every Service in the namespace would differ between restarts.
             enable_service_links: Some(false),
             image_pull_secrets: filled(&stack.image_pull_secrets),
             node_selector: Some(pod.node_selector.clone()).filter(|labels| !labels.is_empty()),
@@ -56,7 +56,7 @@ pub(super) fn template(
     }
 }
 
-/// A container that runs a component's image. The user's variables replace `env` by name.
+/// Returns a container that runs a component's image. The user's variables replace those of `env` by name.
 pub(super) fn container(name: &str, pod: &Pod, env: Vec<EnvVar>) -> Container {
     Container {
         name: name.to_owned(),
@@ -64,7 +64,7 @@ pub(super) fn container(name: &str, pod: &Pod, env: Vec<EnvVar>) -> Container {
         image_pull_policy: Some("IfNotPresent".to_owned()),
         env: filled(&merge_env(env, &pod.env)),
         resources: Some(pod.resources.clone()),
-        // The last words of a container that failed are then in the pod's status.
+        // The pod's status then contains the last log lines of a failed container.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
@@ -79,7 +79,7 @@ pub(super) fn container(name: &str, pod: &Pod, env: Vec<EnvVar>) -> Container {
     }
 }
 
-/// The security context of a pod whose processes run as `user`.
+/// Returns the security context of a pod whose processes run as `user`.
 pub(super) fn security_context(user: i64) -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),
@@ -93,11 +93,12 @@ pub(super) fn security_context(user: i64) -> PodSecurityContext {
     }
 }
 
-/// Spreads a Deployment's pods over nodes, without refusing a cluster of one node.
+/// Spreads a Deployment's pods over nodes. It still allows a cluster of one node.
 pub(super) fn spread(stack: &ValidatedStack, component: Component) -> TopologySpreadConstraint {
     TopologySpreadConstraint {
         label_selector: Some(selector(&stack.identity.name, component)),
-        // Pods of the previous revision are about to go: they must not push the new ones together.
+        // Pods of the previous revision are about to be deleted. They must not influence the placement of the new
+        // ones.
         match_label_keys: Some(vec!["pod-template-hash".to_owned()]),
         max_skew: 1,
         topology_key: "kubernetes.io/hostname".to_owned(),
@@ -106,7 +107,7 @@ pub(super) fn spread(stack: &ValidatedStack, component: Component) -> TopologySp
     }
 }
 
-/// A named TCP port of a container.
+/// Returns a named TCP port of a container.
 pub(super) fn port(name: &str, port: i32) -> ContainerPort {
     ContainerPort {
         name: Some(name.to_owned()),
@@ -116,7 +117,7 @@ pub(super) fn port(name: &str, port: i32) -> ContainerPort {
     }
 }
 
-/// A probe by HTTP on a named port.
+/// Returns an HTTP probe on a named port.
 pub(super) fn http_probe(path: &str, port: &str) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {
@@ -129,7 +130,7 @@ pub(super) fn http_probe(path: &str, port: &str) -> Probe {
     }
 }
 
-/// A probe that a connection is taken.
+/// Returns a probe that opens a TCP connection to a named port.
 pub(super) fn tcp_probe(port: &str) -> Probe {
     Probe {
         tcp_socket: Some(TCPSocketAction {
@@ -140,8 +141,8 @@ pub(super) fn tcp_probe(port: &str) -> Probe {
     }
 }
 
-/// A probe by a command in the container. The runtime starts a process for each, a tenth of a second of CPU time, so it is
-/// asked seldom.
+/// Returns a probe that runs a command in the container. The container runtime starts a process for each run, which
+/// costs a tenth of a second of CPU time, so the command should run rarely.
 pub(super) fn exec_probe(command: &[&str]) -> Probe {
     Probe {
         exec: Some(ExecAction {
@@ -151,7 +152,7 @@ pub(super) fn exec_probe(command: &[&str]) -> Probe {
     }
 }
 
-/// How often a probe asks, in seconds, how long it waits for an answer, and how many failures count.
+/// Sets the period and the timeout of a probe in seconds, and its failure threshold.
 pub(super) fn paced(probe: Probe, period: i32, timeout: i32, failures: i32) -> Probe {
     Probe {
         period_seconds: Some(period),
@@ -161,7 +162,7 @@ pub(super) fn paced(probe: Probe, period: i32, timeout: i32, failures: i32) -> P
     }
 }
 
-/// A variable with a literal value.
+/// Returns a variable with a literal value.
 pub(super) fn env(name: &str, value: impl Into<String>) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
@@ -170,7 +171,7 @@ pub(super) fn env(name: &str, value: impl Into<String>) -> EnvVar {
     }
 }
 
-/// A variable with the value of a key of a Secret.
+/// Returns a variable with the value of a key of a Secret.
 pub(super) fn secret_env(name: &str, secret: &str, key: &str) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
@@ -186,7 +187,8 @@ pub(super) fn secret_env(name: &str, secret: &str, key: &str) -> EnvVar {
     }
 }
 
-/// The variable `HOSTNAME` with the pod's name: the logs name the pod by it, and not every container runtime sets it.
+/// Returns the variable `HOSTNAME` with the pod's name. The logs identify the pod by it, and not every container
+/// runtime sets it.
 pub(super) fn name_env() -> EnvVar {
     EnvVar {
         name: "HOSTNAME".to_owned(),
@@ -201,7 +203,7 @@ pub(super) fn name_env() -> EnvVar {
     }
 }
 
-/// A scratch volume that goes with the pod.
+/// Returns a scratch volume that is deleted with the pod.
 pub(super) fn scratch(name: &str, size: &str) -> Volume {
     Volume {
         name: name.to_owned(),
@@ -213,7 +215,7 @@ pub(super) fn scratch(name: &str, size: &str) -> Volume {
     }
 }
 
-/// Where a volume appears in a container.
+/// Returns the mount of a volume at a path of the container.
 pub(super) fn mount(volume: &str, path: &str) -> VolumeMount {
     VolumeMount {
         name: volume.to_owned(),
@@ -222,7 +224,7 @@ pub(super) fn mount(volume: &str, path: &str) -> VolumeMount {
     }
 }
 
-/// Where a volume appears in a container that only reads it.
+/// Returns the read-only mount of a volume at a path of the container.
 pub(super) fn read_only(volume: &str, path: &str) -> VolumeMount {
     VolumeMount {
         read_only: Some(true),
@@ -230,7 +232,7 @@ pub(super) fn read_only(volume: &str, path: &str) -> VolumeMount {
     }
 }
 
-/// Requests and limits, each `[cpu, memory]`.
+/// Returns requests and limits, each from `[cpu, memory]`.
 pub(super) fn resources(requests: [&str; 2], limits: [&str; 2]) -> ResourceRequirements {
     let quantities = |[cpu, memory]: [&str; 2]| {
         BTreeMap::from([
@@ -245,9 +247,9 @@ pub(super) fn resources(requests: [&str; 2], limits: [&str; 2]) -> ResourceRequi
     }
 }
 
-/// Requests and limits of a program that holds copies of things beside what it needs itself, in bytes. What the copies
-/// may take is reserved, and half as much again is allowed, because freed memory goes back to the system in whole pages
-/// only.
+/// Adds memory for a program's copies of data, in bytes, to its own requests and limits. The request grows by the
+/// size of the copies. The limit grows by one and a half times that size, because freed memory returns to the system
+/// in whole pages only.
 pub(super) fn with_room(mut resources: ResourceRequirements, copies: u64) -> ResourceRequirements {
     let with_half_more = copies.saturating_add(copies / 2);
     let more = [
@@ -264,7 +266,8 @@ pub(super) fn with_room(mut resources: ResourceRequirements, copies: u64) -> Res
     resources
 }
 
-/// Hash of a configuration, for its pods' checksum. A plain one will do: a configuration holds no secret.
+/// Returns the hash of a configuration for the checksum of its pods. A plain hash suffices: a configuration holds no
+/// secret.
 pub(super) fn digest(config: &str) -> String {
     Sha256::digest(config)
         .iter()
@@ -272,17 +275,18 @@ pub(super) fn digest(config: &str) -> String {
         .collect()
 }
 
-/// Owned copies of literal strings.
+/// Returns owned copies of literal strings.
 pub(super) fn strings(values: &[&str]) -> Vec<String> {
     values.iter().map(|&value| value.to_owned()).collect()
 }
 
-/// An empty list is left out, so that an applied object says nothing about the field.
+/// Returns `None` for an empty list, so that the applied object omits the field.
 fn filled<T: Clone>(items: &[T]) -> Option<Vec<T>> {
     (!items.is_empty()).then(|| items.to_vec())
 }
 
-/// Names are the keys of the list under server-side apply, so each may occur once; the last word is the user's.
+/// Merges the user's variables into `env`. Under server-side apply, names are the keys of the list, so each may occur
+/// once. The user's last value for a name wins.
 fn merge_env(mut env: Vec<EnvVar>, user: &[EnvVar]) -> Vec<EnvVar> {
     for variable in user {
         match env.iter_mut().find(|own| own.name == variable.name) {

@@ -22,7 +22,7 @@ pub(super) const PORTS: [Port; 1] = [Port {
 /// Name of the server's port.
 const PORT_NAME: &str = "postgres";
 
-/// Requests and limits of the server's container where the user gives none.
+/// Returns the default requests and limits of the server's container.
 pub fn default_resources() -> ResourceRequirements {
     pod::resources(["100m", "128Mi"], ["2", "512Mi"])
 }

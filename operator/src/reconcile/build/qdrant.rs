@@ -30,7 +30,7 @@ pub(super) const PORTS: [Port; 2] = [
     },
 ];
 
-/// Requests and limits of the server's container where the user gives none.
+/// Returns the default requests and limits of the server's container.
 pub fn default_resources() -> ResourceRequirements {
     pod::resources(["50m", "128Mi"], ["2", "512Mi"])
 }

@@ -33,7 +33,7 @@ pub(super) const PORTS: [Port; 2] = [
 /// Name of the server's port.
 const PORT_NAME: &str = "amqp";
 
-/// Requests and limits of the server's container where the user gives none.
+/// Returns the default requests and limits of the server's container.
 pub fn default_resources() -> ResourceRequirements {
     pod::resources(["100m", "256Mi"], ["2", "512Mi"])
 }

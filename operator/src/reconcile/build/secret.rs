@@ -1,5 +1,5 @@
-//! The Secrets that the operator mints. Their data is written when they are created and never again: the live Secret
-//! is the truth, so a rotation by the user stays.
+//! The Secrets that the operator generates. Their data is written only on creation: the live Secret is authoritative,
+//! so a rotation by the user is kept.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::{
     },
 };
 
-/// Key of the user name in a Secret of credentials.
+/// Key of the user name in a Secret with credentials.
 pub const USERNAME_KEY: &str = "username";
-/// Key of the password in a Secret of credentials.
+/// Key of the password in a Secret with credentials.
 pub const PASSWORD_KEY: &str = "password";
-/// Key of the API key in a Secret of credentials.
+/// Key of the API key in a Secret with credentials.
 pub const API_KEY: &str = "api-key";
 
-/// The keys that a store's Secret has.
+/// Returns the keys that a store's Secret must contain.
 pub fn keys(store: Component) -> &'static [&'static str] {
     match store {
         Component::Postgres => &[USERNAME_KEY, PASSWORD_KEY],
@@ -37,23 +37,24 @@ pub fn keys(store: Component) -> &'static [&'static str] {
     }
 }
 
-/// Name of the Secret with the stack's own key for checksums.
+/// Returns the name of the Secret with the stack's own key for checksums.
 pub fn checksum_name(stack: &str) -> String {
     format!("{stack}-checksum")
 }
 
-/// The Secret `<stack>-checksum` with the key of the checksums.
+/// Returns the Secret `<stack>-checksum` with the key for checksums.
 pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
     let name = checksum_name(&stack.identity.name);
     desired(stack, name, Component::Stack, &stack.checksum_key)
 }
 
-/// The Secret `<stack>-<component>` with the credentials of a store.
+/// Returns the Secret `<stack>-<component>` with the credentials of a store.
 pub fn store(stack: &ValidatedStack, component: Component, store: &ManagedStore) -> DesiredSecret {
     let name = component_name(&stack.identity.name, component);
     let mut desired = desired(stack, name, component, &store.credentials);
     if let (Component::Rabbitmq, Some(queue)) = (component, &stack.queue) {
-        // Rendered from the credentials, so it is written like any field of ours and the rest stays the user's.
+        // Rendered from the credentials, so it is applied like any field of the operator. The other keys belong to
+        // the user.
         let definitions = rabbitmq::definitions(queue, store);
         desired.secret.data = Some(BTreeMap::from([(
             rabbitmq::DEFINITIONS_KEY.to_owned(),
@@ -75,7 +76,8 @@ fn desired(
         ..Secret::default()
     };
     let create = credential.minted.then(|| Secret {
-        // What a create sets, no later apply can take away. The policy may change, so the owner comes with the apply.
+        // Apply cannot remove a field that the create request sets. The deletion policy may change, so apply sets the
+        // owner reference.
         metadata: stack
             .identity
             .retained(secret.metadata.name.clone().unwrap_or_default(), component),
@@ -100,7 +102,7 @@ mod tests {
         for (component, managed) in stack.managed_stores() {
             let name = format!("secret-{}", component.as_str());
             let mut secret = store(&stack, component, managed).secret;
-            // What the broker imports is rendered and has a golden manifest of its own.
+            // The broker's definitions are rendered and have a golden file of their own.
             let rendered = secret.data.take().unwrap_or_default();
             let keys: Vec<&str> = rendered.keys().map(String::as_str).collect();
             let expected: &[&str] = match component {

@@ -1,4 +1,4 @@
-//! The identity of a component's pods. They never talk to the API server, so no token is mounted.
+//! The identity of a component's pods. The pods never use the API server, so no token is mounted.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 
@@ -7,7 +7,7 @@ use crate::{
     reconcile::stack::ValidatedStack,
 };
 
-/// The ServiceAccount `<stack>-<component>`.
+/// Returns the ServiceAccount `<stack>-<component>`.
 pub fn build(stack: &ValidatedStack, component: Component) -> ServiceAccount {
     let identity = &stack.identity;
     ServiceAccount {

@@ -1,5 +1,5 @@
-//! What every store that the operator runs has: a stable address, one pod and, if it keeps data, a volume. What the
-//! pod runs is the matter of the store's own file.
+//! Objects common to all managed stores: a stable address, one pod and, for data on disk, a volume. Each store's own
+//! module defines the containers.
 
 mod claim;
 mod service;
@@ -12,20 +12,20 @@ pub(super) use stateful_set::{data_volume, security_context, stateful_set};
 use super::{cache, pod, postgres, qdrant, rabbitmq, telemetry};
 use crate::metadata::Component;
 
-/// A port of a store, and who connects to it.
+/// A port of a store, and the peers that connect to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Name in the Service and in the pod.
     pub name: &'static str,
     /// Number in both.
     pub number: i32,
-    /// The stack's own pods that use the store connect.
+    /// True when the stack's own pods that use the store connect.
     pub clients: bool,
-    /// The operator connects.
+    /// True when the operator connects.
     pub operator: bool,
 }
 
-/// The ports of a store.
+/// Returns the ports of a store.
 pub fn ports(store: Component) -> &'static [Port] {
     match store {
         Component::Postgres => &postgres::PORTS,

@@ -1,4 +1,4 @@
-//! The managed backend: Grafana with its stores for traces, logs and metrics in one pod, for a demonstration. It is a
+//! The managed backend for demonstrations: Grafana with its stores for traces, logs and metrics in one pod. It is a
 //! store like the others, with a volume and credentials.
 
 mod config_map;
@@ -11,9 +11,10 @@ pub use stateful_set::stateful_set;
 
 use super::{pod, store::Port};
 
-/// Port that takes traces and logs.
+/// Port that receives traces and logs.
 pub const OTLP_PORT: i32 = 4317;
-/// Port of Grafana. Nobody is let in but by a port-forward, which no policy sees.
+/// Port of Grafana. The network policy admits no peer. A port-forward still works, because policies do not apply to
+/// it.
 pub const GRAFANA_PORT: i32 = 3000;
 /// Ports of the server.
 pub(super) const PORTS: [Port; 2] = [
@@ -30,12 +31,12 @@ pub(super) const PORTS: [Port; 2] = [
         operator: false,
     },
 ];
-/// Name of the port that takes traces and logs.
+/// Name of the port that receives traces and logs.
 const OTLP_PORT_NAME: &str = "otlp-grpc";
 /// Name of Grafana's port.
 const GRAFANA_PORT_NAME: &str = "grafana";
 
-/// Requests and limits of the server's container where the user gives none: six programs share it.
+/// Returns the default requests and limits of the server's container, which six programs share.
 pub fn default_resources() -> ResourceRequirements {
     pod::resources(["100m", "768Mi"], ["2", "2Gi"])
 }

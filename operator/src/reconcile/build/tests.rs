@@ -1,4 +1,4 @@
-//! What holds for the children together.
+//! Tests of the children as a whole.
 
 mod pods;
 mod programs;
@@ -15,7 +15,7 @@ use crate::{
     testing::stack::{combinations, every_profile, minimal_stack},
 };
 
-/// Kind and name of every child, in the order of `Desired`.
+/// Returns kind and name of every child, in the order of `Desired`.
 fn names(stack: &ValidatedStack) -> Vec<String> {
     fn of<K: Resource<DynamicType = ()>>(children: &[K]) -> Vec<String> {
         let kind = K::kind(&());
@@ -56,7 +56,7 @@ fn names(stack: &ValidatedStack) -> Vec<String> {
     .concat()
 }
 
-/// The names of the minimal stack without those that `lacks`.
+/// Returns the names of the minimal stack except those in `lacks`.
 fn names_without(lacks: &[&str]) -> Vec<&'static str> {
     let all = MINIMAL.iter().copied();
     let rest: Vec<_> = all.filter(|name| !lacks.contains(name)).collect();
@@ -97,7 +97,7 @@ fn a_minimal_stack_has_exactly_these_children() {
     assert_eq!(names(&minimal_stack()), MINIMAL);
 }
 
-/// What a profile adds to a stack whose stores the operator runs.
+/// Returns the children that a profile adds to a stack with managed stores.
 fn added(profile: Profile) -> Vec<&'static str> {
     match profile {
         Profile::Caching => vec![
@@ -140,7 +140,7 @@ fn added(profile: Profile) -> Vec<&'static str> {
     }
 }
 
-/// What two profiles add together that neither adds alone.
+/// Returns the child that two profiles add only in combination.
 fn added_together(chosen: &[Profile]) -> Option<&'static str> {
     let both = [Profile::Queue, Profile::Observability];
     both.iter()
@@ -148,7 +148,7 @@ fn added_together(chosen: &[Profile]) -> Option<&'static str> {
         .then_some("Service/acme-worker-metrics")
 }
 
-/// The stack with a profile on.
+/// Returns the stack with a profile on.
 fn with(stack: ValidatedStack, profile: Profile) -> ValidatedStack {
     match profile {
         Profile::Caching => stack.caching(),
@@ -209,7 +209,7 @@ fn a_queue_on_an_external_broker_adds_its_workers_only() {
     );
 }
 
-/// The names of a stack beyond those of the minimal one.
+/// Returns the names of a stack's children that the minimal stack does not have.
 fn beyond_minimal(stack: &ValidatedStack) -> Vec<String> {
     let mut found = names(stack);
     found.retain(|name| !MINIMAL.contains(&name.as_str()));
@@ -261,7 +261,7 @@ fn a_cluster_with_the_prometheus_operator_is_told_what_to_read_of_a_stack_that_i
             "PrometheusRule/acme"
         ]
     );
-    // What is not wanted any more goes, but where the kinds are missing nothing is known of them.
+    // Unwanted objects are pruned, except where the cluster lacks their kinds.
     assert!(build(&minimal_stack().monitored()).monitoring.is_some());
     assert!(build(&minimal_stack()).monitoring.is_none());
 }
@@ -370,7 +370,7 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
         let labels = metrics.unwrap()[0].match_labels.clone();
         assert_eq!(labels, Some(selector_labels("acme", component)));
     }
-    // Nobody connects to a worker by a Service, and one pod has no budget.
+    // No Service selects the workers, and a single pod has no budget.
     let served = [
         (Component::App, 4),
         (Component::Gateway, 4),

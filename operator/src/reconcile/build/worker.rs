@@ -1,4 +1,4 @@
-//! The workers: a Deployment that takes jobs from the queue. Nobody connects to them but probes and scrapers.
+//! The workers: a Deployment that processes jobs from the queue. Only probes and scrapers connect to its pods.
 
 mod deployment;
 
@@ -11,7 +11,7 @@ use super::pod;
 /// Port of the probes and of the metrics.
 pub const INTERNAL_PORT: i32 = 9090;
 
-/// Requests and limits of the workers' container where the user gives none.
+/// Returns the default requests and limits of the workers' container.
 pub fn default_resources() -> ResourceRequirements {
     pod::resources(["50m", "32Mi"], ["2", "128Mi"])
 }

@@ -1,4 +1,4 @@
-//! `AppReady`: as many pods of the app take requests as are wanted.
+//! `AppReady`: every desired pod of the app accepts requests.
 
 use super::{Verdict, View, workload};
 use crate::metadata::Component;
@@ -51,7 +51,7 @@ mod tests {
                 false,
                 "PodsStarting",
             ),
-            // None of none is not enough.
+            // Zero of zero pods is not ready.
             (
                 Some(Workload {
                     wanted: 0,
@@ -71,7 +71,7 @@ mod tests {
                 false,
                 "Pending",
             ),
-            // A surge pod replaces an old one: requests are served all the while.
+            // A surge pod replaces an old one. Requests are served throughout the rollout.
             (
                 Some(Workload {
                     existing: 3,

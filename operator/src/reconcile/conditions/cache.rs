@@ -1,9 +1,9 @@
-//! `CacheReady`: the managed cache takes connections, or somebody else looks after it.
+//! `CacheReady`: the managed cache accepts connections, or the cache is external.
 
 use super::{Verdict, View, store};
 use crate::{metadata::Component, reconcile::stack::Cache};
 
-/// Checks the StatefulSet and its pod. Links work without the cache, only more slowly.
+/// Checks the StatefulSet and its pod. Links still redirect without the cache, only more slowly.
 pub fn cache_ready(view: View<'_>, cache: &Cache) -> Verdict {
     store::ready(
         view,

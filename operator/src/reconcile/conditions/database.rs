@@ -1,4 +1,4 @@
-//! `DatabaseReady`: the managed database takes connections, or somebody else looks after it.
+//! `DatabaseReady`: the managed database accepts connections, or the database is external.
 
 use super::{Verdict, View, store};
 use crate::metadata::Component;

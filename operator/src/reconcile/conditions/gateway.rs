@@ -5,7 +5,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use super::{Verdict, View, workload};
 use crate::{metadata::Component, reconcile::stack::Routing};
 
-/// Checks the conflict of hosts, the gateway's own pods, then that a controller has taken up the Ingresses.
+/// Checks for a host conflict, then the gateway's own pods, then that a controller has adopted the Ingresses.
 pub fn gateway_ready(view: View<'_>) -> Verdict {
     if let Routing::IngressNginx {
         host,

@@ -1,11 +1,12 @@
-//! `MonitoringReady`: those who watch the stack know of it. Requests and jobs go on without, so it always holds.
+//! `MonitoringReady`: the monitoring objects are written. Requests and jobs do not depend on them, so it is always
+//! true.
 
 use super::{Verdict, View};
 
-/// Reason while a Prometheus operator could not be told of the stack.
+/// Reason while a monitoring object could not be written.
 pub const MONITORING_REFUSED: &str = "MonitoringRefused";
 
-/// Tells of a Prometheus operator that could not be told, if there is one.
+/// Returns a verdict with the error of writing the monitoring objects, if that failed.
 pub(super) fn refused(view: View<'_>) -> Option<Verdict> {
     let refused = view.live.monitoring_refused.as_ref()?;
     Some(Verdict::yes(
@@ -17,7 +18,7 @@ pub(super) fn refused(view: View<'_>) -> Option<Verdict> {
     ))
 }
 
-/// Tells what a stack without the profile `observability` has that was asked to be watched.
+/// Returns the verdict on the monitoring objects of a stack without the profile `observability`.
 pub fn monitoring_ready(view: View<'_>) -> Verdict {
     refused(view).unwrap_or_else(|| {
         if view.stack.monitored {

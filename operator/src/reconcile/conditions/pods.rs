@@ -1,4 +1,4 @@
-//! What keeps pods from running, in words that name the remedy.
+//! Problems that keep pods from running, in messages that help to resolve them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use super::Verdict;
 use crate::metadata::{COMPONENT_LABEL, Component};
 
-/// The first problem among a component's pods, if there is one.
+/// Returns the first problem among a component's pods, if there is one.
 pub(super) fn problem(pods: &[Arc<Pod>], component: Component) -> Option<Verdict> {
     pods.iter()
         .filter(|pod| {

@@ -1,4 +1,4 @@
-//! `QueueReady`: the managed broker takes jobs, or somebody else looks after it.
+//! `QueueReady`: the managed broker accepts jobs, or the broker is external.
 
 use super::{Verdict, View, store};
 use crate::{
@@ -7,10 +7,10 @@ use crate::{
     reconcile::stack::{Draining, Queue, Store},
 };
 
-/// Reason while jobs are worked off that were accepted before the profile was switched off.
+/// Reason while the workers drain the queue after its profile was switched off.
 pub(super) const DRAINING: &str = "DrainingQueue";
 
-/// Checks the volume, the StatefulSet and its pod, then what the broker itself says.
+/// Checks the volume, the StatefulSet and its pod, then the state that the broker reports.
 pub fn queue_ready(view: View<'_>, queue: &Queue) -> Verdict {
     if let Some(draining) = queue.draining {
         return Verdict::yes(DRAINING, drain(view, queue, draining));

@@ -1,12 +1,12 @@
-//! The checks that all stores have in common.
+//! The checks common to all stores.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::{Verdict, View, workload};
 use crate::{metadata::Component, reconcile::stack::Store};
 
-/// Checks who runs the store, the volume, then the StatefulSet and its pod. `without` says what becomes of requests
-/// while a store that somebody else runs is away.
+/// Checks the volume of a managed store, then its StatefulSet and its pod. The verdict on an external store is always
+/// true; `without` says what happens to requests while that store is unavailable.
 pub(super) fn ready(view: View<'_>, component: Component, store: &Store, without: &str) -> Verdict {
     if let Store::External { secret, .. } = store {
         return Verdict::yes(

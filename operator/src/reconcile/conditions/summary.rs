@@ -1,10 +1,10 @@
-//! `Ready`, `Progressing` and `Degraded`: what the components add up to.
+//! `Ready`, `Progressing` and `Degraded`: summaries of the components' conditions.
 
 use super::{Verdict, queue::DRAINING, workload::ROLLING_OUT};
 
 type Components<'a> = &'a [(&'static str, Verdict)];
 
-/// Every component is ready.
+/// Returns the verdict `Ready`: true when every component is ready.
 pub fn ready(components: Components<'_>) -> Verdict {
     match components.iter().find(|(_, verdict)| !verdict.holds) {
         Some((_, verdict)) => Verdict {
@@ -15,7 +15,7 @@ pub fn ready(components: Components<'_>) -> Verdict {
     }
 }
 
-/// Something is on its way and needs nobody.
+/// Returns the verdict `Progressing`: true while a component changes without action by the user.
 pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
     if paused {
         return Verdict::no("Paused", "changes wait until spec.paused is false");
@@ -24,7 +24,7 @@ pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
         verdict.reason == ROLLING_OUT
             || !(verdict.holds || verdict.fault || verdict.reason == "Stopped")
     });
-    // What somebody has asked for and waits for comes before what goes on by itself.
+    // A drain that the user started takes precedence over changes that happen by themselves.
     let draining = components
         .iter()
         .find(|(_, verdict)| verdict.reason == DRAINING);
@@ -34,7 +34,7 @@ pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
     }
 }
 
-/// Something needs a person.
+/// Returns the verdict `Degraded`: true when a component has a fault that the user must resolve.
 pub fn degraded(components: Components<'_>) -> Verdict {
     match components.iter().find(|(_, verdict)| verdict.fault) {
         Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),

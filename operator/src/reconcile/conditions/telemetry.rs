@@ -1,4 +1,4 @@
-//! `TelemetryReady`: somebody takes traces and logs. Requests and jobs go on without.
+//! `TelemetryReady`: traces and logs have a receiver. Requests and jobs do not depend on it.
 
 use super::{Verdict, View, monitoring, store, workload};
 use crate::{
@@ -6,7 +6,8 @@ use crate::{
     reconcile::stack::{Backend, Collector},
 };
 
-/// Checks who takes traces and logs, then whether those who watch the stack know of it. The latter holds nothing up.
+/// Checks the receiver of traces and logs, then the monitoring objects. Monitoring objects that could not be written
+/// change the reason, never the status.
 pub fn telemetry_ready(view: View<'_>, collector: &Collector) -> Verdict {
     let verdict = export_ready(view, collector);
     if verdict.holds && verdict.reason != workload::ROLLING_OUT {
@@ -39,7 +40,7 @@ fn export_ready(view: View<'_>, collector: &Collector) -> Verdict {
                 own,
                 "what it does not take is dropped",
             );
-            // What moves is worth telling, of either.
+            // A rollout of either component is reported.
             if backend.holds && verdict.reason == workload::ROLLING_OUT {
                 verdict
             } else {

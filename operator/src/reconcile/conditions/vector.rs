@@ -1,4 +1,4 @@
-//! `VectorReady`: the managed vector store takes connections, or somebody else looks after it.
+//! `VectorReady`: the managed vector store accepts connections, or the vector store is external.
 
 use super::{Verdict, View, store};
 use crate::{metadata::Component, reconcile::stack::Vector};

@@ -1,11 +1,11 @@
-//! `WorkersReady`: as many workers take jobs as are wanted.
+//! `WorkersReady`: every desired worker processes jobs.
 
 use super::{Verdict, View, workload};
 use crate::{metadata::Component, reconcile::stack::Queue};
 
 /// Checks the workers' Deployment and its pods.
 pub fn workers_ready(view: View<'_>, queue: &Queue) -> Verdict {
-    // The only component for which none may be wanted while the stack runs.
+    // The only component that may have zero replicas while the stack runs.
     if queue.workers.replicas == 0 && !view.stack.stopped {
         return Verdict::yes(
             "ScaledToZero",

@@ -1,12 +1,13 @@
-//! The checks that Deployments and StatefulSets have in common.
+//! The checks common to Deployments and StatefulSets.
 
 use super::{Verdict, View, pods};
 use crate::{metadata::Component, reconcile::apply::Workload};
 
-/// Reason while a newer template replaces pods that still take requests.
+/// Reason while a newer template replaces pods that still accept requests.
 pub(super) const ROLLING_OUT: &str = "RollingOut";
 
-/// Checks in the order in which a person would: does it exist, can its pods be made, do they run, are there enough.
+/// Returns the verdict on a component's pods. The first check that fails decides: the controller has observed the
+/// workload, no pod has a problem, pods can be created, and enough of them are ready.
 pub(super) fn ready(view: View<'_>, component: Component) -> Verdict {
     let name = component.as_str();
     if view.stack.stopped {
@@ -39,7 +40,7 @@ pub(super) fn ready(view: View<'_>, component: Component) -> Verdict {
             format!("pods of the {name} cannot be created: {failure}"),
         );
     }
-    // Only while the stack is paused does this last: else it is put back.
+    // This state lasts only while the stack is paused. Otherwise the next reconcile restores the replicas.
     if wanted == 0 {
         return Verdict::no(
             "ScaledToZero",

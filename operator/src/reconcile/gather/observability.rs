@@ -1,4 +1,4 @@
-//! What the export of traces and logs depends on: a Secret of the user, and kinds that a cluster may lack.
+//! Facts about the export of traces and logs: the user's Secret with the headers for the backend.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     metadata::StackIdentity,
 };
 
-/// The headers that a backend of somebody else wants.
+/// The headers for an external backend.
 #[derive(Clone)]
 pub struct HeaderFacts {
     /// The Secret.
@@ -30,7 +30,7 @@ impl std::fmt::Debug for HeaderFacts {
     }
 }
 
-/// Name of the Secret with the headers, if the profile is on and the spec refers to one.
+/// Returns the name of the Secret with the headers, if the profile is on and the spec refers to one.
 pub(super) fn headers_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     let external = spec.observability.backend.external.as_ref()?;
     let reference = external.headers_secret_ref.as_ref()?;

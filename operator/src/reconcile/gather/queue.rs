@@ -1,4 +1,4 @@
-//! Whether a queue whose profile was switched off still has something to do.
+//! Detection of a queue that still has to be drained after its profile was switched off.
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
@@ -16,11 +16,11 @@ use crate::{
     },
 };
 
-/// Variable by which the app knows the queue.
+/// Environment variable of the app that holds the address of the queue.
 const QUEUE_URL: &str = "QUEUE_URL";
 
-/// How far a queue that is given up has come; none if there is none, if nothing is left in it, or if a person does not
-/// want to wait. Jobs on a broker that somebody else runs stay there, so nothing is waited for.
+/// Returns the state of a queue that is being drained. Returns `None` if there is no such queue, if it is empty, or
+/// if the user skips the wait by annotation. Jobs on an external broker stay there, so nothing is drained.
 pub(super) fn draining(
     scope: &Scope,
     stack: &ShortenerStack,
@@ -34,7 +34,7 @@ pub(super) fn draining(
     if forced(stack) {
         return None;
     }
-    // The workers are removed first, so while they are there nothing of the queue is gone.
+    // The workers are removed first, so while they exist, every part of the queue still exists.
     ours::<Deployment>(scope, identity, Component::Worker)?;
     ours::<StatefulSet>(scope, identity, Component::Rabbitmq)?;
     let closed = closed(scope, identity);
@@ -65,8 +65,8 @@ where
         .then_some(())
 }
 
-/// Whether every pod of the app that could publish is gone: those of the old template, and those that are finishing
-/// their last requests.
+/// Returns true when every pod of the app that could publish is gone: the pods of the old template, and the
+/// terminating pods that finish their last requests.
 fn closed(scope: &Scope, identity: &StackIdentity) -> bool {
     let name = component_name(&identity.name, Component::App);
     let app = scope

@@ -1,11 +1,12 @@
-//! Which of several stacks a host belongs to.
+//! Detection of an older stack that claims the same host.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use crate::api::{GatewayProvider, ShortenerStack};
 
-/// The stack that holds the same class and host and is older: the first come is served.
+/// Returns the oldest stack that claims the same class and host and is older than `stack`. The oldest stack keeps the
+/// host.
 pub(super) fn rival(stack: &ShortenerStack, others: &[ShortenerStack]) -> Option<String> {
     fn route(stack: &ShortenerStack) -> Option<(&str, &str)> {
         let gateway = &stack.spec.gateway;

@@ -1,4 +1,4 @@
-//! What a store depends on: the Secret that the operator minted, or Secrets of the user.
+//! Facts about the stores: the Secrets that the operator generated, and the Secrets of the user.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,15 +18,15 @@ use crate::{
     reconcile::build::secret,
 };
 
-/// The user name in every minted Secret that has one.
+/// The user name in every generated Secret that has one.
 const USERNAME: &str = "shortener";
-/// Characters of a minted password: 190 bits.
+/// Length of a generated password in characters: 190 bits.
 const PASSWORD_LENGTH: usize = 32;
 
-/// A store, and where the access to one that somebody else runs is; without that the operator runs it.
+/// A store, and the reference to the Secret of an external one. Without a reference, the operator runs the store.
 pub(super) type Wanted<'a> = (Component, Option<&'a SecretKeyRef>);
 
-/// The database of a spec.
+/// Returns the database of a spec.
 pub(super) fn database(spec: &ShortenerStackSpec) -> Wanted<'_> {
     let external = spec.database.external.as_ref();
     (
@@ -35,12 +35,12 @@ pub(super) fn database(spec: &ShortenerStackSpec) -> Wanted<'_> {
     )
 }
 
-/// The stores of the profiles of a spec that are on.
+/// Returns the stores of those profiles of a spec that are on.
 pub(super) fn optional(spec: &ShortenerStackSpec) -> Vec<Wanted<'_>> {
     let cache = spec.cache.external.as_ref();
     let queue = spec.queue.external.as_ref();
     let vector = spec.vector.external.as_ref();
-    // Only what the spec asks for; a backend that somebody else runs is no store of this table.
+    // The telemetry store exists only if the spec asks for it. An external backend is not a store of this table.
     let observability = &spec.observability;
     let backend =
         observability.backend.managed.is_some() && observability.collector.external.is_none();
@@ -70,14 +70,14 @@ pub(super) fn optional(spec: &ShortenerStackSpec) -> Vec<Wanted<'_>> {
         .collect()
 }
 
-/// Where the API key of a vector store is that somebody else runs.
+/// Returns the reference to the API key of an external vector store, if the profile is on and the spec has one.
 pub(super) fn vector_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
     let external = spec.vector.external.as_ref()?;
     let reference = external.api_key_secret_ref.as_ref();
     reference.filter(|_| spec.profiles.contains(&Profile::Vector))
 }
 
-/// Reads an entry of a Secret of the user.
+/// Reads an entry of one of the user's Secrets.
 pub(super) async fn entry(
     scope: &Scope,
     identity: &StackIdentity,
@@ -90,7 +90,7 @@ pub(super) async fn entry(
     })
 }
 
-/// Reads what a store depends on.
+/// Reads the facts about a store.
 pub(super) async fn facts(
     scope: &Scope,
     identity: &StackIdentity,
@@ -113,7 +113,7 @@ fn found(
     mut data: BTreeMap<String, ByteString>,
 ) -> Option<Found> {
     let access = access::find(component, reference.key.as_deref(), &data)?;
-    // What else stands there is no reason to restart a pod.
+    // A change of any other key is no reason to restart a pod.
     data.retain(|key, _| access.keys().contains(&key.as_str()));
     Some(Found {
         access,
@@ -121,7 +121,7 @@ fn found(
     })
 }
 
-/// Reads the Secret of a store that the operator runs, or mints its data.
+/// Reads the Secret of a store that the operator runs, or generates its data.
 async fn managed(
     scope: &Scope,
     identity: &StackIdentity,
@@ -135,7 +135,7 @@ async fn managed(
                 Api::namespaced(scope.context.client.clone(), &identity.namespace);
             match claims.get_metadata_opt(&name).await? {
                 Some(_) => CredentialFact::Lost,
-                // A store without a volume has forgotten everything by the time it learns its new password.
+                // A store without a volume has lost its data by the time it reads its new password.
                 None => CredentialFact::Minted(minted(secret::keys(component))),
             }
         }
@@ -161,7 +161,7 @@ fn claim_fact(claim: &PersistentVolumeClaim) -> ClaimFact {
     }
 }
 
-/// Data for a new Secret: everything but a user name is random.
+/// Returns data for a new Secret. Everything but the user name is random.
 pub(super) fn minted(keys: &[&str]) -> BTreeMap<String, ByteString> {
     let value = |key: &str| match key {
         secret::USERNAME_KEY => USERNAME.to_owned(),
@@ -172,7 +172,7 @@ pub(super) fn minted(keys: &[&str]) -> BTreeMap<String, ByteString> {
         .collect()
 }
 
-/// Letters and digits from the thread's cryptographically secure generator.
+/// Returns letters and digits from the thread's cryptographically secure generator.
 fn random(length: usize) -> String {
     rand::rng()
         .sample_iter(Alphanumeric)

@@ -1,18 +1,18 @@
-//! What those who watch a validated stack are told of it.
+//! The monitoring settings of a validated stack.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What a Prometheus operator and a Grafana of the cluster find.
+/// Settings of the monitoring objects for Prometheus and Grafana.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Monitoring {
-    /// Labels by which they select.
+    /// Labels by which Prometheus and Grafana select the objects.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Monitoring {
-    /// Adds the labels to an object's own.
+    /// Adds the labels to those of an object.
     pub fn label(&self, metadata: &mut ObjectMeta) {
         let labels = metadata.labels.get_or_insert_default();
         labels.extend(self.labels.clone());

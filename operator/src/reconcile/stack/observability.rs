@@ -1,16 +1,16 @@
-//! What observes a validated stack.
+//! The observability settings of a validated stack.
 
 use super::{Pod, Store};
 use crate::api::OtlpProtocol;
 
-/// Where the traces and logs of a stack go.
+/// The collector of a stack's traces and logs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collector {
     /// A collector that the operator runs.
     Managed(Box<ManagedCollector>),
-    /// A collector that somebody else runs.
+    /// A collector that the operator does not run.
     External {
-        /// Address that takes OTLP by gRPC.
+        /// Address that receives OTLP over gRPC.
         endpoint: String,
     },
 }
@@ -20,49 +20,49 @@ pub enum Collector {
 pub struct ManagedCollector {
     /// Number of pods (0 when stopped, else 1).
     pub replicas: i32,
-    /// How the pod runs.
+    /// Settings of the pod.
     pub pod: Pod,
-    /// Where it sends what it takes.
+    /// Backend that receives the collector's data.
     pub backend: Backend,
 }
 
-/// Where a collector sends what it takes.
+/// The backend of a collector.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Backend {
     /// The stack's own backend.
     Managed(Store),
-    /// A backend that somebody else runs.
+    /// A backend that the operator does not run.
     External(ExternalBackend),
-    /// What comes is dropped.
+    /// No backend: the collector drops all data.
     Nowhere,
 }
 
-/// A backend that somebody else runs.
+/// A backend that the operator does not run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalBackend {
-    /// How it takes OTLP.
+    /// OTLP transport of the backend.
     pub protocol: OtlpProtocol,
     /// Address for traces, with its path.
     pub traces: String,
     /// Address for logs, with its path.
     pub logs: String,
-    /// Headers that it wants.
+    /// Headers of requests to the backend.
     pub headers: Option<Headers>,
 }
 
 /// The headers of requests to a backend. Their values stay in their Secret.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headers {
-    /// The Secret.
+    /// Name of the Secret.
     pub secret: String,
-    /// Its keys, which are the names of the headers, sorted.
+    /// Keys of the Secret, which are the names of the headers, sorted.
     pub names: Vec<String>,
-    /// Checksum of all of it, for restarting the collector when it changes.
+    /// Checksum of the Secret's data. A change restarts the collector.
     pub checksum: String,
 }
 
 impl Collector {
-    /// The collector that the operator runs, if it runs one.
+    /// Returns the collector if the operator runs it.
     pub fn managed(&self) -> Option<&ManagedCollector> {
         match self {
             Self::Managed(collector) => Some(collector),
@@ -72,7 +72,7 @@ impl Collector {
 }
 
 impl ManagedCollector {
-    /// The stack's own backend, if it has one.
+    /// Returns the stack's own backend, if it has one.
     pub fn own_backend(&self) -> Option<&Store> {
         match &self.backend {
             Backend::Managed(store) => Some(store),

@@ -5,15 +5,15 @@ use super::{Pod, Store};
 /// The job queue of a stack and its workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
-    /// Where the jobs wait.
+    /// The broker.
     pub store: Store,
-    /// How often a job is delivered at most.
+    /// Maximum number of deliveries of a job.
     pub delivery_limit: i32,
     /// Memory limit of a broker that the operator runs, in bytes.
     pub broker_memory: u64,
-    /// Who takes the jobs.
+    /// The workers that process the jobs.
     pub workers: Workers,
-    /// The profile is off, and what waits is still worked off.
+    /// State of the drain, if the profile is off and the queue is not drained yet.
     pub draining: Option<Draining>,
 }
 
@@ -22,15 +22,15 @@ pub struct Queue {
 pub struct Workers {
     /// Number of pods (0 when stopped).
     pub replicas: i32,
-    /// How the pods run.
+    /// Settings of the pods.
     pub pod: Pod,
 }
 
-/// How far a queue that is given up has come.
+/// State of a queue that is being drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draining {
-    /// Nobody can publish any more.
+    /// True when the app can no longer publish jobs.
     pub closed: bool,
-    /// Jobs that are left, if the broker tells.
+    /// Number of jobs that are left, if the broker reports it.
     pub left: Option<i64>,
 }

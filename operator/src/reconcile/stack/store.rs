@@ -1,4 +1,4 @@
-//! What keeps something for a validated stack.
+//! The stores of a validated stack.
 
 use std::collections::BTreeMap;
 
@@ -13,53 +13,53 @@ use crate::{
 /// The cache of a stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cache {
-    /// Where the copies are kept.
+    /// The cache server.
     pub store: Store,
-    /// Seconds that a copy is kept.
+    /// Lifetime of a copy in seconds.
     pub ttl_seconds: i32,
     /// Bytes for copies in each replica of the app.
     pub near_memory: u64,
-    /// Bytes for the copies in a server that the operator runs.
+    /// Bytes for copies in a server that the operator runs.
     pub max_memory: u64,
-    /// What the connection URL leads to.
+    /// Topology of the servers in the connection URL.
     pub mode: CacheMode,
-    /// Name of the master that the sentinels watch.
+    /// Name of the master that the sentinels monitor.
     pub sentinel_master: Option<String>,
 }
 
 /// The vector store of a stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vector {
-    /// Where the vectors are.
+    /// The Qdrant server.
     pub store: Store,
-    /// The API key of a store that somebody else runs, if it wants one.
+    /// The API key of an external store, if it requires one.
     pub api_key: Option<ApiKeyRef>,
     /// Name of the collection.
     pub collection: String,
-    /// Length of every vector.
+    /// Number of dimensions of every vector.
     pub size: i32,
-    /// How near two vectors are.
+    /// Distance metric of the vectors.
     pub distance: Distance,
 }
 
-/// A server that keeps something for the stack.
+/// A server that holds data of the stack.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Store {
     /// A server that the operator runs.
     Managed(Box<ManagedStore>),
-    /// A server that somebody else runs.
+    /// A server that the operator does not run.
     External {
-        /// Secret that tells how to connect.
+        /// Secret with the address and the credentials.
         secret: String,
-        /// Its keys that tell it.
+        /// Keys of the Secret that contain them.
         access: Access,
-        /// Checksum of what is referred to, for restarting pods when it changes.
+        /// Checksum of their values. A change restarts the pods of the clients.
         checksum: String,
     },
 }
 
 impl Store {
-    /// The server that the operator runs, if it runs one.
+    /// Returns the server if the operator runs it.
     pub fn managed(&self) -> Option<&ManagedStore> {
         match self {
             Self::Managed(store) => Some(store),
@@ -67,7 +67,7 @@ impl Store {
         }
     }
 
-    /// Checksum of what a client needs to connect.
+    /// Returns the checksum of everything that a client needs to connect.
     pub fn checksum(&self) -> &str {
         match self {
             Self::Managed(store) => &store.checksum,
@@ -76,18 +76,18 @@ impl Store {
     }
 }
 
-/// A server that the operator runs: one pod, a Secret and, unless it is derived data in memory, a volume.
+/// A server that the operator runs: one pod, a Secret and, unless it holds only derived data in memory, a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManagedStore {
     /// Number of pods (0 when stopped, else 1).
     pub replicas: i32,
-    /// How the pod runs.
+    /// Settings of the pod.
     pub pod: Pod,
-    /// Where it keeps its data.
+    /// Volume of the data.
     pub volume: Option<StoreVolume>,
     /// The Secret `<stack>-<component>`.
     pub credentials: Credential,
-    /// Checksum of the credentials, for restarting pods when they change.
+    /// Checksum of the credentials. A change restarts the pods.
     pub checksum: String,
 }
 
@@ -98,16 +98,17 @@ pub struct StoreVolume {
     pub size: Quantity,
     /// Storage class; the cluster's default if absent.
     pub class: Option<String>,
-    /// Major version of the database server that makes its data, if that can be told.
+    /// Major version of the database server that writes the data, if it is known.
     pub postgres_major: Option<u32>,
 }
 
-/// A Secret that the operator minted, now or earlier. The live Secret is the truth, so its data is written once.
+/// A Secret that the operator generated, now or earlier. The live Secret is authoritative, so its data is written
+/// once.
 #[derive(Clone, PartialEq)]
 pub struct Credential {
     /// Data of the Secret.
     pub data: BTreeMap<String, ByteString>,
-    /// Whether the Secret has yet to be created.
+    /// True when the Secret has yet to be created.
     pub minted: bool,
 }
 

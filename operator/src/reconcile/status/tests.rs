@@ -1,4 +1,4 @@
-//! What a reconcile's outcome looks like in the status.
+//! Tests of the status after each outcome of a reconcile.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::CustomResourceExt;
@@ -166,7 +166,8 @@ fn the_scale_subresource_always_has_a_selector() {
     );
 }
 
-/// A whole stack as a GitOps tool reads it, compared with a file. `e2e/checks/kstatus.sh` gives these files to kstatus.
+/// Compares a whole stack, as a GitOps tool reads it, with a golden file. `e2e/checks/kstatus.sh` passes these files
+/// to kstatus.
 fn read_by_kstatus(name: &str, stack: &ShortenerStack, status: ShortenerStackStatus) {
     let mut object = serde_json::to_value(stack).unwrap();
     object["status"] = serde_json::to_value(status).unwrap();
@@ -244,7 +245,7 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
         &at(1),
     );
     read_by_kstatus("invalid", &stack, unread);
-    // It is over with the error.
+    // The condition `Stalled` disappears with the error.
     let mut repaired = stack.clone();
     repaired.status = Some(refused);
     let outcome = Error::from(ValidateError::NameTaken("acme-postgres".to_owned()));

@@ -1,4 +1,5 @@
-//! What others do to a stack's objects: repaired where it is ours, untouched where it is not.
+//! Tests of changes that others make to a stack's objects: drift is corrected, and objects outside the stack stay
+//! unchanged.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Deserialize
 {
 }
 
-/// Runs a check for one object of each kind; those that are never deleted by the operator are marked.
+/// Runs a check for one object of each kind. The last argument is false for kinds that the operator never deletes.
 macro_rules! for_every_kind {
     ($check:ident, $world:expr) => {
         $check::<ServiceAccount>($world, "acme-app", true).await;
@@ -49,7 +50,7 @@ macro_rules! for_every_kind {
     };
 }
 
-/// The one child that was written.
+/// Asserts that this child was the only one written.
 fn only_write<K: Kind>(world: &World, name: &str) {
     let writes = world.child_writes();
     let suffix = format!("/{}/{name}", K::plural(&()));
@@ -197,14 +198,14 @@ async fn an_object_of_a_childs_name_that_is_not_ours_is_never_touched() {
         "{}",
         degraded.message
     );
-    // The rest goes on.
+    // The other children are written.
     assert!(
         world
             .children()
             .contains(&"deployments/acme-app".to_owned())
     );
     world.server.delete::<ConfigMap>(NAMESPACE, "acme-gateway");
-    // Somebody else's object is not watched: the next try after the backoff finds the name free.
+    // An object outside the stack is not watched, so only the next retry after the backoff finds the name free.
     world.pass(Duration::from_secs(360)).await;
     assert_eq!(world.condition("acme", "Degraded").status, "False");
 }

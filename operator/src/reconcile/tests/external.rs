@@ -1,4 +1,4 @@
-//! Stores that somebody else runs, by Secrets as the operators of those stores write them.
+//! Tests of external stores with Secrets as the operators of those stores write them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::testing::world::{NAMESPACE, World};
 
-/// What CloudNativePG's Secret for the app has, without its URLs.
+/// Entries of CloudNativePG's Secret for the app, without its URLs.
 const PARTS: [(&str, &str); 5] = [
     ("dbname", "links"),
     ("host", "links-rw"),
@@ -31,7 +31,7 @@ fn create(world: &World, name: &str, entries: &[(&str, &str)]) {
     });
 }
 
-/// The variables of the app that come from a Secret, with its key.
+/// Returns the variables of the app that come from a Secret, each with its key.
 fn variables(world: &World, secret: &str) -> Vec<(String, String)> {
     let app = world
         .server

@@ -1,5 +1,5 @@
-//! A failure at every single write, with and without a restart of the operator after it, and watches that lie.
-//! Whatever happens, the end is the same as without it, and nothing is created twice.
+//! Tests of a failure at every single write, with and without a restart of the operator after it, and of stale
+//! watches. The result must be the same as without the failure, and nothing may be created twice.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::testing::{
     world::{NAMESPACE, World},
 };
 
-/// The mutating requests that a new stack takes when nothing goes wrong.
+/// Returns the number of mutating requests that a new stack takes without failures.
 async fn reference() -> usize {
     let world = World::start(FakeApiServer::default());
     world.server.create(&stored_stack(json!({})));
@@ -21,7 +21,7 @@ async fn reference() -> usize {
     world.server.writes().len()
 }
 
-/// Builds a stack with one failing write; the operator may crash right after it.
+/// Builds a stack with one failing write. The operator may crash right after it.
 async fn build_with(fault: Fault, number: u64, crash: bool) -> World {
     let world = World::start(FakeApiServer::default());
     world.server.fail_write(number, fault);
@@ -30,7 +30,7 @@ async fn build_with(fault: Fault, number: u64, crash: bool) -> World {
         world.settle().await;
         return world;
     }
-    // The debounce is over and the writes are under way, at any point of which the process may end.
+    // The debounce is over and the writes are in progress. The process may crash at any point.
     world.pass(Duration::from_millis(500)).await;
     let world = world.restart().await;
     world.settle().await;
@@ -80,7 +80,7 @@ async fn a_failure_at_any_write_leads_to_the_same_end() {
 async fn a_crash_after_any_write_leads_to_the_same_end() {
     let reference = reference().await;
     for number in 1..=reference as u64 {
-        // The operator waits for an answer that never comes when it is ended.
+        // The operator crashes while it waits for a response that never comes.
         let world = build_with(Fault::Hang, number, true).await;
         assert_same_end(&world, reference, &format!("crash at write {number}"));
         let world = build_with(Fault::LoseResponse, number, true).await;
@@ -95,7 +95,7 @@ async fn an_api_server_that_is_away_for_a_while_costs_nothing() {
     world.server.expire_watches();
     world.pass(Duration::from_secs(90)).await;
     world.server.fail_all(None);
-    // As long as the longest backoff.
+    // The duration of the longest backoff.
     world.pass(Duration::from_secs(300)).await;
     assert_eq!(world.children(), CHILDREN);
     assert_eq!(world.child_writes(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! From nothing to a stack, its settings, its end, and the neighbours it shares a cluster with.
+//! Tests of the life of a stack: creation, settings, deletion, and other stacks in the same cluster.
 
 use std::time::Duration;
 

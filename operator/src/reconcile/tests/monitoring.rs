@@ -1,4 +1,4 @@
-//! A Prometheus operator that refuses what it is told: nothing of the stack depends on it.
+//! Tests of a Prometheus operator that refuses monitoring objects: nothing of the stack depends on them.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// A stack in a cluster with the kinds of the Prometheus operator. Somebody else takes its traces and logs.
+/// Returns a stack with an external collector in a cluster with the kinds of the Prometheus operator.
 async fn observed(server: FakeApiServer) -> World {
     server.add_kind::<ServiceMonitor>();
     server.add_kind::<PrometheusRule>();
@@ -34,7 +34,7 @@ async fn observed(server: FakeApiServer) -> World {
     world
 }
 
-/// What the controllers of a cluster do when every pod runs the newest template.
+/// Sets the status of the workloads as the controllers do when every pod runs the newest template.
 fn run_every_pod(world: &World) {
     fn run<K: Resource<DynamicType = ()>>(world: &World, name: &str) {
         world.server.edit::<K>(NAMESPACE, name, |object| {
@@ -57,7 +57,7 @@ fn run_every_pod(world: &World) {
     }
 }
 
-/// Status of `Ready`, then reason and message of `TelemetryReady`, which is true.
+/// Returns the status of `Ready`, and the reason and the message of `TelemetryReady`, which must be true.
 fn told(world: &World) -> (String, String, String) {
     let telemetry = world.condition("acme", "TelemetryReady");
     assert_eq!(telemetry.status, "True", "{telemetry:?}");
@@ -76,12 +76,12 @@ fn assert_refused(world: &World, cause: &str) {
         "{message}"
     );
     assert_eq!(world.condition("acme", "Degraded").status, "False");
-    // The other kind is told all the same.
+    // The object of the other kind is written all the same.
     assert!(world.uid::<ServiceMonitor>("acme").is_some());
 }
 
 async fn assert_repaired(world: &World) {
-    // As soon as it is tried again, after one more try that may still hang.
+    // The next retry succeeds, after at most one more that still hangs.
     world.pass(Duration::from_secs(90)).await;
     let (ready, reason, _) = told(world);
     assert_eq!((ready.as_str(), reason.as_str()), ("True", "External"));

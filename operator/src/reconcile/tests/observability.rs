@@ -1,5 +1,5 @@
-//! The profile observability switched on and off on a live stack, in clusters with and without the kinds of the
-//! Prometheus operator.
+//! Tests of the profile `observability`, switched on and off on a live stack, in clusters with and without the kinds
+//! of the Prometheus operator.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// What the profile adds.
+/// Children that the profile adds.
 const COLLECTOR: [&str; 7] = [
     "configmaps/acme-dashboards",
     "configmaps/acme-otel",
@@ -36,7 +36,7 @@ const COLLECTOR: [&str; 7] = [
     "services/acme-app-metrics",
     "services/acme-otel",
 ];
-/// What the stack's own backend adds and takes away again.
+/// Children that the stack's own backend adds and that are deleted with it.
 const BACKEND: [&str; 5] = [
     "configmaps/acme-telemetry",
     "networkpolicies/acme-telemetry",
@@ -44,12 +44,12 @@ const BACKEND: [&str; 5] = [
     "services/acme-telemetry",
     "statefulsets/acme-telemetry",
 ];
-/// What stays of it.
+/// Children that remain after the backend is removed.
 const DATA: [&str; 2] = [
     "persistentvolumeclaims/acme-telemetry",
     "secrets/acme-telemetry",
 ];
-/// What a Prometheus operator is told.
+/// Monitoring objects for a Prometheus operator.
 const MONITORING: [&str; 2] = ["prometheusrules/acme", "servicemonitors/acme"];
 
 fn observed() -> Value {
@@ -296,7 +296,7 @@ async fn kinds_that_are_added_to_the_cluster_are_used_without_a_restart() {
     assert_eq!(children(&world), with(&[&COLLECTOR]));
     world.server.add_kind::<ServiceMonitor>();
     world.pass(Duration::from_secs(120)).await;
-    // One of them is not enough.
+    // One of the two kinds is not enough.
     assert_eq!(children(&world), with(&[&COLLECTOR]));
     world.server.add_kind::<PrometheusRule>();
     world.pass(Duration::from_secs(120)).await;

@@ -1,4 +1,4 @@
-//! Profiles switched on and off on a live stack.
+//! Tests of profiles that are switched on and off on a live stack.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// What the profile adds, without its Secret.
+/// Children that the profile adds, without its Secret.
 const CACHE: [&str; 5] = [
     "configmaps/acme-cache",
     "networkpolicies/acme-cache",
@@ -65,7 +65,7 @@ fn checksum<K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize>
 async fn every_combination_of_profiles_is_valid_is_built_and_comes_to_rest() {
     for chosen in combinations() {
         let names: Vec<&str> = chosen.iter().map(|profile| profile.as_str()).collect();
-        // In whatever order somebody writes them.
+        // The order in the spec does not matter.
         let written: Vec<&str> = names.iter().rev().copied().collect();
         let spec = json!({"profiles": written, "observability": {"backend": {"managed": {}}}});
         let valid = stored_stack(spec.clone()).validate_cel();

@@ -1,4 +1,4 @@
-//! The queue switched on and off on a live stack, with a broker that answers, and one that does not.
+//! Tests of the queue, switched on and off on a live stack, with a broker that answers and one that does not.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// What the profile adds and takes away again.
+/// Children that the profile adds and that are deleted with it.
 const QUEUE: [&str; 8] = [
     "configmaps/acme-rabbitmq",
     "deployments/acme-worker",
@@ -36,7 +36,7 @@ const QUEUE: [&str; 8] = [
     "services/acme-rabbitmq",
     "statefulsets/acme-rabbitmq",
 ];
-/// What stays of it.
+/// Children that remain after the profile is switched off.
 const DATA: [&str; 2] = [
     "persistentvolumeclaims/acme-rabbitmq",
     "secrets/acme-rabbitmq",
@@ -72,7 +72,7 @@ fn env_of(world: &World, deployment: &str) -> Vec<String> {
     env.into_iter().map(|variable| variable.name).collect()
 }
 
-/// What the Deployment controller does when every pod of the app runs the newest template.
+/// Sets the app's status as the Deployment controller does when every pod runs the newest template.
 fn roll_out_the_app(world: &World) {
     world
         .server
@@ -197,7 +197,7 @@ async fn a_queue_that_holds_jobs_is_drained_before_it_goes() {
     world.settle().await;
     switch_off(&world);
     world.settle().await;
-    // The app takes no more jobs; broker and workers are there.
+    // The app accepts no more jobs. The broker and the workers still exist.
     assert!(!env_of(&world, "acme-app").contains(&"QUEUE_URL".to_owned()));
     assert_eq!(world.children(), with(&[&QUEUE, &DATA]));
     let progressing = world.condition("acme", "Progressing");
@@ -358,7 +358,7 @@ async fn the_number_of_workers_is_the_specs_whoever_writes_it() {
         workers.unwrap().spec.unwrap().replicas
     };
     assert_eq!(replicas(&world), Some(1));
-    // What `kubectl scale` and an autoscaler of the stack's scale do.
+    // The same edit as by `kubectl scale` or an autoscaler on the scale subresource.
     world.edit_spec("acme", |spec| spec["workers"]["replicas"] = 7.into());
     world.settle().await;
     assert_eq!(replicas(&world), Some(7));
@@ -481,7 +481,7 @@ async fn lost_credentials_of_a_broker_with_a_volume_are_never_minted_anew() {
     );
     let degraded = world.condition("acme", "Degraded");
     assert_eq!(degraded.reason, "CredentialsMissing");
-    // Whoever restores it needs to know of name and password only.
+    // A restore needs the user name and the password only.
     let mut restored = secret.unwrap();
     restored
         .data
@@ -505,7 +505,7 @@ async fn switching_the_queue_off_takes_the_data_of_a_stack_that_keeps_none() {
     assert_eq!(world.children(), with(&[]), "dead letters hold nothing up");
 }
 
-/// Switches an empty queue off with one failing write at its very end; the operator may crash in the middle.
+/// Switches an empty queue off with one failing write at the very end. The operator may crash during the deletions.
 async fn switch_off_with(failure: Option<(Fault, u64)>, crash: bool) -> World {
     let mut world = World::with_stack(queue()).await;
     switch_off(&world);
@@ -516,7 +516,7 @@ async fn switch_off_with(failure: Option<(Fault, u64)>, crash: bool) -> World {
     }
     roll_out_the_app(&world);
     if crash {
-        // The queue is found empty after 10 to 20 s, and then the deletions are under way.
+        // The queue is found empty after 10 to 20 s. Then the deletions are in progress.
         world.pass(Duration::from_secs(15)).await;
         world = world.restart().await;
     }

@@ -1,4 +1,4 @@
-//! The vector store switched on and off, its data, and its credentials.
+//! Tests of the vector store: switched on and off, its data, and its credentials.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -122,7 +122,7 @@ async fn a_lost_api_key_is_never_minted_anew_over_an_existing_volume() {
         "{}",
         degraded.message
     );
-    // Without the volume nothing is lost.
+    // Without the volume, no data is lost.
     world
         .server
         .delete::<PersistentVolumeClaim>(NAMESPACE, "acme-qdrant");

@@ -1,4 +1,4 @@
-//! Where copies of links are kept.
+//! Validation of the cache.
 
 use super::{
     ValidateError,
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Memory for the copies where the spec names none.
+/// Default size of the memory for copies.
 const DEFAULT_MEMORY: &str = "128Mi";
 
 /// Resolves the cache.

@@ -1,4 +1,4 @@
-//! Where the links are kept.
+//! Validation of the database.
 
 use kube::ResourceExt;
 
@@ -13,7 +13,7 @@ use crate::{
     settings::Images,
 };
 
-/// Major version of the only default image of the releases whose claims do not say what made them.
+/// Major version of the only default image in releases that did not annotate their claims.
 const BEFORE_ANNOTATIONS: u32 = 17;
 
 /// Resolves the database.
@@ -46,9 +46,10 @@ pub(super) fn database(
     surroundings.store(wanted, facts)
 }
 
-/// Returns the major version of the server that made the data; none where there is no data yet.
+/// Returns the major version of the server that initialised the data; `None` while there is no data.
 ///
-/// A claim says so itself. One of an earlier release does not: then the image that runs does, or what was the default.
+/// The claim's annotation contains it. Claims of earlier releases have no annotation; then the running image decides,
+/// or else the only default image of those releases.
 fn made_by(facts: &StoreFacts) -> Option<u32> {
     let StoreFacts::Managed {
         running_image,
@@ -79,7 +80,7 @@ fn same_major(wanted: &str, made_by: u32, claim: String) -> Result<(), ValidateE
 fn default_image(images: &Images, made_by: u32, claim: String) -> Result<&String, ValidateError> {
     let mut settings = [&images.postgres, &images.postgres_17].into_iter();
     let by_tag = settings.find(|image| major(image) == Some(made_by));
-    // An image that is named by its digest alone does not tell its version. Then its setting does.
+    // An image that is named by digest alone does not contain its version. Then its setting decides.
     let by_setting = match made_by {
         17 => Some(&images.postgres_17),
         18 => Some(&images.postgres),
@@ -93,7 +94,7 @@ fn default_image(images: &Images, made_by: u32, claim: String) -> Result<&String
         })
 }
 
-/// Returns the leading number of an image's tag; none for a digest, or for a name without a tag.
+/// Returns the leading number of an image's tag; `None` for a digest, or for a name without a tag.
 fn major(image: &str) -> Option<u32> {
     let name = image.split('@').next()?.rsplit('/').next()?;
     let (_, tag) = name.split_once(':')?;
@@ -116,7 +117,7 @@ mod tests {
                 17,
                 Some("postgres:17.11"),
             ),
-            // An operator whose default stays at 17 keeps its image when the claim says 17.
+            // An operator whose default image stays at 17 keeps its image when the claim's major version is 17.
             (
                 "mirror.test/postgres:17.6",
                 "postgres:17.11",

@@ -1,14 +1,15 @@
-//! What those who watch the stack are told of it.
+//! Validation of the monitoring settings.
 
 use super::ValidateError;
 use crate::{api::MonitoringSpec, reconcile::stack::Monitoring};
 
-/// Longest name in the key of a label.
+/// Maximum length of the name in a label key.
 const NAME_LENGTH: usize = 63;
-/// Longest domain before it.
+/// Maximum length of the domain before the name.
 const DOMAIN_LENGTH: usize = 253;
 
-/// Resolves whether anybody is told; by default whoever has the profile of traces and logs on wants to be `observed`.
+/// Resolves the settings of the monitoring objects, or `None` if they are off. By default they are on when the stack
+/// is `observed`, that is, with the profile `observability`.
 pub(super) fn monitoring(
     spec: &MonitoringSpec,
     observed: bool,
@@ -25,7 +26,7 @@ pub(super) fn monitoring(
     }))
 }
 
-/// Whether Kubernetes takes a text as the key of a label.
+/// Returns true when Kubernetes accepts a text as a label key.
 fn is_label(key: &str) -> bool {
     let (domain, name) = match key.split_once('/') {
         Some((domain, name)) => (Some(domain), name),
@@ -39,7 +40,8 @@ fn is_label(key: &str) -> bool {
     domain_fits && name.len() <= NAME_LENGTH && is_word(name, any, b"-_.")
 }
 
-/// Whether a text has letters at both ends and letters or `inside` between them.
+/// Returns true when a text begins and ends with a `letter`, and has only letters or `inside` characters between
+/// them.
 fn is_word(text: &str, letter: impl Fn(u8) -> bool, inside: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()];

@@ -1,4 +1,4 @@
-//! Where traces and logs go.
+//! Validation of the collector and its backend.
 
 use super::{
     ValidateError,
@@ -15,11 +15,11 @@ use crate::{
     },
 };
 
-/// Size of the backend's volume where the spec names none.
+/// Default size of the backend's volume.
 const DEFAULT_STORAGE: &str = "2Gi";
 
-/// Resolves the collector and where it sends what it takes; none while the profile is off. `own` is what the stack's own
-/// backend depends on, if it has one.
+/// Resolves the collector and its backend; `None` while the profile is off. `own` contains the facts about the
+/// stack's own backend, if it has one.
 pub(super) fn collector(
     surroundings: &Surroundings<'_>,
     own: Option<StoreFacts>,

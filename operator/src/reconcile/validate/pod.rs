@@ -1,4 +1,4 @@
-//! How the pods of a component run, with every default resolved.
+//! Settings of a component's pods, with every default resolved.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
@@ -7,7 +7,7 @@ use crate::{
     reconcile::stack::Pod,
 };
 
-/// The user's settings over the operator's image and the component's default resources.
+/// Merges the user's settings with the operator's image and the component's default resources.
 pub(super) fn pod(settings: &PodSettings, image: &str, defaults: ResourceRequirements) -> Pod {
     Pod {
         image: settings.image.clone().unwrap_or_else(|| image.to_owned()),
@@ -20,8 +20,8 @@ pub(super) fn pod(settings: &PodSettings, image: &str, defaults: ResourceRequire
     }
 }
 
-/// The defaults, with what the user gives by the same name in their place. A limit without a request drops the default
-/// request, which might exceed it; Kubernetes then requests as much as the limit.
+/// Merges the user's resources with the defaults; the user's value for a resource wins. A limit without a request
+/// drops the default request, which might exceed the limit. Kubernetes then requests as much as the limit.
 fn resources(
     given: Option<&ResourceSettings>,
     mut defaults: ResourceRequirements,

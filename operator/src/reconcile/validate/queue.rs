@@ -1,4 +1,4 @@
-//! Where jobs wait, and who takes them.
+//! Validation of the job queue and its workers.
 
 use super::{
     ValidateError,

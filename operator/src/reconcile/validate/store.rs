@@ -1,4 +1,4 @@
-//! What every store has in common: who runs it, its Secret and its volume.
+//! Validation common to all stores: managed or external, the Secret and the volume.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::{
     settings::Settings,
 };
 
-/// Size of a store's volume where the spec names none.
+/// Default size of a store's volume.
 const DEFAULT_STORAGE: &str = "1Gi";
 
-/// What a store is resolved from.
+/// The inputs for resolving a store.
 pub(super) struct Surroundings<'a> {
     /// The resource.
     pub(super) stack: &'a ShortenerStack,
@@ -34,11 +34,11 @@ pub(super) struct Surroundings<'a> {
 
 /// A store that is on.
 pub(super) struct Wanted {
-    /// Which.
+    /// Component of the store.
     pub(super) component: Component,
-    /// Its name in the spec.
+    /// Field of the store in the spec.
     pub(super) field: &'static str,
-    /// How its pod runs, if the operator runs it.
+    /// Settings of its pod, if the operator runs it.
     pub(super) pod: Pod,
     /// The volume of that pod.
     pub(super) volume: Option<StoreVolume>,
@@ -80,14 +80,14 @@ impl Surroundings<'_> {
         }
     }
 
-    /// Keyed hash of entries of Secrets.
+    /// Returns the keyed hash of entries of Secrets.
     pub(super) fn checksum(&self, data: &BTreeMap<String, ByteString>) -> String {
         let key = self.checksum_key.data.get(CHECKSUM_KEY);
         checksum(key.map(|key| key.0.as_slice()).unwrap_or_default(), data)
     }
 }
 
-/// The volume of a store from its spec.
+/// Returns the volume of a store from its spec.
 pub(super) fn volume(size: Option<String>, class: Option<String>) -> StoreVolume {
     StoreVolume {
         size: Quantity(size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned())),
@@ -96,7 +96,7 @@ pub(super) fn volume(size: Option<String>, class: Option<String>) -> StoreVolume
     }
 }
 
-/// The data of a Secret that the operator mints, if it is complete.
+/// Returns the data of a Secret that the operator generates, if it is complete.
 pub(super) fn credential(
     fact: CredentialFact,
     secret: &str,
@@ -124,7 +124,7 @@ pub(super) fn credential(
             key,
         }),
         None => {
-            // What else stands there is no credential, and no reason to restart a pod.
+            // Other keys hold no credentials and are no reason to restart a pod.
             data.retain(|key, _| keys.contains(&key.as_str()));
             Ok(Credential { data, minted })
         }

@@ -1,4 +1,4 @@
-//! What is refused after admission, and what defaults become.
+//! Tests of errors after admission, and of resolved defaults.
 
 use std::collections::BTreeMap;
 
@@ -189,7 +189,7 @@ fn a_secret_that_tells_nothing_is_refused_with_the_keys_that_would() {
     );
 }
 
-/// A database with a volume, what the volume's claim says of it, and the image that runs.
+/// Returns the facts about a database with a volume: the version in the claim's annotation, and the running image.
 fn with_volume(major: Option<u32>, running: Option<&str>) -> StoreFacts {
     StoreFacts::Managed {
         credentials: credentials(),

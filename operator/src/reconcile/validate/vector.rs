@@ -1,4 +1,4 @@
-//! Where documents are found by their vectors.
+//! Validation of the vector store.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// Name of the store in the spec.
+/// Field of the store in the spec.
 const FIELD: &str = "vector";
 
-/// Resolves the vector store. `key` is the API key of one that somebody else runs.
+/// Resolves the vector store. `key` is the API key of an external one.
 pub(super) fn vector(
     surroundings: &Surroundings<'_>,
     facts: StoreFacts,

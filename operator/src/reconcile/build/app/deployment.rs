@@ -1,4 +1,4 @@
-//! The app's Deployment. Migrations run in an init container, so a pod starts on a schema that it knows.
+//! The app's Deployment. Migrations run in an init container, so that a pod starts with the schema that it expects.
 
 use k8s_openapi::{
     api::{
@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// The user of the app's image.
+/// The user in the app's image.
 const USER: i64 = 65532;
 
-/// The Deployment `<stack>-app`.
+/// Returns the Deployment `<stack>-app`.
 pub fn deployment(stack: &ValidatedStack) -> Deployment {
     let identity = &stack.identity;
     Deployment {
@@ -32,7 +32,7 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
             replicas: Some(stack.app.replicas),
             selector: selector(&identity.name, Component::App),
             revision_history_limit: Some(pod::REVISION_HISTORY),
-            // Every node has to hear of a new pod before an old one goes.
+            // Every node must learn of a new pod before an old one stops.
             min_ready_seconds: Some(2),
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
@@ -59,15 +59,15 @@ fn pod_spec(stack: &ValidatedStack) -> PodSpec {
         init_containers: Some(vec![migrate(stack, env(stack))]),
         containers: vec![serve(stack)],
         security_context: Some(pod::security_context(USER)),
-        // Longer than the app's drain, which ends by itself 20 s after SIGTERM. The drain begins with a time in which
-        // requests are still taken, so it needs no preStop hook.
+        // Longer than the app's drain, which takes at most 20 s after SIGTERM. At its start the app still accepts
+        // requests, so no preStop hook is needed.
         termination_grace_period_seconds: Some(30),
         topology_spread_constraints: Some(vec![pod::spread(stack, Component::App)]),
         ..PodSpec::default()
     }
 }
 
-/// The init container that brings the database to the schema of this release.
+/// Returns the init container that migrates the database to the schema of this release.
 pub(in crate::reconcile::build) fn migrate(stack: &ValidatedStack, env: Vec<EnvVar>) -> Container {
     Container {
         args: Some(vec!["migrate".to_owned()]),

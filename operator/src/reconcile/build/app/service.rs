@@ -1,4 +1,4 @@
-//! The stable address of the app. The internal port is left out: it is scraped and probed pod by pod.
+//! The stable address of the app. It omits the internal port, because scrapers and probes connect to each pod.
 
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
@@ -11,7 +11,7 @@ use crate::{
     reconcile::stack::ValidatedStack,
 };
 
-/// The Service `<stack>-app`.
+/// Returns the Service `<stack>-app`.
 pub fn service(stack: &ValidatedStack) -> Service {
     let identity = &stack.identity;
     Service {

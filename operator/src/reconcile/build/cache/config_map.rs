@@ -1,5 +1,5 @@
-//! The configuration of the cache. `valkey.conf` is the file as people read it; only names between `%` are filled in.
-//! It uses nothing that Redis 7 lacks.
+//! The configuration of the cache. `valkey.conf` is a template: only names between `%` are replaced. It uses only
+//! directives that Redis 7 supports.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     reconcile::stack::{Cache, ValidatedStack},
 };
 
-/// The ConfigMap `<stack>-cache`; none without a cache of the operator's.
+/// Returns the ConfigMap `<stack>-cache`, or `None` if the operator does not run a cache.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     let cache = stack.cache.as_ref()?;
     cache.store.managed()?;
@@ -26,7 +26,7 @@ pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     })
 }
 
-/// The text of the configuration.
+/// Returns the text of the configuration.
 pub(super) fn render(cache: &Cache) -> String {
     include_str!("valkey.conf")
         .replace("%PORT%", &PORT.to_string())

@@ -1,4 +1,4 @@
-# The server gets the hash of the password on its standard input: neither arguments nor files hold the password.
+# The server reads the hash of the password from its standard input. Neither arguments nor files contain the password.
 set -eu
 hash=$(sha256sum </etc/shortener/credentials/password)
 exec valkey-server /etc/shortener/config/valkey.conf - <<USERS

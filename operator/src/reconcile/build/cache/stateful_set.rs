@@ -14,10 +14,10 @@ use crate::{
     },
 };
 
-/// The user of the public image.
+/// The user in the public image.
 const USER: i64 = 999;
 
-/// The StatefulSet `<stack>-cache`; none without a cache of the operator's.
+/// Returns the StatefulSet `<stack>-cache`, or `None` if the operator does not run a cache.
 pub fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
     let cache = stack.cache.as_ref()?;
     let server = cache.store.managed()?;
@@ -37,7 +37,7 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
     PodSpec {
         containers: vec![server(settings)],
         security_context: Some(pod::security_context(USER)),
-        // Nothing is saved, so the server ends at once on its stop signal.
+        // The server saves no data, so it terminates at once on SIGTERM.
         termination_grace_period_seconds: Some(10),
         volumes: Some(vec![
             Volume {
@@ -78,7 +78,8 @@ fn server(settings: &Pod) -> Container {
     }
 }
 
-/// Asks as nobody: a server that wants a password answers, one that hangs does not, and no password is needed here.
+/// Returns a probe that sends an unauthenticated PING. A server that requires a password answers with an error, a
+/// server that hangs does not answer. The probe therefore needs no password.
 fn answers() -> Probe {
     let ask = format!(
         "case $(valkey-cli -h 127.0.0.1 -p {PORT} ping 2>&1) in PONG*|*NOAUTH*) ;; *) exit 1 ;; esac"

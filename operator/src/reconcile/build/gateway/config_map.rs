@@ -10,7 +10,7 @@ use crate::{
     reconcile::stack::ValidatedStack,
 };
 
-/// The ConfigMap `<stack>-gateway`; none while nginx would not know where the app is.
+/// Returns the ConfigMap `<stack>-gateway`, or `None` while the address of the app is unknown.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     let identity = &stack.identity;
     nginx::render(&stack.gateway.routing).map(|config| ConfigMap {

@@ -17,11 +17,11 @@ use crate::{
     reconcile::{build::pod, stack::ValidatedStack},
 };
 
-/// The user `nginx` of the public image.
+/// The user `nginx` in the public image.
 const USER: i64 = 101;
 const CONFIG_DIRECTORY: &str = "/etc/shortener";
 
-/// The Deployment `<stack>-gateway`; none while nginx would not know where the app is.
+/// Returns the Deployment `<stack>-gateway`, or `None` while the address of the app is unknown.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let identity = &stack.identity;
     let name = component_name(&identity.name, Component::Gateway);
@@ -32,7 +32,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
             replicas: Some(stack.gateway.replicas),
             selector: selector(&identity.name, Component::Gateway),
             revision_history_limit: Some(pod::REVISION_HISTORY),
-            // Every node has to hear of a new pod before an old one goes.
+            // Every node must learn of a new pod before an old one stops.
             min_ready_seconds: Some(2),
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
@@ -58,7 +58,7 @@ fn pod_spec(stack: &ValidatedStack, config_map: String) -> PodSpec {
     PodSpec {
         containers: vec![nginx_container(stack)],
         security_context: Some(pod::security_context(USER)),
-        // The wait before the stop signal (5 s) and the time that nginx gives its workers (20 s).
+        // The delay before the stop signal (5 s) plus nginx's limit for the shutdown of its workers (20 s).
         termination_grace_period_seconds: Some(30),
         topology_spread_constraints: Some(vec![pod::spread(stack, Component::Gateway)]),
         volumes: Some(vec![
@@ -82,7 +82,8 @@ fn nginx_container(stack: &ValidatedStack) -> Container {
         command: Some(pod::strings(&["sh", "-c", include_str!("nginx/start.sh")])),
         ports: Some(vec![pod::port(PORT_NAME, PORT)]),
         lifecycle: Some(Lifecycle {
-            // nginx stops accepting at once on its stop signal, so it waits until no node sends new connections.
+            // nginx stops accepting connections as soon as it receives its stop signal. The delay lets every node
+            // stop sending new connections first.
             pre_stop: Some(LifecycleHandler {
                 sleep: Some(SleepAction { seconds: 5 }),
                 ..LifecycleHandler::default()

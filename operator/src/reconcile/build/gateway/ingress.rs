@@ -1,7 +1,8 @@
-//! Public routes through an ingress-nginx controller: two Ingresses, because a rewrite holds for every path of one.
+//! Public routes through an ingress-nginx controller: two Ingresses, because a rewrite applies to every path of an
+//! Ingress.
 //!
-//! A rewrite or `use-regex` makes every path of its host a case-insensitive prefix regex, so exact paths end in `$` and
-//! switch their case sensitivity back on with `(?-i:..)`. No snippets: many clusters refuse them.
+//! A rewrite or `use-regex` makes every path of its host a case-insensitive prefix regex. Exact paths therefore end
+//! in `$` and restore case sensitivity with `(?-i:..)`. There are no snippets, because many clusters refuse them.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +19,14 @@ use crate::{
 
 /// Prefix of the controller's annotations.
 const ANNOTATIONS: &str = "nginx.ingress.kubernetes.io";
-/// Each has one capturing group, which is what the rewrite keeps.
+/// Paths with one capturing group each, which the rewrite keeps.
 const API_PATHS: [&str; 2] = [
     "/(?-i:api/(health|metrics|shorten|jobs|docs/[A-Za-z0-9_-]+))$",
     "/(?-i:api/links)/([A-Za-z0-9_-]+)$",
 ];
 const HEALTH_PATH: &str = "/(?-i:gateway-health)$";
 
-/// The Ingress `<stack>-api`: exact routes that lose their prefix on the way to the app.
+/// Returns the Ingress `<stack>-api`: exact routes whose prefix is removed before the request reaches the app.
 pub fn api_ingress(stack: &ValidatedStack) -> Option<Ingress> {
     let paths = API_PATHS
         .map(|path| route(stack, path, Component::App))
@@ -36,7 +37,7 @@ pub fn api_ingress(stack: &ValidatedStack) -> Option<Ingress> {
     Some(ingress)
 }
 
-/// The Ingress `<stack>`: the gateway's health, and everything else unchanged to the app.
+/// Returns the Ingress `<stack>`: the gateway's health, and everything else unchanged to the app.
 pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
     let paths = vec![
         route(stack, HEALTH_PATH, Component::Gateway),
@@ -48,7 +49,7 @@ pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
     routed(stack, stack.identity.name.clone(), paths)
 }
 
-/// None where no controller routes, or where an older stack holds the host.
+/// Returns an Ingress with these paths, or `None` if no controller routes or if an older stack holds the host.
 fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
     let Routing::IngressNginx {
         host,
@@ -84,7 +85,7 @@ fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> 
         (annotation("proxy-connect-timeout"), "5".to_owned()),
         (annotation("proxy-send-timeout"), "15".to_owned()),
         (annotation("proxy-read-timeout"), "15".to_owned()),
-        // Without a certificate of its own the host would be sent to the controller's.
+        // Without a certificate of its own, the host would redirect to TLS with the controller's certificate.
         (annotation("ssl-redirect"), tls_secret.is_some().to_string()),
     ]);
     Some(ingress)

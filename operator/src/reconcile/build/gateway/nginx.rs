@@ -1,13 +1,13 @@
-//! The text of the gateway's `nginx.conf`. The files in `nginx/` are the configuration as people read it; only names
-//! between `%` are filled in. They use nothing that nginx 1.22 lacks or that nginx 1.30 warns about.
+//! The text of the gateway's `nginx.conf`. The files in `nginx/` are templates: only names between `%` are replaced.
+//! They use only directives that nginx 1.22 supports and that nginx 1.30 does not warn about.
 
 use super::{super::app, PORT};
 use crate::reconcile::stack::Routing;
 
-/// The configuration; none while the address of the app is unknown.
+/// Returns the configuration, or `None` while the address of the app is unknown.
 ///
-/// The app is named by address and not by host name: nginx resolves a name once, at its start, and would keep a dead
-/// address when the Service is made anew.
+/// The configuration contains the app's address instead of its host name. nginx resolves a name only when it starts,
+/// and would keep a stale address after the Service is recreated.
 pub(super) fn render(routing: &Routing) -> Option<String> {
     let servers = match routing {
         Routing::IngressNginx { .. } => include_str!("nginx/health.conf").to_owned(),
@@ -34,7 +34,7 @@ fn standalone(host: &str, upstream: &str) -> String {
         .replace("%APP%", &socket_address(upstream))
 }
 
-/// An address of IP version 6 stands in brackets before a port.
+/// Returns an address with the app's port. An IPv6 address before a port requires brackets.
 fn socket_address(address: &str) -> String {
     if address.contains(':') {
         format!("[{address}]:{}", app::PORT)
@@ -89,7 +89,7 @@ mod tests {
                 .collect();
             assert!(!lines.is_empty());
             for pair in lines.chunks(2) {
-                // What start.sh takes out is the second one.
+                // The second line of each pair is the one that start.sh removes.
                 assert_eq!(pair[0].replace("listen 8080", "listen [::]:8080"), pair[1]);
             }
         }

@@ -1,4 +1,4 @@
-//! The address of the gateway, inside the cluster or to the outside.
+//! The address of the gateway, inside the cluster or outside.
 
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
@@ -12,7 +12,7 @@ use crate::{
     reconcile::stack::{Routing, ValidatedStack},
 };
 
-/// The Service `<stack>-gateway`.
+/// Returns the Service `<stack>-gateway`.
 pub fn service(stack: &ValidatedStack) -> Service {
     let identity = &stack.identity;
     let service_type = match stack.gateway.routing {
@@ -26,11 +26,11 @@ pub fn service(stack: &ValidatedStack) -> Service {
         ),
         spec: Some(ServiceSpec {
             type_: Some(service_type.as_str().to_owned()),
-            // Else the node rewrites the client's address, and all clients share one rate limit.
+            // Otherwise the node replaces the client's address, and all clients share one rate limit.
             external_traffic_policy: (service_type != GatewayServiceType::ClusterIP)
                 .then(|| "Local".to_owned()),
             selector: Some(selector_labels(&identity.name, Component::Gateway)),
-            // Clients come by both families where the cluster has them. Inside the stack one is enough.
+            // Clients use both address families if the cluster has them. Inside the stack, one is enough.
             ip_family_policy: Some("PreferDualStack".to_owned()),
             ports: Some(vec![ServicePort {
                 name: Some(PORT_NAME.to_owned()),

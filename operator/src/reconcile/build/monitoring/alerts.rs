@@ -1,22 +1,23 @@
-//! What raises an alert. Each has a section in `docs/runbooks.md`, and cases in `e2e/alerts/`.
+//! The alerts of a stack. Each has a section in `docs/runbooks.md` and test cases in `e2e/alerts/`.
 
 /// An alert of a stack.
 pub(super) struct Alert {
-    /// Its name, and the anchor of its runbook.
+    /// Name of the alert, and anchor of its runbook.
     pub(super) name: &'static str,
-    /// What raises it.
+    /// PromQL expression that raises it.
     pub(super) expression: &'static str,
-    /// How long that has to hold.
+    /// Duration for which the expression must hold.
     pub(super) hold: &'static str,
-    /// `critical` wakes somebody up, `warning` waits for the morning.
+    /// Severity: `critical` pages a person at once, `warning` can wait until the morning.
     pub(super) severity: &'static str,
-    /// What people read.
+    /// Summary for people.
     pub(super) summary: &'static str,
 }
 
-/// Every alert of a stack. A metric of a part that is off has no series, so its alerts are silent.
+/// Every alert of a stack. The metrics of a part that is off have no series, so its alerts do not fire.
 pub(super) const ALERTS: [Alert; 15] = [
-    // The goal is 99.9 % of requests without an error of the server: at this rate a month's budget lasts two days.
+    // The objective is 99.9 % of requests without a server error. At this rate, a month's error budget lasts two
+    // days.
     Alert {
         name: "ShortenerErrorBudgetBurn",
         expression: r#"sum(rate(http_requests_total{%STACK%,http_response_status_code=~"5.."}[5m]))

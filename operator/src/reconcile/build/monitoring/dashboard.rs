@@ -1,4 +1,4 @@
-//! The dashboard of a stack, as Grafana's sidecar and the managed backend read it from a ConfigMap.
+//! The dashboard of a stack in a ConfigMap that Grafana's sidecar and the managed backend read.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ const LABEL: (&str, &str) = ("grafana_dashboard", "1");
 const WIDTH: usize = 24;
 /// Height of a panel.
 const HEIGHT: usize = 8;
-/// Grafana refuses a longer uid.
+/// Maximum length of a dashboard's uid in Grafana.
 const UID_LENGTH: usize = 40;
 
-/// Name of the ConfigMap with the dashboard.
+/// Returns the name of the ConfigMap with the dashboard.
 pub fn config_map_name(stack: &str) -> String {
     format!("{stack}-dashboards")
 }
 
-/// The ConfigMap `<stack>-dashboards`; none where nothing shows it. A Grafana of the cluster finds it by its labels, the
-/// stack's own by its name.
+/// Returns the ConfigMap `<stack>-dashboards`, or `None` if nothing shows it. A Grafana of the cluster finds it by
+/// its labels, the stack's own Grafana by its name.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     if !stack.is_watched() {
         return None;
@@ -48,7 +48,8 @@ pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     })
 }
 
-/// Name of the file: the sidecar puts those of every namespace into one folder.
+/// Returns the file name of the dashboard. It is unique, because the sidecar puts the files of every namespace into
+/// one directory.
 pub fn dashboard_file(stack: &ValidatedStack) -> String {
     let StackIdentity {
         namespace, name, ..
@@ -56,11 +57,11 @@ pub fn dashboard_file(stack: &ValidatedStack) -> String {
     format!("shortener-{namespace}.{name}.json")
 }
 
-/// The dashboard as Grafana's JSON.
+/// Returns the dashboard as Grafana's JSON.
 pub fn dashboard(stack: &ValidatedStack) -> String {
     let identity = &stack.identity;
     let title = format!("{}/{}", identity.namespace, identity.name);
-    // Namespace and name together may be too long.
+    // Hashed, because namespace and name together may be too long.
     let uid: String = pod::digest(&title).chars().take(UID_LENGTH).collect();
     let panels: Vec<Value> = ROWS
         .iter()

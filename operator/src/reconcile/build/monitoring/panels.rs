@@ -1,22 +1,22 @@
-//! What the dashboard shows.
+//! The rows and panels of the dashboard.
 
 /// A row of the dashboard.
 pub(super) struct Row {
-    /// Its title.
+    /// Title of the row.
     pub(super) title: &'static str,
-    /// Its panels, from left to right.
+    /// Panels of the row, from left to right.
     pub(super) panels: &'static [Panel],
 }
 
 /// A graph.
 pub(super) struct Panel {
-    /// Its title.
+    /// Title of the graph.
     pub(super) title: &'static str,
-    /// Unit of its values, as Grafana calls it.
+    /// Unit of the values, as Grafana spells it.
     pub(super) unit: &'static str,
-    /// Its lines: legend and expression.
+    /// Lines of the graph: legend and expression.
     pub(super) lines: &'static [(&'static str, &'static str)],
-    /// Points of it lead to traces.
+    /// True when points of the graph link to traces.
     pub(super) exemplars: bool,
 }
 
@@ -40,7 +40,7 @@ const fn with_exemplars(panel: Panel) -> Panel {
     }
 }
 
-/// Every row. Those of a part that is off stay empty.
+/// Every row of the dashboard. The rows of a part that is off stay empty.
 pub(super) const ROWS: [Row; 6] = [
     Row {
         title: "Requests",

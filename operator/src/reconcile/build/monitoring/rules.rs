@@ -16,7 +16,7 @@ use crate::{
 pub(super) const RUNBOOKS: &str =
     concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/runbooks.md");
 
-/// The PrometheusRule `<stack>`; none where nobody is told of the stack, or where it is not meant to run.
+/// Returns the PrometheusRule `<stack>`, or `None` if monitoring is off or the stack is stopped.
 pub fn prometheus_rule(stack: &ValidatedStack) -> Option<PrometheusRule> {
     let monitoring = stack.monitoring.as_ref().filter(|_| !stack.stopped)?;
     let identity = &stack.identity;
@@ -65,7 +65,7 @@ mod tests {
     fn the_alerts_of_a_stack() {
         let rule = prometheus_rule(&minimal_stack().observability()).unwrap();
         golden("prometheus-rule", &rule.metadata);
-        // `e2e/checks/alerts.sh` takes the rules from this file.
+        // `e2e/checks/alerts.sh` reads the rules from this file.
         golden("alert-rules", &rule.spec);
     }
 

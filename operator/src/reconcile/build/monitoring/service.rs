@@ -1,5 +1,5 @@
-//! A name that leads to every pod of app or workers, for those that scrape them: the public Service leads to one pod, and
-//! not to the internal port.
+//! A headless Service that resolves to every pod of the app or the workers, for scrapers. The public Service resolves
+//! to a single address and omits the internal port.
 
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
@@ -15,12 +15,13 @@ use crate::{
     },
 };
 
-/// Name of the Service with the metrics of a component.
+/// Returns the name of the Service with the metrics of a component.
 pub fn service_name(stack: &str, component: Component) -> String {
     format!("{}-metrics", component_name(stack, component))
 }
 
-/// The Service `<stack>-<component>-metrics` of app or workers; none where nothing reads them.
+/// Returns the Service `<stack>-<component>-metrics` of the app or the workers, or `None` if nothing reads the
+/// metrics.
 pub fn service(stack: &ValidatedStack, component: Component) -> Option<Service> {
     if !stack.is_watched() {
         return None;
@@ -32,7 +33,7 @@ pub fn service(stack: &ValidatedStack, component: Component) -> Option<Service> 
             type_: Some("ClusterIP".to_owned()),
             cluster_ip: Some("None".to_owned()),
             selector: Some(selector_labels(&identity.name, component)),
-            // What is not ready is worth looking at.
+            // Pods that are not ready are scraped too.
             publish_not_ready_addresses: Some(true),
             ports: Some(vec![ServicePort {
                 name: Some(PORT_NAME.to_owned()),

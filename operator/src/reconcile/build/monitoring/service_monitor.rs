@@ -1,5 +1,5 @@
-//! Where a Prometheus of the Prometheus operator finds the metrics of app, workers and collector. Exemplars come with
-//! them, because Prometheus asks for OpenMetrics first.
+//! The ServiceMonitor by which Prometheus finds the metrics of the app, the workers and the collector. The metrics
+//! include exemplars, because Prometheus prefers OpenMetrics.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -10,12 +10,12 @@ use crate::{
     reconcile::stack::ValidatedStack,
 };
 
-/// The ServiceMonitor `<stack>`; none where nobody is told of the stack.
+/// Returns the ServiceMonitor `<stack>`, or `None` if monitoring is off.
 pub fn service_monitor(stack: &ValidatedStack) -> Option<ServiceMonitor> {
     let monitoring = stack.monitoring.as_ref()?;
     let identity = &stack.identity;
     let spec = ServiceMonitorSpec {
-        // Services without a port of this name are left out.
+        // Services without a port of this name are not scraped.
         selector: LabelSelector {
             match_labels: Some(stack_labels(&identity.name)),
             ..LabelSelector::default()

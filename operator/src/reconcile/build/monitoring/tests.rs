@@ -1,4 +1,4 @@
-//! Alerts and panels against what the programs export and what people are told.
+//! Tests of alerts and panels against the exported metrics and the documentation.
 
 mod exported;
 
@@ -12,28 +12,28 @@ use super::{
 use crate::testing::stack::minimal_stack;
 use exported::Exported;
 
-/// The page with every metric of app, workers, operator and collector.
+/// The page that documents every metric of the app, the workers, the operator and the collector.
 const METRICS: &str = include_str!("../../../../../docs/observability.md");
 const RUNBOOKS: &str = include_str!("../../../../../docs/runbooks.md");
-/// The alert about the operator itself, which the chart brings.
+/// The chart's alert about the operator itself.
 const CHART: &str =
     include_str!("../../../../../charts/shortener-operator/templates/prometheusrule.yaml");
-/// What Prometheus' histograms add to a metric's name.
+/// Suffixes that Prometheus histograms add to a metric's name.
 const SUFFIXES: [&str; 2] = ["_bucket", "_count"];
-/// Labels that whoever scrapes a pod gives its series.
+/// Labels that the scraper adds to the series of a pod.
 const OF_THE_SCRAPE: [&str; 2] = ["namespace", "stack"];
 
-/// What an expression takes of a metric.
+/// The selector of a metric in an expression.
 #[derive(Debug, PartialEq)]
 struct Selector<'a> {
-    /// Its series.
+    /// Name of the series.
     series: &'a str,
-    /// Labels, each with the values of which it has one; none where that is a pattern.
+    /// Labels, each with its permitted values; no values for a pattern.
     labels: Vec<(&'a str, Vec<&'a str>)>,
 }
 
 impl Selector<'_> {
-    /// The metric to which the series belong.
+    /// Returns the metric that the series belong to.
     fn metric(&self) -> &str {
         let suffix = SUFFIXES
             .iter()
@@ -42,7 +42,7 @@ impl Selector<'_> {
     }
 }
 
-/// The selectors of an expression: every metric has one after its name.
+/// Returns the selectors of an expression. In these expressions, every metric name is followed by one.
 fn selectors(expression: &str) -> Vec<Selector<'_>> {
     let part_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let braces = expression.match_indices('{').filter_map(|(open, _)| {
@@ -75,7 +75,7 @@ fn panels() -> impl Iterator<Item = &'static Panel> {
     ROWS.iter().flat_map(|row| row.panels)
 }
 
-/// Every expression, as the stack `acme` has it.
+/// Returns every expression, rendered for the stack `acme`.
 fn expressions() -> Vec<String> {
     let shown = panels().flat_map(|panel| panel.lines.iter().map(|(_, expression)| *expression));
     let raised = ALERTS.iter().map(|alert| alert.expression);
@@ -117,7 +117,7 @@ fn alerts_and_panels_select_series_that_app_workers_and_operator_export() {
     for text in expressions() {
         for selector in selectors(&text) {
             let Selector { series, labels } = &selector;
-            // The collector is somebody else's program.
+            // The collector is a third-party program, so its series are not exported here.
             if series.starts_with("otelcol_") {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! The configuration of the collector. `collector.yaml` is the file as people read it; only names between `%` are filled
-//! in. Values of headers are in the environment, from their Secret.
+//! The configuration of the collector. `collector.yaml` is a template: only names between `%` are replaced. Values of
+//! headers come from environment variables, which refer to their Secret.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::{
     },
 };
 
-/// File of the configuration.
+/// File name of the configuration.
 pub(super) const CONFIG: &str = "collector.yaml";
 
-/// The ConfigMap `<stack>-otel`; none without a collector of the operator's.
+/// Returns the ConfigMap `<stack>-otel`, or `None` if the operator does not run a collector.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     let collector = stack.own_collector()?;
     let identity = &stack.identity;
@@ -36,7 +36,7 @@ pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     })
 }
 
-/// The text of the configuration.
+/// Returns the text of the configuration.
 pub(super) fn render(stack: &ValidatedStack, collector: &ManagedCollector) -> String {
     let Exporters {
         all,
@@ -50,11 +50,11 @@ pub(super) fn render(stack: &ValidatedStack, collector: &ManagedCollector) -> St
         .replace("%METRICS_PORT%", &METRICS_PORT.to_string())
         .replace("%TRACES%", of_traces)
         .replace("%LOGS%", of_logs)
-        // Last, because what a user writes is in it. JSON is YAML too.
+        // This replacement comes last, because its value contains the user's text. JSON is valid YAML.
         .replace("%EXPORTERS%", &all.to_string())
 }
 
-/// Name of the variable with the value of a header.
+/// Returns the name of the variable with the value of a header.
 pub(super) fn header_variable(place: usize) -> String {
     format!("BACKEND_HEADER_{place}")
 }
@@ -77,7 +77,7 @@ fn exporters(stack: &ValidatedStack, backend: &Backend) -> Exporters {
             }
         }
         Backend::External(backend) => external(backend),
-        // What it writes is below the level of the log. The exporter `nop` is not in every distribution.
+        // The log level suppresses the output of this exporter. The exporter `nop` is not part of every distribution.
         Backend::Nowhere => Exporters {
             all: json!({"debug": {"verbosity": "basic"}}),
             of_traces: "debug",
@@ -86,7 +86,7 @@ fn exporters(stack: &ValidatedStack, backend: &Backend) -> Exporters {
     }
 }
 
-/// An exporter for each signal, so that a store that is away does not hold up the other.
+/// Returns one exporter for each signal, so that an unavailable backend for one signal does not block the other.
 fn external(backend: &ExternalBackend) -> Exporters {
     let headers = backend.headers.as_ref();
     match backend.protocol {

@@ -1,4 +1,4 @@
-//! The collector's Deployment: one pod, and for a moment two while a new one takes over.
+//! The collector's Deployment: one pod, and two for a moment during a rollout.
 
 use k8s_openapi::{
     api::{
@@ -21,12 +21,12 @@ use crate::{
     },
 };
 
-/// The user of the public image.
+/// The user in the public image.
 const USER: i64 = 10001;
-/// Where the collector finds its configuration.
+/// Directory of the collector's configuration.
 const CONFIG_PATH: &str = "/etc/shortener/config";
 
-/// The Deployment `<stack>-otel`; none without a collector of the operator's.
+/// Returns the Deployment `<stack>-otel`, or `None` if the operator does not run a collector.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let collector = stack.own_collector()?;
     let identity = &stack.identity;
@@ -46,7 +46,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
             revision_history_limit: Some(pod::REVISION_HISTORY),
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
-                // An old collector goes when a new one takes what comes.
+                // A new collector is ready before the old one stops.
                 rolling_update: Some(RollingUpdateDeployment {
                     max_unavailable: Some(IntOrString::Int(0)),
                     max_surge: Some(IntOrString::Int(1)),
@@ -69,7 +69,7 @@ fn pod_spec(stack: &ValidatedStack, collector: &ManagedCollector) -> PodSpec {
     PodSpec {
         containers: vec![collect(collector)],
         security_context: Some(pod::security_context(USER)),
-        // On its stop signal the collector sends what it holds.
+        // On SIGTERM, the collector exports the data in its queues.
         termination_grace_period_seconds: Some(30),
         volumes: Some(vec![Volume {
             name: "config".to_owned(),

@@ -1,4 +1,4 @@
-//! What the stack's own programs are told about the collector: the variables that every OpenTelemetry library knows.
+//! Environment variables of the stack's own programs for the collector: those that every OpenTelemetry SDK reads.
 
 use k8s_openapi::api::core::v1::EnvVar;
 
@@ -11,8 +11,8 @@ use crate::{
     },
 };
 
-/// The variables of a component; none without a collector. They come after the pod's name ([`pod::name_env`]), to which
-/// they refer.
+/// Returns the variables of a component, or none without a collector. They must follow the pod's name
+/// ([`pod::name_env`]), to which they refer.
 pub(in crate::reconcile::build) fn env(
     stack: &ValidatedStack,
     component: Component,

@@ -11,7 +11,7 @@ use crate::{
     reconcile::{build::monitoring, stack::ValidatedStack},
 };
 
-/// The Service `<stack>-otel`; none without a collector of the operator's.
+/// Returns the Service `<stack>-otel`, or `None` if the operator does not run a collector.
 pub fn service(stack: &ValidatedStack) -> Option<Service> {
     stack.own_collector()?;
     let identity = &stack.identity;

@@ -1,5 +1,6 @@
-# Makes the Secret the truth about the password at every start. The server that initialises an empty volume listens on
-# the same socket; it counts too, because what it writes stays. The password is in no argument and in no log.
+# Sets the password from the Secret at every start, so that the Secret is authoritative. The server that initialises
+# an empty volume listens on the same socket. A change there is sufficient, because it persists. The password
+# appears in no argument and no log.
 tries=0
 until psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres <<'SQL'
 \getenv role POSTGRES_USER
@@ -10,7 +11,8 @@ ALTER ROLE :"role" PASSWORD :'password';
 SQL
 do
   tries=$((tries + 1))
-  # About ten minutes, so that a long recovery is not cut short; then kubelet restarts the container and says why.
+  # About ten minutes, so that a long recovery is not interrupted. Then the kubelet restarts the container and reports
+  # the reason.
   [ "$tries" -lt 1200 ] || exit 1
   sleep 0.5
 done

@@ -17,15 +17,15 @@ use crate::{
     },
 };
 
-/// The user `postgres` of the public image.
+/// The user `postgres` in the public image.
 const USER: i64 = 999;
-/// Settings in which the server's own defaults do not fit a small volume and a container.
+/// Settings whose defaults do not suit a small volume and a container.
 const SETTINGS: [&str; 8] = [
-    // Ten connections for each pod of the app, those of a rolling update included.
+    // Ten connections for each pod of the app, including the pods of a rolling update.
     "max_connections=200",
-    // A page size of the node that the container may not use would kill the server.
+    // The server would be killed if the node offers huge pages that the container may not use.
     "huge_pages=off",
-    // The write-ahead log has to fit a volume of 1Gi beside the data.
+    // The write-ahead log must fit a volume of 1Gi together with the data.
     "max_wal_size=256MB",
     "min_wal_size=64MB",
     // A client that vanished must not hold locks or connections.
@@ -35,7 +35,7 @@ const SETTINGS: [&str; 8] = [
     "tcp_keepalives_count=3",
 ];
 
-/// The StatefulSet `<stack>-postgres`; none where somebody else runs the database.
+/// Returns the StatefulSet `<stack>-postgres`, or `None` if the database is external.
 pub fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
     let database = stack.database.managed()?;
     let checksum = database.checksum.clone();
@@ -54,7 +54,7 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
     PodSpec {
         containers: vec![server(settings, &secret)],
         security_context: Some(store::security_context(USER)),
-        // The image's stop signal ends sessions at once; what takes time is the checkpoint.
+        // The image's stop signal ends sessions at once. The checkpoint takes the rest of the time.
         termination_grace_period_seconds: Some(60),
         volumes: Some(vec![
             store::data_volume(stack, Component::Postgres),
@@ -79,7 +79,7 @@ fn server(settings: &Pod, secret: &str) -> Container {
             }),
             ..Lifecycle::default()
         }),
-        // Recovery after a crash may take long; killing it would only start it again.
+        // Recovery after a crash may take long. A restart would only begin it again.
         startup_probe: Some(pod::paced(accepts_connections(), 2, 5, 300)),
         liveness_probe: Some(pod::paced(accepts_connections(), 30, 5, 2)),
         readiness_probe: Some(pod::paced(accepts_connections(), 10, 5, 2)),
@@ -106,19 +106,21 @@ fn env(secret: &str) -> Vec<EnvVar> {
         pod::secret_env("POSTGRES_USER", secret, secret::USERNAME_KEY),
         pod::secret_env("POSTGRES_PASSWORD", secret, secret::PASSWORD_KEY),
         pod::env("POSTGRES_DB", DATABASE),
-        // One level below the mount: the root of a volume may hold lost+found and another owner.
+        // A directory below the mount point, because the root of a volume may contain lost+found and have another
+        // owner.
         pod::env("PGDATA", "/var/lib/postgresql/data/pgdata"),
     ]
 }
 
-/// Asks over TCP, where the server that initialises an empty volume does not listen, and as a user that exists, or
-/// every probe would be an error in the server's log.
+/// Returns a probe that connects over TCP, because the server that initialises an empty volume does not listen there.
+/// It connects as a user that exists, because otherwise each probe would log an error.
 fn accepts_connections() -> Probe {
     let ask = "exec pg_isready --quiet --host 127.0.0.1 --username \"$POSTGRES_USER\" --dbname \"$POSTGRES_DB\"";
     pod::exec_probe(&["sh", "-c", ask])
 }
 
-/// Parallel queries share memory there, and the runtime's default may be smaller. It counts as the container's memory.
+/// Returns the volume for shared memory. Parallel queries use it, and the container runtime's default may be too
+/// small. It counts towards the container's memory limit.
 fn shared_memory() -> Volume {
     let volume = pod::scratch("shm", "64Mi");
     Volume {

@@ -14,10 +14,10 @@ use crate::{
     },
 };
 
-/// The user of the public image's unprivileged variant. The image itself asks for none.
+/// The user in the unprivileged variant of the public image. The image itself sets none.
 const USER: i64 = 1000;
 
-/// The StatefulSet `<stack>-qdrant`; none without a vector store of the operator's.
+/// Returns the StatefulSet `<stack>-qdrant`, or `None` if the operator does not run a vector store.
 pub fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
     let server = stack.vector.as_ref()?.store.managed()?;
     let checksum = server.checksum.clone();
@@ -36,7 +36,7 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
     PodSpec {
         containers: vec![server(settings, &secret)],
         security_context: Some(store::security_context(USER)),
-        // What takes time is writing out what the log of changes already holds.
+        // The shutdown writes data to disk that the write-ahead log already holds.
         termination_grace_period_seconds: Some(30),
         volumes: Some(vec![
             store::data_volume(stack, Component::Qdrant),
@@ -59,7 +59,7 @@ fn server(settings: &Pod, secret: &str) -> Container {
                 .map(|port| pod::port(port.name, port.number))
                 .collect(),
         ),
-        // Reading a large collection may take long; killing the server would only start it again.
+        // Loading a large collection may take long. A restart would only begin it again.
         startup_probe: Some(pod::paced(live(), 2, 5, 300)),
         liveness_probe: Some(pod::paced(live(), 10, 5, 6)),
         readiness_probe: Some(pod::paced(ready, 5, 5, 2)),
@@ -76,10 +76,10 @@ fn server(settings: &Pod, secret: &str) -> Container {
 fn env(secret: &str) -> Vec<EnvVar> {
     vec![
         pod::secret_env("QDRANT__SERVICE__API_KEY", secret, secret::API_KEY),
-        // The image writes a file beside its program, which may not be changed, unless told where.
+        // By default the image writes this file beside its program, in a directory that is read-only here.
         pod::env("QDRANT_INIT_FILE_PATH", "/qdrant/init/.qdrant-initialized"),
         pod::env("QDRANT__STORAGE__SNAPSHOTS_PATH", "/qdrant/snapshots"),
-        // A store may call nobody.
+        // The network policy allows a store no outgoing connections.
         pod::env("QDRANT__TELEMETRY_DISABLED", "true"),
     ]
 }

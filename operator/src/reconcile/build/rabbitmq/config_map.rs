@@ -1,5 +1,4 @@
-//! The configuration of the broker. `rabbitmq.conf` is the file as people read it; only names between `%` are filled
-//! in.
+//! The configuration of the broker. `rabbitmq.conf` is a template: only names between `%` are replaced.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +11,16 @@ use crate::{
     reconcile::stack::{Queue, ValidatedStack},
 };
 
-/// File of the configuration.
+/// File name of the configuration.
 pub(super) const CONFIG: &str = "rabbitmq.conf";
-/// File that lists the plugins.
+/// File name of the list of plugins.
 pub(super) const PLUGINS: &str = "enabled_plugins";
-/// An image may have others on, which would take memory and open ports.
+/// The plugins that are on. An image may enable others, which would use memory and open ports.
 const PLUGINS_TEXT: &str = "[rabbitmq_management].\n";
-/// Bytes of the volume that messages never take.
+/// Bytes of the volume that must stay free of messages.
 const DISK_FREE: u64 = 100 << 20;
 
-/// The ConfigMap `<stack>-rabbitmq`; none without a broker of the operator's.
+/// Returns the ConfigMap `<stack>-rabbitmq`, or `None` if the operator does not run a broker.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     let queue = stack.queue.as_ref()?;
     queue.store.managed()?;
@@ -39,7 +38,7 @@ pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     })
 }
 
-/// The text of the configuration.
+/// Returns the text of the configuration.
 pub(super) fn render(queue: &Queue) -> String {
     include_str!("rabbitmq.conf")
         .replace("%PORT%", &PORT.to_string())

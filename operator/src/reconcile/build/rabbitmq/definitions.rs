@@ -1,5 +1,5 @@
-//! The definitions that the broker imports at every start: its user, the queues and their limits. They stand in the
-//! Secret of the credentials, beside the password that they are made from, and are kept true like any child.
+//! The definitions that the broker imports at every start: its user, the queues and their limits. They are part of
+//! the Secret with the credentials, because they contain a hash of the password. Drift is corrected as for any child.
 
 use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
@@ -12,16 +12,17 @@ use crate::{
     },
 };
 
-/// Key of the definitions in the Secret, and name of their file.
+/// Key of the definitions in the Secret, and their file name.
 pub const DEFINITIONS_KEY: &str = "definitions.json";
 
-/// The definitions of a broker that the operator runs.
+/// Returns the definitions of a managed broker.
 pub fn definitions(queue: &Queue, broker: &ManagedStore) -> String {
     let entry = |key: &str| {
         let value: Option<&ByteString> = broker.credentials.data.get(key);
         value.map(|value| value.0.as_slice()).unwrap_or_default()
     };
-    // A salt must differ between passwords and need not be secret: the checksum is keyed and differs with each.
+    // A salt must differ between passwords but need not be secret. The checksum is keyed and differs between
+    // passwords.
     let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(&broker.checksum));
     let user = User {
         name: &String::from_utf8_lossy(entry(USERNAME_KEY)),

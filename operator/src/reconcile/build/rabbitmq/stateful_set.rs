@@ -23,21 +23,21 @@ use crate::{
     },
 };
 
-/// The user of the public image.
+/// The user in the public image.
 const USER: i64 = 999;
-/// Where the server finds its configuration.
+/// Directory of the server's configuration.
 const CONFIG_PATH: &str = "/etc/shortener/config";
-/// Where the server finds its definitions.
+/// Directory of the server's definitions.
 const DEFINITIONS_PATH: &str = "/etc/shortener/definitions";
-/// Where the server writes what is not worth keeping.
+/// Directory of files that need not outlive the pod.
 const SCRATCH_PATH: &str = "/run/rabbitmq";
-/// Schedulers that spin while they wait would take a whole core at rest, and nobody but the pod itself has business
-/// with the port of Erlang's own protocol.
+/// Arguments of the Erlang VM. Busy-waiting schedulers would use a whole core while idle. Erlang's distribution port
+/// is needed only inside the pod.
 const ERLANG_ARGUMENTS: &str =
     "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}";
 
-/// The StatefulSet `<stack>-rabbitmq`; none without a broker of the operator's. The definitions are no part of its
-/// checksum: a new password has a checksum of its own, and new limits reach a running server.
+/// Returns the StatefulSet `<stack>-rabbitmq`, or `None` if the operator does not run a broker. The definitions are
+/// not part of its checksum: a new password changes another checksum, and new limits reach the running server.
 pub fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
     let queue = stack.queue.as_ref()?;
     let server = queue.store.managed()?;
@@ -57,7 +57,7 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
     PodSpec {
         containers: vec![server(settings)],
         security_context: Some(store::security_context(USER)),
-        // On its stop signal the server closes connections, writes what it holds and ends.
+        // On SIGTERM, the server closes connections and writes its data to disk before it terminates.
         termination_grace_period_seconds: Some(60),
         volumes: Some(vec![
             store::data_volume(stack, Component::Rabbitmq),
@@ -98,7 +98,7 @@ fn server(settings: &Pod) -> Container {
                 .map(|port| pod::port(port.name, port.number))
                 .collect(),
         ),
-        // Recovery after a crash may take long; killing it would only start it again.
+        // Recovery after a crash may take long. A restart would only begin it again.
         startup_probe: Some(pod::paced(accepts_connections(), 2, 5, 300)),
         liveness_probe: Some(pod::paced(accepts_connections(), 10, 5, 6)),
         readiness_probe: Some(pod::paced(accepts_connections(), 5, 5, 2)),
@@ -115,10 +115,11 @@ fn server(settings: &Pod) -> Container {
 
 fn env() -> Vec<EnvVar> {
     [
-        // The name of the node is part of the path of its data, and the pod's own name would do as well; but only this
-        // one resolves without a name server, which the network policy keeps away.
+        // The node name is part of the path of its data. The pod's name would be stable enough, but only this name
+        // resolves without a DNS server, which the network policy blocks.
         ("RABBITMQ_NODENAME", "rabbit@localhost"),
-        // Erlang wants its cookie readable by nobody else, and the group of the volume may read everything there.
+        // Erlang requires that only its owner can read the cookie, but the volume's group can read everything on the
+        // volume.
         ("HOME", SCRATCH_PATH),
         ("RABBITMQ_CONFIG_FILE", &format!("{CONFIG_PATH}/{CONFIG}")),
         (
@@ -126,11 +127,11 @@ fn env() -> Vec<EnvVar> {
             &format!("{CONFIG_PATH}/{PLUGINS}"),
         ),
         ("RABBITMQ_LOGS", "-"),
-        // A file that stays empty is opened there all the same.
+        // The server opens an empty log file in this directory anyway.
         ("RABBITMQ_LOG_BASE", SCRATCH_PATH),
         // A dump of the whole memory would not fit.
         ("ERL_CRASH_DUMP_SECONDS", "0"),
-        // The tables would otherwise be as large as the node's limit of open files, up to gigabytes.
+        // Otherwise the port tables take the size of the node's limit of open files, up to gigabytes.
         ("ERL_MAX_PORTS", "4096"),
         ("ERL_EPMD_ADDRESS", "127.0.0.1"),
         ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG_ARGUMENTS),
@@ -140,8 +141,8 @@ fn env() -> Vec<EnvVar> {
     .collect()
 }
 
-/// A connection is enough: each `rabbitmq-diagnostics` starts a virtual machine of its own, which takes a second of CPU
-/// and more memory than the limit leaves.
+/// Returns a probe that opens a TCP connection. `rabbitmq-diagnostics` would start an Erlang VM for each probe, which
+/// takes a second of CPU time and more memory than the limit leaves.
 fn accepts_connections() -> Probe {
     Probe {
         tcp_socket: Some(TCPSocketAction {

@@ -1,5 +1,5 @@
-//! The volume of a store. It is a child of its own and not a template of the StatefulSet, so growing it is an edit and
-//! not a new StatefulSet.
+//! The volume of a store. It is a separate child and not a template of the StatefulSet, so that it grows by an edit,
+//! without a new StatefulSet.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     reconcile::stack::{ManagedStore, ValidatedStack},
 };
 
-/// The PersistentVolumeClaim `<stack>-<component>`; none for a store that keeps everything in memory.
+/// Returns the PersistentVolumeClaim `<stack>-<component>`, or `None` for a store that keeps all its data in memory.
 pub fn claim(
     stack: &ValidatedStack,
     component: Component,
@@ -22,7 +22,7 @@ pub fn claim(
     let name = component_name(&stack.identity.name, component);
     let mut metadata = stack.data_metadata(name, component);
     if let Some(major) = volume.postgres_major {
-        // The claim outlives its StatefulSet, so it says itself which server can read it.
+        // The claim outlives its StatefulSet, so its own annotation records the server version that can read it.
         let annotations = metadata.annotations.get_or_insert_default();
         annotations.insert(POSTGRES_MAJOR.to_owned(), major.to_string());
     }

@@ -11,16 +11,17 @@ use crate::{
     reconcile::stack::ValidatedStack,
 };
 
-/// The Service `<stack>-<component>`.
+/// Returns the Service `<stack>-<component>`.
 pub fn service(stack: &ValidatedStack, component: Component) -> Service {
     let identity = &stack.identity;
     Service {
         metadata: identity.child(component_name(&identity.name, component), component),
         spec: Some(ServiceSpec {
-            // An address of its own: a client that resolved the name once keeps a right address over restarts.
+            // A cluster IP stays the same over restarts, so a client that resolved the name once keeps a valid
+            // address.
             type_: Some("ClusterIP".to_owned()),
             selector: Some(selector_labels(&identity.name, component)),
-            // There is no second server to turn to, so waiting for a probe would only make an outage longer.
+            // There is no second server, so waiting for a readiness probe would only prolong an outage.
             publish_not_ready_addresses: Some(true),
             ports: Some(ports(component).iter().map(service_port).collect()),
             ..ServiceSpec::default()

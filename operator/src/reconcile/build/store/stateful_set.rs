@@ -11,7 +11,7 @@ use crate::{
     reconcile::stack::{ManagedStore, ValidatedStack},
 };
 
-/// The StatefulSet `<stack>-<component>` around a pod. `checksum` restarts the pod when it changes.
+/// Returns the StatefulSet `<stack>-<component>` for a pod. A change of `checksum` restarts the pod.
 pub(in crate::reconcile::build) fn stateful_set(
     stack: &ValidatedStack,
     component: Component,
@@ -28,7 +28,7 @@ pub(in crate::reconcile::build) fn stateful_set(
             selector: selector(&identity.name, component),
             service_name: Some(name),
             revision_history_limit: Some(pod::REVISION_HISTORY),
-            // With the ordered policy a pod that cannot start is never replaced by the repaired template.
+            // With the ordered policy, a pod that cannot start is never replaced by a pod of the corrected template.
             pod_management_policy: Some("Parallel".to_owned()),
             update_strategy: Some(StatefulSetUpdateStrategy {
                 type_: Some("RollingUpdate".to_owned()),
@@ -41,7 +41,7 @@ pub(in crate::reconcile::build) fn stateful_set(
     }
 }
 
-/// The volume `data` from the claim of a store.
+/// Returns the volume `data` from the claim of a store.
 pub(in crate::reconcile::build) fn data_volume(
     stack: &ValidatedStack,
     component: Component,
@@ -56,7 +56,7 @@ pub(in crate::reconcile::build) fn data_volume(
     }
 }
 
-/// The security context of a pod whose processes run as `user` and write to a volume.
+/// Returns the security context of a pod whose processes run as `user` and write to a volume.
 pub(in crate::reconcile::build) fn security_context(user: i64) -> PodSecurityContext {
     PodSecurityContext {
         fs_group: Some(user),

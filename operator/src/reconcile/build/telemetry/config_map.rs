@@ -1,5 +1,5 @@
-//! The configuration of the managed backend: Grafana's data sources with the ways between them, and whose metrics
-//! Prometheus reads. The files are as people read them; only names between `%` are filled in.
+//! The configuration of the managed backend: Grafana's data sources with the links between them, and Prometheus's
+//! scrape targets. The files are templates: only names between `%` are replaced.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::{
     },
 };
 
-/// File of Grafana's data sources.
+/// File name of Grafana's data sources.
 pub(super) const DATA_SOURCES: &str = "datasources.yaml";
-/// File that tells Grafana where dashboards are.
+/// File name of Grafana's dashboard provider.
 pub(super) const PROVIDER: &str = "dashboards.yaml";
-/// File of Prometheus. `prepare.sh` names it too.
+/// File name of Prometheus's configuration, also used in `prepare.sh`.
 const PROMETHEUS: &str = "prometheus.yaml";
-/// Where the dashboards are.
+/// Directory of the dashboards.
 pub(super) const DASHBOARDS_PATH: &str = "/etc/shortener/dashboards";
 
-/// The ConfigMap `<stack>-telemetry`; none without a backend of the operator's.
+/// Returns the ConfigMap `<stack>-telemetry`, or `None` if the operator does not run a backend.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     stack.own_backend()?.managed()?;
     let identity = &stack.identity;
@@ -36,7 +36,7 @@ pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     })
 }
 
-/// The files by their names.
+/// Returns the files by name.
 pub(super) fn files(stack: &ValidatedStack) -> BTreeMap<String, String> {
     let provider = include_str!("dashboards.yaml").replace("%DASHBOARDS%", DASHBOARDS_PATH);
     BTreeMap::from([
@@ -104,7 +104,7 @@ mod tests {
             query.ends_with(r#"| trace_id = "$${__trace.traceId}""#),
             "{query}"
         );
-        // A label that Loki makes by itself, which app and workers share.
+        // A label that Loki creates by default and that the app and the workers share.
         assert_eq!(to_logs["tags"][0]["value"], "k8s_namespace_name");
         let back = settings("loki")["derivedFields"][0].clone();
         assert_eq!(

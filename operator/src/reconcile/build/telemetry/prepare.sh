@@ -1,8 +1,8 @@
 set -eu
-# The programs write beside themselves, and the image's own folder is not to be written to.
+# The programs write to their own directory, and the image's directory is read-only.
 ln -sf /otel-lgtm/* /work/
 ln -sf /etc/shortener/config/prometheus.yaml /work/prometheus.yaml
-# Grafana takes a password from the environment only for a new database.
+# Grafana reads the password from the environment only for a new database.
 if [ -e /data/grafana/data/grafana.db ]; then
   export GF_PATHS_DATA=/data/grafana/data
   cd /otel-lgtm/grafana

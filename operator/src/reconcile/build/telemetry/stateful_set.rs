@@ -1,5 +1,5 @@
-//! The pod of the managed backend. What the public image wants to write goes to the volume, or to folders that end with
-//! the pod.
+//! The pod of the managed backend. The public image writes to the volume, or to directories that are deleted with the
+//! pod.
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
@@ -19,16 +19,16 @@ use crate::{
     },
 };
 
-/// Any user will do: the image names none.
+/// An arbitrary user: the image sets none.
 const USER: i64 = 10001;
-/// Where the programs are started; `prepare.sh` names it too.
+/// Working directory of the programs, also named in `prepare.sh`.
 const WORK: &str = "/work";
-/// Where Grafana looks for what it is given.
+/// Directory of Grafana's provisioning files.
 const PROVISIONING: &str = "/otel-lgtm/grafana/conf/provisioning";
-/// Logs would be kept for ever. Tempo has a limit by age of its own.
+/// Arguments that bound the age of Loki's logs, which have no limit by default. Tempo has its own limit by age.
 const LOKI_ARGUMENTS: &str = "-compactor.retention-enabled=true -compactor.delete-request-store=filesystem -store.retention=168h";
 
-/// The StatefulSet `<stack>-telemetry`; none without a backend of the operator's.
+/// Returns the StatefulSet `<stack>-telemetry`, or `None` if the operator does not run a backend.
 pub fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
     let server = stack.own_backend()?.managed()?;
     let config: Vec<String> = files(stack)
@@ -76,7 +76,8 @@ fn config_volume(name: &str, config_map: String) -> Volume {
     }
 }
 
-/// The init container that makes room for the programs and gives the administrator the password of the Secret.
+/// Returns the init container that prepares the programs' working directory and sets the administrator's password
+/// from the Secret.
 fn prepare(stack: &ValidatedStack, server: &ManagedStore) -> Container {
     Container {
         command: Some(pod::strings(&["sh", "-c", include_str!("prepare.sh")])),
@@ -87,7 +88,8 @@ fn prepare(stack: &ValidatedStack, server: &ManagedStore) -> Container {
 
 fn serve(stack: &ValidatedStack, server: &ManagedStore) -> Container {
     let answers = || pod::http_probe("/api/health", GRAFANA_PORT_NAME);
-    // What the collector depends on: Grafana may be there before it, and be busy while traces and logs are still taken.
+    // Readiness depends on the port that the collector uses. Grafana may be ready before this port, and may be busy
+    // while traces and logs are still accepted.
     let takes = pod::tcp_probe(OTLP_PORT_NAME);
     Container {
         command: Some(vec![format!("{WORK}/run-all.sh")]),
@@ -113,7 +115,7 @@ fn mounts() -> Vec<VolumeMount> {
     };
     vec![
         pod::mount("data", "/data"),
-        // Tempo keeps what is not written to a block yet at a place of its own.
+        // Tempo keeps data that is not yet part of a block in a directory of its own.
         VolumeMount {
             sub_path: Some("tempo-live".to_owned()),
             ..pod::mount("data", "/var/tempo")
@@ -122,14 +124,14 @@ fn mounts() -> Vec<VolumeMount> {
         pod::mount("tmp", "/tmp"),
         pod::read_only("config", "/etc/shortener/config"),
         pod::read_only("dashboards", DASHBOARDS_PATH),
-        // In the place of the image's own, by their names.
+        // These files replace the image's own files of the same names.
         provisioned(DATA_SOURCES, "datasources/grafana-datasources.yaml"),
         provisioned(PROVIDER, "dashboards/grafana-dashboards.yaml"),
     ]
 }
 
-/// Bounds Prometheus by age, as it does by itself where nothing is said, and to a third of the volume, so that metrics
-/// leave room for traces and logs.
+/// Returns the arguments that bound Prometheus's data by age, with Prometheus's own default, and to a third of the
+/// volume, so that metrics leave space for traces and logs.
 fn prometheus_arguments(server: &ManagedStore) -> Option<String> {
     let volume = quantity::bytes(&server.volume.as_ref()?.size.0)?;
     Some(format!(
@@ -148,12 +150,13 @@ fn env(stack: &ValidatedStack, server: &ManagedStore) -> Vec<EnvVar> {
     let settings = [
         ("GF_AUTH_ANONYMOUS_ENABLED", "true"),
         ("GF_AUTH_ANONYMOUS_ORG_ROLE", "Viewer"),
-        // The ways between metrics, traces and logs lead through Explore; viewers can save nothing there.
+        // The links between metrics, traces and logs open in Explore. Viewers cannot save changes there.
         ("GF_USERS_VIEWERS_CAN_EDIT", "true"),
         ("GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH", home.as_str()),
         ("GF_ANALYTICS_REPORTING_ENABLED", "false"),
         ("GF_ANALYTICS_CHECK_FOR_UPDATES", "false"),
-        // Grafana 13.2 and later would bring its plugins up to date at every start, in a root file system that is read-only.
+        // Otherwise Grafana 13.2 and later would update its plugins at every start, on a root file system that is
+        // read-only.
         ("GF_PLUGINS_PREINSTALL_AUTO_UPDATE", "false"),
         ("GF_LOG_MODE", "console"),
         ("GF_PATHS_LOGS", "/tmp/grafana"),

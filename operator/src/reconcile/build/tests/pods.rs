@@ -1,4 +1,4 @@
-//! What holds for every pod.
+//! Tests of properties that every pod has.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use kube::ResourceExt;
@@ -22,7 +22,7 @@ fn pods_carry_the_labels_that_select_them() {
     }
 }
 
-/// Every pod by the name of what runs it.
+/// Returns every pod with the name of its workload.
 pub(super) fn pods(stack: &ValidatedStack) -> Vec<(String, PodSpec)> {
     let desired = build(stack);
     let pod = |name: String, template: PodTemplateSpec| (name, template.spec.unwrap());

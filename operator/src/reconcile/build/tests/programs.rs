@@ -1,4 +1,4 @@
-//! What the stack's own programs are told against what they read.
+//! Tests of the environment of the stack's own programs against the settings that the programs accept.
 
 use clap::{CommandFactory, FromArgMatches};
 use k8s_openapi::api::core::v1::EnvVar;
@@ -8,10 +8,10 @@ use shortener_worker::config::WorkerArgs;
 use super::{ValidatedStack, pods::pods};
 use crate::testing::stack::{every_profile, minimal_stack};
 
-/// What OpenTelemetry's own libraries read.
+/// Variable that OpenTelemetry's own libraries read.
 const OF_OPENTELEMETRY: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
-/// Every profile, once with what the operator runs and once with what somebody else does.
+/// Returns a stack with every profile and managed stores, and one with external stores.
 fn stacks() -> [ValidatedStack; 2] {
     let external = minimal_stack()
         .external_database()
@@ -22,7 +22,7 @@ fn stacks() -> [ValidatedStack; 2] {
     [every_profile(), external]
 }
 
-/// The environment of the main container of a component.
+/// Returns the environment of the main container of a component.
 fn environment(stack: &ValidatedStack, component: &str) -> Vec<EnvVar> {
     let mut pods = pods(stack).into_iter();
     let (_, pod) = pods.find(|(name, _)| name == component).unwrap();
@@ -33,18 +33,18 @@ fn environment(stack: &ValidatedStack, component: &str) -> Vec<EnvVar> {
     own.collect()
 }
 
-/// A command line that says what an environment says: every variable has a flag of its name. A program refuses a flag
-/// that it does not know, and would ignore the variable.
+/// Returns a command line with the flags that correspond to the variables of an environment. A program rejects an
+/// unknown flag but would ignore an unknown variable.
 fn command_line(env: Vec<EnvVar>) -> impl Iterator<Item = String> {
     env.into_iter().map(|variable| {
         let flag = variable.name.to_lowercase().replace('_', "-");
-        // What comes from a Secret is any text.
+        // A value from a Secret may be any text.
         let value = variable.value.unwrap_or_else(|| "secret".to_owned());
         format!("--{flag}={value}")
     })
 }
 
-/// What is wrong with a command line, if anything.
+/// Returns the error that a program reports for a command line, if any.
 fn refusal<P: CommandFactory + FromArgMatches>(arguments: Vec<String>) -> Option<String> {
     let matches = P::command().try_get_matches_from(arguments);
     let read = matches.and_then(|matches| P::from_arg_matches(&matches));

@@ -1,5 +1,6 @@
-//! The workers' Deployment. Their number is the stack's `spec.workers.replicas`, which is what `kubectl scale` and an
-//! autoscaler change. Migrations run in an init container as in the app, so either may start first.
+//! The workers' Deployment. Its replicas are the stack's `spec.workers.replicas`, which `kubectl scale` and an
+//! autoscaler change. As in the app, migrations run in an init container, so the app and the workers may start in any
+//! order.
 
 use k8s_openapi::{
     api::{
@@ -18,10 +19,10 @@ use crate::{
     },
 };
 
-/// The user of the workers' image.
+/// The user in the workers' image.
 const USER: i64 = 65532;
 
-/// The Deployment `<stack>-worker`; none without a queue.
+/// Returns the Deployment `<stack>-worker`, or `None` without a queue.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let queue = stack.queue.as_ref()?;
     let identity = &stack.identity;
@@ -36,7 +37,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
             revision_history_limit: Some(pod::REVISION_HISTORY),
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
-                // An old worker goes when a new one takes jobs.
+                // A new worker is ready before an old one stops.
                 rolling_update: Some(RollingUpdateDeployment {
                     max_unavailable: Some(IntOrString::Int(0)),
                     max_surge: Some(IntOrString::Int(1)),
@@ -60,7 +61,8 @@ fn pod_spec(stack: &ValidatedStack, queue: &Queue) -> PodSpec {
         init_containers: Some(vec![app::migrate(stack, env(stack))]),
         containers: vec![work(stack, queue)],
         security_context: Some(pod::security_context(USER)),
-        // Longer than the workers' own limit of 60 s for the job that they have; what is not done by then goes back.
+        // Longer than the workers' own limit of 60 s for a job in progress. Jobs that are not finished by then are
+        // redelivered.
         termination_grace_period_seconds: Some(75),
         topology_spread_constraints: Some(vec![pod::spread(stack, Component::Worker)]),
         ..PodSpec::default()

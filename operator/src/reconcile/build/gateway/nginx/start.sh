@@ -1,4 +1,4 @@
-# A kernel without IPv6 has no address [::], and nginx would not start with it.
+# A kernel without IPv6 has no address [::], and nginx would fail to start.
 set -eu
 config=/etc/shortener/nginx.conf
 if [ ! -e /proc/net/if_inet6 ]; then
@@ -6,5 +6,5 @@ if [ ! -e /proc/net/if_inet6 ]; then
   sed '/listen \[::\]/d' "$config" >/tmp/nginx.conf
   config=/tmp/nginx.conf
 fi
-# Without -e nginx tries the log file of its build before it reads the configuration.
+# Without -e, nginx opens the log file of its build before it reads the configuration.
 exec nginx -e stderr -c "$config" -g 'daemon off;'

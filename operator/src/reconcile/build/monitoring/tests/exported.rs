@@ -1,4 +1,4 @@
-//! What app, workers and operator export once something of everything has happened.
+//! The metrics that the app, the workers and the operator export after each kind of event has occurred once.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     metrics::Metrics,
 };
 
-/// What is exported, with exemplars where there are any.
+/// The exported metrics, with any exemplars.
 pub(super) struct Exported(String);
 
 impl Default for Exported {
@@ -24,7 +24,7 @@ impl Default for Exported {
 }
 
 impl Exported {
-    /// The lines of a metric's series.
+    /// Returns the lines of a metric's series.
     fn lines(&self, series: &str) -> impl Iterator<Item = &str> {
         let of_it = move |line: &&str| {
             let rest = line.strip_prefix(series);
@@ -33,19 +33,19 @@ impl Exported {
         self.0.lines().filter(of_it)
     }
 
-    /// Whether there are such series.
+    /// Returns true when such series exist.
     pub(super) fn has(&self, series: &str) -> bool {
         self.lines(series).next().is_some()
     }
 
-    /// Whether the series have a label, and with each of some values.
+    /// Returns true when the series have a label, and also with each of the given values.
     pub(super) fn has_label(&self, series: &str, label: &str, values: &[&str]) -> bool {
         let has = |text: String| self.lines(series).any(|line| line.contains(&text));
         let mut values = values.iter();
         has(format!("{label}=\"")) && values.all(|value| has(format!("{label}=\"{value}\"")))
     }
 
-    /// Whether points of the series lead to traces.
+    /// Returns true when points of the series link to traces.
     pub(super) fn has_exemplars(&self, series: &str) -> bool {
         let mut lines = self.lines(series);
         lines.any(|line| line.contains(" # {trace_id="))
@@ -58,7 +58,7 @@ fn trace() -> TraceContext {
 
 fn ask(store: &VectorMetrics) {
     store.operation("query", None, Duration::ZERO);
-    // By its number in gRPC: the store is not there.
+    // The gRPC status code for an unavailable store.
     store.operation("query", Some(14.into()), Duration::ZERO);
 }
 
