@@ -133,7 +133,7 @@ chart's value to use instead. */}}
 {{- end }}
 {{- end }}
 
-{{/* The selector labels as `k=v,k=v`. The operator puts them into the stacks' NetworkPolicies to select its own pods. */}}
+{{/* The selector labels as `k=v,k=v`. In the stacks' NetworkPolicies, the operator selects its own pods by them. */}}
 {{- define "shortener-operator.selector" -}}
 {{- $pairs := list }}
 {{- range $key, $value := include "shortener-operator.selectorLabels" . | fromYaml }}
