@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes dist/install.yaml: the chart with its default values, for `kubectl apply --server-side -f` without Helm.
 #
-#   charts/dist.sh [chart, also a packaged one] [file]
+#   charts/dist.sh [chart folder or package] [file]
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/checks/lib.sh"
 "$cluster_dir/tools.sh" helm

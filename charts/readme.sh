@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Prints the README of the chart: what it is, and a table of its values from the comments in values.yaml. With --write it
-# is written. e2e/checks/chart.sh compares the two.
+# Prints the README of the chart: a description, and a table of the values from the comments in values.yaml. With
+# --write, writes README.md instead. e2e/checks/chart-package.sh compares the file with the output.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/shortener-operator"
 
-# One row for each value: its path, its default, and the comment above it, which each must have. In values.yaml a value is
-# on one line, and levels are two spaces apart; anything else is an error.
+# Prints one row for each value: its path, its default, and the comment above it, which every value must have. In
+# values.yaml each value is on one line, and each level is indented by two spaces; anything else is an error.
 table() {
   awk '
     function fail(reason) {
@@ -51,7 +51,7 @@ page() {
   local name version home
   name=$(sed -n 's/^name: //p' Chart.yaml)
   version=$(sed -n 's/^version: //p' Chart.yaml)
-  # The one place that says where a release lives.
+  # The one definition of the registry that holds the releases.
   home=$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"$/\1/p' ../../.cargo/config.toml)
   cat <<PAGE
 <!-- Written by charts/readme.sh from values.yaml. -->

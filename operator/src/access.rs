@@ -1,5 +1,5 @@
-//! Access to an external server as its Secret gives it: a URL, or host, user and password under keys of their own.
-//! The keys are those that the operators of databases, brokers and caches write. Pure.
+//! Connection settings of an external server in its Secret: a URL, or host, user and password under separate keys.
+//! The key names are those that the operators of databases, brokers and caches write. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,37 @@ use k8s_openapi::ByteString;
 
 use crate::{api::SecretKeyRef, metadata::Component};
 
-/// Keys of a URL, the first that is there.
+/// Keys that may hold a URL; the first one present is used.
 const URL_KEYS: [&str; 3] = ["url", "uri", "connection_string"];
 
-/// Keys of a Secret by which a server is reached.
+/// The keys of a Secret that hold the connection settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The key of a URL.
+    /// Key that holds a URL.
     Url(String),
-    /// The key of each part that the Secret has; the host is always among them.
+    /// Key of each part that is in the Secret; the host is always among them.
     Parts(Vec<(Part, &'static str)>),
 }
 
-/// A part of what a URL would tell.
+/// A part of the connection settings, as a URL would contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Name or address of the server.
     Host,
-    /// Its port.
+    /// Port of the server.
     Port,
     /// Name of the database.
     Database,
     /// Virtual host of a broker.
     VirtualHost,
-    /// User.
+    /// User name.
     Username,
     /// Password.
     Password,
 }
 
 impl Part {
-    /// The keys that stand for it, the first that is there.
+    /// Returns the keys that may hold this part; the first one present is used.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Host => &["host"],
@@ -49,7 +49,7 @@ impl Part {
         }
     }
 
-    /// The end of the setting's name in the app and the worker, after the name of the store.
+    /// Returns the suffix of the environment variable in the app and the worker, after the name of the store.
     pub fn setting(self) -> &'static str {
         match self {
             Self::Host => "HOST",
@@ -61,7 +61,7 @@ impl Part {
         }
     }
 
-    /// Everything that a client of a server can be told.
+    /// Returns every part that a client of this server accepts.
     fn of(server: Component) -> &'static [Self] {
         match server {
             Component::Postgres => &[
@@ -79,7 +79,7 @@ impl Part {
                 Self::Password,
             ],
             Component::Cache => &[Self::Host, Self::Port, Self::Username, Self::Password],
-            // Its API key has a reference of its own.
+            // The API key has a separate reference in the spec.
             Component::Qdrant => &[Self::Host, Self::Port],
             Component::App
             | Component::Gateway
@@ -91,7 +91,7 @@ impl Part {
     }
 }
 
-/// Finds out how a server is reached; `None` when the Secret does not tell.
+/// Finds the keys with the connection settings of a server; `None` if the Secret lacks them.
 pub fn find(
     server: Component,
     key: Option<&str>,
@@ -113,7 +113,7 @@ pub fn find(
     Some(Access::Parts(parts.collect()))
 }
 
-/// The keys that a reference asks for, for people.
+/// Describes the keys that a reference asks for, for error messages.
 pub fn wanted(reference: &SecretKeyRef) -> String {
     reference
         .key
@@ -122,7 +122,7 @@ pub fn wanted(reference: &SecretKeyRef) -> String {
 }
 
 impl Access {
-    /// Every key that is read.
+    /// Returns every key that is read.
     pub fn keys(&self) -> Vec<&str> {
         match self {
             Self::Url(key) => vec![key],

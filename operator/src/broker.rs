@@ -1,6 +1,6 @@
-//! RabbitMQ's management API: what the operator and `operator dlq` ask a broker.
+//! Client for RabbitMQ's management API, as far as the operator and `operator dlq` use it.
 //!
-//! One request is one method; none of them is repeated here, because whoever asks knows when to ask again.
+//! Each method sends one request and does not retry; the retries are up to the caller.
 
 mod error;
 pub mod message;
@@ -26,12 +26,12 @@ use transport::Transport;
 /// Port of the management API.
 pub const MANAGEMENT_PORT: u16 = 15672;
 
-/// Who asks. The password shows in no log.
+/// Credentials for the management API; `Debug` redacts the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    /// User of the broker.
+    /// Name of the user.
     pub username: String,
-    /// The user's password.
+    /// Password of the user.
     pub password: String,
 }
 
@@ -53,28 +53,29 @@ impl Login {
     }
 }
 
-/// How many jobs a queue holds.
+/// The depth of a queue, in messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     /// Messages that wait for a worker.
     pub ready: i64,
-    /// Messages that a worker has and has not acknowledged.
+    /// Messages that a worker has not acknowledged yet.
     pub unacked: i64,
 }
 
 impl Depth {
-    /// All of them.
+    /// Returns the number of ready and unacknowledged messages.
     pub fn total(self) -> i64 {
         self.ready + self.unacked
     }
 }
 
-/// What the queues hold. Nothing is known of a queue that is missing or that the broker has no statistics of yet.
+/// The depths of a stack's queues. A depth is unknown while its queue is missing or the broker has no statistics of
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depths {
-    /// The jobs.
+    /// Depth of the job queue.
     pub jobs: Option<Depth>,
-    /// Jobs that were given up.
+    /// Number of dead letters.
     pub dead_letters: Option<i64>,
 }
 
@@ -105,11 +106,11 @@ struct Routed {
     routed: bool,
 }
 
-/// A broker's management API.
+/// A client for a broker's management API.
 #[derive(Clone, Debug)]
 pub struct Broker {
     transport: Transport,
-    /// Address without a trailing slash.
+    /// Base URL without a trailing slash.
     base: String,
     /// Virtual host, percent-encoded.
     vhost: String,
@@ -118,7 +119,7 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// A broker at an address such as `http://host:15672`; nothing is sent yet.
+    /// Creates a client for a base URL such as `http://host:15672`. Sends no request.
     pub fn new(transport: Transport, base: &str, login: Login, limit: Duration) -> Self {
         Self {
             transport,
@@ -129,14 +130,14 @@ impl Broker {
         }
     }
 
-    /// Another virtual host than the default one, percent-encoded.
+    /// Selects a virtual host, percent-encoded, instead of the default one.
     #[must_use]
     pub fn in_vhost(mut self, encoded: &str) -> Self {
         encoded.clone_into(&mut self.vhost);
         self
     }
 
-    /// What the stack's queues hold.
+    /// Returns the depths of the stack's queues.
     ///
     /// # Errors
     /// [`BrokerError`]
@@ -153,7 +154,7 @@ impl Broker {
         })
     }
 
-    /// Why the broker takes no messages at present, if it takes none.
+    /// Returns the reason of an alarm, during which the broker accepts no messages; `None` without an alarm.
     ///
     /// # Errors
     /// [`BrokerError`]
@@ -170,7 +171,7 @@ impl Broker {
         }
     }
 
-    /// Every policy of the virtual host.
+    /// Returns every policy of the virtual host.
     ///
     /// # Errors
     /// [`BrokerError`]
@@ -190,7 +191,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Looks at the first messages of a queue. They stay in it, at its head.
+    /// Returns the first messages of a queue. They stay in it, at its head.
     ///
     /// # Errors
     /// [`BrokerError`]
@@ -198,7 +199,7 @@ impl Broker {
         self.get(queue, count, "reject_requeue_true").await
     }
 
-    /// Takes the first messages out of a queue for good.
+    /// Removes the first messages from a queue permanently and returns them.
     ///
     /// # Errors
     /// [`BrokerError`]
@@ -236,7 +237,7 @@ impl Broker {
         }
     }
 
-    /// Deletes every message of a queue that no client holds.
+    /// Deletes every message of a queue except those that a client has not acknowledged yet.
     ///
     /// # Errors
     /// [`BrokerError`]
@@ -287,7 +288,7 @@ impl Broker {
     }
 }
 
-/// The broker's own words, or what it sent instead.
+/// Returns the broker's reason for an error, or the start of the body if it contains none.
 fn reason(body: &Bytes) -> String {
     match serde_json::from_slice(body) {
         Ok(Failure {

@@ -1,7 +1,7 @@
-//! Connections to the API server: one for everything, behind the fence, and one for the lease alone.
+//! Clients for the API server: a fenced one for everything but the lease, and one for the lease alone.
 //!
-//! Neither repeats a request by itself, as kube would: a repetition would pass behind the fence and could arrive after
-//! the mandate has ended. Reconciles and watches have their own backoff.
+//! Neither retries a request by itself, as kube would by default: a retry would bypass the fence and could arrive
+//! after the mandate has expired. Reconciles and watches have their own backoff.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use kube::{Client, Config, client::ClientBuilder};
 
 use crate::{deadline::DeadlineLayer, fence::FenceLayer};
 
-/// Time limit of a request, a large list included.
+/// Time limit of a request, including a large list.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
 /// Time limit of a request for the lease.
 const LEASE_LIMIT: Duration = Duration::from_secs(5);
 /// Time limit of a connection attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The operator's connections.
+/// The operator's clients for the API server.
 #[derive(Clone)]
 pub struct Clients {
-    /// For everything but the lease; its writes pass the fence.
+    /// Client for everything but the lease; its writes pass the fence.
     pub main: Client,
-    /// For the lease, so that a renewal never queues behind other requests.
+    /// Client for the lease alone, so that a renewal never queues behind other requests.
     pub lease: Client,
 }
 
-/// Builds both connections from the kubeconfig or the pod's service account. Nothing is sent yet.
+/// Builds both clients from the kubeconfig or the pod's service account. Sends no request.
 ///
 /// # Errors
-/// No configuration, or one that cannot be used.
+/// The configuration is missing or cannot be used.
 pub async fn connect(fence: &FenceLayer) -> Result<Clients, kube::Error> {
     let mut config = Config::infer().await.map_err(kube::Error::InferConfig)?;
     config.default_retry = false;

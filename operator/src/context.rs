@@ -1,4 +1,4 @@
-//! What reconciles share: connections, settings and what the process remembers between them.
+//! The state that reconciles share: clients, settings and everything that the process keeps between reconciles.
 
 use std::{
     collections::HashMap,
@@ -27,42 +27,42 @@ use crate::{
     settings::Settings,
 };
 
-/// A stack that may not parse.
+/// A stack resource that may fail to parse.
 pub type GuardedStack = DeserializeGuard<ShortenerStack>;
 
-/// Shared by every reconcile of the process.
+/// The state that all reconciles of the process share.
 pub struct Context {
-    /// The client whose mutating requests are fenced by the leader's deadline.
+    /// Client for the API server; its writes are fenced by the leader's deadline.
     pub client: Client,
-    /// Flags and environment of the operator.
+    /// Settings from flags and environment variables.
     pub settings: Settings,
     /// The operator's own metrics.
     pub metrics: Metrics,
-    /// What was last written.
+    /// Record of the last write to each child.
     pub ledger: Ledger,
-    /// Publishes Events on stacks.
+    /// Publisher of Events on stacks.
     pub recorder: Recorder,
-    /// Bounds reconciles over every scope.
+    /// Permits that limit concurrent reconciles over all scopes.
     pub permits: Semaphore,
-    /// Stacks of every scope, for conflicts between them.
+    /// Stacks of all scopes, for finding conflicts between them.
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
-    /// What is known of the stacks' queues.
+    /// Last known state of the stacks' queues.
     pub queues: Queues,
-    /// The way to the brokers.
+    /// HTTP transport to the brokers.
     pub brokers: Transport,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
 }
 
-/// One namespace, or the whole cluster.
+/// A scope of reconciles: one namespace, or the whole cluster.
 pub struct Scope {
-    /// What all scopes share.
+    /// State that all scopes share.
     pub context: std::sync::Arc<Context>,
-    /// Children in this scope.
+    /// Reflectors of the children in this scope.
     pub inventory: Inventory,
 }
 
 impl Context {
-    /// A context with nothing remembered.
+    /// Creates a context without any remembered state.
     pub fn new(client: Client, settings: Settings, metrics: Metrics) -> Self {
         Self {
             recorder: Recorder::new(client.clone(), FIELD_MANAGER.into()),
@@ -78,7 +78,7 @@ impl Context {
         }
     }
 
-    /// Every stack that parses, of all scopes.
+    /// Returns every stack that parses, of all scopes.
     pub fn known_stacks(&self) -> Vec<ShortenerStack> {
         let stores = self.stacks.read().unwrap_or_else(PoisonError::into_inner);
         stores
@@ -88,7 +88,7 @@ impl Context {
             .collect()
     }
 
-    /// Forgets the failures of a stack.
+    /// Resets the failures of a stack.
     pub fn succeeded(&self, stack: &ObjectRef<GuardedStack>) {
         self.failures
             .lock()
@@ -96,7 +96,8 @@ impl Context {
             .remove(stack);
     }
 
-    /// Counts a failure of a stack and tells how long to wait: 1 s doubled each time up to 5 minutes, with ±20 % jitter.
+    /// Counts a failure of a stack and returns the backoff: 1 s, doubled with each failure up to 5 minutes,
+    /// with ±20 % jitter.
     pub fn failed(&self, stack: &ObjectRef<GuardedStack>) -> Duration {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let count = failures.entry(stack.clone()).or_default();

@@ -1,4 +1,4 @@
-//! Wires watches to reconciles: one controller for each namespace, or one for all.
+//! Controllers, which turn watch events into reconciles: one per namespace, or one for the whole cluster.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -28,10 +28,11 @@ use crate::{
     reconcile::{Error, gather::reads_secret, reconcile, refusal::NAMESPACE_TERMINATING},
 };
 
-/// Events that come in a burst lead to one reconcile.
+/// Debounce interval: a burst of events for one stack leads to one reconcile.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// Reconciles the stacks of a namespace, or of all, until the shutdown is asked for; running reconciles are finished.
+/// Reconciles the stacks of a namespace, or of the whole cluster, until `shutdown` is cancelled. Reconciles in flight
+/// finish first.
 pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: CancellationToken) {
     let (stacks, triggers) = watch_stacks(&context, namespace.as_deref());
     let (inventory, changes) = Inventory::watch(&context.client, namespace.as_deref());
@@ -39,8 +40,8 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
         context: context.clone(),
         inventory,
     });
-    // The inventory fills only while its stream is polled, and reconciles must not start before it has. The watches end
-    // with this function, however that ends.
+    // The inventory fills only while its stream is polled, and no reconcile may start before its first lists are
+    // complete. The handle stops the watches when this function ends or is dropped.
     let (sender, receiver) = mpsc::unbounded();
     let _watching = AbortOnDropHandle::new(tokio::spawn(
         shutdown
@@ -109,7 +110,7 @@ fn watch_stacks(
     (reader, triggers)
 }
 
-/// The stacks that a change concerns.
+/// Returns the stacks that are due for a reconcile after a change.
 fn due(
     context: &Context,
     stacks: &Store<GuardedStack>,
@@ -134,7 +135,7 @@ fn due(
                     .forget(&(kind, namespace.clone(), name.clone()));
             }
             match stack {
-                // Retained volumes and credentials name a stack that may be gone.
+                // Retained volumes and credentials may carry the label of a stack that is gone.
                 Some(stack) => known(stacks, &namespace, &stack).into_iter().collect(),
                 None => users_of_secret(stacks, &namespace, &name),
             }
@@ -142,7 +143,7 @@ fn due(
     }
 }
 
-/// A stack by its name, if this scope has it.
+/// Returns the reference of a stack, if this scope contains it.
 fn known(
     stacks: &Store<GuardedStack>,
     namespace: &str,
@@ -152,7 +153,8 @@ fn known(
     Some(ObjectRef::from_obj(&*stack))
 }
 
-/// Stacks that read a Secret which the operator did not make, or which lost its labels.
+/// Returns the stacks that read a Secret without an instance label: one of the user, or one of the operator that lost
+/// its labels.
 fn users_of_secret(
     stacks: &Store<GuardedStack>,
     namespace: &str,
@@ -185,7 +187,8 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
     result
 }
 
-/// What only a person can mend waits for an event; everything else is tried again, ever more slowly.
+/// Returns the next step after a failed reconcile. A resource that is invalid or cannot be parsed waits for a change;
+/// any other failure is retried with exponential backoff.
 fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     let (name, namespace) = (stack.name_any(), stack.namespace().unwrap_or_default());
     let reason = error.reason();

@@ -1,7 +1,8 @@
-//! A time limit for every answer of the API server: kube has none, and a server that accepts a request and never
-//! answers would hold a reconcile or a lease renewal for good.
+//! A time limit for every response of the API server. kube sets none, and a server that accepts a request and never
+//! answers would block a reconcile or a lease renewal forever.
 //!
-//! The limit covers the whole answer. Of a watch it covers the head only, because its body is meant to stay open.
+//! The limit covers the whole response. For a watch it covers the response head only, because the body is meant to
+//! stay open.
 
 use std::{
     task::{Context, Poll},
@@ -15,11 +16,11 @@ use hyper::body::{Body, Bytes};
 use tokio::time::timeout;
 use tower::{BoxError, Layer, Service};
 
-/// Puts a [`Deadline`] on every request of a client.
+/// A layer that puts a [`Deadline`] on every request of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct DeadlineLayer(pub Duration);
 
-/// The API server did not answer in time; whether it carried the request out is unknown.
+/// An error that the API server did not answer in time. It may or may not have carried out the request.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the API server did not answer within {} s", .0.as_secs())]
 pub struct NoAnswer(Duration);
@@ -35,7 +36,7 @@ impl<S> Layer<S> for DeadlineLayer {
     }
 }
 
-/// Gives up on requests that take too long.
+/// A service that gives up on requests whose response takes too long.
 #[derive(Clone, Debug)]
 pub struct Deadline<S> {
     inner: S,
@@ -93,7 +94,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(5);
 
-    /// A server that sends the head after a delay and the body after another.
+    /// Sends a request to a server that delays the response head by `head` and the body by another `body`.
     async fn send(uri: &str, head: Duration, body: Duration) -> Result<Bytes, BoxError> {
         let server = service_fn(move |_: Request<()>| async move {
             tokio::time::sleep(head).await;

@@ -1,6 +1,7 @@
-//! `operator dlq`: looks at the jobs of a stack that were given up, and gives them another chance or deletes them.
+//! `operator dlq`: lists, shows, replays or deletes the dead letters of a stack.
 //!
-//! It runs on a person's machine with that person's rights (or in the operator's pod), and needs no running operator.
+//! It runs on the user's machine with the user's permissions (or in the operator's pod), and needs no running
+//! operator.
 
 pub mod letters;
 mod reach;
@@ -14,29 +15,29 @@ use crate::broker::{Broker, BrokerError};
 use letters::{Choice, Fate, Swept};
 use reach::ReachError;
 
-/// Jobs that were given up
+/// Dead letters: jobs that were given up
 #[derive(Debug, Args)]
 pub struct Dlq {
-    /// What to do with them
+    /// Action on the dead letters
     #[command(subcommand)]
     pub action: Action,
 }
 
-/// What to do with dead letters.
+/// An action on dead letters.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// List the oldest dead letters
     Ls {
-        /// Whose
+        /// Stack of the dead letters
         #[command(flatten)]
         stack: Stack,
-        /// How many to list
+        /// Maximum number of dead letters to list
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
     },
     /// Print a dead letter with all its properties and its body as JSON
     Show {
-        /// Whose
+        /// Stack of the dead letters
         #[command(flatten)]
         stack: Stack,
         /// Id of the job
@@ -44,25 +45,25 @@ pub enum Action {
     },
     /// Put dead letters back into the queue, with the same ids
     Replay {
-        /// Whose
+        /// Stack of the dead letters
         #[command(flatten)]
         stack: Stack,
-        /// Which
+        /// Dead letters to replay
         #[command(flatten)]
         which: Which,
     },
     /// Delete dead letters for good
     Drop {
-        /// Whose
+        /// Stack of the dead letters
         #[command(flatten)]
         stack: Stack,
-        /// Which
+        /// Dead letters to delete
         #[command(flatten)]
         which: Which,
     },
 }
 
-/// A stack, and the way to its broker.
+/// A stack and the connection to its broker.
 #[derive(Debug, Args)]
 pub struct Stack {
     /// Name of the stack
@@ -74,13 +75,13 @@ pub struct Stack {
     /// Context of the kubeconfig; the current one if absent
     #[arg(long)]
     pub context: Option<String>,
-    /// Address of the broker's management API, such as http://localhost:15672; a port-forward to the stack's own broker
-    /// if absent
+    /// Address of the broker's management API, such as http://localhost:15672; a port-forward to the stack's managed
+    /// broker if absent
     #[arg(long, value_name = "URL")]
     pub management_url: Option<http::Uri>,
 }
 
-/// Some dead letters, or all.
+/// A choice of dead letters: some, or all.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Which {
@@ -102,22 +103,22 @@ impl From<Which> for Choice {
     }
 }
 
-/// Why nothing, or not everything, was done.
+/// An error of `operator dlq`: nothing, or not everything, was done.
 #[derive(Debug, thiserror::Error)]
 pub enum DlqError {
-    /// There is no way to the broker.
+    /// The broker cannot be reached.
     #[error(transparent)]
     Reach(#[from] ReachError),
-    /// The broker did not do as asked.
+    /// A request to the broker failed.
     #[error(transparent)]
     Broker(#[from] BrokerError),
-    /// There is no such dead letter.
+    /// No dead letter has this id.
     #[error(
         "no dead letter {0} among the first {limit}: `operator dlq ls` lists them, and a job that was replayed or never failed is none",
         limit = letters::SCAN
     )]
     Unknown(String),
-    /// The answer cannot be printed.
+    /// The output cannot be written.
     #[error("cannot print: {0}")]
     Print(#[from] std::io::Error),
     /// A message cannot be printed as JSON.
@@ -125,7 +126,7 @@ pub enum DlqError {
     Render(#[from] serde_json::Error),
 }
 
-/// Carries out a command and prints what came of it.
+/// Runs a command and prints its result.
 ///
 /// # Errors
 /// [`DlqError`]

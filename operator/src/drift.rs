@@ -1,12 +1,13 @@
-//! Whether a live object still says everything that was rendered.
+//! Detection of drift by value: compares a live object with everything that was rendered.
 //!
-//! Asked once for each child after a start, when no record tells who owns which field: a restart must neither write
-//! what is unchanged nor overlook what was edited in the meantime.
+//! It runs once for each child after a start, while the ledger has no record of the child. A restart must neither
+//! write unchanged objects nor overlook edits made in the meantime.
 
 use serde_json::Value;
 
-/// Whether every field of `rendered` stands in `live` with the same value. Fields that only `live` has are defaults
-/// of the API server or somebody else's and do not matter. List items are matched by `name` where they have one.
+/// Returns true when every field of `rendered` is in `live` with the same value. Fields that only `live` has do not
+/// matter: they are defaults of the API server or belong to other managers. List items are matched by `name` if all
+/// rendered items have one, and by position otherwise.
 pub fn covers(live: &Value, rendered: &Value) -> bool {
     match (live, rendered) {
         (Value::Object(live), Value::Object(rendered)) => rendered.iter().all(|(key, value)| {
@@ -35,7 +36,7 @@ fn name_of(item: &Value) -> Option<&str> {
     item.get("name").and_then(Value::as_str)
 }
 
-/// The API server leaves out what is empty.
+/// Returns true for a value that the API server omits because it is empty.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

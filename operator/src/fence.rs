@@ -1,5 +1,6 @@
-//! The layer that every write to the cluster passes: it refuses and cuts short writes without a mandate, and counts
-//! them. Reads pass freely, so a replica that stands by or has lost the lease can still look.
+//! The client layer that fences writes to the cluster: it refuses writes without a valid mandate, cuts them short
+//! when the mandate expires, and counts them. Reads always pass, so a replica that stands by or has lost the lease
+//! can still read.
 
 use std::task::{Context, Poll};
 
@@ -9,7 +10,7 @@ use tower::{BoxError, Layer, Service};
 
 use crate::{mandate::Mandate, metrics::Metrics};
 
-/// Puts a [`Fence`] before a client.
+/// A layer that puts a [`Fence`] in front of a client.
 #[derive(Clone, Debug)]
 pub struct FenceLayer {
     mandate: Mandate,
@@ -17,7 +18,7 @@ pub struct FenceLayer {
 }
 
 impl FenceLayer {
-    /// A fence that opens and closes with the mandate.
+    /// Creates a fence that lets writes pass while the mandate holds.
     pub fn new(mandate: Mandate, metrics: Metrics) -> Self {
         Self { mandate, metrics }
     }
@@ -34,7 +35,7 @@ impl<S> Layer<S> for FenceLayer {
     }
 }
 
-/// Lets writes through while the mandate holds.
+/// A service that lets writes pass only while the mandate holds.
 #[derive(Clone, Debug)]
 pub struct Fence<S> {
     inner: S,

@@ -28,19 +28,20 @@ use tracing::{debug, info, warn};
 
 use crate::metrics::Metrics;
 
-/// How long a client may take to send its headers.
+/// Time limit for a client to send its headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long open requests may take after the stop.
+/// Time limit for open requests to finish after the stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Pause after a failed accept, so that a process out of file descriptors does not spin.
+/// Pause after a failed accept, so that a process without free file descriptors does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections that the kernel keeps until they are accepted.
+/// Maximum number of connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 128;
-/// Linux' number of the error "Address family not supported by protocol".
+/// Linux error number of "Address family not supported by protocol".
 const EAFNOSUPPORT: i32 = 97;
 
-/// Opens the server's socket. `[::]` takes connections by IPv6 and IPv4, and only by IPv4 on a machine without IPv6.
+/// Opens the server's socket. `[::]` accepts connections over IPv6 and IPv4, or over IPv4 alone on a machine without
+/// IPv6.
 ///
 /// # Errors
 /// The address cannot be bound.
@@ -60,7 +61,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
-        // The node's default may be that a socket of IPv6 takes nothing else.
+        // The node's default may be that an IPv6 socket accepts IPv6 connections only.
         socket.set_only_v6(false)?;
     }
     socket.set_nonblocking(true)?;
@@ -70,7 +71,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until `stop`, then finishes the open requests.
+/// Serves requests until `stop` is cancelled, then lets the open requests finish.
 pub async fn serve(listener: TcpListener, metrics: Metrics, stop: CancellationToken) {
     let open = GracefulShutdown::new();
     loop {
@@ -175,7 +176,7 @@ mod tests {
         let listener = bind("[::]:0".parse().unwrap()).unwrap();
         let port = listener.local_addr().unwrap().port();
         TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        // A machine without IPv6 has fallen back, which is all that can be asked of it.
+        // A machine without IPv6 has fallen back to IPv4, so there is nothing else to check.
         if listener.local_addr().unwrap().is_ipv6() && open("[::1]:0".parse().unwrap()).is_ok() {
             TcpStream::connect(("::1", port)).await.unwrap();
         }

@@ -1,8 +1,9 @@
-//! What the operator knows of the cluster without asking: one reflector per kind of child object.
+//! The operator's cache of the cluster: one reflector per kind of child object.
 //!
-//! The table at the end of this file is the one list of kinds. It drives what is watched, what `apply` may skip and
-//! what is pruned. Kinds whose status or content is needed are kept whole, the others as metadata only. A cluster may
-//! lack some kinds: nothing waits for them, and they are watched from when they are there.
+//! The table at the end of this file lists the kinds that are watched. Their watched state decides which writes
+//! `apply` may skip. The kinds that are pruned are listed in `reconcile/apply/prune.rs`, because volume claims and
+//! Secrets must not be pruned. Kinds whose status or content is needed are kept whole, the others as metadata only. A
+//! cluster may lack the optional kinds: nothing waits for them, and their watch starts once the cluster has them.
 
 mod served;
 
@@ -39,7 +40,7 @@ use crate::{
 };
 use served::{Presence, events};
 
-/// Seconds after which a watch is opened anew, so that a dead connection is noticed.
+/// Seconds after which a watch is reopened, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 60;
 
 /// A kind of child object.
@@ -53,14 +54,14 @@ pub trait Child:
     + Sync
     + 'static
 {
-    /// What the inventory keeps of it: the object itself or its metadata.
+    /// The cached form of the kind: the whole object or its metadata.
     type Kept: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static;
 
-    /// The reflector of this kind.
+    /// Returns the reflector of this kind.
     fn store(inventory: &Inventory) -> &Store<Self::Kept>;
 }
 
-/// Something about a child changed.
+/// A change that a watch has reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// An object was created, changed or deleted.
@@ -71,34 +72,36 @@ pub enum Change {
         namespace: String,
         /// Name of the object.
         name: String,
-        /// The stack named by its instance label; none for a Secret that the operator did not make.
+        /// Value of the instance label, which names the stack; `None` without that label, for example on a user's
+        /// Secret.
         stack: Option<String>,
-        /// The object is gone.
+        /// True when the object was deleted.
         deleted: bool,
     },
-    /// A watch was interrupted: deletions may have been missed, so every stack is due.
+    /// A kind was listed again after an interrupted watch, or an optional kind was listed for the first time.
+    /// Deletions may have been missed, so every stack is due for a reconcile.
     Relisted,
 }
 
 impl Inventory {
-    /// The live metadata of a child, as far as the watch has told.
+    /// Returns the live metadata of a child, as last seen by the watch.
     pub fn metadata<K: Child>(&self, namespace: &str, name: &str) -> Option<ObjectMeta> {
         self.kept::<K>(namespace, name)
             .map(|kept| kept.meta().clone())
     }
 
-    /// What is kept of a child.
+    /// Returns the cached form of a child.
     pub fn kept<K: Child>(&self, namespace: &str, name: &str) -> Option<Arc<K::Kept>> {
         K::store(self).get(&ObjectRef::new(name).within(namespace))
     }
 
-    /// Whether the cluster has a kind, as far as the watch has told.
+    /// Returns true when the cluster has a kind and the watch has listed it.
     pub fn has<K: Child>(&self) -> bool {
         let listed = K::store(self).wait_until_ready().now_or_never();
         matches!(listed, Some(Ok(())))
     }
 
-    /// Every child of a kind that carries the stack's instance label.
+    /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
     pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
         K::store(self).state_filter(|kept| {
             kept.namespace().as_deref() == Some(namespace)
@@ -114,7 +117,7 @@ impl Inventory {
     }
 }
 
-/// Reads a watch into a store and tells of its changes.
+/// Feeds a watch into a store. Returns the store and the stream of its changes.
 fn keep<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     trim: fn(&mut K),
@@ -124,7 +127,8 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
 {
     let (reader, writer) = reflector::store();
-    // Every stack is reconciled after the first list anyway, but not after that of a kind that nobody waited for.
+    // Every stack is reconciled after the first lists anyway, so these are no relists. An optional kind may be listed
+    // later, so its first list counts as one.
     let mut listed = presence == Presence::Optional;
     let changes = events
         .default_backoff()
@@ -161,7 +165,7 @@ fn change<K: Resource<DynamicType = ()>>(kept: &K, deleted: bool) -> Change {
 
 fn whole<K>(_: &mut K) {}
 
-/// Conditions and container states are read, the rest of a pod is not.
+/// Removes the spec of a pod, because only its metadata, conditions and container states are read.
 fn without_spec(pod: &mut Pod) {
     pod.spec = None;
 }
@@ -192,8 +196,8 @@ macro_rules! kinds {
         })*
 
         impl Inventory {
-            /// Watches every kind in a namespace, or in all of them. The stream must be polled for the inventory to
-            /// fill.
+            /// Watches every kind in a namespace, or in the whole cluster. The inventory fills only while the stream
+            /// is polled.
             pub fn watch(client: &Client, namespace: Option<&str>) -> (Self, BoxStream<'static, Change>) {
                 let base = watcher::Config::default().timeout(WATCH_TIMEOUT);
                 let mut changes = SelectAll::new();
@@ -209,10 +213,10 @@ macro_rules! kinds {
                 (Self { $($field),* }, changes.boxed())
             }
 
-            /// Waits until every kind that every cluster has was listed once.
+            /// Waits until every kind that is part of Kubernetes has been listed once.
             ///
             /// # Errors
-            /// When a watch has ended for good.
+            /// A watch has ended permanently.
             pub async fn ready(&self) -> Result<(), WriterDropped> {
                 $(if $presence == Presence::Always {
                     self.$field.wait_until_ready().await?;
@@ -220,7 +224,7 @@ macro_rules! kinds {
                 Ok(())
             }
 
-            /// Group and plural of every kind.
+            /// Returns the group and the plural of every kind.
             #[cfg(test)]
             fn kinds() -> Vec<(String, String)> {
                 vec![$((<$kind as Resource>::group(&()).into_owned(), <$kind as Resource>::plural(&()).into_owned())),*]
@@ -231,12 +235,12 @@ macro_rules! kinds {
 
 kinds! {
     service_accounts: ServiceAccount => PartialObjectMeta<ServiceAccount>, Some(managed_by_selector()), whole, Presence::Always;
-    // Without a selector: a stack restarts its pods when a Secret of the user changes.
+    // Without a selector, because a change of a user's Secret restarts the pods that use it.
     secrets: Secret => PartialObjectMeta<Secret>, None, whole, Presence::Always;
     config_maps: ConfigMap => PartialObjectMeta<ConfigMap>, Some(managed_by_selector()), whole, Presence::Always;
     claims: PersistentVolumeClaim => PersistentVolumeClaim, Some(managed_by_selector()), whole, Presence::Always;
     network_policies: NetworkPolicy => PartialObjectMeta<NetworkPolicy>, Some(managed_by_selector()), whole, Presence::Always;
-    // Whole: the gateway's configuration names the cluster address of the app.
+    // Cached whole, because the gateway's configuration contains the cluster IP of the app's Service.
     services: Service => Service, Some(managed_by_selector()), whole, Presence::Always;
     stateful_sets: StatefulSet => StatefulSet, Some(managed_by_selector()), whole, Presence::Always;
     deployments: Deployment => Deployment, Some(managed_by_selector()), whole, Presence::Always;
@@ -253,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// The chart's rules for a namespace that is watched.
+    /// The chart's rules for a watched namespace.
     const CHART: &str = include_str!("../../charts/shortener-operator/templates/_helpers.tpl");
 
     #[derive(Debug, Deserialize)]
@@ -282,9 +286,9 @@ mod tests {
         let applied = [watched, &["create", "patch"]].concat();
         for (group, plural) in Inventory::kinds() {
             let needed = match plural.as_str() {
-                // Made by controllers.
+                // Created by other controllers.
                 "pods" => watched.to_vec(),
-                // Data and credentials are never deleted by the operator.
+                // The operator never deletes data and credentials.
                 "persistentvolumeclaims" | "secrets" => applied.clone(),
                 _ => [&applied[..], &["delete"]].concat(),
             };

@@ -1,10 +1,11 @@
-//! Leader election with a Lease: reads and writes it; [`term`] decides.
+//! Leader election with a Lease. This module reads and writes the Lease; [`term`] decides.
 //!
-//! - Every write is a compare-and-swap on the resource version, so of two candidates one wins.
-//! - A lease has run out when its record has not changed for its duration by the local monotonic clock. Time stamps in
-//!   the record are for people.
-//! - The mandate that a renewal gives ends before anyone else may take the lease, counted from before the renewal was
-//!   sent. Whoever cannot renew stops writing by itself.
+//! - Every write is a compare-and-swap on the resource version, so only one of two candidates wins.
+//! - A lease has expired when its record has not changed for the lease duration, by the local monotonic clock. The
+//!   timestamps in the record are only informational.
+//! - A renewal extends the mandate by less than the lease duration, counted from before the renewal was sent. The
+//!   mandate therefore expires before any other candidate may take the lease, and a leader that cannot renew stops
+//!   writing on its own.
 
 mod term;
 #[cfg(test)]
@@ -20,20 +21,20 @@ use tracing::{info, warn};
 use crate::mandate::Mandate;
 pub use term::{Candidate, Sighting, Step};
 
-/// Where the lease is, and who asks for it.
+/// The parameters of an election: the lease and the candidate.
 #[derive(Clone, Debug)]
 pub struct Election {
     /// Namespace of the lease.
     pub namespace: String,
     /// Name of the lease.
     pub lease: String,
-    /// The candidate's name. One process at a time may use it: a pod's name does.
+    /// Identity of the candidate. Only one process at a time may use it; the name of a pod satisfies this.
     pub identity: String,
-    /// How long the lease protects its holder.
+    /// Duration for which the lease protects its holder.
     pub duration: Duration,
 }
 
-/// Why this process leads no longer.
+/// A reason for losing the leadership.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// Another candidate holds the lease.
@@ -44,20 +45,20 @@ pub enum Lost {
     Expired,
 }
 
-/// One candidate's view of the lease.
+/// A candidate with its view of the lease.
 pub struct Elector {
     api: Api<Lease>,
     name: String,
     candidate: Candidate,
     mandate: Mandate,
-    /// The lease as last read or written; `None` before the first look.
+    /// Lease as last read or written; `None` before the first read.
     sighting: Option<Sighting>,
-    /// The last write may or may not have been carried out.
+    /// True when the last write failed, so that it may or may not have been carried out.
     uncertain: bool,
 }
 
 impl Elector {
-    /// A candidate that has not looked yet.
+    /// Creates a candidate that has not read the lease yet.
     pub fn new(client: Client, election: Election, mandate: Mandate) -> Self {
         Self {
             api: Api::namespaced(client, &election.namespace),
@@ -69,7 +70,7 @@ impl Elector {
         }
     }
 
-    /// Waits until this process leads. Errors are waited out.
+    /// Waits until this process leads. Errors are logged and retried.
     pub async fn acquire(&mut self) {
         let mut told = String::new();
         loop {
@@ -86,7 +87,7 @@ impl Elector {
         }
     }
 
-    /// Renews the lease for as long as possible. The mandate has ended when this returns.
+    /// Renews the lease for as long as possible, then returns the reason of the loss. The mandate has ended by then.
     pub async fn hold(&mut self) -> Lost {
         let mut pause = self.candidate.renew_interval();
         let lost = loop {
@@ -108,7 +109,7 @@ impl Elector {
         lost
     }
 
-    /// Ends the mandate and gives the lease back, if this process holds it, so that another takes over at once.
+    /// Ends the mandate and releases the lease if this process holds it, so that another replica takes over at once.
     pub async fn release(&mut self) {
         self.mandate.end();
         match self.give_back().await {
@@ -120,7 +121,7 @@ impl Elector {
         }
     }
 
-    /// Looks at the lease and takes it if nobody is protected by it. Tells whether this process leads.
+    /// Reads the lease and takes it unless it protects another holder. Returns true when this process leads.
     async fn campaign(&mut self) -> Result<bool, kube::Error> {
         let lease = self.api.get_opt(&self.name).await?;
         let sighting = self
@@ -140,7 +141,8 @@ impl Elector {
         }
     }
 
-    /// Renews once; a conflict is looked into, because edits of the lease's labels and its deletion are no loss.
+    /// Renews the lease once. After a conflict it reads the lease again, because edits of the lease's labels and its
+    /// deletion do not end the term.
     async fn renew(&mut self) -> Result<Option<Lost>, kube::Error> {
         if !self.uncertain {
             match self.write().await {
@@ -160,7 +162,8 @@ impl Elector {
         }
     }
 
-    /// Writes this candidate into the lease as last seen, which fails if it has changed since, and extends the mandate.
+    /// Writes this candidate into the lease as last seen and extends the mandate. The write fails if the lease has
+    /// changed since.
     async fn write(&mut self) -> Result<bool, kube::Error> {
         let asked = Instant::now();
         let lease = self
@@ -202,7 +205,7 @@ impl Elector {
             }
             None => self.api.create(&PostParams::default(), &wanted).await,
         };
-        // A conflict is certain to have changed nothing, but what was seen is out of date.
+        // A conflict certainly changed nothing, but the lease as last seen is out of date.
         self.uncertain = written.is_err();
         written
     }
@@ -219,7 +222,7 @@ impl Elector {
     }
 }
 
-/// The lease is not as it was seen: changed, created or deleted by somebody else.
+/// Returns true when the lease was changed, created or deleted by another client since it was last seen.
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
 }

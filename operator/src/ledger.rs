@@ -1,9 +1,9 @@
-//! What was last written, so that the steady state writes nothing.
+//! Records of the last write to each child, so that the steady state writes nothing.
 //!
-//! A record holds the uid of the object, the hash of what was rendered and a fingerprint of the fields that the API
-//! server says are ours (`metadata.managedFields`). Whoever changes a field of ours takes it away from us there, so an
-//! equal record means that nothing drifted. `metadata.generation` would not do: many kinds have none and edits of
-//! labels do not move it.
+//! A record holds the uid of the object, the hash of the rendered object and a fingerprint of the fields that the
+//! operator owns according to the API server (`metadata.managedFields`). Another manager that changes such a field
+//! takes over its ownership, so an equal fingerprint means that nothing drifted. `metadata.generation` is not enough:
+//! many kinds have none, and edits of labels do not change it.
 
 use std::{
     collections::HashMap,
@@ -18,23 +18,24 @@ use crate::metadata::FIELD_MANAGER;
 /// Kind, namespace and name of a child object.
 pub type ChildKey = (String, String, String);
 
-/// What an object was like after the operator last wrote it.
+/// The state of an object after the operator last wrote or checked it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Identity of the object; a recreated one has another.
+    /// Uid of the object; a recreated one has another.
     pub uid: String,
     /// Hash of the rendered object.
     pub rendered: String,
-    /// Fingerprint of the fields that are ours.
+    /// Fingerprint of the fields that the operator owns.
     pub fields: u64,
-    /// `metadata.generation` that the write led to, for kinds that have one.
+    /// `metadata.generation` after the write, for kinds that have one.
     pub generation: Option<i64>,
-    /// `metadata.resourceVersion` as it was watched before the write. As long as the watch shows that, it lags behind.
+    /// `metadata.resourceVersion` in the watch cache before the write. As long as the cache still shows it, the cache
+    /// lags behind the write.
     pub before: Option<String>,
 }
 
 impl Record {
-    /// The record of a live object for a rendering with this hash.
+    /// Creates the record of a live object for a rendering with this hash.
     pub fn of(meta: &ObjectMeta, rendered: &str, before: Option<String>) -> Self {
         Self {
             uid: meta.uid.clone().unwrap_or_default(),
@@ -45,7 +46,7 @@ impl Record {
         }
     }
 
-    /// Whether the live object is still as it was written.
+    /// Returns true when the live object is still as it was written.
     pub fn holds_for(&self, meta: &ObjectMeta, rendered: &str) -> bool {
         let lagging = self.before.is_some() && self.before == meta.resource_version;
         meta.uid.as_deref() == Some(self.uid.as_str())
@@ -54,7 +55,7 @@ impl Record {
     }
 }
 
-/// Fingerprint of the fields that server-side apply has recorded as ours.
+/// Returns a fingerprint of the fields that server-side apply records as the operator's.
 fn own_fields(meta: &ObjectMeta) -> u64 {
     let mut hasher = DefaultHasher::new();
     let entries = meta.managed_fields.iter().flatten();
@@ -77,23 +78,23 @@ fn own_fields(meta: &ObjectMeta) -> u64 {
 pub struct Ledger(Mutex<HashMap<ChildKey, Record>>);
 
 impl Ledger {
-    /// The record of a child.
+    /// Returns the record of a child.
     pub fn get(&self, key: &ChildKey) -> Option<Record> {
         self.records().get(key).cloned()
     }
 
-    /// Keeps the record of a child.
+    /// Stores the record of a child.
     pub fn put(&self, key: ChildKey, record: Record) {
         self.records().insert(key, record);
     }
 
-    /// Forgets a child that is gone.
+    /// Removes the record of a deleted child.
     pub fn forget(&self, key: &ChildKey) {
         self.records().remove(key);
     }
 
     fn records(&self) -> MutexGuard<'_, HashMap<ChildKey, Record>> {
-        // Every change is a single insert or remove, so a poisoned map is still whole.
+        // Every change is a single insert or remove, so a poisoned map is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

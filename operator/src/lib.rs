@@ -1,7 +1,7 @@
-//! The ShortenerStack operator: it runs a link-shortening service from one custom resource.
+//! The ShortenerStack operator, which runs a link-shortening service from one custom resource.
 //!
 //! Reading order: [`api`], [`reconcile`] and its steps `gather`, `validate`, `build`, `apply` and `status`, then
-//! [`controller`], which calls them, and [`inventory`] and [`ledger`], which keep the steady state free of requests.
+//! [`controller`], which calls them, and [`inventory`] and [`ledger`], which keep the steady state free of writes.
 
 pub mod access;
 pub mod api;

@@ -1,4 +1,4 @@
-//! The operator's process: arguments, telemetry, then `run`, or a command for people.
+//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`).
 
 use std::{error::Error, io::Write, process::ExitCode};
 
@@ -36,7 +36,7 @@ fn for_people(result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody is left to tell when this fails too.
+            // A failed write to stderr cannot be reported anywhere.
             let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
@@ -63,7 +63,7 @@ fn run_operator(settings: Settings) -> Result<(), Box<dyn Error>> {
 }
 
 fn runtime() -> std::io::Result<Runtime> {
-    // Two TLS providers in one build would make the first connection panic unless one is chosen here.
+    // With two TLS providers in one build the first connection would panic unless one is chosen here.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Builder::new_multi_thread().enable_all().build()
 }

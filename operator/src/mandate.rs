@@ -1,6 +1,7 @@
-//! Until when this process may change the cluster, by its own monotonic clock.
+//! The mandate: the deadline until which this process may change the cluster, by its own monotonic clock.
 //!
-//! The leader election extends the mandate, the fence before the client reads it. Nothing else may write.
+//! Each renewal of the lease extends it, and the fence in front of the client checks it before every write. Only
+//! writes to the lease itself bypass the fence.
 
 use std::{pin::pin, task::Poll};
 
@@ -9,11 +10,12 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Until when this process may change the cluster. Clones are one mandate; a new one has ended.
+/// The deadline until which this process may change the cluster. Clones share one deadline. A new mandate has already
+/// expired.
 #[derive(Clone, Debug)]
 pub struct Mandate(watch::Sender<Option<Instant>>);
 
-/// A write was refused or cut short: another replica may be the leader by now.
+/// An error of a write that was refused or cut short: another replica may be the leader by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this replica is not the leader, or could not renew its lease in time: it may not change the cluster"
@@ -27,20 +29,20 @@ impl Default for Mandate {
 }
 
 impl Mandate {
-    /// Lets this process write until then.
+    /// Allows writes until the given moment.
     pub fn extend(&self, until: Instant) {
         self.0.send_replace(Some(until));
     }
 
-    /// Refuses every write from now on, those under way included.
+    /// Ends the mandate at once: refuses new writes and cuts short writes in flight.
     pub fn end(&self) {
         self.0.send_replace(None);
     }
 
-    /// The moment at which the mandate ends.
+    /// Returns the moment at which the mandate expires.
     ///
     /// # Errors
-    /// It has ended.
+    /// The mandate has expired.
     pub fn until(&self) -> Result<Instant, NotLeading> {
         let until = *self.0.borrow();
         until
@@ -48,17 +50,17 @@ impl Mandate {
             .ok_or(NotLeading)
     }
 
-    /// Drives a future for as long as the mandate holds, extensions included.
+    /// Runs a future for as long as the mandate holds, extensions included.
     ///
     /// # Errors
-    /// The mandate ended first; the future is dropped without having been polled after that moment.
+    /// The mandate expired first. The future is dropped and is not polled after that moment.
     pub async fn guard<F: Future>(&self, future: F) -> Result<F::Output, NotLeading> {
         let mut future = pin!(future);
         let mut changes = self.0.subscribe();
         loop {
             let until = self.until()?;
             changes.mark_unchanged();
-            // A process that was stopped wakes with its timers late, so the clock is read before each step.
+            // The timers of a suspended process fire late after it resumes, so the clock is read before each poll.
             let step = std::future::poll_fn(|context| match self.until() {
                 Ok(_) => future.as_mut().poll(context).map(Ok),
                 Err(ended) => Poll::Ready(Err(ended)),

@@ -1,4 +1,4 @@
-//! Names, labels, owner references and annotations of child objects: the one place that spells them.
+//! Names, labels, owner references and annotations of child objects, defined in this one place.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,25 @@ use crate::api::ShortenerStack;
 pub const FIELD_MANAGER: &str = "shortener-operator";
 /// Value of the label `app.kubernetes.io/name` on every child.
 pub const APP_NAME: &str = "shortener";
-/// Label key: what the object is part of.
+/// Label key for the name of the application.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
-/// Label key: the stack.
+/// Label key for the name of the stack.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
-/// Label key: the component.
+/// Label key for the name of the component.
 pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
-/// Label key: who looks after the object.
+/// Label key for the tool that manages the object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Annotation with the hash of the object as it was last applied.
 pub const APPLIED_HASH: &str = "shortener.dev/applied-hash";
 /// Pod annotation with the keyed hash of the configuration and the Secrets that the pod uses.
 pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
-/// Annotation of a database's claim with the major version of the server that made its data.
+/// Annotation on a database's volume claim with the major version of the PostgreSQL server that created its data.
 pub const POSTGRES_MAJOR: &str = "shortener.dev/postgres-major";
 
-/// What keeps Argo CD from what holds data. Such an object has no owner, and where Argo CD tracks by the label
-/// `app.kubernetes.io/instance` an Application of the stack's name would take it for a leftover of its own: prune it, delete
-/// it with the Application, and call the Application out of sync. Flux removes only what it has applied itself.
+/// Annotations that keep Argo CD from deleting retained objects, which hold data. These objects have no owner. If
+/// Argo CD tracks by the label `app.kubernetes.io/instance`, an Application with the name of the stack takes them for
+/// leftovers of its own. Without the annotations it would prune them, delete them with the Application, and report
+/// the Application as out of sync. Flux removes only what it has applied itself.
 const KEPT_BY_ARGO_CD: [(&str, &str); 2] = [
     ("argocd.argoproj.io/compare-options", "IgnoreExtraneous"),
     (
@@ -37,13 +38,13 @@ const KEPT_BY_ARGO_CD: [(&str, &str); 2] = [
     ),
 ];
 
-/// Annotation by which a person gives up what a profile holds, so that it can be switched off at once.
+/// Annotation with which the user abandons the data of the named profiles, so that they can be switched off at once.
 pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
 
-/// Components of a stack, as in the label `app.kubernetes.io/component`.
+/// A component of a stack, as in the label `app.kubernetes.io/component`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
-    /// Shortens and redirects.
+    /// The app, which shortens links and redirects.
     App,
     /// The public entry.
     Gateway,
@@ -53,7 +54,7 @@ pub enum Component {
     Cache,
     /// The managed broker.
     Rabbitmq,
-    /// Takes jobs from the queue.
+    /// The workers, which take jobs from the queue.
     Worker,
     /// The managed collector of traces and logs.
     Otel,
@@ -61,7 +62,7 @@ pub enum Component {
     Telemetry,
     /// The managed vector store.
     Qdrant,
-    /// What belongs to the stack as a whole.
+    /// The stack as a whole.
     Stack,
 }
 
@@ -79,7 +80,7 @@ impl Component {
         Self::Qdrant,
     ];
 
-    /// The label's value.
+    /// Returns the value of the label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::App => "app",
@@ -96,19 +97,20 @@ impl Component {
     }
 }
 
-/// Name of a component's objects: `<stack>-<component>`.
+/// Returns the name of a component's objects: `<stack>-<component>`.
 pub fn component_name(stack: &str, component: Component) -> String {
     format!("{stack}-{}", component.as_str())
 }
 
-/// Labels that select a component's pods. They are immutable in Deployments and StatefulSets, so they are frozen.
+/// Returns the labels that select a component's pods. They never change, because selectors of Deployments and
+/// StatefulSets are immutable.
 pub fn selector_labels(stack: &str, component: Component) -> BTreeMap<String, String> {
     let mut labels = stack_labels(stack);
     labels.insert(COMPONENT_LABEL.to_owned(), component.as_str().to_owned());
     labels
 }
 
-/// Labels that select every pod of a stack.
+/// Returns the labels that select every pod of a stack.
 pub fn stack_labels(stack: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         (NAME_LABEL.to_owned(), APP_NAME.to_owned()),
@@ -116,24 +118,24 @@ pub fn stack_labels(stack: &str) -> BTreeMap<String, String> {
     ])
 }
 
-/// Selector of the workers' pods in its string form, for the scale subresource.
+/// Returns the selector of the workers' pods in its string form, for the scale subresource.
 pub fn worker_selector(stack: &str) -> String {
     format!("{COMPONENT_LABEL}=worker,{INSTANCE_LABEL}={stack},{NAME_LABEL}={APP_NAME}")
 }
 
-/// Labels of every child object and pod.
+/// Returns the labels of a component's child objects and pods.
 pub fn labels(stack: &str, component: Component) -> BTreeMap<String, String> {
     let mut labels = selector_labels(stack, component);
     labels.insert(MANAGED_BY_LABEL.to_owned(), FIELD_MANAGER.to_owned());
     labels
 }
 
-/// The label selector that finds the children of every stack.
+/// Returns the label selector of the children of every stack.
 pub fn managed_by_selector() -> String {
     format!("{MANAGED_BY_LABEL}={FIELD_MANAGER},{NAME_LABEL}={APP_NAME}")
 }
 
-/// A selector for a component's pods.
+/// Returns the selector of a component's pods.
 pub fn selector(stack: &str, component: Component) -> LabelSelector {
     LabelSelector {
         match_labels: Some(selector_labels(stack, component)),
@@ -141,19 +143,19 @@ pub fn selector(stack: &str, component: Component) -> LabelSelector {
     }
 }
 
-/// Where a child belongs: the stack's name, namespace and owner reference.
+/// The identity of a stack as its children carry it: name, namespace and owner reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackIdentity {
     /// Name of the stack.
     pub name: String,
     /// Namespace of the stack and of all its children.
     pub namespace: String,
-    /// Reference that makes the garbage collector delete a child with its stack.
+    /// Owner reference, by which the garbage collector deletes a child with its stack.
     pub owner: OwnerReference,
 }
 
 impl StackIdentity {
-    /// Reads the identity of a live stack; `None` before the API server gave it a uid.
+    /// Returns the identity of a live stack; `None` if it has no uid or namespace, as before its creation.
     pub fn of(stack: &ShortenerStack) -> Option<Self> {
         let owner = stack.controller_owner_ref(&())?;
         Some(Self {
@@ -163,12 +165,12 @@ impl StackIdentity {
         })
     }
 
-    /// Namespace and name, by which the process remembers a stack.
+    /// Returns the namespace and the name, the key of a stack in the state of the process.
     pub fn key(&self) -> (String, String) {
         (self.namespace.clone(), self.name.clone())
     }
 
-    /// Metadata of a child that is deleted with its stack.
+    /// Returns the metadata of a child that is deleted with its stack.
     pub fn child(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
         ObjectMeta {
             name: Some(name.into()),
@@ -179,7 +181,7 @@ impl StackIdentity {
         }
     }
 
-    /// Metadata of a child that outlives its stack.
+    /// Returns the metadata of a child that outlives its stack.
     pub fn retained(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
         let kept = KEPT_BY_ARGO_CD.into_iter();
         ObjectMeta {

@@ -9,20 +9,21 @@ use prometheus::{
 
 use crate::broker::Depths;
 
-/// Upper bounds of the duration histogram, in seconds: a skipped reconcile takes milliseconds, a first one seconds.
+/// Upper bounds of the duration histogram, in seconds: a reconcile that changes nothing takes milliseconds, the first
+/// one of a stack takes seconds.
 const DURATIONS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0];
 
-/// Result of a reconcile in the labels, when it has not failed.
+/// Value of the label `result` for a reconcile that has succeeded.
 const OK: &str = "ok";
-/// Result of a reconcile in the labels, when it has failed.
+/// Value of the label `result` for a reconcile that has failed.
 const ERROR: &str = "error";
 
-/// State of jobs in the labels that wait for a worker.
+/// Value of the label `state` for jobs that wait for a worker.
 const READY: &str = "ready";
-/// State of jobs in the labels that a worker has.
+/// Value of the label `state` for jobs that a worker has not acknowledged yet.
 const UNACKED: &str = "unacked";
 
-/// Every metric of the operator; clones share their values.
+/// The operator's metrics; clones share their values.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -40,11 +41,11 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers the metrics: under `shortener_operator_*` what the operator does, under `shortener_stack_*` what the
-    /// stacks hold.
+    /// Registers the metrics: `shortener_operator_*` about the operator, `shortener_stack_*` about the queues of the
+    /// stacks.
     ///
     /// # Errors
-    /// Two metrics of one name, which is a mistake in this file.
+    /// Two metrics have the same name, which is a bug in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
         let metrics = Self {
             registry: Registry::new_custom(Some("shortener_operator".to_owned()), None)?,
@@ -118,7 +119,7 @@ impl Metrics {
         stacks.register(Box::new(self.dead_letters.clone()))
     }
 
-    /// Counts a reconcile that has ended; `failure` is its reason, a fixed string.
+    /// Counts a reconcile that has ended; `failure` is the reason if it has failed, a fixed string.
     pub fn reconciled(&self, duration: Duration, failure: Option<&'static str>) {
         let result = if failure.is_some() { ERROR } else { OK };
         self.reconciles.with_label_values(&[result]).inc();
@@ -140,21 +141,21 @@ impl Metrics {
         GaugeGuard::new(&self.waiting)
     }
 
-    /// Says whether a stack is ready.
+    /// Sets the readiness of a stack.
     pub fn stack_ready(&self, namespace: &str, name: &str, ready: bool) {
         self.stacks
             .with_label_values(&[namespace, name])
             .set(ready.into());
     }
 
-    /// Forgets a stack that is gone.
+    /// Removes the metrics of a deleted stack.
     pub fn forget_stack(&self, namespace: &str, name: &str) {
-        // The error says that the stack had never been counted.
+        // The error means that the stack had no such metric.
         let _ = self.stacks.remove_label_values(&[namespace, name]);
         self.forget_queue(namespace, name);
     }
 
-    /// Says what the queues of a stack hold. What is not known is not shown.
+    /// Sets the depths of a stack's queues. An unknown depth is not exported.
     pub fn queue(&self, namespace: &str, stack: &str, depths: Depths) {
         self.forget_queue(namespace, stack);
         if let Some(depth) = depths.jobs {
@@ -169,16 +170,16 @@ impl Metrics {
         }
     }
 
-    /// Forgets the queues of a stack.
+    /// Removes the metrics of a stack's queues.
     pub fn forget_queue(&self, namespace: &str, stack: &str) {
-        // The errors say that they were not known.
+        // The errors mean that the stack had no such metrics.
         for state in [READY, UNACKED] {
             let _ = self.queues.remove_label_values(&[namespace, stack, state]);
         }
         let _ = self.dead_letters.remove_label_values(&[namespace, stack]);
     }
 
-    /// Says whether this replica is the leader.
+    /// Sets the leader gauge: 1 while this replica leads, 0 while it stands by.
     pub fn leader(&self, leading: bool) {
         self.leader.set(leading.into());
     }
@@ -188,10 +189,10 @@ impl Metrics {
         self.requests.with_label_values(&[method, status]).inc();
     }
 
-    /// Renders all metrics in the text format.
+    /// Renders all metrics in the Prometheus text format.
     ///
     /// # Errors
-    /// A metric that the format cannot express, which is a mistake in this file.
+    /// A metric cannot be expressed in that format, which is a bug in this file.
     pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
         let mut page = Vec::new();
         for registry in [&self.registry, &self.stack_registry] {
@@ -205,7 +206,7 @@ fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, pro
     IntCounterVec::new(Opts::new(name, help), labels)
 }
 
-/// Raises a gauge by one for as long as it lives, also when the work that it counts is cancelled.
+/// A guard that raises a gauge by one until it is dropped, also when the counted work is cancelled.
 #[derive(Debug)]
 pub struct GaugeGuard(IntGauge);
 

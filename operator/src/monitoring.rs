@@ -1,4 +1,4 @@
-//! Kinds of the Prometheus operator, as much of them as the stacks use. A cluster may have them or not.
+//! Kinds of the Prometheus operator, with only the fields that stacks use. A cluster may lack these kinds.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// Whose metrics a Prometheus reads.
+/// Spec of a ServiceMonitor, which selects the Services that a Prometheus scrapes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, CustomResource)]
 #[kube(
     group = "monitoring.coreos.com",
@@ -19,35 +19,35 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceMonitorSpec {
-    /// The Services whose pods are read.
+    /// Selector of the Services whose pods are scraped.
     pub selector: LabelSelector,
-    /// Their ports.
+    /// Ports to scrape.
     pub endpoints: Vec<Endpoint>,
 }
 
-/// A port of the selected Services.
+/// A port to scrape on the selected Services.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
-    /// Name of the port; a Service without it is left out.
+    /// Name of the port; Services without such a port are ignored.
     pub port: String,
-    /// Where the metrics are.
+    /// HTTP path of the metrics.
     pub path: String,
-    /// Labels of every series.
+    /// Rules that set labels on every series.
     pub relabelings: Vec<Relabeling>,
 }
 
-/// A label of every series.
+/// A rule that sets a label on every series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Relabeling {
     /// Name of the label.
     pub target_label: String,
-    /// Its value.
+    /// Value of the label.
     pub replacement: String,
 }
 
-/// Rules by which a Prometheus raises alerts.
+/// Spec of a PrometheusRule: alerting rules of a Prometheus.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, CustomResource)]
 #[kube(
     group = "monitoring.coreos.com",
@@ -59,31 +59,31 @@ pub struct Relabeling {
     derive = "PartialEq"
 )]
 pub struct PrometheusRuleSpec {
-    /// Groups that are evaluated together.
+    /// Groups of rules.
     pub groups: Vec<RuleGroup>,
 }
 
-/// Rules that are evaluated together.
+/// A group of rules that are evaluated together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleGroup {
     /// Name of the group.
     pub name: String,
-    /// Its rules.
+    /// Rules of the group.
     pub rules: Vec<AlertRule>,
 }
 
-/// A rule that raises an alert.
+/// An alerting rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlertRule {
     /// Name of the alert.
     pub alert: String,
-    /// What raises it.
+    /// PromQL expression that raises the alert.
     pub expr: String,
-    /// How long that has to hold.
+    /// Time for which the expression has to hold before the alert fires.
     #[serde(rename = "for")]
     pub hold: String,
     /// Labels of the alert.
     pub labels: BTreeMap<String, String>,
-    /// What people read.
+    /// Annotations of the alert, with the text for its readers.
     pub annotations: BTreeMap<String, String>,
 }

@@ -1,8 +1,9 @@
-//! What the process knows of the stacks' queues: whom to ask, what was last heard, and what of it the status shows.
+//! The known state of the stacks' queues: the brokers to query, their last reports, and the state that the status
+//! shows.
 //!
-//! Reconciles say whom to ask, [`watch`] asks, and tells of what the status should follow. How often that may be is
-//! decided here and nowhere else: a change of the depth shows 30 s after the one before at the earliest, and a broker
-//! counts as silent only when it has not answered several times in a row.
+//! Reconciles set the brokers to query, [`watch`] queries them, and a stack is due for a reconcile when its status
+//! should change. The rate of these changes is decided here and nowhere else: a change of the depth alone updates the
+//! status at most every 30 s, and a broker counts as unreachable only after several failures in a row.
 
 pub mod watch;
 
@@ -24,31 +25,31 @@ use crate::{
     },
 };
 
-/// The least time between two depths in the status.
+/// Minimum time between two changed depths in the status.
 const SHOW_EVERY: Duration = Duration::from_secs(30);
-/// Failures in a row after which a broker counts as silent.
+/// Failures in a row after which a broker counts as unreachable.
 const PATIENCE: u32 = 3;
-/// How old RabbitMQ's own figures may be (it collects them every 5 s), doubled.
+/// Twice the maximum age of RabbitMQ's statistics, which it collects every 5 s.
 const STATISTICS_LAG: Duration = Duration::from_secs(10);
 
 /// Namespace and name of a stack.
 pub type StackKey = (String, String);
 
-/// Whom to ask about a stack's queue.
+/// The broker to query about a stack's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Address of the management API.
     pub url: String,
-    /// Who asks.
+    /// Credentials for the management API.
     pub login: Login,
-    /// The limit to keep true; none while nothing of the stack may change.
+    /// Delivery limit to enforce; `None` while the stack is paused.
     pub delivery_limit: Option<i32>,
-    /// The queue is given up when it is empty.
+    /// True when the queue is deleted once it is empty.
     pub draining: bool,
 }
 
 impl Target {
-    /// Whom to ask about a stack's queue: a broker that the operator runs and that should be there.
+    /// Returns the broker of a stack's queue, if the operator manages that broker and the stack is not stopped.
     pub fn of(stack: &ValidatedStack, paused: bool) -> Option<Self> {
         let queue = stack.queue.as_ref().filter(|_| !stack.stopped)?;
         let broker = queue.store.managed()?;
@@ -70,29 +71,29 @@ impl Target {
     }
 }
 
-/// What a broker said.
+/// A report of a broker about a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What the queue holds, as far as the broker knows.
+    /// Depth of the queue; `None` if the broker has no statistics of it.
     pub depth: Option<Depth>,
-    /// Why it takes no messages at present.
+    /// Reason of an alarm, during which the broker accepts no messages.
     pub alarm: Option<String>,
 }
 
-/// What the status shows of a queue.
+/// The state of a queue that the status shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Seen {
-    /// Nobody has asked yet.
+    /// There is no result yet.
     #[default]
     Nothing,
-    /// The broker does not answer, in words that stay the same until it does.
+    /// The broker is unreachable, with a reason that stays the same until it answers again.
     Silence(String),
     /// The broker answers.
     Report(Report),
 }
 
 impl Seen {
-    /// What the queue holds, if that is known.
+    /// Returns the depth of the queue, if it is known.
     pub fn depth(&self) -> Option<Depth> {
         match self {
             Self::Report(report) => report.depth,
@@ -103,19 +104,19 @@ impl Seen {
 
 struct Record {
     target: Target,
-    /// To be asked before the next round.
+    /// True when the broker is to be queried before the next round.
     due: bool,
     failures: u32,
     seen: Seen,
-    /// When the depth was last shown.
+    /// Time of the last report that the status shows.
     shown: Option<Instant>,
-    /// When the broker last said that the queue is empty.
+    /// Time of the last report, if the queue was empty in it.
     empty: Option<Instant>,
-    /// Since when nobody can publish any more.
+    /// Time since which no client can publish any more.
     closed: Option<Instant>,
 }
 
-/// What the process knows of the stacks' queues.
+/// The known state of the stacks' queues.
 #[derive(Default)]
 pub struct Queues {
     records: Mutex<HashMap<StackKey, Record>>,
@@ -125,7 +126,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Says whom to ask about a stack's queue; nobody if it has none.
+    /// Sets the broker to query about a stack's queue; `None` if there is none.
     pub fn target(&self, stack: &StackKey, target: Option<Target>) {
         let mut records = self.records();
         let Some(target) = target else {
@@ -146,7 +147,7 @@ impl Queues {
         self.changed.notify_one();
     }
 
-    /// Whom to ask now: everybody, or only those about whom something is new.
+    /// Returns the brokers to query now: all of them, or only those that are new or have changed.
     pub fn targets(&self, everybody: bool) -> Vec<(StackKey, Target)> {
         let mut records = self.records();
         let due = records.iter_mut().filter_map(|(stack, record)| {
@@ -156,12 +157,13 @@ impl Queues {
         due.collect()
     }
 
-    /// Waits until there is somebody new to ask.
+    /// Waits until a broker is new or has changed.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Takes in what a broker said or why it said nothing, and tells the listeners if the status should follow.
+    /// Records the report of a broker, or the reason for which there is none, and notifies the listeners if the
+    /// status should change.
     pub fn heard(&self, stack: &StackKey, said: Result<Report, String>) {
         let now = Instant::now();
         let follow = self
@@ -174,7 +176,7 @@ impl Queues {
         }
     }
 
-    /// What the status shows of a stack's queue.
+    /// Returns the state of a stack's queue that the status shows.
     pub fn seen(&self, stack: &StackKey) -> Seen {
         self.records()
             .get(stack)
@@ -182,20 +184,21 @@ impl Queues {
             .unwrap_or_default()
     }
 
-    /// Forgets a stack that is gone.
+    /// Removes the state of a deleted stack.
     pub fn forget(&self, stack: &StackKey) {
         self.target(stack, None);
         self.keep(stack);
     }
 
-    /// A queue is wanted: whatever was drained before does not count any more.
+    /// Marks a queue as wanted, so that an earlier drain does not count any more.
     pub fn keep(&self, stack: &StackKey) {
         self.given_up().remove(stack);
     }
 
-    /// Whether a queue is empty for good, and from then on until it is wanted again, because its objects are seen for a
-    /// while after they have been deleted. `closed` says that nobody can publish any more; what the broker said before
-    /// that, or so soon after that its figures may be older, does not count.
+    /// Returns true when a queue is drained. The result stays true until the queue is wanted again, because its
+    /// objects remain visible for a while after their deletion. `closed` is true when no client can publish any more;
+    /// a report that the queue is empty counts only if it is from after that moment, and late enough that its
+    /// statistics are not older.
     pub fn drained(&self, stack: &StackKey, closed: bool) -> bool {
         if self.given_up().contains(stack) {
             return true;
@@ -215,7 +218,7 @@ impl Queues {
         drained
     }
 
-    /// Stacks whose status should follow their queue, from now on.
+    /// Returns a stream of the stacks whose status should follow their queue, from now on.
     pub fn listen(&self) -> UnboundedReceiver<StackKey> {
         let (sender, receiver) = unbounded();
         self.listeners().push(sender);
@@ -223,7 +226,7 @@ impl Queues {
     }
 
     fn records(&self) -> MutexGuard<'_, HashMap<StackKey, Record>> {
-        // A record that is half heard is heard again in the next round.
+        // A record that was only partly updated is updated again in the next round.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -251,7 +254,7 @@ impl Record {
         }
     }
 
-    /// Whether the status should follow.
+    /// Records a report or a failure. Returns true when the status should change.
     fn hear(&mut self, said: Result<Report, String>, now: Instant) -> bool {
         let report = match said {
             Ok(report) => report,
@@ -281,7 +284,7 @@ impl Record {
         let Seen::Report(seen) = &self.seen else {
             return true;
         };
-        // The broker has just started: what it held is still the best that is known.
+        // A broker that has just started has no statistics, so the last known depth stays.
         let known = report.depth.or(seen.depth);
         let rested = self.shown.is_none_or(|shown| now >= shown + SHOW_EVERY);
         let due = rested || seen.depth.is_none();
@@ -335,7 +338,7 @@ mod tests {
             Self { queues, told }
         }
 
-        /// Whether the status should follow, some seconds after the last time.
+        /// Records a report or a failure, `after` seconds later. Returns true when the status should change.
         async fn hears(&mut self, after: u64, said: Result<Report, String>) -> bool {
             tokio::time::sleep(Duration::from_secs(after)).await;
             self.queues.heard(&stack(), said);

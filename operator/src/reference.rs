@@ -1,7 +1,6 @@
-//! The resource definition as a page for people: one table for each object of the schema. Pure.
+//! The reference page of the resource definition: one table for each object of the schema. Pure.
 //!
-//! The descriptions are the doc comments of [`crate::api`], so the page cannot say anything else than
-//! `kubectl explain`.
+//! The descriptions are the doc comments of [`crate::api`], so the page always agrees with `kubectl explain`.
 
 use std::fmt::Write;
 
@@ -13,10 +12,10 @@ use schemars::schema_for;
 
 use crate::api::PodSettings;
 
-/// Section with the settings that every component with pods takes.
+/// Title of the section with the settings that every component with pods takes.
 const POD_SETTINGS: &str = "Pod settings";
 
-/// The page `docs/reference.md` as Markdown.
+/// Renders the page `docs/reference.md` as Markdown.
 pub fn markdown(crd: &CustomResourceDefinition) -> String {
     let mut page = Page::default();
     page.paragraph("# ShortenerStack reference");
@@ -49,18 +48,18 @@ pub fn markdown(crd: &CustomResourceDefinition) -> String {
     page.text
 }
 
-/// A field's name and schema.
+/// Name and schema of a field.
 type Field<'a> = (&'a str, &'a JSONSchemaProps);
 
 #[derive(Default)]
 struct Page {
     text: String,
-    /// The pod settings as the first component has them: they are alike in all.
+    /// Pod settings as the first component has them; they are the same in all.
     pod: Option<JSONSchemaProps>,
 }
 
 impl Page {
-    /// A section for an object, then one for each object in it.
+    /// Adds a section for an object, then one for each object in it.
     fn object(&mut self, path: &str, schema: &JSONSchemaProps) {
         self.paragraph(&format!("## {path}"));
         self.paragraph(&sentence(schema));
@@ -140,7 +139,7 @@ impl Page {
     }
 }
 
-/// The pod settings of a component that takes all of them, and its other fields.
+/// Returns the pod settings of a component, if it takes all of them, and its other fields.
 fn split(schema: &JSONSchemaProps) -> (Option<JSONSchemaProps>, Vec<Field<'_>>) {
     let settings = schema_for!(PodSettings);
     let names = settings
@@ -164,7 +163,8 @@ fn split(schema: &JSONSchemaProps) -> (Option<JSONSchemaProps>, Vec<Field<'_>>) 
     (Some(pod), own)
 }
 
-/// An object of our own has a section; one of Kubernetes (whose schema comes without descriptions) is a type.
+/// Returns true for an object of this API, which gets a section. An object of Kubernetes, whose schema comes without
+/// descriptions, is shown as a type.
 fn is_section(schema: &JSONSchemaProps) -> bool {
     properties(schema).any(|(_, field)| field.description.is_some())
 }
@@ -178,7 +178,7 @@ fn property<'a>(schema: &'a JSONSchemaProps, name: &str) -> Option<&'a JSONSchem
     schema.properties.as_ref()?.get(name)
 }
 
-/// The type with its bounds, such as `integer, 0 to 1000` or `list of string`.
+/// Returns the type with its bounds, such as `integer, 0 to 1000` or `list of string`.
 fn kind(schema: &JSONSchemaProps) -> String {
     if let Some(values) = &schema.enum_ {
         let values: Vec<_> = values
@@ -201,14 +201,14 @@ fn kind(schema: &JSONSchemaProps) -> String {
     }
 }
 
-/// A description in one line of a table.
+/// Returns the description as one line for a table.
 fn sentence(schema: &JSONSchemaProps) -> String {
     let text = schema.description.as_deref().unwrap_or_default();
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").replace('|', "\\|")
 }
 
-/// The anchor that a heading gets.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .chars()

@@ -1,4 +1,5 @@
-//! `operator run`: connects, waits for the lease, runs the controllers, and hands over at the end.
+//! `operator run`: connects to the API server, waits for the lease, runs the controllers, and releases the lease at
+//! the end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,28 +24,28 @@ use crate::{
     settings::Settings,
 };
 
-/// How long running reconciles may take after the stop. With the release of the lease and the end of the HTTP server
-/// the process is gone within 10 s.
+/// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the
+/// HTTP server, the process ends within 10 s.
 const FINISH_LIMIT: Duration = Duration::from_secs(7);
-/// How long giving the lease back may take.
+/// Time limit for releasing the lease.
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Why the operator ended.
+/// An error that ends the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Signals cannot be received, or the HTTP address cannot be bound.
+    /// The signal handlers cannot be installed, or the HTTP address cannot be bound.
     #[error("cannot start: {0}")]
     Start(#[from] std::io::Error),
-    /// The metrics contradict each other.
+    /// Two metrics have the same name.
     #[error("cannot set up the metrics: {0}")]
     Metrics(#[from] prometheus::Error),
-    /// The API server's address or credentials are missing or wrong.
+    /// The address of the API server or the credentials for it are missing or wrong.
     #[error("cannot connect to the API server: {0}")]
     Connect(#[from] kube::Error),
-    /// Another replica leads, or may by now.
+    /// The lease is lost: another replica leads, or may lead by now.
     #[error("this replica is not the leader any more: {0}")]
     Lost(Lost),
-    /// A controller ended without having been asked to.
+    /// A controller or the polling of the brokers ended although no stop was requested.
     #[error("a controller has ended by itself")]
     Controller,
 }
@@ -52,7 +53,7 @@ pub enum RunError {
 /// Runs the operator until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// It could not start, or may not go on: the process must end and be started again.
+/// The operator could not start, the lease was lost, or a controller ended. The process must end and be restarted.
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let stop = stop_on_signal()?;
     let metrics = Metrics::new()?;
@@ -61,7 +62,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let server = tokio::spawn(http::serve(listener, metrics.clone(), http_stop.clone()));
     let result = lead(settings, metrics, &stop).await;
     http_stop.cancel();
-    // It ends by itself within a second.
+    // The server drains for at most a second, so this wait needs no time limit.
     let _ = server.await;
     result
 }
@@ -101,7 +102,8 @@ async fn lead(
     result
 }
 
-/// Runs a controller per scope until the stop, then lets running reconciles finish. Losing the lease ends everything.
+/// Runs one controller per scope until `stop`, then lets reconciles in flight finish. The loss of the lease aborts
+/// all of them.
 async fn control(
     context: Arc<Context>,
     scopes: Vec<Option<String>>,
@@ -112,7 +114,7 @@ async fn control(
     for scope in scopes {
         controllers.spawn(controller::run(context.clone(), scope, stop.clone()));
     }
-    // Dropping the set aborts what still runs.
+    // Dropping the set aborts the controllers that still run.
     tokio::select! {
         lost = elector.hold() => Err(RunError::Lost(lost)),
         ended = finish(&mut controllers, stop) => ended,

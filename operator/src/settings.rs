@@ -1,4 +1,4 @@
-//! What the operator is told at its start: command line and environment come in, typed [`Settings`] go out.
+//! Settings of the process: parses the command line and the environment into typed [`Settings`].
 
 mod registry;
 mod values;
@@ -17,7 +17,7 @@ use crate::dlq::Dlq;
 pub use registry::Registry;
 pub use values::{Labels, Namespaces, Peers, SettingsError};
 
-/// Label that Kubernetes sets on every namespace, with its name.
+/// Label that Kubernetes sets on every namespace, with the namespace's name as its value.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// The operator's command line.
@@ -28,16 +28,16 @@ const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
     about = "Runs link-shortening services from ShortenerStack resources"
 )]
 pub struct Cli {
-    /// What to do; `run` if absent
+    /// Command to run; `run` if absent
     #[command(subcommand)]
     pub command: Command,
 }
 
 impl Cli {
-    /// Parses a command line, program name first. `run` may be left out.
+    /// Parses a command line that starts with the program's name. The command `run` may be omitted.
     ///
     /// # Errors
-    /// What cannot be understood, and the answers to `--help` and `--version`.
+    /// The command line is invalid, or it asks for `--help` or `--version`.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut arguments: Vec<OsString> = arguments.into_iter().collect();
         let about = ["-h", "--help", "-V", "--version"];
@@ -58,50 +58,51 @@ impl Cli {
     }
 }
 
-/// What the operator can be asked to do.
+/// The commands of the operator.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the operator against the cluster of the kubeconfig or of its own pod (the default)
     Run(Box<Settings>),
     /// Print the CustomResourceDefinition
     Crd {
-        /// As YAML for the cluster, or as a page for people
+        /// Output format
         #[arg(long, value_enum, default_value_t)]
         format: CrdFormat,
     },
-    /// Look at the jobs that were given up, replay or delete them
+    /// List, show, replay or delete dead letters, the jobs that were given up
     Dlq(Dlq),
 }
 
-/// How `crd` prints the definition.
+/// The output formats of `crd`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum CrdFormat {
-    /// For `kubectl apply`
+    /// YAML for `kubectl apply`
     #[default]
     Yaml,
-    /// A table for each object
+    /// Markdown for readers, with a table for each object
     Markdown,
 }
 
 /// Settings of a running operator, from flags or environment variables.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Images of the components that a stack does not choose itself
+    /// Default images, used for components whose image a stack does not set
     #[command(flatten)]
     pub images: Images,
-    /// Registry, as `host:port/path`, from which the images are taken that no other flag or variable names, each by its full path
+    /// Registry (`host:port/path`) with copies of the default images under their full paths; not used for an image
+    /// that its own flag or variable sets
     #[arg(long, env = "IMAGE_REGISTRY")]
     pub image_registry: Option<Registry>,
-    /// Namespaces to look after, separated by commas; empty for all
+    /// Namespaces to watch, separated by commas; empty for all
     #[arg(long, env = "WATCH_NAMESPACES", default_value = "")]
     pub watch_namespaces: Namespaces,
-    /// Who may connect to the stacks' gateways by default: a JSON list of NetworkPolicyPeer
+    /// Peers that may connect to the stacks' gateways by default: a JSON list of NetworkPolicyPeer
     #[arg(long, env = "GATEWAY_ALLOW_FROM", default_value = INGRESS_NGINX)]
     pub gateway_allow_from: Peers,
-    /// Address of /livez, /readyz and /metrics; `[::]` is every address of IPv6 and IPv4
+    /// Address of /livez, /readyz and /metrics; `[::]` means every IPv6 and IPv4 address
     #[arg(long, env = "LISTEN", default_value = "[::]:8080")]
     pub listen: SocketAddr,
-    /// Name of the operator's pod, by which it holds the Lease
+    /// Name of the operator's pod, its identity in the Lease
     #[arg(long, env = "POD_NAME")]
     pub pod_name: String,
     /// Namespace of the operator's pod and of the Lease
@@ -114,18 +115,18 @@ pub struct Settings {
         default_value = "app.kubernetes.io/name=shortener-operator"
     )]
     pub operator_selector: Labels,
-    /// Name of the Lease that the replicas elect their leader with
+    /// Name of the Lease for leader election
     #[arg(long, env = "LEASE_NAME", default_value = "shortener-operator")]
     pub lease_name: String,
-    /// Seconds after which another replica takes over from a leader that is gone
+    /// Seconds without a renewal of the Lease after which another replica takes over
     #[arg(long, env = "LEASE_DURATION_SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..=600))]
     pub lease_duration_seconds: u16,
-    /// How many stacks are reconciled at the same time
+    /// Maximum number of stacks that are reconciled at the same time
     #[arg(long, env = "MAX_CONCURRENT_RECONCILES", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub max_concurrent_reconciles: usize,
 }
 
-/// Images of the components that a stack does not choose itself.
+/// Default images, used for components whose image a stack does not set.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct Images {
     /// Image of the app
@@ -139,7 +140,7 @@ pub struct Images {
         default_value = "nginx:1.30.6"
     )]
     pub gateway: String,
-    /// Image of a managed database that is new, or whose volume was made with PostgreSQL 18
+    /// Image of a managed database whose volume is new or was created by PostgreSQL 18
     #[arg(
         id = "postgres_image",
         long = "postgres-image",
@@ -147,7 +148,7 @@ pub struct Images {
         default_value = "postgres:18.6"
     )]
     pub postgres: String,
-    /// Image of a managed database whose volume was made with PostgreSQL 17
+    /// Image of a managed database whose volume was created by PostgreSQL 17
     #[arg(
         id = "postgres_17_image",
         long = "postgres-17-image",
@@ -163,7 +164,7 @@ pub struct Images {
         default_value = "valkey/valkey:9.1.2"
     )]
     pub cache: String,
-    /// Image of the managed broker; its management plugin has to be there
+    /// Image of the managed broker; it must contain the management plugin
     #[arg(
         id = "rabbitmq_image",
         long = "rabbitmq-image",
@@ -200,7 +201,8 @@ pub struct Images {
     pub qdrant: String,
 }
 
-/// Returns the name of an image that was released together with this operator. `.cargo/config.toml` says where they live.
+/// Expands to the name of an image that is released together with this operator. The repository comes from
+/// `.cargo/config.toml`.
 macro_rules! released_image {
     ($name:literal) => {
         concat!(
@@ -216,7 +218,7 @@ macro_rules! released_image {
 const APP_IMAGE: &str = released_image!("app");
 const WORKER_IMAGE: &str = released_image!("worker");
 
-/// The controller of ingress-nginx as its own manifests label it.
+/// Peers that select the ingress-nginx controller by the labels of its own manifests.
 const INGRESS_NGINX: &str = r#"[{
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}},
     "podSelector": {"matchLabels": {
@@ -226,7 +228,8 @@ const INGRESS_NGINX: &str = r#"[{
 }]"#;
 
 impl Settings {
-    /// Takes every default image from the registry, if there is one; an image that was named is left as it is.
+    /// Replaces every default image with its copy in the configured registry, if there is one. An image that was set
+    /// explicitly stays as it is.
     fn follow_registry(&mut self, given: &ArgMatches) {
         if let Some(registry) = &self.image_registry {
             self.images.take_defaults_from(registry, |argument| {
@@ -235,7 +238,7 @@ impl Settings {
         }
     }
 
-    /// One entry per controller: a namespace each, or a single `None` for all namespaces.
+    /// Returns one entry per controller: a namespace each, or a single `None` for all namespaces.
     pub fn scopes(&self) -> Vec<Option<String>> {
         if self.watch_namespaces.0.is_empty() {
             return vec![None];
@@ -243,7 +246,7 @@ impl Settings {
         self.watch_namespaces.0.iter().cloned().map(Some).collect()
     }
 
-    /// The operator's own pods, as a NetworkPolicy names them.
+    /// Returns the operator's own pods as a peer of a NetworkPolicy.
     pub fn operator_peer(&self) -> NetworkPolicyPeer {
         let own_namespace =
             BTreeMap::from([(NAMESPACE_NAME_LABEL.to_owned(), self.pod_namespace.clone())]);
@@ -254,7 +257,7 @@ impl Settings {
         }
     }
 
-    /// How long the Lease protects its holder.
+    /// Returns the duration for which the Lease protects its holder.
     pub fn lease_duration(&self) -> Duration {
         Duration::from_secs(self.lease_duration_seconds.into())
     }

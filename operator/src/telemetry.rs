@@ -1,4 +1,4 @@
-//! Logs: one JSON object per line on standard output, filtered by `RUST_LOG` (default `info`).
+//! The process's logger: one JSON object per line on standard output, filtered by `RUST_LOG` (default `info`).
 
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
@@ -7,7 +7,7 @@ pub fn init() {
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
         .from_env_lossy();
-    // The only error is that a logger is already there, and that one keeps serving.
+    // The only error is that a logger is already installed, and that one stays in use.
     let _ = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)

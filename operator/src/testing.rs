@@ -1,4 +1,4 @@
-//! Helpers of this crate's tests.
+//! Helpers for this crate's tests.
 
 pub mod api_server;
 pub mod broker;

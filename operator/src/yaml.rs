@@ -1,13 +1,13 @@
-//! YAML for people and tools; JSON is what travels.
+//! YAML output for users and tools; requests to the API server carry JSON.
 
 use kube::CustomResourceExt;
 
 use crate::api::ShortenerStack;
 
-/// The CustomResourceDefinition of the operator, as `crds/shortenerstack.yaml` holds it.
+/// Renders the operator's CustomResourceDefinition, as `crds/shortenerstack.yaml` contains it.
 ///
 /// # Errors
-/// A value that YAML cannot express.
+/// The definition has a value that YAML cannot express.
 pub fn crd() -> Result<String, serde_yaml::Error> {
     serde_yaml::to_string(&ShortenerStack::crd())
 }

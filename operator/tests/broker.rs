@@ -1,5 +1,5 @@
-//! What the operator asks a broker, against a real RabbitMQ that `workloads/test-broker.sh` starts: the API in memory of
-//! the other tests is only as good as these.
+//! Tests of the client for the management API against a real RabbitMQ, which `workloads/test-broker.sh` starts. The
+//! in-memory API of the other tests is only as good as these.
 
 #![expect(
     clippy::expect_used,
@@ -38,7 +38,7 @@ fn broker(username: &str, password: &str) -> Broker {
     Broker::new(transport::http(), &api(), login, Duration::from_secs(30))
 }
 
-/// What a server does with its definitions when it starts.
+/// Imports definitions, as a server does when it starts.
 async fn import(definitions: String) {
     let request = Request::builder()
         .method(Method::POST)
@@ -76,7 +76,7 @@ fn ids(messages: &[Message]) -> Vec<&str> {
     ids
 }
 
-/// Lets a job fail until the broker gives it up, and tells how often it was delivered.
+/// Makes a job fail until the broker dead-letters it. Returns the number of its deliveries.
 async fn fail(broker: &Broker) -> usize {
     let mut deliveries = 0;
     while !broker.peek(JOBS, 1).await.unwrap().is_empty() {
@@ -85,7 +85,7 @@ async fn fail(broker: &Broker) -> usize {
     deliveries
 }
 
-/// One after another, because they share the queues.
+/// Runs one case after another, because they share the queues.
 #[tokio::test]
 async fn a_real_broker_takes_definitions_limits_and_dead_letters_as_the_operator_writes_them() {
     import(definitions(&user("first", [1, 2, 3, 4]), 5)).await;
@@ -129,9 +129,9 @@ async fn a_job_that_fails_is_delivered_as_often_as_the_limit_says(broker: &Broke
     }
 }
 
-/// From 4.0 on a broker deletes a message after 20 looks where no limit is set.
+/// Reads the dead letters often. RabbitMQ 4.0 or later deletes a message after 20 reads if no limit is set.
 async fn looking_often_changes_nothing(broker: &Broker) {
-    // Dead-lettering is not part of the delivery that led to it.
+    // Dead-lettering is asynchronous: it may follow some time after the last delivery.
     let mut letters = Vec::new();
     while letters.len() < 3 {
         letters = letters::first(broker, 10).await.unwrap();

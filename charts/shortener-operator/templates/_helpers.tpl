@@ -24,7 +24,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* Labels of every object. Where labels are merged the chart's own come first: they win. */}}
+{{/* Labels of every object. In each merge of labels the chart's own come first, so they take precedence. */}}
 {{- define "shortener-operator.labels" -}}
 {{- merge (include "shortener-operator.ownLabels" . | fromYaml) .Values.commonLabels | toYaml }}
 {{- end }}
@@ -37,8 +37,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* The name of an image, given as {root, image}: with global.imageRegistry in place of its own registry, and the full path
-behind it. The operator does the same with its default images (settings/registry.rs). */}}
+{{/* The name of an image, given as {root, image}. If global.imageRegistry is set, it replaces the registry of the image
+and is followed by the full path. The operator does the same with its default images (settings/registry.rs). */}}
 {{- define "shortener-operator.copy" -}}
 {{- $registry := (.root.Values.global).imageRegistry }}
 {{- if $registry }}
@@ -61,7 +61,7 @@ behind it. The operator does the same with its default images (settings/registry
 {{- include "shortener-operator.copy" (dict "root" . "image" $image) }}
 {{- end }}
 
-{{/* The default is the operator's own default for the gateway; a check keeps them equal. */}}
+{{/* The default is the operator's default image of the gateway; a check keeps them equal. */}}
 {{- define "shortener-operator.testImage" -}}
 {{- $default := include "shortener-operator.copy" (dict "root" . "image" "nginx:1.30.6") }}
 {{- coalesce .Values.test.image .Values.images.gateway $default }}
@@ -106,7 +106,8 @@ behind it. The operator does the same with its default images (settings/registry
 {{- end }}
 {{- end }}
 
-{{/* The chart's variables, then extraEnv. The API server refuses two of one name, without a word about the value to use. */}}
+{{/* The chart's variables, then extraEnv. The API server rejects two variables of one name, but does not name the
+chart's value to use instead. */}}
 {{- define "shortener-operator.allEnv" -}}
 {{- $own := include "shortener-operator.env" . | fromYamlArray }}
 {{- range $extra := .Values.extraEnv }}
@@ -120,7 +121,7 @@ behind it. The operator does the same with its default images (settings/registry
 {{- toYaml $own }}
 {{- end }}
 
-{{/* Spread constraints; one that selects no pods counts the operator's. */}}
+{{/* Topology spread constraints. One without a labelSelector counts the operator's pods. */}}
 {{- define "shortener-operator.spread" -}}
 {{- $own := dict "labelSelector" (dict "matchLabels" (include "shortener-operator.selectorLabels" . | fromYaml)) }}
 {{- $constraints := list }}
@@ -132,7 +133,7 @@ behind it. The operator does the same with its default images (settings/registry
 {{- end }}
 {{- end }}
 
-{{/* The operator names its own pods in the NetworkPolicies of the stacks: the same labels as `k=v,k=v`. */}}
+{{/* The selector labels as `k=v,k=v`. In the stacks' NetworkPolicies, the operator selects its own pods by them. */}}
 {{- define "shortener-operator.selector" -}}
 {{- $pairs := list }}
 {{- range $key, $value := include "shortener-operator.selectorLabels" . | fromYaml }}
@@ -147,7 +148,7 @@ behind it. The operator does the same with its default images (settings/registry
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
-{{/* What the operator may do in a namespace that it watches; the same whether by ClusterRole or by Role. */}}
+{{/* The operator's permissions in a watched namespace, the same in a ClusterRole and in a Role. */}}
 {{- define "shortener-operator.rules" -}}
 - apiGroups: [shortener.dev]
   resources: [shortenerstacks]
@@ -155,7 +156,7 @@ behind it. The operator does the same with its default images (settings/registry
 - apiGroups: [shortener.dev]
   resources: [shortenerstacks/status]
   verbs: [get, patch]
-# Owner references that block deletion need it where OwnerReferencesPermissionEnforcement is on.
+# Owner references that block deletion need this if OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [shortener.dev]
   resources: [shortenerstacks/finalizers]
   verbs: [update]
@@ -165,7 +166,7 @@ behind it. The operator does the same with its default images (settings/registry
 - apiGroups: [""]
   resources: [services, configmaps, serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
-# Data and credentials: never deleted by the operator.
+# Data and credentials, which the operator never deletes.
 - apiGroups: [""]
   resources: [persistentvolumeclaims, secrets]
   verbs: [get, list, watch, create, patch]
@@ -175,7 +176,7 @@ behind it. The operator does the same with its default images (settings/registry
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
-# Kinds of the Prometheus operator, used where the cluster has them.
+# Kinds of the Prometheus operator, used if the cluster has them.
 - apiGroups: [monitoring.coreos.com]
   resources: [servicemonitors, prometheusrules]
   verbs: [get, list, watch, create, patch, delete]
@@ -187,7 +188,7 @@ behind it. The operator does the same with its default images (settings/registry
   verbs: [create, patch]
 {{- end }}
 
-{{/* Other labels than the operator's, or the Services would send requests to the test pod. */}}
+{{/* Labels that differ from the operator's, so that the Services send no requests to the test pod. */}}
 {{- define "shortener-operator.testLabels" -}}
 app.kubernetes.io/name: {{ include "shortener-operator.name" . }}-test
 app.kubernetes.io/instance: {{ .Release.Name }}

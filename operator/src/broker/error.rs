@@ -1,42 +1,42 @@
-//! What can go wrong between a question and its answer.
+//! Errors of requests to the management API.
 
 use std::time::Duration;
 
 use http::StatusCode;
 use tower::BoxError;
 
-/// Why the broker did not do as asked.
+/// An error of a request to the management API.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
-    /// No connection, or no answer.
+    /// The connection failed, or it broke before the response was complete.
     #[error("the broker's management API cannot be reached: {0}")]
     Unreachable(#[source] BoxError),
-    /// The time is over.
+    /// The broker did not answer within the time limit.
     #[error("the broker's management API did not answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// The credentials are not the broker's, or lack a right.
+    /// The broker rejects the credentials, or they lack a permission.
     #[error(
         "the broker refuses the credentials: has the Secret changed while the broker could not restart?"
     )]
     Denied,
-    /// No such queue, exchange or policy.
+    /// The queue, exchange or policy does not exist.
     #[error("the broker has no {0}")]
     Missing(String),
-    /// The message was not taken over by any queue.
+    /// No queue accepted the message.
     #[error("the broker took no responsibility for the message: queue {0} is missing or full")]
     NotTaken(String),
-    /// Any other refusal.
+    /// The broker answered with any other error status.
     #[error("the broker refuses: {status}: {reason}")]
     Refused {
         /// HTTP status.
         status: StatusCode,
-        /// The broker's words.
+        /// Reason that the broker gives.
         reason: String,
     },
-    /// Not what the management API answers.
+    /// The response cannot be parsed as one of the management API.
     #[error("the answer is not one of RabbitMQ's management API: {0}")]
     Unexpected(#[from] serde_json::Error),
-    /// Something that no request can be made of.
+    /// The request cannot be built.
     #[error("cannot ask the broker: {0}")]
     Request(#[from] http::Error),
 }

@@ -1,24 +1,24 @@
-//! A message as the management API shows it and takes it back.
+//! A message in the form in which the management API returns and accepts it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A message of a queue. Its body stays as it is encoded, so that it goes back byte for byte.
+/// A message of a queue. Its body stays encoded, so that it is published again byte for byte.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// AMQP properties by their names; `headers` among them.
+    /// AMQP properties by name, including `headers`.
     #[serde(default)]
     pub properties: Properties,
-    /// The body, as it is or in Base64.
+    /// Body, as text or in Base64.
     #[serde(default)]
     pub payload: String,
-    /// `string` or `base64`.
+    /// Encoding of the body: `string` or `base64`.
     #[serde(default)]
     pub payload_encoding: String,
-    /// Size of the body.
+    /// Size of the body in bytes.
     #[serde(default)]
     pub payload_bytes: u64,
-    /// How many messages stood behind it.
+    /// Number of messages behind it in the queue.
     #[serde(default, skip_serializing)]
     pub message_count: usize,
 }
@@ -28,7 +28,7 @@ pub struct Message {
 #[serde(transparent)]
 pub struct Properties(#[serde(deserialize_with = "empty_as_list")] pub Map<String, Value>);
 
-/// An empty Erlang proplist is written as an empty list.
+/// Reads the properties; RabbitMQ writes an empty Erlang proplist as an empty list.
 fn empty_as_list<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Map<String, Value>, D::Error> {
@@ -38,7 +38,7 @@ fn empty_as_list<'de, D: serde::Deserializer<'de>>(
     })
 }
 
-/// Headers that the broker writes when it gives a message up or delivers it again.
+/// Prefixes of the headers that the broker adds when it dead-letters or redelivers a message.
 const OF_THE_BROKER: [&str; 4] = [
     "x-death",
     "x-first-death-",
@@ -47,19 +47,19 @@ const OF_THE_BROKER: [&str; 4] = [
 ];
 
 impl Message {
-    /// The id that the app gave the job.
+    /// Returns the id that the app gave the job.
     pub fn id(&self) -> Option<&str> {
         self.properties.0.get("message_id")?.as_str()
     }
 
-    /// Why the broker gave the job up: `delivery_limit`, `rejected`, `expired` or `maxlen`.
+    /// Returns the reason for which the job was dead-lettered: `delivery_limit`, `rejected`, `expired` or `maxlen`.
     pub fn reason(&self) -> Option<&str> {
         let headers = self.properties.0.get("headers")?;
         let first = headers.get("x-first-death-reason").and_then(Value::as_str);
         first.or_else(|| headers.pointer("/x-death/0/reason")?.as_str())
     }
 
-    /// When the broker gave the job up, in seconds since 1970.
+    /// Returns the time at which the job was dead-lettered, in seconds since 1970.
     pub fn died_at(&self) -> Option<i64> {
         self.properties
             .0
@@ -68,19 +68,19 @@ impl Message {
             .as_i64()
     }
 
-    /// What the job asks for, if its body says so.
+    /// Returns the task of the job, if its body names one.
     pub fn task(&self) -> Option<String> {
         let body: Value = serde_json::from_str(&self.payload).ok()?;
         Some(body.get("task")?.as_str()?.to_owned())
     }
 
-    /// The same job as if it had never failed: same id, same body, same trace.
+    /// Returns the job as if it had never failed: same id, same body, same trace.
     #[must_use]
     pub fn afresh(&self) -> Self {
         self.without_headers(|header| OF_THE_BROKER.iter().any(|name| header.starts_with(name)))
     }
 
-    /// The same dead letter for the end of its queue.
+    /// Returns the dead letter for the end of its queue, without its delivery count.
     #[must_use]
     pub fn again(&self) -> Self {
         self.without_headers(|header| header == "x-delivery-count")
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// As RabbitMQ answers it.
+    /// Returns a dead letter in the form that RabbitMQ sends.
     fn dead_letter() -> Message {
         serde_json::from_value(json!({
             "payload_bytes": 12, "redelivered": true, "exchange": "jobs.dlx", "routing_key": "jobs", "message_count": 0,

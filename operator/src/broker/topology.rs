@@ -1,51 +1,52 @@
-//! What a broker holds for a stack: the queues, their limits, and the definitions that a managed broker imports at
+//! The topology of a stack's broker: the queues, their limits, and the definitions that a managed broker imports at
 //! every start.
 //!
-//! The limits are policies and no arguments of the queues, so that they can change while the queues exist. Clients
-//! declare queues without limits and never collide with an edit.
+//! The limits are policies and not arguments of the queues, so that they can change while the queues exist. Clients
+//! declare queues without limits, so a changed limit never conflicts with a declaration.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Queue of the jobs.
+/// Name of the job queue.
 pub const JOBS: &str = "jobs";
-/// Queue of the jobs that were given up.
+/// Name of the dead-letter queue.
 pub const DEAD_LETTERS: &str = "jobs.dlq";
-/// Exchange between the two.
+/// Name of the dead-letter exchange between the two.
 const DEAD_LETTER_EXCHANGE: &str = "jobs.dlx";
-/// The virtual host of everything.
+/// Virtual host of the queues and the exchange.
 const VHOST: &str = "/";
-/// Jobs that may wait. A full queue refuses, and the app answers 503.
+/// Maximum number of jobs in the queue. A full queue rejects further jobs, and the app answers 503.
 const MAX_JOBS: u32 = 100_000;
-/// How often a dead letter may be looked at: every look counts as a delivery, and from 4.0 on RabbitMQ deletes a
-/// message after 20 where no limit is set.
+/// Delivery limit of the dead-letter queue. Every read counts as a delivery, and RabbitMQ 4.0 or later deletes a
+/// message after 20 deliveries if no limit is set.
 const MAX_LOOKS: u32 = 1_000_000_000;
 
 /// A policy of the broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Policy {
-    /// Name.
+    /// Name of the policy.
     pub name: String,
     /// Regular expression for the names of the queues.
     pub pattern: String,
-    /// Kind of what it applies to.
+    /// Kind of object that the policy applies to.
     pub apply_to: String,
-    /// Of several policies that fit, the highest counts.
+    /// Priority; among several matching policies, the highest one applies.
     pub priority: i64,
     /// Settings by name.
     pub definition: Value,
 }
 
-/// The policies of a stack. `delivery_limit` is how often a job is delivered at most.
+/// Returns the policies of a stack. `delivery_limit` is the maximum number of deliveries of a job.
 pub fn policies(delivery_limit: i32) -> [Policy; 2] {
     let jobs = json!({
-        // RabbitMQ counts how often a message comes back: the first delivery is not among them.
+        // RabbitMQ counts redeliveries, which do not include the first delivery.
         "delivery-limit": delivery_limit.saturating_sub(1).max(0),
         "dead-letter-exchange": DEAD_LETTER_EXCHANGE,
-        // A job leaves the queue only when the other one has it, which needs a queue that refuses when it is full.
+        // A job leaves its queue only after the dead-letter queue has it. This requires a queue that rejects messages
+        // when it is full.
         "dead-letter-strategy": "at-least-once",
         "overflow": "reject-publish",
         "max-length": MAX_JOBS,
@@ -72,16 +73,16 @@ fn policy(name: &str, pattern: &str, definition: Value) -> Policy {
 
 /// The user of a managed broker.
 pub struct User<'a> {
-    /// Name.
+    /// Name of the user.
     pub name: &'a str,
-    /// Password.
+    /// Password of the user.
     pub password: &'a [u8],
-    /// Salt of the hash: the same as long as the password is the same.
+    /// Salt of the password's hash: it stays the same as long as the password does.
     pub salt: [u8; 4],
 }
 
-/// The definitions of a managed broker as JSON, the same bytes for the same input. Imported at every start, so that
-/// the Secret is the truth about the password.
+/// Renders the definitions of a managed broker as JSON, the same bytes for the same input. The broker imports them at
+/// every start, so that the Secret is the source of truth for the password.
 pub fn definitions(user: &User<'_>, delivery_limit: i32) -> String {
     let policies: Vec<Value> = policies(delivery_limit)
         .iter()
@@ -125,7 +126,7 @@ fn queue(name: &str) -> Value {
     })
 }
 
-/// RabbitMQ's salted SHA-256: Base64 of the salt, then the digest of salt and password.
+/// Returns RabbitMQ's salted SHA-256 hash: Base64 of the salt, then the digest of salt and password.
 /// <https://www.rabbitmq.com/docs/passwords#computing-password-hash>
 fn password_hash(salt: [u8; 4], password: &[u8]) -> String {
     let digest = Sha256::new()
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_password_is_hashed_as_rabbitmq_documents_it() {
-        // The example of RabbitMQ's documentation.
+        // The example in RabbitMQ's documentation.
         let hash = password_hash([0x90, 0x8D, 0xC6, 0x0A], b"test12");
         assert_eq!(hash, "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR");
     }

@@ -1,4 +1,4 @@
-//! How requests reach a broker: the HTTP client that talks to the API server too.
+//! HTTP transports to a broker: plain, with TLS, or over connections that the caller opens.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use kube::{Config, client::ClientBuilder};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::{BoxError, service_fn, util::BoxCloneSyncService};
 
-/// Sends one request and reads the whole answer.
+/// A service that sends one request and reads the whole response.
 pub type Transport = BoxCloneSyncService<Request<Full<Bytes>>, Response<Bytes>, BoxError>;
 
 /// Time limit of a connection attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// No answer that is asked for is larger: a thousand messages of 64 KiB, escaped.
+/// Maximum size of a response in bytes: a thousand messages of 64 KiB, escaped, are smaller.
 const MAX_ANSWER: usize = 256 << 20;
 
-/// Requests to `http://` addresses.
+/// Returns a transport to `http://` addresses.
 pub fn http() -> Transport {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(CONNECT_LIMIT));
-    // Few requests, far apart: an idle connection would only be one more that may be dead.
+    // Requests are few and far apart, so an idle connection could be dead by the next one.
     let client = Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(0)
         .build(connector);
@@ -35,7 +35,7 @@ pub fn http() -> Transport {
     }))
 }
 
-/// Requests over one connection each, however those are made.
+/// Returns a transport that opens a connection with `connect` for each request.
 pub fn over<S, F>(connect: impl Fn() -> F + Clone + Send + Sync + 'static) -> Transport
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -44,7 +44,7 @@ where
     Transport::new(service_fn(move |mut request: Request<Full<Bytes>>| {
         let stream = connect();
         async move {
-            // A server wants the path in the first line and the host in a header.
+            // A server expects the path in the request line and the host in a header.
             if let Some(host) = request.uri().authority() {
                 let host = HeaderValue::try_from(host.as_str())?;
                 request.headers_mut().insert(HOST, host);
@@ -53,19 +53,19 @@ where
                 *request.uri_mut() = path.clone().into();
             }
             let (mut sender, connection) = handshake(TokioIo::new(stream.await?)).await?;
-            // It ends with the last answer, and what goes wrong shows in that.
+            // The connection ends with the response, and its errors fail the request.
             tokio::spawn(connection);
             whole(sender.send_request(request).await?).await
         }
     }))
 }
 
-/// Requests to an address whose certificate the machine trusts.
+/// Returns a transport to an `https://` address whose certificate the machine trusts.
 ///
 /// # Errors
-/// When the machine has no certificates to trust.
+/// The machine has no trusted certificates, or the address cannot be used.
 pub fn https(address: Uri) -> Result<Transport, kube::Error> {
-    // The path comes with each request.
+    // Each request has its own path.
     let mut server = address.into_parts();
     server.path_and_query = Some(PathAndQuery::from_static("/"));
     let mut config = Config::new(
@@ -81,7 +81,7 @@ pub fn https(address: Uri) -> Result<Transport, kube::Error> {
             let client = client.clone();
             async move {
                 let (mut head, body) = request.into_parts();
-                // The client puts the server before the path.
+                // The client adds the server's address to the path.
                 if let Some(path) = head.uri.path_and_query() {
                     head.uri = path.clone().into();
                 }
@@ -92,7 +92,8 @@ pub fn https(address: Uri) -> Result<Transport, kube::Error> {
     )))
 }
 
-/// An error of the HTTP client says what failed; only its causes say why.
+/// Returns an error with the messages of all its causes. The HTTP client's own message names only the step that
+/// failed.
 fn with_cause(error: &dyn std::error::Error) -> BoxError {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -126,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers each connection once, with the first line and the host of the request.
+    /// Starts a server that answers each connection once, with the request line and the host of the request.
     async fn server() -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

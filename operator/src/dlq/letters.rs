@@ -1,8 +1,8 @@
-//! What is done with dead letters, over the management API.
+//! Operations on dead letters over the management API.
 //!
-//! That API takes messages from the head of a queue only, and an answer may be lost on its way. So whatever has to stay
-//! is published before its original is taken: a failure at any point leaves a message twice at worst, which the workers'
-//! ledger turns into once, and never loses one.
+//! That API takes messages from the head of a queue only, and a response may get lost. A message that has to stay is
+//! therefore published again before its original is taken. A failure at any point leaves a message twice at worst,
+//! which the workers' ledger detects, and never loses one.
 
 use std::collections::BTreeSet;
 
@@ -12,44 +12,44 @@ use crate::broker::{
     topology::{DEAD_LETTERS, JOBS},
 };
 
-/// How many dead letters are looked through for an id.
+/// Number of dead letters that are read at once to find an id.
 pub const SCAN: usize = 1000;
-/// How many are handled at once.
+/// Number of dead letters that are processed at once.
 const WINDOW: usize = 100;
 
-/// Which dead letters.
+/// A choice of dead letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Those that are in the queue now.
+    /// Every dead letter that is in the queue now.
     All,
-    /// Those of these jobs.
+    /// The dead letters with these ids.
     Ids(BTreeSet<String>),
 }
 
-/// What becomes of the chosen ones.
+/// The operation on the chosen dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Another chance.
+    /// Put them back into the job queue.
     Replay,
-    /// The end.
+    /// Delete them.
     Drop,
 }
 
-/// What was done.
+/// The result of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// How many dead letters met their fate.
+    /// Number of dead letters that were replayed or deleted.
     pub done: usize,
-    /// Chosen ids of which there is no dead letter.
+    /// Chosen ids without a dead letter.
     pub missing: Vec<String>,
 }
 
-/// The oldest dead letters, which stay where they are.
+/// Returns the oldest dead letters, which stay in their queue.
 pub async fn first(broker: &Broker, limit: usize) -> Result<Vec<Message>, BrokerError> {
     broker.peek(DEAD_LETTERS, limit).await
 }
 
-/// Replays or drops the chosen dead letters. The others keep their content and change places.
+/// Replays or deletes the chosen dead letters. The others keep their content but change their order.
 pub async fn sweep(broker: &Broker, choice: Choice, fate: Fate) -> Result<Swept, BrokerError> {
     let present = first(broker, SCAN).await?;
     let mut left = present
@@ -59,7 +59,7 @@ pub async fn sweep(broker: &Broker, choice: Choice, fate: Fate) -> Result<Swept,
     let mut wanted = match choice {
         Choice::All => None,
         Choice::Ids(ids) => {
-            // With more dead letters than were looked through, the rest of the ids may still turn up.
+            // If the queue has more dead letters than were read, the remaining ids may still turn up.
             let gone =
                 |id: &String| left <= SCAN && !present.iter().any(|letter| letter.id() == Some(id));
             let (missing, wanted): (Vec<_>, Vec<_>) = ids.into_iter().partition(gone);
@@ -87,7 +87,7 @@ pub async fn sweep(broker: &Broker, choice: Choice, fate: Fate) -> Result<Swept,
     Ok(swept)
 }
 
-/// Publishes what stays of a dead letter.
+/// Publishes a dead letter that stays or is replayed; one that is deleted needs no copy.
 async fn copy(
     broker: &Broker,
     letter: &Message,
@@ -101,7 +101,8 @@ async fn copy(
     }
 }
 
-/// Takes originals out of the queue. Others may be before them if somebody else is at work here: they go to the end.
+/// Removes originals from the queue. Other messages may precede them if another client works on the same queue; these
+/// are published again at the end.
 async fn remove(
     broker: &Broker,
     mut originals: Vec<Message>,
@@ -235,7 +236,7 @@ mod tests {
     async fn a_stranger_before_the_originals_goes_to_the_end() {
         let fake = with_letters(2);
         let originals = first(&fake.broker(), 1).await.unwrap();
-        // Somebody else has taken the first one and put another there.
+        // Another client has moved the first message to the end, so a different one is at the head.
         fake.broker().take(DEAD_LETTERS, 1).await.unwrap();
         fake.fill(DEAD_LETTERS, originals.clone());
         remove(&fake.broker(), originals, 2).await.unwrap();

@@ -1,5 +1,5 @@
-//! The way from a person's machine to the broker of a stack: the credentials from its Secret, the connection by a
-//! port-forward or to a given address.
+//! The connection from the user's machine to a stack's broker: the credentials come from the stack's Secret, and
+//! requests go through a port-forward or to a given address.
 
 use std::time::Duration;
 
@@ -25,57 +25,57 @@ use crate::{
     reconcile::build::secret::{PASSWORD_KEY, USERNAME_KEY},
 };
 
-/// Time limit of one request: a thousand messages may travel through a port-forward.
+/// Time limit of one request: a thousand messages may pass through a port-forward.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Where requests through a port-forward seem to go.
+/// Nominal address of requests through a port-forward.
 const FORWARDED: &str = "http://localhost:15672";
 
-/// Why there is no way to the broker.
+/// An error that prevents access to a stack's broker.
 #[derive(Debug, thiserror::Error)]
 pub enum ReachError {
-    /// The named context cannot be used.
+    /// The kubeconfig or the named context cannot be used.
     #[error("cannot use the kubeconfig: {0}")]
     Kubeconfig(#[from] KubeconfigError),
-    /// The API server refuses or does not answer.
+    /// The API server refused a read or did not answer.
     #[error("cannot read {what}: {source}")]
     Read {
-        /// What was to be read.
+        /// Object that was to be read.
         what: String,
-        /// Why not.
+        /// Cause of the failure.
         source: kube::Error,
     },
-    /// No connection to the API server.
+    /// The client for the API server cannot be set up.
     #[error("cannot connect to the API server: {0}")]
     Connect(#[source] kube::Error),
-    /// No such object.
+    /// The object does not exist.
     #[error(
         "there is no {0}: has the stack the profile queue, and is the namespace right (--namespace)?"
     )]
     Missing(String),
-    /// A Secret does not hold what it should.
+    /// A Secret lacks an entry.
     #[error("Secret {secret} has no {what}")]
     Incomplete {
-        /// Secret.
+        /// Name of the Secret.
         secret: String,
-        /// What it lacks.
+        /// Missing entry.
         what: String,
     },
-    /// Nobody but the user knows where the management API is.
+    /// The broker is external, so only the user knows the address of its management API.
     #[error(
         "the broker of stack {0} is run by somebody else: give the address of its management API with --management-url"
     )]
     External(String),
-    /// Not an address.
+    /// The given text is not an `http://` or `https://` address.
     #[error(
         "--management-url: {0} is not an address: write http:// or https://, a host and a port"
     )]
     Address(Uri),
-    /// There is nothing to trust.
+    /// The client for `https` cannot be set up, for example without any trusted certificates.
     #[error("cannot use https: {0}")]
     Tls(#[source] kube::Error),
 }
 
-/// The broker of a stack, ready to be asked.
+/// Returns a client for the broker of a stack. Reads the credentials from the stack's Secret.
 pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
     let config = match &stack.context {
         Some(context) => {
@@ -114,13 +114,13 @@ fn by_address(url: &Uri) -> Result<Transport, ReachError> {
     }
 }
 
-/// What a stack's Secret tells.
+/// The access to a broker, as a Secret describes it.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     login: Login,
-    /// Percent-encoded; the default one if absent.
+    /// Virtual host, percent-encoded; the default one if absent.
     vhost: Option<String>,
-    /// The stack runs the broker itself.
+    /// True when the operator manages the broker.
     own: bool,
 }
 
@@ -171,7 +171,7 @@ impl Cluster {
         read(secrets.get_opt(name).await, &what)
     }
 
-    /// A connection through the API server for each request.
+    /// Returns a transport that opens a port-forward through the API server for each request.
     async fn forward(&self, stack: &str) -> Result<Transport, ReachError> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let what = format!("pod of the broker in namespace {}", self.namespace);
@@ -216,7 +216,7 @@ fn entry(secret: &Secret, key: &str) -> Result<String, ReachError> {
         })
 }
 
-/// User, password and virtual host from keys of their own.
+/// Reads user, password and virtual host from separate keys.
 fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<Found, ReachError> {
     let key = |wanted: Part| parts.iter().find(|(part, _)| *part == wanted);
     let value =
@@ -234,7 +234,7 @@ fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<Found, Re
     })
 }
 
-/// User, password and virtual host of `amqp[s]://user:password@host:port/vhost`.
+/// Parses user, password and virtual host from `amqp[s]://user:password@host:port/vhost`.
 fn of_url(url: &str) -> Option<Found> {
     let (_, rest) = url.trim().split_once("://")?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -277,7 +277,7 @@ mod tests {
             ("amqp://u:p@host:5672/%2f", found("u", "p", Some("%2f"))),
             ("amqps://u:p@host", found("u", "p", None)),
             ("amqp://u:p@host:5672", found("u", "p", None)),
-            // RabbitMQ's operator writes it so.
+            // The form that RabbitMQ's own operator writes.
             ("amqp://u:p@host:5672/", found("u", "p", None)),
             ("amqp://u:p@host:5672/vh", found("u", "p", Some("vh"))),
             (

@@ -1,13 +1,13 @@
-//! Dead letters as a table for people.
+//! Dead letters as a table on the terminal.
 
 use k8s_openapi::jiff::Timestamp;
 
 use crate::broker::message::Message;
 
-/// What stands where nothing is known.
+/// Placeholder for an unknown value.
 const NOTHING: &str = "-";
 
-/// One line for each dead letter, below a line of titles.
+/// Renders one line for each dead letter below a header line.
 pub fn of_letters(letters: &[Message]) -> String {
     let titles = ["ID", "TASK", "REASON", "DIED", "BYTES"].map(str::to_owned);
     let rows: Vec<[String; 5]> = std::iter::once(titles)
@@ -44,7 +44,8 @@ fn row(letter: &Message) -> [String; 5] {
     ]
 }
 
-/// A client chose the name: it must not reach the terminal as it is.
+/// Returns the first 40 characters with control characters replaced: a client chose the name, so it must not reach
+/// the terminal unchanged.
 fn printable(task: &str) -> String {
     task.chars()
         .take(40)

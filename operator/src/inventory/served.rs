@@ -1,4 +1,4 @@
-//! Kinds that a cluster may lack: whether it has them, and from when.
+//! Watches of optional kinds, which start once the API server serves the kind.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -14,19 +14,19 @@ use serde::de::DeserializeOwned;
 
 use crate::reconcile::refusal::is_absent;
 
-/// How soon a kind that was added to the cluster is noticed.
+/// Interval between checks for a kind that the cluster lacks.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Whether every cluster has a kind.
+/// The availability of a kind in clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// It is part of Kubernetes.
+    /// Part of Kubernetes, so every cluster has it.
     Always,
-    /// Somebody may have added it, now or later.
+    /// Optional: a cluster may lack it, or get it while the operator runs.
     Optional,
 }
 
-/// The watch of a kind; of one that the cluster lacks, from when it is there.
+/// Watches a kind. The watch of an optional kind starts once the cluster has it.
 pub(super) fn events<K>(
     client: &Client,
     api: Api<K>,
@@ -44,14 +44,14 @@ where
     }
 }
 
-/// Waits until the API server has a kind. Asking for what there is lists no object and needs no right of its own.
+/// Waits until the API server serves a kind. API discovery lists no objects and needs no permission of its own.
 async fn served<K: Resource<DynamicType = ()>>(client: Client) {
     let (version, plural) = (K::api_version(&()), K::plural(&()));
     loop {
         match client.list_api_group_resources(&version).await {
             Ok(found) if found.resources.iter().any(|kind| kind.name == plural) => return,
             Ok(_) => {}
-            // An answer that there is no such group is the usual one.
+            // The usual answer is that there is no such API group.
             Err(kube::Error::Api(status)) if is_absent(&status) => {}
             Err(error) => {
                 tracing::warn!(kind = %K::kind(&()), %error, "cannot ask whether the cluster has this kind");

@@ -1,4 +1,5 @@
-//! The election's decisions, without a client and without a clock: what was seen and the time come in, a step goes out.
+//! The decisions of the election, without a client or a clock: the lease as seen and the time come in, the next step
+//! goes out.
 
 use std::time::Duration;
 
@@ -9,63 +10,64 @@ use k8s_openapi::{
 };
 use tokio::time::Instant;
 
-/// How often a candidate looks; it bounds how long a handover takes.
+/// Interval between two reads of the lease by a candidate; it bounds the duration of a handover.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Who asks for the lease, and for how long at a time.
+/// A candidate for the lease, with its identity and lease duration.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     identity: String,
     duration: Duration,
 }
 
-/// The lease as last seen, with what follows from when it was seen.
+/// The lease as last seen, with the end of its holder's protection, which depends on the time of the observation.
 #[derive(Clone, Debug)]
 pub struct Sighting {
     lease: Option<Lease>,
-    /// Nobody but the holder may take the lease before.
+    /// Moment before which only the holder may take the lease; `None` if the lease protects no holder.
     protected_until: Option<Instant>,
 }
 
-/// What a candidate does next.
+/// The next step of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Somebody is protected by the lease.
+    /// Wait: the lease protects another holder.
     Wait,
-    /// The lease is free, expired or its own: write it, against what was seen.
+    /// Take or renew the lease: it is free, expired or this candidate's own. The write fails if the lease has changed
+    /// since it was last seen.
     Take,
 }
 
 impl Sighting {
-    /// The lease, if it exists.
+    /// Returns the lease, if it exists.
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
     }
 }
 
 impl Candidate {
-    /// A candidate of this name, whose lease lasts for the duration.
+    /// Creates a candidate with this identity and lease duration.
     pub fn new(identity: String, duration: Duration) -> Self {
         Self { identity, duration }
     }
 
-    /// How long after the start of a successful write the holder may act: two thirds of the lease, so that requests
-    /// under way and clocks that run unevenly have the rest.
+    /// Returns the time from the start of a successful write during which the holder may act: two thirds of the lease
+    /// duration. The rest is a margin for requests in flight and for clocks that run unevenly.
     pub fn renew_deadline(&self) -> Duration {
         self.duration * 2 / 3
     }
 
-    /// Pause between renewals.
+    /// Returns the pause between renewals.
     pub fn renew_interval(&self) -> Duration {
         self.duration / 6
     }
 
-    /// Pause between looks at somebody else's lease.
+    /// Returns the pause between reads of a lease that another candidate holds.
     pub fn poll_interval(&self) -> Duration {
         POLL_INTERVAL.min(self.renew_interval())
     }
 
-    /// Takes note of a lease that was read at this moment. Protection starts anew with every change of the lease.
+    /// Records a lease that was read at `now`. Every change of the lease restarts the protection of its holder.
     pub fn look(&self, earlier: Option<Sighting>, lease: Option<Lease>, now: Instant) -> Sighting {
         let protected_until = match (earlier, &lease) {
             (Some(earlier), Some(lease)) if same_version(earlier.lease(), lease) => {
@@ -74,7 +76,7 @@ impl Candidate {
             (_, Some(lease)) => holder(lease).map(|_| now + self.duration.max(promised(lease))),
             // Deleting the lease does not end the holder's mandate.
             (Some(earlier), None) => earlier.protected_until,
-            // A holder that is alive puts a deleted lease back with its next renewal.
+            // A live holder recreates a deleted lease with its next renewal.
             (None, None) => Some(now + self.renew_interval() * 2),
         };
         Sighting {
@@ -83,7 +85,7 @@ impl Candidate {
         }
     }
 
-    /// What to do now.
+    /// Returns the next step.
     pub fn step(&self, sighting: &Sighting, now: Instant) -> Step {
         let protected = sighting.protected_until.is_some_and(|until| now < until);
         if protected && !self.holds(sighting) {
@@ -93,12 +95,12 @@ impl Candidate {
         }
     }
 
-    /// Whether the lease names this candidate.
+    /// Returns true when the lease names this candidate.
     pub fn holds(&self, sighting: &Sighting) -> bool {
         sighting.lease().and_then(holder) == Some(&self.identity)
     }
 
-    /// Who else the lease names.
+    /// Returns the holder of the lease if it is another candidate.
     pub fn rival<'a>(&self, sighting: &'a Sighting) -> Option<&'a str> {
         sighting
             .lease()
@@ -106,7 +108,8 @@ impl Candidate {
             .filter(|holder| *holder != self.identity)
     }
 
-    /// The lease as this candidate holds it from now on. Everything else in it stays, its resource version included.
+    /// Returns the lease with this candidate as holder, renewed at `now`. Everything else in it stays, including its
+    /// resource version.
     pub fn renewed(&self, seen: Option<&Lease>, now: Timestamp) -> Lease {
         let mut lease = seen.cloned().unwrap_or_default();
         let first = seen.and_then(holder) != Some(&self.identity);
@@ -124,7 +127,7 @@ impl Candidate {
         lease
     }
 
-    /// The lease without a holder.
+    /// Returns the lease without a holder.
     pub fn released(&self, seen: Option<&Lease>) -> Lease {
         let mut lease = seen.cloned().unwrap_or_default();
         lease
@@ -140,7 +143,7 @@ fn holder(lease: &Lease) -> Option<&str> {
     (!holder.is_empty()).then_some(holder)
 }
 
-/// How long the holder says that the lease protects it.
+/// Returns the duration for which the lease claims to protect its holder; zero if it is absent or negative.
 fn promised(lease: &Lease) -> Duration {
     let seconds = lease
         .spec
@@ -182,7 +185,7 @@ mod tests {
         lease
     }
 
-    /// How long a candidate waits that sees this lease and no change of it.
+    /// Returns the time that a candidate waits for a lease that does not change.
     fn patience(lease: Option<Lease>) -> Duration {
         let (candidate, now) = (candidate("a"), Instant::now());
         let seen = candidate.look(None, lease, now);

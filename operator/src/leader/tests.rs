@@ -1,4 +1,4 @@
-//! Elections against an API server in memory, on a paused clock.
+//! Elections against the in-memory API server, on a paused clock.
 
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -30,7 +30,7 @@ impl Replica {
         }
     }
 
-    /// A replica that leads and has just renewed.
+    /// Returns a replica that leads and has just renewed the lease.
     async fn leading(server: &FakeApiServer, name: &str) -> Self {
         let mut replica = Self::new(server, name);
         replica.elector.acquire().await;
@@ -60,7 +60,7 @@ fn created(server: &FakeApiServer) -> usize {
         .count()
 }
 
-/// Watches two mandates and fails as soon as both hold.
+/// Polls two mandates for some time and fails as soon as both hold.
 async fn never_both(a: &Mandate, b: &Mandate, time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -106,7 +106,7 @@ async fn a_lease_runs_out_by_the_local_clock_and_not_by_its_time_stamps() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_leader_has_stopped_writing_before_another_takes_over() {
     let server = FakeApiServer::default();
-    // Nobody drives this replica any more, as if its process had been stopped.
+    // This replica is not polled any more, as if its process had been stopped.
     let paused = Replica::leading(&server, "a").await;
     let (other, _task) = Replica::new(&server, "b").start();
     never_both(&paused.mandate, &other, DURATION + SECOND).await;

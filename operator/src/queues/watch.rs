@@ -1,7 +1,7 @@
-//! Asks every broker of a stack for its queues, and keeps the limits in it true.
+//! Monitor of the managed brokers: reads the depths of their queues and enforces the limits.
 //!
-//! It runs in the leader only. It reads nothing of the API server and writes nothing to it: the reconciles say whom to
-//! ask, and follow what is heard.
+//! It runs in the leader only. It sends no requests to the API server: reconciles set the brokers to query and act on
+//! the reports.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,14 +15,14 @@ use crate::{
     mandate::Mandate,
 };
 
-/// Time between two rounds.
+/// Time between two rounds of queries.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Time limit of one request.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Brokers that are asked at the same time.
+/// Maximum number of brokers that are queried at the same time.
 const CONCURRENT: usize = 16;
 
-/// Asks for ever. Limits are written only while the mandate holds.
+/// Queries the brokers forever. Limits are written only while the mandate holds.
 pub async fn watch(context: Arc<Context>, mandate: Mandate) {
     let mut rounds = interval(PERIOD);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -56,7 +56,7 @@ async fn ask(context: &Context, mandate: &Mandate, stack: StackKey, target: Targ
             })
         }
         Err(error) => {
-            // A figure that nobody can vouch for is none.
+            // The last depth may be out of date, so it is not exported any more.
             context.metrics.forget_queue(namespace, name);
             tracing::debug!(stack = %name, %namespace, %error, "the broker does not tell");
             Err(error.to_string())
@@ -78,7 +78,7 @@ async fn questions(
     Ok((depths, alarm))
 }
 
-/// Writes the policies that differ.
+/// Writes the policies that differ from the wanted ones.
 async fn keep_limits(
     broker: &Broker,
     delivery_limit: i32,
@@ -89,7 +89,7 @@ async fn keep_limits(
         if live.contains(&policy) {
             continue;
         }
-        // Without the mandate another replica keeps them.
+        // Without the mandate, the policies are up to the next leader.
         if let Ok(written) = mandate.guard(broker.set_policy(&policy)).await {
             written?;
             tracing::info!(policy = %policy.name, "the limits of a queue were set");

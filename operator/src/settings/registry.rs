@@ -1,13 +1,13 @@
-//! A registry that holds copies of the default images, for clusters that do not reach the public ones.
+//! A registry with copies of the default images, for clusters that cannot reach the public registries.
 
 use std::str::FromStr;
 
 use super::{Images, SettingsError};
 
-/// Where images live that are named without a registry.
+/// Registry of images whose name contains no registry.
 const DOCKER_HUB: &str = "docker.io";
 
-/// A registry, with a path in it where the copies are not at its root: `host[:port][/path]`.
+/// A registry as `host[:port][/path]`; the path is needed if the copies are not at the root of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registry(String);
 
@@ -18,7 +18,7 @@ impl FromStr for Registry {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
         let mut parts = text.split('/');
         let sound = parts.all(|part| !part.is_empty() && part.bytes().all(plain));
-        // A word alone would be taken for a folder of Docker Hub.
+        // A single word without a dot or a port would be read as a folder of Docker Hub.
         let host = text.split('/').next().filter(|host| is_host(host));
         if sound && host.is_some() {
             Ok(Self(text.to_owned()))
@@ -35,7 +35,7 @@ impl Registry {
             Some((host, path)) if is_host(host) => (host, path),
             _ => (DOCKER_HUB, image),
         };
-        // The full path of an image that Docker Hub names with one word.
+        // Docker Hub keeps images with a single-word name in the folder `library`.
         let folder = if host == DOCKER_HUB && !path.contains('/') {
             "library/"
         } else {
@@ -46,13 +46,13 @@ impl Registry {
 }
 
 impl Images {
-    /// Takes from `registry` the images of those arguments for which `is_default` is true.
+    /// Replaces the images of those arguments for which `is_default` is true with their copies in `registry`.
     pub(super) fn take_defaults_from(
         &mut self,
         registry: &Registry,
         is_default: impl Fn(&str) -> bool,
     ) {
-        // Without `..`: a new image that is left out here does not compile.
+        // Destructured without `..`, so that a new image that is missing here does not compile.
         let Self {
             app,
             gateway,
@@ -84,7 +84,7 @@ impl Images {
     }
 }
 
-/// Tells a registry from the first folder of a path, as every client does.
+/// Returns true when the first part of an image's name is a registry and not a folder, by the rule of all clients.
 fn is_host(part: &str) -> bool {
     part == "localhost" || part.contains(['.', ':'])
 }

@@ -1,25 +1,25 @@
-//! Values of settings that have a form of their own.
+//! Types for settings that have a syntax of their own.
 
 use std::{collections::BTreeMap, str::FromStr};
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 
-/// Why a setting cannot be used.
+/// An error in the value of a setting.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// Not a list of NetworkPolicyPeer.
+    /// The value is not a JSON list of NetworkPolicyPeer.
     #[error("is not a JSON list of NetworkPolicyPeer: {0}")]
     Peers(#[from] serde_json::Error),
-    /// Not a list of labels.
+    /// An item is not a label.
     #[error("`{0}` is not a label: write key=value, separated by commas")]
     Label(String),
-    /// No labels at all would select every pod of the namespace.
+    /// The list of labels is empty, which would select every pod of the namespace.
     #[error("is empty: name at least one label of the operator's pods")]
     NoLabels,
-    /// Not a namespace's name.
+    /// An item is not the name of a namespace.
     #[error("`{0}` is not the name of a namespace: write lower case letters, digits and '-'")]
     Namespace(String),
-    /// Not a registry.
+    /// The value is not a registry.
     #[error(
         "`{0}` is not a registry: write host[:port][/path] with a dot or a port in the host, without https:// and without '/' at the end"
     )]

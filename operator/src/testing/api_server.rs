@@ -1,9 +1,9 @@
-//! An API server in memory, for tests of everything that talks to one.
+//! An in-memory API server for tests.
 //!
-//! It keeps objects of any kind without knowing their schemas: create, replace, server-side apply, merge patch, delete,
-//! get, list and watch, with uids, resource versions, generations, field ownership, owner references and the status
-//! subresource. It defaults nothing, runs no controller and lists are owned as a whole. Every write is numbered,
-//! recorded and can be made to fail.
+//! It keeps objects of any kind without knowing their schemas: create, replace, server-side apply, merge patch,
+//! delete, get, list and watch, with uids, resource versions, generations, field ownership, owner references and the
+//! status subresource. It sets no defaults and runs no controller, and lists are owned as a whole. Every write is
+//! numbered and can be made to fail; the writes that reach the server are recorded.
 
 mod faults;
 mod fields;
@@ -35,7 +35,7 @@ use store::Store;
 use watch::Watched;
 use write::{Change, Refusal, Written};
 
-/// An API server in memory; clones are one server.
+/// An in-memory API server; clones share its state.
 #[derive(Clone, Debug, Default)]
 pub struct FakeApiServer {
     state: Arc<Mutex<State>>,
@@ -130,7 +130,7 @@ impl FakeApiServer {
         }
     }
 
-    /// What a group has that was added, if the path asks for that.
+    /// Returns the resources of an added API group, if the path asks for them.
     fn discovery(&self, path: &str) -> Option<Value> {
         let version = path.strip_prefix("/apis/")?;
         let state = self.state();

@@ -1,6 +1,6 @@
-//! A broker's management API in memory, for tests of everything that asks one.
+//! An in-memory management API of a broker, for tests.
 //!
-//! It answers as RabbitMQ 3.10 does: queues with ready and unacknowledged messages, policies, alarms, and get and
+//! It answers like RabbitMQ 3.10: queues with ready and unacknowledged messages, policies, alarms, and get and
 //! publish over the default exchange. Every change is recorded.
 
 use std::{
@@ -18,13 +18,13 @@ use tower::{BoxError, service_fn};
 
 use crate::broker::{Broker, Depth, Login, message::Message, transport::Transport};
 
-/// A broker in memory; clones are one broker.
+/// An in-memory broker; clones share its state.
 #[derive(Clone, Debug, Default)]
 pub struct FakeBroker(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// None lets everybody in.
+    /// Accepted credentials; `None` accepts all.
     login: Option<Login>,
     depths: BTreeMap<String, Option<Depth>>,
     messages: BTreeMap<String, Vec<Message>>,
@@ -65,18 +65,18 @@ impl FakeBroker {
         self.0.lock().unwrap()
     }
 
-    /// A client with the right credentials.
+    /// Returns a client with the right credentials.
     pub fn broker(&self) -> Broker {
         self.broker_for(login())
     }
 
-    /// A client with these credentials.
+    /// Returns a client with these credentials.
     pub fn broker_for(&self, login: Login) -> Broker {
         let limit = Duration::from_secs(5);
         Broker::new(self.transport(), "http://broker.test:15672/", login, limit)
     }
 
-    /// The way to this broker, whatever the address.
+    /// Returns a transport to this broker that ignores the address.
     pub fn transport(&self) -> Transport {
         let broker = self.clone();
         Transport::new(service_fn(move |request| {
@@ -85,44 +85,44 @@ impl FakeBroker {
         }))
     }
 
-    /// Takes whatever credentials come, as a broker does that has just imported the present ones.
+    /// Accepts any credentials, like a broker that has just imported the current ones.
     pub fn trust_everybody(&self) {
         self.state().login = None;
     }
 
-    /// A queue holds so many messages.
+    /// Sets the depth of a queue.
     pub fn holds(&self, queue: &str, depth: Depth) {
         self.state().depths.insert(queue.to_owned(), Some(depth));
     }
 
-    /// Queues exist, and nothing is known of them yet.
+    /// Removes the statistics of the queues, which still exist.
     pub fn without_statistics(&self) {
         for depth in self.state().depths.values_mut() {
             *depth = None;
         }
     }
 
-    /// Memory or disk is short.
+    /// Raises an alarm, as for a shortage of memory or disk space.
     pub fn raise_alarm(&self, reason: &str) {
         self.state().alarm = Some(reason.to_owned());
     }
 
-    /// No request is answered any more.
+    /// Refuses all connections from now on.
     pub fn go_away(&self) {
         self.state().away = true;
     }
 
-    /// No message is taken any more.
+    /// Rejects all messages from now on.
     pub fn refuse_messages(&self) {
         self.state().full = true;
     }
 
-    /// Somebody edits a policy by hand.
+    /// Edits a policy as a user would by hand.
     pub fn edit_policy(&self, name: &str, edit: impl FnOnce(&mut Value)) {
         edit(self.state().policies.get_mut(name).unwrap());
     }
 
-    /// A setting of a policy.
+    /// Returns a setting of a policy.
     pub fn policy(&self, name: &str, setting: &str) -> Value {
         self.state().policies[name]["definition"][setting].clone()
     }
@@ -137,7 +137,7 @@ impl FakeBroker {
             .extend(messages);
     }
 
-    /// The ids of the messages of a queue.
+    /// Returns the ids of the messages in a queue.
     pub fn ids(&self, queue: &str) -> Vec<String> {
         let state = self.state();
         let messages = state.messages[queue].iter();
@@ -146,17 +146,17 @@ impl FakeBroker {
             .collect()
     }
 
-    /// The messages of a queue.
+    /// Returns the messages in a queue.
     pub fn messages(&self, queue: &str) -> Vec<Message> {
         self.state().messages[queue].clone()
     }
 
-    /// Methods and paths of the requests that changed something.
+    /// Returns methods and paths of the requests that changed something.
     pub fn changes(&self) -> Vec<String> {
         self.state().changes.clone()
     }
 
-    /// Forgets the changes so far.
+    /// Clears the recorded changes.
     pub fn forget_changes(&self) {
         self.state().changes.clear();
     }

@@ -1,5 +1,5 @@
-//! The smallest stack, and what turns it into others. Its name differs from every product's, so that a swapped name
-//! or label shows.
+//! The minimal stack and the modifiers that turn it into others. Its name differs from every product's, so that a
+//! swapped name or label shows.
 
 mod profiles;
 mod variants;
@@ -31,7 +31,7 @@ use crate::{
 
 pub use profiles::combinations;
 
-/// The stack `acme` in namespace `links`, as `spec: {}` gives it, with its Secrets in place.
+/// Returns the stack `acme` in namespace `links`, as it results from `spec: {}`, with its Secrets in place.
 pub fn minimal_stack() -> ValidatedStack {
     ValidatedStack {
         identity: StackIdentity {
@@ -89,7 +89,7 @@ pub fn minimal_stack() -> ValidatedStack {
     }
 }
 
-/// The minimal stack with every profile on, each store run by the operator.
+/// Returns the minimal stack with every profile on and every store managed.
 pub fn every_profile() -> ValidatedStack {
     minimal_stack().caching().queue().telemetry().vector()
 }
@@ -108,7 +108,7 @@ fn database() -> Store {
     store
 }
 
-/// A store that the operator runs.
+/// Returns a managed store.
 fn managed(image: &str, resources: ResourceRequirements, data: &[(&str, &str)]) -> Store {
     Store::Managed(Box::new(ManagedStore {
         replicas: 1,
@@ -127,7 +127,7 @@ fn managed(image: &str, resources: ResourceRequirements, data: &[(&str, &str)]) 
     }))
 }
 
-/// A store that somebody else runs.
+/// Returns an external store.
 fn external(secret: &str) -> Store {
     Store::External {
         secret: secret.to_owned(),
@@ -158,7 +158,7 @@ fn credential(data: &[(&str, &str)]) -> Credential {
     }
 }
 
-/// The resource `acme` in namespace `links` as the API server stores it.
+/// Returns the resource `acme` in namespace `links` as the API server stores it.
 pub fn stored_stack(spec: serde_json::Value) -> ShortenerStack {
     serde_json::from_value(serde_json::json!({
         "apiVersion": "shortener.dev/v1alpha1",
@@ -175,7 +175,7 @@ pub fn stored_stack(spec: serde_json::Value) -> ShortenerStack {
     .unwrap()
 }
 
-/// The operator's settings without any flag but the required ones.
+/// Returns the operator's settings with only the required flags.
 pub fn settings() -> Settings {
     let arguments = [
         "operator",

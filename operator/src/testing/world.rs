@@ -1,6 +1,6 @@
-//! The operator's controller against the API server in memory, in virtual time.
+//! The operator's controller against the in-memory API server, in virtual time.
 //!
-//! The clock is paused and jumps ahead whenever every task waits, so an hour of rest costs nothing and no test depends
+//! The clock is paused and jumps ahead whenever every task waits, so an idle hour costs nothing and no test depends
 //! on the speed of the machine.
 
 use std::{sync::Arc, time::Duration};
@@ -20,18 +20,18 @@ use crate::{
     queues::watch::watch,
 };
 
-/// Namespace of every stack of the tests.
+/// Namespace of every stack in the tests.
 pub const NAMESPACE: &str = "links";
 
-/// Longer than any test.
+/// A duration longer than any test.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
-/// A running operator, the server that it talks to, and the broker of every stack. It ends with its value: else each of
-/// a test's worlds would live on through the time of all that come after it.
+/// A running operator, its API server, and the broker of every stack. Dropping it stops the operator; otherwise it
+/// would keep running beside the later worlds of the same test.
 pub struct World {
-    /// The server.
+    /// API server.
     pub server: FakeApiServer,
-    /// The broker, which takes whatever credentials come.
+    /// Broker, which accepts any credentials.
     pub broker: FakeBroker,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
@@ -39,7 +39,7 @@ pub struct World {
 }
 
 impl World {
-    /// Starts the operator against what a server holds.
+    /// Starts the operator against the objects of a server.
     pub fn start(server: FakeApiServer) -> Self {
         let broker = FakeBroker::default();
         broker.trust_everybody();
@@ -74,7 +74,7 @@ impl World {
         world
     }
 
-    /// Lets everything happen that is due: a reconcile that meets its deadline and its retry included.
+    /// Lets enough time pass for everything that is due, including a reconcile that hits its deadline, and its retry.
     pub async fn settle(&self) {
         self.pass(Duration::from_secs(60)).await;
     }
@@ -84,7 +84,7 @@ impl World {
         tokio::time::sleep(duration).await;
     }
 
-    /// Ends the operator like a crash and starts a new one, which remembers nothing.
+    /// Kills the operator like a crash and starts a new one, without any remembered state.
     pub async fn restart(self) -> Self {
         self.watch.abort();
         self.controller.abort();
@@ -92,19 +92,19 @@ impl World {
         Self::start_with(self.server, self.broker)
     }
 
-    /// Asks the operator to end and waits until it has.
+    /// Stops the operator and waits until it has ended.
     pub async fn end(self) {
         self.stop.cancel();
         self.controller.await.unwrap();
         self.watch.abort();
     }
 
-    /// The live stack.
+    /// Returns the live stack.
     pub fn stack(&self, name: &str) -> ShortenerStack {
         self.server.get(NAMESPACE, name).unwrap()
     }
 
-    /// A condition of the live stack.
+    /// Returns a condition of the live stack.
     pub fn condition(&self, name: &str, type_: &str) -> Condition {
         let status = self.stack(name).status.unwrap_or_default();
         let found = status
@@ -120,7 +120,7 @@ impl World {
             .edit::<ShortenerStack>(NAMESPACE, name, |stack| edit(&mut stack["spec"]));
     }
 
-    /// Paths of the writes to children that changed something, without status and Events.
+    /// Returns the paths of the writes that changed children, without status and Events.
     pub fn child_writes(&self) -> Vec<String> {
         let writes = self.server.writes().into_iter();
         writes
@@ -130,14 +130,14 @@ impl World {
             .collect()
     }
 
-    /// Every child as `plural/name`.
+    /// Returns every child as `plural/name`.
     pub fn children(&self) -> Vec<String> {
         let mut names = self.server.names();
         names.retain(|name| !name.starts_with("shortenerstacks/") && !name.starts_with("events/"));
         names
     }
 
-    /// How many objects were created, Events apart.
+    /// Returns the number of created objects, without Events.
     pub fn creations(&self) -> usize {
         let created = |write: &&super::api_server::Write| {
             write.effect == Some(Effect::Created) && !write.path.contains("/events")
@@ -145,7 +145,7 @@ impl World {
         self.server.writes().iter().filter(created).count()
     }
 
-    /// The uid of a live object.
+    /// Returns the uid of a live object.
     pub fn uid<K>(&self, name: &str) -> Option<String>
     where
         K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,

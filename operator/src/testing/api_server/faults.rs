@@ -1,8 +1,8 @@
-//! What goes wrong, and when.
+//! Faults of requests, and the schedule on which they occur.
 
 use std::collections::BTreeMap;
 
-/// A request that fails.
+/// A way in which a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The connection breaks before the server sees the request.
@@ -13,18 +13,18 @@ pub enum Fault {
     Refuse(u16),
     /// The server carries the request out and answers this status all the same.
     CommitThenAnswer(u16),
-    /// The server never answers.
+    /// The server neither carries the request out nor answers.
     Hang,
 }
 
-/// What a write led to.
+/// The effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// A new object.
+    /// A new object was created.
     Created,
     /// The object has changed.
     Changed,
-    /// The object was like that already.
+    /// The object already had this content.
     Unchanged,
     /// The object is gone, or marked for deletion.
     Deleted,
@@ -37,11 +37,11 @@ pub struct Write {
     pub method: String,
     /// Path without the query.
     pub path: String,
-    /// `None`: not carried out.
+    /// Effect of the write; `None` if it was not carried out.
     pub effect: Option<Effect>,
 }
 
-/// The faults to come.
+/// The planned faults.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     writes: u64,
@@ -52,17 +52,17 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Lets a write fail, counted from 1 for the next one.
+    /// Makes the write with this number fail; the next one has number 1.
     pub(super) fn fail_write(&mut self, number: u64, fault: Fault) {
         self.scripted.insert(self.writes + number, fault);
     }
 
-    /// Lets every request fail, or none any more.
+    /// Makes every request fail; `None` ends this.
     pub(super) fn fail_all(&mut self, fault: Option<Fault>) {
         self.always = fault;
     }
 
-    /// Lets every write to a kind fail, or none any more.
+    /// Makes every write to a kind fail; `None` ends this.
     pub(super) fn fail_kind(&mut self, plural: String, fault: Option<Fault>) {
         match fault {
             Some(fault) => self.kinds.insert(plural, fault),
@@ -70,7 +70,7 @@ impl Plan {
         };
     }
 
-    /// The fault of the request that has just arrived.
+    /// Returns the fault of the request that has just arrived.
     pub(super) fn next(&mut self, mutating: bool, path: &str) -> Option<Fault> {
         if mutating {
             self.writes += 1;

@@ -1,13 +1,14 @@
-//! Field ownership of server-side apply: who owns which field, and what an apply changes. Lists are owned as a whole.
+//! Field ownership of server-side apply: the owner of each field, and the changes of an apply. Lists are owned as a
+//! whole.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Paths of leaves; what is not a map, or is an empty one, is a leaf.
+/// Paths of leaves. A leaf is an empty map or any value that is not a map.
 type Paths = BTreeSet<Vec<String>>;
 
-/// Who writes, and how.
+/// The field manager of a write, with the operation and the subresource.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer<'a> {
     pub(super) manager: &'a str,
@@ -28,8 +29,8 @@ const SYSTEM: [&str; 9] = [
     "selfLink",
 ];
 
-/// Applies what somebody wants onto the live object. Fails with the managers that own a field with another value,
-/// unless forced.
+/// Applies the wanted fields to the live object. Unless forced, fails with the managers that own one of these fields
+/// with another value.
 pub(super) fn apply(
     live: &mut Value,
     wanted: &Value,
@@ -80,7 +81,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Gives a writer every field in which the new object differs from the old one.
+/// Makes a writer the owner of every field in which the new object differs from the old one.
 pub(super) fn update(old: &Value, new: &mut Value, writer: Writer<'_>) {
     let (before, after) = (ownable(old), ownable(new));
     let (mut was, mut is) = (Paths::new(), Paths::new());
@@ -102,7 +103,7 @@ pub(super) fn update(old: &Value, new: &mut Value, writer: Writer<'_>) {
     store(new, entries);
 }
 
-/// Without system fields and without nulls.
+/// Returns the object without system fields and without nulls.
 fn ownable(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
@@ -132,7 +133,7 @@ fn collect(value: &Value, path: &mut Vec<String>, paths: &mut Paths) {
                 path.pop();
             }
         }
-        // The object itself and its metadata belong to nobody.
+        // The object itself and its metadata have no owner.
         _ if path.is_empty() || (path.len() == 1 && path[0] == "metadata") => {}
         _ => {
             paths.insert(path.clone());

@@ -1,18 +1,18 @@
-//! What a request path and its query mean.
+//! Parsers of request paths and queries.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A kind of object, as paths name it.
+/// A kind of object, as paths contain it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Collection {
-    /// `v1` or `group/version`.
+    /// API version: `v1` or `group/version`.
     pub(super) api_version: String,
     pub(super) plural: String,
 }
 
-/// An object's place.
+/// The key of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) collection: Collection,
@@ -20,7 +20,7 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
-/// What a path names.
+/// The parts of a request path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) collection: Collection,

@@ -1,4 +1,4 @@
-//! What tests do to the server, and what they look at.
+//! Functions with which tests change and inspect the server.
 
 use kube::{Client, Resource};
 use serde::{Serialize, de::DeserializeOwned};
@@ -12,12 +12,12 @@ use super::{
 };
 
 impl FakeApiServer {
-    /// A client without any layer.
+    /// Returns a client without any layer.
     pub fn client(&self) -> Client {
         Client::new(self.clone(), "default")
     }
 
-    /// Creates an object like a user, status included.
+    /// Creates an object like a user, including its status.
     pub fn create<K: Resource<DynamicType = ()> + Serialize + DeserializeOwned>(
         &self,
         object: &K,
@@ -33,7 +33,7 @@ impl FakeApiServer {
         serde_json::from_value(self.change(|store| store.put(&key, wanted).0)).unwrap()
     }
 
-    /// Adds a kind to the server, as its definition would.
+    /// Adds a kind to the server, as its CustomResourceDefinition would.
     pub fn add_kind<K: Resource<DynamicType = ()>>(&self) {
         let kind = (
             K::api_version(&()).into_owned(),
@@ -42,7 +42,7 @@ impl FakeApiServer {
         self.state().added.push(kind);
     }
 
-    /// The live object.
+    /// Returns the live object.
     pub fn get<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
         namespace: &str,
@@ -53,7 +53,7 @@ impl FakeApiServer {
         Some(serde_json::from_value(object).unwrap())
     }
 
-    /// Changes a live object like a user or another controller, status included.
+    /// Changes a live object like a user or another controller, including its status.
     pub fn edit<K: Resource<DynamicType = ()>>(
         &self,
         namespace: &str,
@@ -76,7 +76,7 @@ impl FakeApiServer {
             .unwrap();
     }
 
-    /// Every object as `plural/name`, sorted.
+    /// Returns every object as `plural/name`, sorted.
     pub fn names(&self) -> Vec<String> {
         let name = |key: &Key| format!("{}/{}", key.collection.plural, key.name);
         let mut names: Vec<String> =
@@ -85,46 +85,46 @@ impl FakeApiServer {
         names
     }
 
-    /// The mutating requests so far.
+    /// Returns the mutating requests so far.
     pub fn writes(&self) -> Vec<Write> {
         self.state().writes.clone()
     }
 
-    /// Forgets the mutating requests so far.
+    /// Clears the recorded mutating requests.
     pub fn forget_writes(&self) {
         self.state().writes.clear();
     }
 
-    /// Lets a write fail, counted from 1 for the next one.
+    /// Makes the write with this number fail; the next one has number 1.
     pub fn fail_write(&self, number: u64, fault: Fault) {
         self.state().plan.fail_write(number, fault);
     }
 
-    /// Lets every request fail, or none any more.
+    /// Makes every request fail; `None` ends this.
     pub fn fail_all(&self, fault: Option<Fault>) {
         self.state().plan.fail_all(fault);
     }
 
-    /// Lets every write to a kind fail, as with a webhook that is away, or none any more.
+    /// Makes every write to a kind fail, as with an unreachable webhook; `None` ends this.
     pub fn fail_kind<K: Resource<DynamicType = ()>>(&self, fault: Option<Fault>) {
         let plural = K::plural(&()).into_owned();
         self.state().plan.fail_kind(plural, fault);
     }
 
-    /// Watches show no further changes until they are released.
+    /// Withholds further changes from watches until they are released.
     pub fn hold_watches(&self) {
         self.change(|store| store.held_at = Some(store.version));
     }
 
-    /// Watches catch up.
+    /// Releases the withheld changes to the watches.
     pub fn release_watches(&self) {
         self.change(|store| store.held_at = None);
     }
 
-    /// Every open watch ends with `410 Gone`, as after a compaction.
+    /// Ends every open watch with `410 Gone`, as after a compaction.
     pub fn expire_watches(&self) {
         self.change(|store| {
-            // A version of its own, so that watches that are up to date expire too.
+            // A new version, so that watches that are up to date expire too.
             store.version += 1;
             store.oldest = store.version;
         });

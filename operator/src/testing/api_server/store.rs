@@ -8,7 +8,7 @@ use super::route::{Collection, Key, Selector};
 
 /// 2026-01-01T00:00:00Z; every change is a second later than the one before.
 const EPOCH: i64 = 1_767_225_600;
-/// Kinds with a spec and without a generation.
+/// Kinds with a spec but without a generation.
 const NO_GENERATION: [&str; 3] = ["persistentvolumeclaims", "pods", "services"];
 
 /// A change of an object.
@@ -26,9 +26,9 @@ pub(super) struct Store {
     pub(super) objects: BTreeMap<Key, Value>,
     pub(super) history: Vec<Change>,
     pub(super) version: u64,
-    /// Watches from before this version have expired.
+    /// Version before which watches have expired.
     pub(super) oldest: u64,
-    /// Watches show nothing after this version.
+    /// Last version that watches show, while changes are withheld.
     pub(super) held_at: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ impl Store {
         })
     }
 
-    /// Puts an object in place as the server would keep it. Tells whether anything changed.
+    /// Stores an object as a real server would. Returns the stored object, and true if anything changed.
     pub(super) fn put(&mut self, key: &Key, mut object: Value) -> (Value, bool) {
         let old = self.objects.get(key);
         let next = self.version + 1;
@@ -100,7 +100,7 @@ impl Store {
         (stored, true)
     }
 
-    /// Every owner is gone, so the garbage collector takes the object too.
+    /// Returns true when every owner of the object is gone, so that the garbage collector deletes it too.
     fn is_orphan(&self, object: &Value) -> bool {
         let owners = object["metadata"]["ownerReferences"].as_array();
         owners.is_some_and(|owners| {
@@ -112,7 +112,7 @@ impl Store {
         })
     }
 
-    /// Deletes an object, or marks it if it has finalizers, and what it owns.
+    /// Deletes an object and everything that it owns. An object with finalizers is only marked for deletion.
     pub(super) fn delete(&mut self, key: &Key) -> Option<Value> {
         let mut object = self.objects.get(key)?.clone();
         if object["metadata"]["finalizers"]

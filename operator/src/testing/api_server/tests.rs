@@ -1,4 +1,4 @@
-//! The server in memory behaves like a real one where the operator's tests rely on it.
+//! Tests that the in-memory server behaves like a real one where the operator's tests rely on it.
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;

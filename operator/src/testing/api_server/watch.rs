@@ -1,4 +1,4 @@
-//! Watches: the history of a collection from a version on, as lines of JSON.
+//! Watches: the changes of a collection after a version, as lines of JSON.
 
 use futures::{Stream, stream};
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
@@ -13,11 +13,11 @@ use super::{
     write::Refusal,
 };
 
-/// What a watch shows.
+/// The objects that a watch selects, and its position in the history.
 pub(super) struct Watched {
     pub(super) route: Route,
     pub(super) selector: Selector,
-    /// The last version that the client knows.
+    /// Last version that the client knows.
     pub(super) since: u64,
 }
 
@@ -27,7 +27,7 @@ enum Next {
     Wait,
 }
 
-/// The open body of a watch.
+/// Returns the open response body of a watch.
 pub(super) fn body(server: FakeApiServer, watched: Watched) -> UnsyncBoxBody<Bytes, BoxError> {
     let lines = events(server, watched);
     BodyExt::boxed_unsync(StreamBody::new(lines))
@@ -64,7 +64,7 @@ impl Watched {
             return Next::Expired(json!({"type": "ERROR", "object": status}));
         }
         let shown = store.held_at.unwrap_or(u64::MAX);
-        // The history is in the order of its versions.
+        // The history is sorted by version.
         let known = store
             .history
             .partition_point(|change| change.version <= self.since);

@@ -1,4 +1,4 @@
-//! The verbs that change objects.
+//! The mutating verbs of the API server.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::{
     store::Store,
 };
 
-/// Why a request is refused.
+/// A refusal of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) code: u16,
@@ -43,7 +43,7 @@ impl Refusal {
     }
 }
 
-/// The answer to a write, and what it led to.
+/// The response to a write: status, object and effect.
 pub(super) type Written = (StatusCode, Value, Effect);
 
 /// A mutating request.
@@ -55,7 +55,7 @@ pub(super) struct Change<'a> {
     pub(super) body: Value,
 }
 
-/// Carries a mutating request out.
+/// Carries out a mutating request.
 pub(super) fn write(store: &mut Store, change: Change<'_>) -> Result<Written, Refusal> {
     let Change {
         method,
@@ -245,7 +245,7 @@ fn put(store: &mut Store, key: &Key, object: Value) -> Written {
     )
 }
 
-/// A uid or a resource version in a request names the object that it is meant for.
+/// Checks that the live object has the uid and the resource version that a request names.
 fn same_object(live: &Value, wanted: &Value) -> Result<(), Refusal> {
     for field in ["uid", "resourceVersion"] {
         let (live, wanted) = (&live["metadata"][field], &wanted["metadata"][field]);
@@ -259,7 +259,8 @@ fn same_object(live: &Value, wanted: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The status is written through its subresource only.
+/// Replaces the status with that of the live object, or removes it if there is none: only the status subresource may
+/// write it.
 fn without_status(object: &mut Value, live: Option<&Value>) {
     let Some(fields) = object.as_object_mut() else {
         return;
@@ -270,7 +271,7 @@ fn without_status(object: &mut Value, live: Option<&Value>) {
     }
 }
 
-/// RFC 7396.
+/// Applies a JSON merge patch (RFC 7396).
 fn merge_into(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();

@@ -1,4 +1,4 @@
-//! Stacks with profiles, each with what the operator runs or with what somebody else does.
+//! Stacks with profiles, each with a managed and an external variant.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Every set of profiles, each in the order of the resource's documentation.
+/// Returns every set of profiles, each in the order of the resource's documentation.
 pub fn combinations() -> impl Iterator<Item = Vec<Profile>> {
     let chosen = |number: usize| -> Vec<Profile> {
         let all = Profile::ALL.into_iter().enumerate();
@@ -24,7 +24,7 @@ pub fn combinations() -> impl Iterator<Item = Vec<Profile>> {
     (0..1 << Profile::ALL.len()).map(chosen)
 }
 
-/// A queue with one worker.
+/// Returns a queue with one worker.
 fn queue(store: Store) -> Queue {
     Queue {
         store,
@@ -43,7 +43,7 @@ fn queue(store: Store) -> Queue {
 }
 
 impl ValidatedStack {
-    /// With a cache that the operator runs.
+    /// Adds a managed cache.
     pub fn caching(mut self) -> Self {
         let max_memory = 128 << 20;
         let mut store = managed(
@@ -65,7 +65,7 @@ impl ValidatedStack {
         self
     }
 
-    /// With a cache that somebody else runs behind sentinels.
+    /// Adds an external cache behind sentinels.
     pub fn external_cache(mut self) -> Self {
         self.cache = Some(Cache {
             store: external("links-cache"),
@@ -78,7 +78,7 @@ impl ValidatedStack {
         self
     }
 
-    /// With a queue whose broker the operator runs.
+    /// Adds a queue with a managed broker.
     pub fn queue(mut self) -> Self {
         let store = managed(
             "registry.test/rabbitmq:4",
@@ -89,13 +89,13 @@ impl ValidatedStack {
         self
     }
 
-    /// With a queue on a broker that somebody else runs.
+    /// Adds a queue on an external broker.
     pub fn external_queue(mut self) -> Self {
         self.queue = Some(queue(external("links-queue")));
         self
     }
 
-    /// Its queue (after [`Self::queue`]) is given up when it is empty.
+    /// Drains the queue (after [`Self::queue`]), which is deleted once it is empty.
     pub fn draining(mut self) -> Self {
         if let Some(queue) = &mut self.queue {
             queue.draining = Some(Draining {
@@ -106,7 +106,7 @@ impl ValidatedStack {
         self
     }
 
-    /// With a vector store that the operator runs.
+    /// Adds a managed vector store.
     pub fn vector(mut self) -> Self {
         let store = managed(
             "registry.test/qdrant:1",
@@ -123,7 +123,7 @@ impl ValidatedStack {
         self
     }
 
-    /// With a vector store that somebody else runs and that wants an API key.
+    /// Adds an external vector store that requires an API key.
     pub fn external_vector(mut self) -> Self {
         self.vector = Some(Vector {
             store: external("links-vectors"),
@@ -138,12 +138,12 @@ impl ValidatedStack {
         self
     }
 
-    /// With a collector that sends nowhere.
+    /// Adds a collector without a backend.
     pub fn observability(self) -> Self {
         self.collecting(Backend::Nowhere)
     }
 
-    /// With a collector and a backend that the operator runs.
+    /// Adds a collector with a managed backend.
     pub fn telemetry(self) -> Self {
         let mut store = managed(
             "registry.test/lgtm:1",
@@ -160,7 +160,7 @@ impl ValidatedStack {
         self.collecting(Backend::Managed(store))
     }
 
-    /// With a collector that sends to stores of somebody else, which want headers.
+    /// Adds a collector with an external backend that requires headers.
     pub fn external_backend(self, protocol: OtlpProtocol) -> Self {
         self.collecting(Backend::External(ExternalBackend {
             protocol,
@@ -174,7 +174,7 @@ impl ValidatedStack {
         }))
     }
 
-    /// With a collector that somebody else runs.
+    /// Adds an external collector.
     pub fn external_collector(mut self) -> Self {
         self.monitoring = Some(Monitoring::default());
         self.collector = Some(Collector::External {

@@ -1,4 +1,4 @@
-//! Stacks with other settings than the smallest one.
+//! Stacks with other settings than the minimal one.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,8 @@ impl ValidatedStack {
             })
     }
 
-    /// With those told of it who select by a label.
+    /// Turns monitoring on, with a label by which the Prometheus operator and the Grafana of the cluster select
+    /// objects.
     pub fn told(mut self, key: &str, value: &str) -> Self {
         self.monitoring = Some(Monitoring {
             labels: [(key.to_owned(), value.to_owned())].into(),
@@ -48,13 +49,13 @@ impl ValidatedStack {
         self
     }
 
-    /// In a cluster with the kinds of the Prometheus operator.
+    /// Adds the kinds of the Prometheus operator to the cluster.
     pub fn monitored(mut self) -> Self {
         self.monitored = true;
         self
     }
 
-    /// Its Secrets have yet to be created.
+    /// Marks the Secrets as not created yet.
     pub fn minted(mut self) -> Self {
         self.checksum_key.minted = true;
         for store in self.managed_stores_mut() {
@@ -63,13 +64,13 @@ impl ValidatedStack {
         self
     }
 
-    /// Volumes and credentials go with the stack.
+    /// Deletes volumes and credentials with the stack.
     pub fn deleting_data(mut self) -> Self {
         self.delete_data = true;
         self
     }
 
-    /// Scaled to zero.
+    /// Scales every component to zero.
     pub fn stopped(mut self) -> Self {
         self.stopped = true;
         for store in self.managed_stores_mut() {
@@ -84,20 +85,20 @@ impl ValidatedStack {
         self.replicas(0)
     }
 
-    /// Another number of pods of the app and of the gateway.
+    /// Sets the number of pods of the app and of the gateway.
     pub fn replicas(mut self, replicas: i32) -> Self {
         self.app.replicas = replicas;
         self.gateway.replicas = replicas;
         self
     }
 
-    /// A database that somebody else runs.
+    /// Replaces the database with an external one.
     pub fn external_database(mut self) -> Self {
         self.database = external("links-database");
         self
     }
 
-    /// An nginx of the stack's own, open to everybody.
+    /// Replaces the gateway with an nginx of the stack's own that accepts every client.
     pub fn standalone(mut self) -> Self {
         self.gateway.allow_from = Vec::new();
         self.gateway.routing = Routing::Standalone {
@@ -108,7 +109,7 @@ impl ValidatedStack {
         self
     }
 
-    /// Another address of the app (after [`Self::standalone`]).
+    /// Sets the cluster address of the app (after [`Self::standalone`]).
     pub fn upstream(mut self, address: Option<&str>) -> Self {
         if let Routing::Standalone { upstream, .. } = &mut self.gateway.routing {
             *upstream = address.map(str::to_owned);
@@ -116,7 +117,7 @@ impl ValidatedStack {
         self
     }
 
-    /// Another type of the gateway's Service (after [`Self::standalone`]).
+    /// Sets the type of the gateway's Service (after [`Self::standalone`]).
     pub fn service_type(mut self, wanted: GatewayServiceType) -> Self {
         if let Routing::Standalone { service_type, .. } = &mut self.gateway.routing {
             *service_type = wanted;
@@ -124,7 +125,7 @@ impl ValidatedStack {
         self
     }
 
-    /// Answers to one host.
+    /// Limits the stack to one host.
     pub fn host(mut self, name: &str) -> Self {
         match &mut self.gateway.routing {
             Routing::IngressNginx { host, .. } | Routing::Standalone { host, .. } => {
@@ -134,7 +135,7 @@ impl ValidatedStack {
         self
     }
 
-    /// Serves its host by TLS.
+    /// Serves the host over TLS with the certificate in a Secret.
     pub fn tls(mut self, secret: &str) -> Self {
         if let Routing::IngressNginx { tls_secret, .. } = &mut self.gateway.routing {
             *tls_secret = Some(secret.to_owned());
@@ -142,7 +143,7 @@ impl ValidatedStack {
         self
     }
 
-    /// An older stack holds the host.
+    /// Marks the host as held by an older stack.
     pub fn conflict(mut self, older: &str) -> Self {
         if let Routing::IngressNginx { conflict, .. } = &mut self.gateway.routing {
             *conflict = Some(older.to_owned());
@@ -150,13 +151,13 @@ impl ValidatedStack {
         self
     }
 
-    /// Its internal port is scraped.
+    /// Allows a peer to scrape the internal port.
     pub fn scraped_from(mut self, peer: NetworkPolicyPeer) -> Self {
         self.scrape_from.push(peer);
         self
     }
 
-    /// Every setting of a pod that a user may make, on every component.
+    /// Sets every pod setting that a user may set, on every component.
     pub fn user_settings(mut self) -> Self {
         self.image_pull_secrets = vec![LocalObjectReference {
             name: "registry".to_owned(),
