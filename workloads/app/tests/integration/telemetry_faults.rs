@@ -14,7 +14,7 @@ use crate::{
     process::{addresses, migrated, serving, start},
 };
 
-/// More requests than the queue holds spans, in bursts.
+/// The number of bursts, and of requests per burst: together more than two full batches of spans.
 const FLOOD: (usize, usize) = (90, 50);
 /// The number of redirects that are timed.
 const REDIRECTS: usize = 100;
