@@ -41,13 +41,13 @@ impl Deadline {
 /// Reads a body of at most `limit` bytes that must contain a JSON object.
 ///
 /// # Errors
-/// Fails if the media type is another one, or if the body is too large, too slow or not a JSON object.
+/// Fails if the media type is not JSON, or if the body is too large, too slow or not a JSON object.
 pub async fn json_object(request: Request, limit: usize) -> Result<Map<String, Value>, Error> {
     let text = json_object_text(request, limit).await?;
     parse_object(&text)
 }
 
-/// Reads the same as [`json_object`], but returns the text as the client wrote it.
+/// Reads a body like [`json_object`], but returns it as the client wrote it.
 ///
 /// # Errors
 /// Returns the errors of [`json_object`].

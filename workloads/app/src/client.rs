@@ -10,7 +10,8 @@ pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for
 /// Returns the address of the client. With `hops` trusted proxies it is the `hops`-th entry from the right, because
 /// each of them appended one entry. Entries further left were written by the client and are never trusted.
 ///
-/// If the list is too short or an entry is malformed, the result is the last address that a trusted proxy appended.
+/// If the list is too short or an entry is malformed, the result is the last valid address before that, starting
+/// with `peer`.
 #[must_use]
 pub fn address(peer: IpAddr, headers: &HeaderMap, hops: usize) -> IpAddr {
     let mut client = peer;

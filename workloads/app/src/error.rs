@@ -280,7 +280,7 @@ impl Error {
     }
 }
 
-/// Returns an empty response that carries the error; [`crate::observe`] completes it.
+/// Converts the error into an empty response that carries it; [`crate::observe`] completes the response.
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());

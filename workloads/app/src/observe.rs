@@ -108,7 +108,7 @@ impl Facts {
         }
     }
 
-    /// Returns the first 256 bytes of the path.
+    /// Returns the path, cut to 256 bytes.
     fn path(&self) -> &str {
         let path = self.uri.path();
         path.get(..256).unwrap_or(path)

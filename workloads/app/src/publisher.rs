@@ -52,7 +52,7 @@ pub enum Refusal {
     /// The broker is low on memory or disk space and has blocked publishing.
     #[error("the broker is blocked by an alarm")]
     Blocked,
-    /// The broker is slower than the jobs arrive.
+    /// Jobs arrive faster than the broker accepts them.
     #[error("too many jobs wait to be published")]
     Busy,
     /// The queue is full.

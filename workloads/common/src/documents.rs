@@ -12,12 +12,13 @@ use serde_json::{Map, Value};
 pub use self::{index::IndexError, plan::Report};
 use crate::database::{Database, StoreError};
 
-/// The time in seconds that the process which changed a document has to index it, before others may claim it.
+/// The time in seconds for the process that changed a document to index it. Other processes may claim the document
+/// later.
 const OWN_TIME: f64 = 15.0;
-/// The time in seconds that a process which claimed a document has to index it.
+/// The time in seconds for a process that claimed a document to index it.
 const CLAIMED_TIME: f64 = 30.0;
-/// The time in seconds that a job in the queue has. A document that is due after it has lost its job, or the job
-/// has become a dead letter.
+/// The time in seconds for a job in the queue to index its document. If the document becomes due after it, the job
+/// was lost or has become a dead letter.
 const QUEUED_TIME: f64 = 3600.0;
 
 const PUT: &str = "WITH before AS (SELECT vector IS NOT NULL AS live FROM documents WHERE id = $1) \
@@ -140,8 +141,8 @@ impl Documents {
         .transpose()
     }
 
-    /// Deletes a document. Returns `None` if it does not exist and no earlier deletion is still to reach the vector
-    /// store.
+    /// Deletes a document. Returns `None` if it has no row; the row of a deleted document exists until its point is
+    /// gone.
     ///
     /// # Errors
     /// Fails if the database is down.

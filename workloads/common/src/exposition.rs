@@ -103,7 +103,7 @@ fn split_keyword(line: &str) -> Option<(&str, &str, &str)> {
     Some((parts.next()?, parts.next()?, parts.next()?))
 }
 
-/// Removes ` # {exemplar}` from a sample, but leaves a label value that looks like one.
+/// Removes ` # {exemplar}` from a sample, but not from a label value that contains such text.
 fn without_exemplar(line: &str) -> &str {
     let mut quoted = false;
     let mut escaped = false;

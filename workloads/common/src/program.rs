@@ -1,4 +1,4 @@
-//! The common frame of the programs: start, exit code, log and telemetry.
+//! The parts that all programs share: start, exit code, log and telemetry.
 
 use std::{future::Future, process::ExitCode};
 

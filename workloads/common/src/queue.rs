@@ -13,7 +13,7 @@ use crate::backoff::Backoff;
 /// The timeout of a connection attempt, and of every operation that is not a publication.
 pub const ANSWER: Duration = Duration::from_secs(5);
 
-/// The heartbeat interval in seconds, after which either side considers a silent peer dead.
+/// The heartbeat timeout in seconds: after that much silence, either side considers the other one dead.
 const HEARTBEAT: u16 = 10;
 
 /// Backoff between connection attempts.
@@ -22,7 +22,7 @@ const RECONNECT: Backoff = Backoff {
     longest: Duration::from_secs(5),
 };
 
-/// The history of a connection that is re-established without a limit on attempts.
+/// The failures of a connection that is re-established without a limit on attempts.
 #[derive(Debug, Default)]
 pub struct Losses {
     /// Consecutive failures.
@@ -68,8 +68,9 @@ pub async fn connect(uri: &AMQPUri, name: &str) -> lapin::Result<Connection> {
 /// The interval at which [`lost`] checks the connection.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Completes once the connection is lost. Every wait for the broker must run beside it: a consumer that registers
-/// while the connection breaks gets no error, and neither does a client that sends nothing.
+/// Completes once the connection is lost. Every wait for the broker has to be combined with it, because a loss does
+/// not always cause an error: a consumer that registers while the connection breaks gets none, and neither does a
+/// client that sends nothing.
 pub async fn lost(connection: &Connection) -> lapin::Error {
     while connection.status().connected() {
         sleep(LOOK).await;

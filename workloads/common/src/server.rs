@@ -36,7 +36,8 @@ pub struct Peer(pub SocketAddr);
 /// no proxy sends a request into a connection that is being closed.
 const IDLE: Duration = Duration::from_secs(75);
 
-/// The maximum size of a request head in bytes, above the limit up to which the app answers with an error response.
+/// The maximum size of a request head in bytes. It exceeds the limits of the app, so that the app can answer a head
+/// that is too large with a complete error response.
 const MAX_HEAD: usize = 40 * 1024;
 
 /// The number of connections that the kernel queues until they are accepted; its own limit may be lower.

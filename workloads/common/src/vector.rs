@@ -94,7 +94,7 @@ impl VectorStore {
         let _ = self.state.subscribe().wait_for(Result::is_ok).await;
     }
 
-    /// Waits until the collection cannot be used, or has failed and must be checked again.
+    /// Waits until the collection cannot be used, or has to be checked again.
     pub async fn down(&self) {
         let _ = self.state.subscribe().wait_for(Result::is_err).await;
     }

@@ -42,14 +42,14 @@ const MAX_BATCH: usize = 16 * 1024 * 1024;
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(30);
 
-/// The behaviour of the collector.
+/// The behavior of the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It accepts every batch.
+    /// Accepts every batch.
     Taking,
-    /// It responds to every batch with an error.
+    /// Responds to every batch with an error.
     Refusing,
-    /// It accepts connections and batches, and never responds.
+    /// Accepts connections and batches, and never responds.
     Frozen,
 }
 
@@ -99,7 +99,7 @@ impl Sink {
         server.serve_with_incoming(incoming).await.unwrap();
     }
 
-    /// Changes the behaviour for later batches.
+    /// Changes the behavior for later batches.
     pub fn set(&self, mode: Mode) {
         self.0.mode.send_replace(mode);
     }
@@ -177,7 +177,7 @@ impl Sink {
         .await
     }
 
-    /// Applies the behaviour to one batch: succeeds, fails or never completes.
+    /// Applies the behavior to one batch: succeeds, fails or never completes.
     async fn permission(&self) -> Result<(), Status> {
         let mode = *self.0.mode.borrow();
         match mode {

@@ -99,9 +99,9 @@ impl Consumer {
         }
     }
 
-    /// Waits until jobs can be processed. The database is always required. Other backends are required only by some
-    /// jobs, and are known to be only when such a job has arrived. After a job was returned because one of them was
-    /// down, this waits for all of them: receiving the job again too early would use up its deliveries.
+    /// Waits until jobs can be processed. Every job needs the database. Only some jobs need other backends, so this
+    /// does not wait for them at first. After a job was returned because a backend was down, it waits for all of
+    /// them: receiving that job again too early would use up its deliveries.
     async fn can_work(&self, gave_back: bool) {
         let context = &self.processor.context;
         match gave_back {

@@ -87,7 +87,7 @@ impl Default for Metrics {
             queue_up: Gauge::default(),
             holding: Gauge::default(),
         };
-        // Every series exists from the first scrape on, so that `increase()` sees its first event.
+        // Every series exists from the first scrape on, so that queries see the first increase.
         for outcome in Processed::ALL {
             metrics.counter(outcome);
         }

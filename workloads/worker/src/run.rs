@@ -168,7 +168,7 @@ impl Worker {
             },
         );
         let server = tokio::spawn(server);
-        // Boxed, because the compiler does not analyse a future through so many others down to the last query of a
+        // Boxed, because the compiler does not analyze a future through so many others down to the last query of a
         // job.
         let work = Box::pin(consumer.run(probed.stop.subscribe()));
         let ask = async {

@@ -27,7 +27,7 @@ pub trait Task: Send + Sync {
     /// Processes the job, or finds that this is impossible.
     ///
     /// # Errors
-    /// Fails if a backend that the task needs is down. The job then waits, and this does not count as an attempt.
+    /// Fails if a backend that the task needs is down. The job then waits for it, without using up a delivery.
     fn handle<'a>(
         &'a self,
         job: &'a Job,

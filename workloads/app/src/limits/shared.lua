@@ -4,8 +4,8 @@
 local interval, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
--- Ignores a time that no bucket can have: the rate was another one, the clock of another server differed, or it is
--- no time.
+-- A time that no bucket can have counts as none: it comes from another rate or another server's clock, or it is
+-- garbage.
 local full_at = tonumber(redis.call('GET', KEYS[1]))
 if not (full_at and full_at > now and full_at <= now + capacity) then
   full_at = now

@@ -87,7 +87,7 @@ impl Keeper {
 async fn keep_topology(connection: &Connection) -> lapin::Result<()> {
     loop {
         sleep(REDECLARE).await;
-        // A blocked broker does not read, so a declaration would time out.
+        // A blocked broker does not read. A declaration would time out, and end the connection.
         if !connection.status().blocked() {
             topology::declare(connection).await?;
         }

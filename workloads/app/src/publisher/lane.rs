@@ -51,7 +51,7 @@ impl Lane {
     pub(super) async fn run(self) -> lapin::Result<()> {
         let mut batch = Vec::new();
         while self.jobs.lock().await.recv_many(&mut batch, BATCH).await > 0 {
-            // The requests of these jobs timed out, and their clients were told that the job was not accepted.
+            // The callers of these jobs have given up, and no client was told that the job was accepted.
             batch.retain(|pending| !pending.fate.is_closed());
             self.publish(std::mem::take(&mut batch)).await?;
         }

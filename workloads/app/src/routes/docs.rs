@@ -177,7 +177,7 @@ async fn disabled(request: Request) -> Result<Response, Error> {
     Err(DISABLED)
 }
 
-/// Indexes a document. The work continues if the client disconnects: cancelled halfway, it could leave an older
+/// Indexes a document. The work continues if the request is cancelled: interrupted halfway, it could leave an older
 /// version of the document in the store, without any record of it.
 async fn index(vector: &Vector, id: DocumentId) -> Result<(), Error> {
     let vector = vector.clone();

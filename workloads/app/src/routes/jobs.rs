@@ -56,7 +56,7 @@ pub struct JobStatus {
     /// `running`, `done` or `failed`. A failed job is retried up to the delivery limit of the broker.
     #[schema(example = "done")]
     status: String,
-    /// Number of attempts.
+    /// Number of times that the job was started.
     attempts: i32,
     /// Start of the last attempt (RFC 3339).
     #[schema(format = DateTime)]

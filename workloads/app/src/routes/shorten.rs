@@ -51,7 +51,7 @@ pub struct ShortenRequest {
     /// Expiry time of the link (RFC 3339). Must not be combined with `ttl_seconds`.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
-    /// Returns an existing link to the same destination that never expires, if there is one.
+    /// Returns an existing link to the same destination instead, if there is one that never expires.
     reuse: Option<bool>,
 }
 

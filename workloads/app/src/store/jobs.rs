@@ -32,7 +32,7 @@ pub struct JobRow {
     pub client_id: Option<String>,
     /// `running`, `done` or `failed`.
     pub state: String,
-    /// The number of deliveries whose processing began.
+    /// The number of times that the job was started.
     pub attempts: i32,
     /// The start of the last attempt.
     pub started_at: Timestamp,

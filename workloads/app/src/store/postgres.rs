@@ -19,7 +19,8 @@ const FIND_LASTING: &str = "SELECT code, (extract(epoch FROM created_at) * 10000
     WHERE hashtextextended(url, 0) = hashtextextended($1, 0) AND url = $1 AND expires_at IS NULL \
     ORDER BY created_at LIMIT 1";
 
-/// Held until the end of the transaction, so that of two requests for one URL, one finds the link of the other.
+/// Held until the end of the transaction, so that of two concurrent requests for one URL, the second finds the link
+/// of the first.
 const LOCK_URL: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
 /// The links of one stack; cheap to clone.
@@ -90,7 +91,7 @@ impl Links {
     /// # Errors
     /// Fails if the database is down. The link may then exist, but its code was not returned to any client.
     pub async fn create(&self, link: &NewLink) -> Result<Outcome, StoreError> {
-        // A link that expires is never replaced by one that does not.
+        // A request for a link that expires must not get one that does not.
         if link.reuse && link.expires_at.is_none() {
             let found = self
                 .database

@@ -231,7 +231,7 @@ async fn endless_chunks_are_refused_while_they_come(_: PgPoolOptions, database: 
         let mut connection = Connection::open(app.public).await;
         connection.write(format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n").as_bytes()).await;
         let chunk = format!("400\r\n{}\r\n", "x".repeat(1024));
-        // Ends when the server stops reading, which is the expected behaviour.
+        // Ends when the server stops reading, which is the expected behavior.
         let mut sent = 0;
         while sent < 65 {
             connection.write(chunk.as_bytes()).await;

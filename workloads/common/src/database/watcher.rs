@@ -74,7 +74,7 @@ impl Watcher {
         }
     }
 
-    /// Publishes a life of the database, and a new one after each reconnect, until a probe fails.
+    /// Publishes a [`Life`], and a new one after each reconnect, until a probe fails.
     async fn guard(&mut self, mut connection: PgConnection) {
         self.begin_life();
         let mut reconnected = Instant::now();
@@ -148,8 +148,7 @@ impl Watcher {
     }
 }
 
-/// Closes the idle connections of an old pool in the background; those of a dead server are dropped after a
-/// timeout.
+/// Closes an old pool in the background. Connections to a dead server are dropped after a timeout.
 fn retire(life: State) {
     if let Some(life) = life {
         tokio::spawn(async move {

@@ -2,8 +2,8 @@
 //!
 //! Every operation here may run several times and concurrently for the same documents. After writing a version to
 //! the store, [`Documents::index`] checks that it is still the latest one, and otherwise continues with the latest.
-//! An older version can replace a newer one for longer only if a process ends between the two steps, or loses the
-//! database there.
+//! An older version can remain in the place of a newer one only if the process ends, or loses the database, between
+//! these two steps.
 
 use std::collections::{HashMap, HashSet};
 

@@ -43,7 +43,7 @@ pub struct Job {
     pub id: Uuid,
     /// The client's name of the task; empty if there is none.
     pub task: String,
-    /// The client's name of the job. It is data only and identifies nothing.
+    /// The client's name of the job. It is stored as data and never used as an identifier.
     pub client_id: Option<String>,
     /// The whole object.
     pub payload: Map<String, Value>,
@@ -61,7 +61,7 @@ pub enum Invalid {
     /// The body is not a JSON object.
     #[error("the body is not a JSON object")]
     Body,
-    /// Without an identifier, a redelivery could not be distinguished from a new job.
+    /// The message has no valid identifier. Without one, a redelivery could not be distinguished from a new job.
     #[error("message-id is not a UUID")]
     MessageId,
 }

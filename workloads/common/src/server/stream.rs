@@ -1,4 +1,4 @@
-//! A TCP stream that closes on clients that send or read too slowly.
+//! A TCP stream with timeouts for clients that send or read too slowly.
 //!
 //! The stream handles bytes and the service handles requests; [`Phase`] is the state that they share.
 

@@ -8,8 +8,8 @@ use prometheus_client::{
     metrics::{MetricType, counter::Counter},
 };
 
-/// The metric `otel_dropped_total{signal}`. Both series exist from the first scrape on, so that `increase()` sees
-/// the first drop.
+/// The metric `otel_dropped_total{signal}`. Both series exist from the first scrape on, so that queries see the
+/// first increase.
 #[derive(Clone, Debug, Default)]
 pub struct Dropped {
     /// Spans.

@@ -94,7 +94,7 @@ impl<E: Export> Drain<E> {
     async fn run(mut self, mut end: watch::Receiver<bool>) {
         let mut batch = Vec::new();
         loop {
-            // No timer runs while the process is idle.
+            // Waits for the first item without a timer, so that an idle process does nothing.
             tokio::select! {
                 first = self.items.recv() => match first {
                     Some(first) => batch.push(first),
@@ -108,7 +108,7 @@ impl<E: Export> Drain<E> {
                 () = self.plenty.notified() => {}
                 _ = end.wait_for(|end| *end) => {}
             }
-            // Until less than a full batch is left; the rest waits for more items.
+            // Until a batch is not full. Items that arrive later wait for the next round.
             loop {
                 while batch.len() < BATCH
                     && let Ok(item) = self.items.try_recv()

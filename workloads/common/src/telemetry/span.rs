@@ -159,7 +159,8 @@ impl Span {
         self.trace
     }
 
-    /// Returns access to its attributes; `None` without an exporter, so that describing it costs nothing.
+    /// Returns the description of the span, to add attributes; `None` without an exporter, so that describing it
+    /// costs nothing.
     pub fn describe(&mut self) -> Option<Description<'_>> {
         self.sent.as_mut().map(|sent| Description(&mut sent.data))
     }

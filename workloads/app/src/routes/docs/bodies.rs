@@ -25,7 +25,7 @@ pub struct DocumentRequest {
     payload: Option<Map<String, Value>>,
 }
 
-/// The document was stored or deleted, and the vector store is up to date or will be.
+/// The result of a change: the document was stored or deleted, and the vector store is or will be up to date.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentWritten {
     /// Identifier of the document.

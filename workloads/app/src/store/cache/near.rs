@@ -5,7 +5,7 @@
 //! - A place is reserved before the server is queried, and an invalidation meanwhile removes it. A result that is
 //!   older than a change is therefore not kept.
 //! - An entry ends with the remaining time of its key, because the server may report expired keys late.
-//! - All entries are dropped with the connection, because there are no more invalidations. A connection that dies
+//! - All entries are dropped with the connection, because invalidations end with it. A connection that dies
 //!   silently is detected by the circuit breaker, which checks it every few seconds.
 //! - Only destinations are kept, and no negative entries. Links never change, so an entry is never wrong, even if
 //!   its invalidation is late.

@@ -148,7 +148,7 @@ fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
-/// Returns the login of the URL, overridden by settings of their own, and the protocol version.
+/// Returns the login of the URL, overridden by the separate settings, and the protocol version.
 fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnectionInfo {
     let given = |setting: &Option<String>| setting.clone().filter(|text| !text.is_empty());
     if let Some(username) = given(&args.cache_username) {
