@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts a throwaway RabbitMQ server, runs a command with TEST_BROKER_URL (AMQP) and TEST_BROKER_API (management)
-# pointing to it, and removes the server.
+# Starts a temporary RabbitMQ server, runs a command with its addresses in TEST_BROKER_URL (AMQP) and
+# TEST_BROKER_API (management), and removes the server.
 #
 #   workloads/test-broker.sh cargo test -p shortener-worker
 # shellcheck source=test-lib.sh
@@ -10,8 +10,8 @@ image=$(store_image RABBITMQ_IMAGE)
 mapfile -t ports < <(free_ports 4)
 amqp=${ports[0]} management=${ports[1]} distribution=${ports[2]} names=${ports[3]}
 
-# The server runs as a user of the image, which may not read this user's files. Its own shortage of disk space is not what
-# the tests are about.
+# The server runs as a user of the image, which may not read this user's files, so its settings are passed in the
+# environment. The low disk limit keeps a full disk from blocking the tests.
 settings="listeners.tcp.local = 127.0.0.1:$amqp
 management.tcp.ip = 127.0.0.1
 management.tcp.port = $management

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts valkey-server on the PATH for the tests that start one of their own, and runs a command.
+# Puts valkey-server on the PATH, for tests that start their own server, and runs a command.
 #
 #   workloads/test-database.sh workloads/test-cache.sh cargo test -p shortener-app
 # shellcheck source=test-lib.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts a throwaway PostgreSQL server, runs a command with DATABASE_URL pointing to it, and removes the server.
+# Starts a temporary PostgreSQL server, runs a command with its address in DATABASE_URL, and removes the server.
 #
 #   workloads/test-database.sh cargo test -p shortener-app
 # shellcheck source=test-lib.sh
@@ -7,7 +7,7 @@
 
 image=$(store_image POSTGRES_IMAGE)
 port=$(free_ports 1)
-# Nothing here has to survive a crash, so nothing waits for the disk.
+# The data need not survive a crash, so no write waits for the disk.
 settings=(
   -c "port=$port" -c listen_addresses=127.0.0.1 -c fsync=off -c synchronous_commit=off -c full_page_writes=off
   -c max_connections=300 -c shared_buffers=32MB

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the nginx of the gateway on the PATH for a command that starts one of its own: the yardstick of the benchmark.
+# Puts the nginx of the gateway on the PATH, for a command that starts its own server, such as the benchmark.
 #
 #   workloads/test-gateway.sh nginx -v
 # shellcheck source=test-lib.sh

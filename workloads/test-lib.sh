@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shared by test-database.sh, test-cache.sh and test-broker.sh: source it, do not run it. They run the images that a stack
-# gets by default, so the tests see the versions that users do.
+# Functions for the test-*.sh scripts, which source this file. They run the default images of a stack, so the tests
+# see the same versions as users.
 set -euo pipefail
 
 # shellcheck source=../e2e/cluster/lib.sh
@@ -13,7 +13,8 @@ if (($# == 0)); then
   exit 64
 fi
 
-# store_image <variable of the operator>: prints the image of a store, which the engine then holds.
+# store_image <variable of the operator>: makes the image of a store available to the container engine, and prints
+# it.
 store_image() {
   local image
   image=$(default_image "$1")
@@ -29,7 +30,7 @@ store_image() {
 
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# free_ports <count>: prints ports of this machine on which nothing listens.
+# free_ports <count>: prints ports of this machine without a listener.
 free_ports() {
   local port found=0
   for port in $(shuf -i 20000-29999 -n 200); do
@@ -40,8 +41,8 @@ free_ports() {
   done
 }
 
-# start_container <image> [arguments of docker run]... -- <command>...: starts a server on this machine's own network, which
-# costs it nothing, and removes it when the script ends.
+# start_container <image> [arguments of docker run]... -- <command>...: starts a server on the network of this
+# machine, which adds no overhead, and removes it when the script ends.
 start_container() {
   local image=$1 options=()
   shift
@@ -55,7 +56,7 @@ start_container() {
   docker run --detach --name "$container" --network host "${options[@]}" "$image" "$@" >/dev/null
 }
 
-# await_container <what> command...: until the command succeeds, two minutes at most.
+# await_container <what> command...: waits until the command succeeds, for at most two minutes.
 await_container() {
   local title=$1 deadline=$((SECONDS + 120))
   shift
@@ -68,8 +69,9 @@ await_container() {
   done
 }
 
-# take_programs <image> <program>...: copies programs of an image with the libraries they need into the cache, where they
-# run as processes of this machine that a test can stop and freeze. Prints the folder with a command for each.
+# take_programs <image> <program>...: copies programs of an image, with the libraries they need, into the cache.
+# They run as processes of this machine, which a test can stop and freeze. Prints the folder with a command for each
+# program.
 take_programs() {
   local image=$1 home program
   shift
@@ -77,7 +79,7 @@ take_programs() {
   if [[ ! -d $home ]]; then
     rm -rf "$home.part"
     mkdir -p "$home.part/root"
-    # The names that the loader prints are those it opens; links among them become files.
+    # tar --dereference: the loader prints the paths that it opens, and links among them become files.
     # shellcheck disable=SC2016 # for the shell in the container
     docker run --rm --entrypoint sh "$image" -c '
       set -e
@@ -96,7 +98,7 @@ take_programs() {
 
 key_of_words() { printf '%s\n' "$@" | sha256sum | cut -c 1-12; }
 
-# write_command <folder> <program>: a command that runs a program with the libraries it came with.
+# write_command <folder> <program>: writes a command that runs a program with the libraries of its image.
 write_command() {
   local home=$1 program=$2 root=$1/root path loader libraries
   path=$(cd "$home.part/root" && find . -name "$program" -type f | sed -n 1p)

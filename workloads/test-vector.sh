@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Starts a throwaway vector store, runs a command with TEST_VECTOR_URL (gRPC), TEST_VECTOR_HTTP_URL and
-# TEST_VECTOR_API_KEY pointing to it, and removes the server. It is the stand-in for Qdrant that the local cluster runs.
+# Starts a temporary vector store, runs a command with its addresses in TEST_VECTOR_URL (gRPC) and
+# TEST_VECTOR_HTTP_URL and its key in TEST_VECTOR_API_KEY, and removes the server. It is the stand-in for Qdrant of
+# the local cluster.
 #
 #   workloads/test-vector.sh cargo test -p shortener-app
 set -euo pipefail
@@ -11,15 +12,15 @@ if [ $# -eq 0 ]; then
 fi
 
 program=$("$(dirname "$0")/../e2e/images/qdrant.sh")
-# In memory where there is a place for that: the store brings every change to the disk before it answers, which takes
-# seconds while somebody else writes, and nothing here has to survive.
+# In memory if possible: the store writes every change to disk before it responds, which takes seconds on a busy
+# disk, and the data need not survive.
 place=/dev/shm
 if ! [ -d "$place" ] || ! [ -w "$place" ]; then place=${TMPDIR:-/tmp}; fi
 directory=$(mktemp -d "$place/test-vector.XXXXXX")
 server=
 
 cleanup() {
-  # Nothing here has to survive, so nothing is asked to end in good order.
+  # The data need not survive, so the server is killed.
   if [ -n "$server" ]; then
     kill -KILL "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
@@ -29,7 +30,7 @@ cleanup() {
 trap cleanup EXIT
 
 key=test-vector-key
-# It takes free ports and says which.
+# The server listens on free ports and logs them.
 (
   cd "$directory"
   exec env -i QDRANT__SERVICE__API_KEY="$key" QDRANT__SERVICE__HOST=127.0.0.1 \

@@ -1,4 +1,4 @@
-//! A new migration must reach the binary even when no source file changed.
+//! Rebuilds the binary after a new migration, even if no source file changed.
 
 fn main() {
     println!("cargo:rerun-if-changed=migrations");

@@ -1,4 +1,5 @@
-//! What must hold for any input: the fuzz targets search for a counterexample, and the tests replay the corpus.
+//! Properties that must hold for any input. The fuzz targets search for a counterexample, and the tests replay the
+//! corpus.
 
 use std::net::IpAddr;
 
@@ -9,7 +10,7 @@ use shortener_common::{
     trace::{TRACEPARENT, TraceContext},
 };
 
-/// A body is refused as the client's fault, or becomes a link that fits into a header and a row.
+/// Checks that a body is rejected as a client error, or becomes a link that fits into a header and a row.
 pub fn shorten(data: &[u8]) {
     let own = OwnAddress::from(&url::Url::parse("http://sho.rt:8080").expect("a URL"));
     let now = "2030-01-01T00:00:00Z".parse().expect("a time");
@@ -34,7 +35,7 @@ pub fn shorten(data: &[u8]) {
     assert!(link.expires_at.is_none_or(|end| end > now));
 }
 
-/// A text is refused, or is a code that means the same in every path.
+/// Checks that a text is rejected, or is a code that every path represents unchanged.
 pub fn code(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(code) = Code::parse(&text) {
@@ -49,7 +50,7 @@ pub fn code(data: &[u8]) {
     }
 }
 
-/// Any header is read without a panic, and nothing that a client writes on the left changes its address.
+/// Checks that any header is read without a panic, and that entries on the left do not change the client's address.
 pub fn headers(data: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(data) else {
         return;

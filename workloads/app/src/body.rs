@@ -1,4 +1,4 @@
-//! Reading a JSON object from a request, within limits of size and time.
+//! Reading a JSON object from a request, with limits on size and time.
 
 use std::time::Duration;
 
@@ -16,41 +16,41 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 
-/// When the answer to a request must be ready; set by [`crate::observe`].
+/// The deadline of the response to a request; set by [`crate::observe`].
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
-    /// When the request began to count.
+    /// Start of the time limit.
     pub start: Instant,
-    /// The time it has.
+    /// The time limit.
     pub budget: Duration,
 }
 
 impl Deadline {
-    /// The end of the time.
+    /// Returns the time at which the limit ends.
     #[must_use]
     pub fn end(self) -> Instant {
         self.start + self.budget
     }
 
-    /// A body must be complete a little earlier, so that there is time left to act on it.
+    /// Returns the deadline of the body. It is a little earlier, so that there is time left to process the body.
     fn of_body(self) -> Instant {
         self.start + self.budget.mul_f64(0.9)
     }
 }
 
-/// Reads a body of at most `limit` bytes that must hold a JSON object.
+/// Reads a body of at most `limit` bytes that must contain a JSON object.
 ///
 /// # Errors
-/// When the media type is another one, the body is too large, too slow or not a JSON object.
+/// Fails if the media type is not JSON, or if the body is too large, too slow or not a JSON object.
 pub async fn json_object(request: Request, limit: usize) -> Result<Map<String, Value>, Error> {
     let text = json_object_text(request, limit).await?;
     parse_object(&text)
 }
 
-/// The same, but as the client wrote it.
+/// Reads a body like [`json_object`], but returns it as the client wrote it.
 ///
 /// # Errors
-/// As [`json_object`].
+/// Returns the errors of [`json_object`].
 pub async fn json_object_text(request: Request, limit: usize) -> Result<Bytes, Error> {
     if !is_plain_json(request.headers()) {
         return Err(Error::UnsupportedMediaType);
@@ -88,7 +88,7 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// `application/json`, with whatever parameters, and not compressed.
+/// Returns true for `application/json` with any parameters and without compression.
 fn is_plain_json(headers: &HeaderMap) -> bool {
     let text = |name| {
         headers
@@ -108,10 +108,10 @@ fn is_plain_json(headers: &HeaderMap) -> bool {
             .is_none_or(|encoding| encoding.trim().eq_ignore_ascii_case("identity"))
 }
 
-/// Reads a JSON object. Nesting is bounded by the parser, so that no input can exhaust the stack.
+/// Parses a JSON object. The parser limits nesting, so that no input can exhaust the stack.
 ///
 /// # Errors
-/// When the bytes are not JSON, or JSON but not an object.
+/// Fails if the bytes are not JSON, or if they are not an object.
 pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
@@ -124,10 +124,10 @@ pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// A body that is read to its end and forgotten.
+/// Reads a body to its end and drops it.
 ///
 /// # Errors
-/// As [`json_object`] for size and time.
+/// Returns the errors of [`json_object`] for size and time.
 pub async fn discard(request: Request<Body>, limit: usize) -> Result<(), Error> {
     read(request, limit).await.map(drop)
 }

@@ -1,16 +1,17 @@
-//! The address of the client behind the trusted proxies.
+//! The address of the client behind trusted proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderMap, HeaderName};
 
-/// The header that each proxy appends its own peer's address to.
+/// The header to which each proxy appends the address of its peer.
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Finds the client's address: with `hops` trusted proxies it is the `hops`-th entry from the right, because
-/// each of them appended one. What stands further left was written by the client and is never believed.
+/// Returns the address of the client. With `hops` trusted proxies it is the `hops`-th entry from the right, because
+/// each of them appended one entry. Entries further left were written by the client and are never trusted.
 ///
-/// A list that is too short or does not parse ends at the last address that a trusted proxy vouched for.
+/// If the list is too short or an entry is malformed, the result is the last valid address before that, starting
+/// with `peer`.
 #[must_use]
 pub fn address(peer: IpAddr, headers: &HeaderMap, hops: usize) -> IpAddr {
     let mut client = peer;
@@ -28,7 +29,7 @@ pub fn address(peer: IpAddr, headers: &HeaderMap, hops: usize) -> IpAddr {
     client.to_canonical()
 }
 
-/// An address, with or without a port.
+/// Parses an address, with or without a port.
 fn parse(entry: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(entry).ok()?.trim();
     let bare = || {

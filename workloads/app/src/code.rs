@@ -1,12 +1,12 @@
-//! Short codes: what is one, which are reserved, and how new ones are made.
+//! Short codes: their syntax, the reserved ones, and the generation of new ones.
 
 use rand::{CryptoRng, RngExt};
 
-/// The longest code that a client may choose.
+/// The maximum length of a code that a client chooses.
 pub const MAX_LENGTH: usize = 64;
 
-/// First path segments that never become a code: every route, and names kept free for later ones.
-/// Only names that are otherwise well-formed codes need to be here; the rest is listed for the reader.
+/// First path segments that never become a code: every route, and names that are reserved for later routes. Some
+/// are not well-formed codes anyway; they are listed for completeness.
 pub const RESERVED: &[&str] = &[
     "api",
     "health",
@@ -24,26 +24,26 @@ pub const RESERVED: &[&str] = &[
     "favicon.ico",
 ];
 
-/// A well-formed code that is not reserved; borrowed, so that a redirect copies nothing.
+/// A well-formed code that is not reserved. It borrows the text, so that a redirect copies nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code<'a>(&'a str);
 
-/// Why a text is not a code.
+/// The reason why a text is not a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
-    /// Wrong length or a character outside the alphabet.
+    /// The length is wrong, or a character is outside the alphabet.
     #[error("must be 1 to 64 characters out of A-Z, a-z, 0-9, '_' and '-'")]
     Malformed,
-    /// The name of a route, or kept free for one.
+    /// The text is the name of a route, or is reserved for one.
     #[error("is reserved")]
     Reserved,
 }
 
 impl<'a> Code<'a> {
-    /// Checks a text. Nothing is decoded: a percent-encoded code is malformed.
+    /// Validates a text. Nothing is decoded: a percent-encoded code is malformed.
     ///
     /// # Errors
-    /// When the text is malformed or reserved.
+    /// Fails if the text is malformed or reserved.
     pub fn parse(text: &'a str) -> Result<Self, CodeError> {
         let well_formed = (1..=MAX_LENGTH).contains(&text.len())
             && text
@@ -61,42 +61,42 @@ impl<'a> Code<'a> {
         Ok(Self(text))
     }
 
-    /// The code as text.
+    /// Returns the text of the code.
     #[must_use]
     pub fn as_str(self) -> &'a str {
         self.0
     }
 
-    /// A copy for work that outlives the request.
+    /// Returns a copy for work that outlives the request.
     #[must_use]
     pub fn to_owned(self) -> OwnedCode {
         OwnedCode(self.0.to_owned())
     }
 }
 
-/// A [`Code`] with a text of its own.
+/// A [`Code`] that owns its text.
 #[derive(Clone, Debug)]
 pub struct OwnedCode(String);
 
 impl OwnedCode {
-    /// The code.
+    /// Returns the code.
     #[must_use]
     pub fn borrow(&self) -> Code<'_> {
         Code(&self.0)
     }
 }
 
-/// The set that generated codes are drawn from.
+/// The parameters of generated codes.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeSpace {
-    /// The characters in use.
+    /// The characters of a code.
     pub alphabet: &'static [u8],
-    /// The length of a code before any collision.
+    /// The length of a code as long as no collision occurs.
     pub length: usize,
 }
 
 impl Default for CodeSpace {
-    /// 7 characters that cannot be mistaken for each other: no `0`, `O`, `1`, `l`, `I`.
+    /// Returns a space of codes of 7 characters, without the similar characters `0`, `O`, `1`, `l` and `I`.
     fn default() -> Self {
         Self {
             alphabet: b"23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
@@ -106,18 +106,18 @@ impl Default for CodeSpace {
 }
 
 impl CodeSpace {
-    /// Attempts at one length before the code grows by a character.
+    /// The number of attempts at one length before a code gets one more character.
     pub const TRIES_PER_LENGTH: usize = 5;
-    /// How many characters a code may grow by before giving up.
+    /// The maximum number of additional characters.
     pub const MAX_GROWTH: usize = 4;
 
-    /// The lengths of the codes to try, in order.
+    /// Returns the lengths of the codes to try, in order.
     pub fn lengths(self) -> impl Iterator<Item = usize> {
         (self.length..=self.length + Self::MAX_GROWTH)
             .flat_map(|length| std::iter::repeat_n(length, Self::TRIES_PER_LENGTH))
     }
 
-    /// A random code of the given length that is not a reserved word.
+    /// Returns a random code of this length that is not a reserved word.
     pub fn generate(self, length: usize, random: &mut impl CryptoRng) -> String {
         loop {
             let code: String = (0..length)
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_generated_code_is_never_a_reserved_word() {
-        // With this alphabet and length nearly every third draw would be the word `api`.
+        // With this alphabet and length, `api` would be one of 27 possible codes.
         let space = CodeSpace {
             alphabet: b"api",
             length: 3,

@@ -1,4 +1,4 @@
-//! Command line and environment. Every flag has an environment variable of the same name.
+//! Command line and environment variables. Every flag has an environment variable of the same name.
 
 mod cache;
 
@@ -18,22 +18,22 @@ use crate::limits::Rate;
 #[derive(Debug, Parser)]
 #[command(name = "app", version, about)]
 pub struct Cli {
-    /// What to do; `serve` when absent.
+    /// The command; `serve` by default.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The two ways to run the application.
+/// The commands of the app.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answer requests until SIGTERM (the default).
+    /// Serve requests until SIGTERM (the default).
     Serve(Box<ServeArgs>),
-    /// Wait for the database, bring its schema up to date, and exit.
+    /// Wait for the database, migrate its schema, and exit.
     Migrate(MigrateArgs),
 }
 
 impl Cli {
-    /// Reads the command line; without a command it means `serve`.
+    /// Parses the command line; the default command is `serve`.
     #[must_use]
     pub fn from_command_line() -> Self {
         Self::parse_from(with_default_command(std::env::args().collect()))
@@ -58,7 +58,7 @@ pub struct MigrateArgs {
     /// The log.
     #[command(flatten)]
     pub log: LogArgs,
-    /// How long to wait for the database, in seconds.
+    /// Time limit in seconds for the database to become ready.
     #[arg(long = "migrate-timeout-seconds", env = "MIGRATE_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]
     pub timeout: Duration,
 }
@@ -66,10 +66,10 @@ pub struct MigrateArgs {
 /// Settings of `app serve`.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
-    /// The address of the public routes; `[::]` is every address of both families.
+    /// Listening address of the public routes; `[::]` accepts IPv6 and IPv4 on all interfaces.
     #[arg(long, env = "APP_LISTEN", default_value = "[::]:3000")]
     pub listen: SocketAddr,
-    /// The address of probes and metrics for the cluster itself.
+    /// Listening address of probes and metrics, for use inside the cluster.
     #[arg(long, env = "APP_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,
     /// The database.
@@ -78,7 +78,7 @@ pub struct ServeArgs {
     /// The message broker.
     #[command(flatten)]
     pub queue: QueueArgs,
-    /// Connections kept for requests; one more watches the database's health.
+    /// Maximum number of database connections for requests; one more connection is used for health probes.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,
     /// The cache.
@@ -93,46 +93,46 @@ pub struct ServeArgs {
     /// The export of traces and logs.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
-    /// The address under which clients reach the service; short URLs begin with it.
+    /// Public base URL of the service; short URLs begin with it.
     #[arg(long, env, default_value = "http://localhost:8080", value_parser = public_url)]
     pub public_url: Url,
-    /// Proxies in front of the application whose `X-Forwarded-For` entries are believed.
+    /// Number of trusted proxies in front of the app; as many entries of `X-Forwarded-For` are trusted.
     #[arg(long, env, default_value_t = 1)]
     pub trusted_hops: usize,
-    /// Whether `/metrics` is answered on the public port.
+    /// Serves `/metrics` on the public port if true.
     #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
     pub expose_metrics: bool,
-    /// Links that one client may create per minute; 0 turns the limit off.
+    /// Rate limit of new links per client and minute; 0 turns the limit off.
     #[arg(long, env, default_value_t = 60)]
     pub limit_shorten_per_minute: u32,
-    /// Links that one client may create at once.
+    /// Burst of new links per client.
     #[arg(long, env, default_value_t = 20)]
     pub limit_shorten_burst: u32,
-    /// Other requests that one client may make per second; 0 turns the limit off.
+    /// Rate limit of other requests per client and second; 0 turns the limit off.
     #[arg(long, env, default_value_t = 50)]
     pub limit_requests_per_second: u32,
-    /// Other requests that one client may make at once.
+    /// Burst of other requests per client.
     #[arg(long, env, default_value_t = 200)]
     pub limit_requests_burst: u32,
-    /// Connections open at the same time on the public port; further ones wait to be accepted.
+    /// Maximum number of open connections on the public port; further ones wait to be accepted.
     #[arg(long, env, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
-    /// How long a request may take, in seconds.
+    /// Time limit of a request, in seconds.
     #[arg(long = "request-timeout-seconds", env = "REQUEST_TIMEOUT_SECONDS", default_value = "10", value_parser = seconds)]
     pub request_timeout: Duration,
-    /// How long a client may take to send the header of a request, in seconds.
+    /// Time limit for a client to send the head of a request, in seconds.
     #[arg(long = "header-timeout-seconds", env = "HEADER_TIMEOUT_SECONDS", default_value = "10", value_parser = seconds)]
     pub header_timeout: Duration,
-    /// How long to keep serving after SIGTERM while the cluster takes this replica out of rotation, in seconds.
+    /// Time to keep serving after SIGTERM while the cluster stops sending traffic to this replica, in seconds.
     #[arg(long = "drain-delay-seconds", env = "DRAIN_DELAY_SECONDS", default_value = "5", value_parser = seconds)]
     pub drain_delay: Duration,
-    /// How long requests in flight may take after that, in seconds.
+    /// Time limit for requests in flight after that delay, in seconds.
     #[arg(long = "drain-timeout-seconds", env = "DRAIN_TIMEOUT_SECONDS", default_value = "15", value_parser = seconds)]
     pub drain_timeout: Duration,
 }
 
 impl ServeArgs {
-    /// The rate of `POST /shorten` per client.
+    /// Returns the rate limit of `POST /shorten` per client.
     #[must_use]
     pub fn shorten_rate(&self) -> Rate {
         Rate {
@@ -142,7 +142,7 @@ impl ServeArgs {
         }
     }
 
-    /// The rate of every other request per client.
+    /// Returns the rate limit of all other requests per client.
     #[must_use]
     pub fn requests_rate(&self) -> Rate {
         Rate {
@@ -153,7 +153,7 @@ impl ServeArgs {
     }
 }
 
-/// An absolute URL that short codes can be appended to.
+/// Parses an absolute URL to which short codes can be appended.
 fn public_url(text: &str) -> Result<Url, String> {
     let url: Url = text
         .parse()

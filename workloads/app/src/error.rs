@@ -1,6 +1,6 @@
-//! The one error type of the application, shown as `application/problem+json` (RFC 9457).
+//! The error type of the application, shown as `application/problem+json` (RFC 9457).
 //!
-//! A handler returns [`Error`]; [`crate::observe`] adds what only the request knows (path, trace) and writes the body.
+//! A handler returns [`Error`]. [`crate::observe`] adds the path and the trace of the request, and writes the body.
 
 mod problem;
 
@@ -19,19 +19,19 @@ use shortener_common::{database::StoreError, documents::IndexError, vector::Vect
 pub use self::problem::{FieldError, Problem};
 use crate::publisher::Refusal;
 
-/// Everything that can go wrong with a request.
+/// An error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The body is not a JSON object.
     #[error("{0}")]
     MalformedJson(String),
-    /// Fields of the body break their rules.
+    /// Fields of the body are invalid.
     #[error("One or more fields are invalid.")]
     InvalidFields(Vec<FieldError>),
-    /// No such route, or no such code.
+    /// There is no such route, or no such code.
     #[error("Nothing is found under this path.")]
     NotFound,
-    /// The route exists, but not with this method; the router names the allowed ones in `Allow`.
+    /// The route exists, but not with this method; the router lists the allowed methods in `Allow`.
     #[error("This path does not support the method.")]
     MethodNotAllowed,
     /// The body did not arrive in time.
@@ -46,40 +46,40 @@ pub enum Error {
     /// The body is larger than this many bytes.
     #[error("The request body may be at most {0} bytes long.")]
     BodyTooLarge(usize),
-    /// The path and query are longer than this many bytes.
+    /// The path and the query are longer than this many bytes.
     #[error("The path and query may be at most {0} bytes long.")]
     UriTooLong(usize),
-    /// Not `application/json`, or encoded.
+    /// The body is not `application/json`, or is compressed.
     #[error("The body must be sent as application/json without a content encoding.")]
     UnsupportedMediaType,
-    /// The client asked too often; it may come back after this time.
+    /// The client exceeded its rate limit; it may retry after this time.
     #[error("Too many requests from this address.")]
     RateLimited(Duration),
-    /// All header fields together are longer than this many bytes.
+    /// All header fields together are larger than this many bytes.
     #[error("The header fields may be at most {0} bytes long.")]
     HeadersTooLarge(usize),
-    /// A part of the stack that is not switched on.
+    /// The profile is not enabled.
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),
-    /// The key of the request stands for a job with another body.
+    /// The idempotency key belongs to a job with another body.
     #[error("The Idempotency-Key was used with another body before; a new job needs a new key.")]
     KeyReused,
-    /// The queue does not take the job now; the reason is logged and never shown.
+    /// The queue does not accept the job now; the reason is logged and never shown.
     #[error("The queue does not take jobs now.")]
     QueueUnavailable(String),
-    /// The vector store cannot be asked now; the reason is logged and never shown.
+    /// The vector store is unavailable; the reason is logged and never shown.
     #[error("The vector store is not available.")]
     VectorUnavailable(String),
-    /// The vector store has another collection than this stack needs.
+    /// The collection in the vector store differs from the settings.
     #[error("In the vector store {0}.")]
     OtherCollection(String),
-    /// The database cannot be asked now; the reason is logged and never shown.
+    /// The database is unavailable; the reason is logged and never shown.
     #[error("The database is not available.")]
     DatabaseUnavailable(String),
-    /// The answer was not ready before the request deadline.
+    /// The response was not ready before the deadline of the request.
     #[error("The request took too long.")]
     Deadline,
-    /// A fault of the application; the reason is logged and never shown.
+    /// An internal error; the reason is logged and never shown.
     #[error("An internal error occurred.")]
     Internal(String),
 }
@@ -119,7 +119,7 @@ impl From<Refusal> for Error {
 }
 
 impl Error {
-    /// The status, the last segment of the problem's type, and its title.
+    /// Returns the status, the last segment of the problem type, and the title.
     #[expect(clippy::too_many_lines, reason = "a table of all problems")]
     fn kind(&self) -> (StatusCode, &'static str, &'static str) {
         match self {
@@ -203,7 +203,7 @@ impl Error {
         }
     }
 
-    /// Whole seconds after which trying again makes sense.
+    /// Returns the number of whole seconds after which a retry is useful.
     fn retry_after(&self) -> Option<u64> {
         match self {
             Self::RateLimited(wait) => Some(
@@ -217,13 +217,13 @@ impl Error {
             | Self::QueueUnavailable(_)
             | Self::VectorUnavailable(_)
             | Self::Deadline => Some(1),
-            // A person has to act first.
+            // The user has to act first.
             Self::OtherCollection(_) => Some(60),
             _ => None,
         }
     }
 
-    /// The problem's type and, for faults of the service, the reason: what the log says about the error.
+    /// Returns the problem type and, for server errors, the reason. Both are for the log.
     #[must_use]
     pub fn for_log(&self) -> (&'static str, Option<&str>) {
         let reason = match self {
@@ -237,7 +237,7 @@ impl Error {
         (self.kind().1, reason)
     }
 
-    /// The error that stands for a bare status made by the router itself.
+    /// Returns the error for a status that the router set without a body.
     #[must_use]
     pub fn from_status(status: StatusCode) -> Self {
         match status {
@@ -247,7 +247,7 @@ impl Error {
         }
     }
 
-    /// The complete response, given what only the request knows.
+    /// Builds the complete response with the path and the trace of the request.
     #[must_use]
     pub fn to_problem(&self, instance: &str, trace_id: Option<String>) -> Response {
         let (status, slug, title) = self.kind();
@@ -280,7 +280,7 @@ impl Error {
     }
 }
 
-/// An empty response that carries the error, to be completed by [`crate::observe`].
+/// Converts the error into an empty response that carries it; [`crate::observe`] completes the response.
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
@@ -292,7 +292,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// An [`Error`] on its way out; extensions must be cloneable, so it is shared.
+/// An [`Error`] in the extensions of a response. It is shared, because extensions must be cloneable.
 #[derive(Clone, Debug)]
 pub struct Failure(pub std::sync::Arc<Error>);
 

@@ -1,4 +1,5 @@
-//! Seeing to it that the vector store gets every document: looks after the collection, and sweeps up what requests left.
+//! The background task that manages the collection of the vector store and indexes documents that requests left
+//! behind.
 
 use std::time::Duration;
 
@@ -18,30 +19,31 @@ use crate::{
     state::Vector,
 };
 
-/// How often it looks without being asked.
+/// The interval of the task.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Pauses between attempts while something is away.
+/// Backoff while the database or the vector store is down.
 const RETRY: Backoff = Backoff {
     first: Duration::from_millis(200),
     longest: Duration::from_secs(5),
 };
-/// Documents that are swept up at once. With the queue that is all per interval, so that its other jobs have their turn.
+/// The maximum number of documents per batch. With the queue profile it is also the maximum per interval, so that
+/// other jobs are not delayed.
 const BATCH: usize = 100;
-/// How long a job has to fill a new collection before its documents are swept up one by one, in seconds.
+/// The time in seconds that a job has to fill a new collection, before its documents are indexed one by one.
 const FILLING_TIME: f64 = 600.0;
 
-/// Looks after the collection for as long as it runs.
+/// Manages the collection while it runs.
 pub struct Indexer {
-    /// The store, and what it is to hold.
+    /// The vector store and the documents.
     vector: Vector,
-    /// Where work on documents goes; without it, it is done here.
+    /// The publisher of indexing jobs; without it, the task indexes documents itself.
     publisher: Option<Publisher>,
-    /// Whether a collection that may be new still lacks the job that fills it.
+    /// True while a collection that may be new still needs the job that fills it.
     fill_pending: bool,
 }
 
 impl Indexer {
-    /// Does the work itself without a publisher.
+    /// Creates the task. Without a publisher it indexes documents itself.
     #[must_use]
     pub fn new(vector: Vector, publisher: Option<Publisher>) -> Self {
         Self {
@@ -51,7 +53,7 @@ impl Indexer {
         }
     }
 
-    /// Never ends by itself.
+    /// Runs without end.
     pub async fn run(mut self) {
         let mut failures: u32 = 0;
         let mut last_reason = String::new();
@@ -94,7 +96,7 @@ impl Indexer {
             return self.sweep().await;
         };
         if !store.open().await? {
-            // First, because the store may make it without saying so.
+            // Set before the call, because the store may create the collection and still report an error.
             let was_pending = std::mem::replace(&mut self.fill_pending, true);
             let to_fill = documents.prepare(store, FILLING_TIME).await?;
             self.fill_pending = was_pending || to_fill;
@@ -105,7 +107,7 @@ impl Indexer {
         self.offer(publisher).await
     }
 
-    /// Publishes a job for each of some documents that are due.
+    /// Claims documents that are due, and publishes a job for each.
     async fn offer(&self, publisher: &Publisher) -> Result<(), IndexError> {
         let due = self.vector.documents.claim(BATCH as i64).await?;
         let offers = due.iter().map(|version| async move {
@@ -115,7 +117,7 @@ impl Indexer {
         for offered in join_all(offers).await {
             match offered {
                 Ok(version) => self.vector.documents.queued(version).await?,
-                // They are due again soon.
+                // The remaining documents become due again soon.
                 Err(refusal) => {
                     log_refusal(refusal);
                     break;
@@ -145,7 +147,7 @@ impl Indexer {
     }
 }
 
-/// The job that brings a document to the store.
+/// Builds the job that indexes a document.
 #[must_use]
 pub fn index_job(
     version: Version,
@@ -161,12 +163,12 @@ pub fn index_job(
     }
 }
 
-/// A document whose job the queue did not take is swept up later.
+/// Logs that the queue did not accept a job. The document becomes due again and is indexed later.
 pub fn log_refusal(refusal: Refusal) {
     tracing::warn!(event = "document_not_enqueued", error.message = %refusal, "document_not_enqueued");
 }
 
-/// Asks for the whole of a new collection. Returns whether the queue took that.
+/// Publishes a job that fills a new collection. Returns true if the queue accepted it.
 async fn fill(publisher: &Publisher) -> bool {
     let job = NewJob {
         id: Uuid::now_v7(),

@@ -1,6 +1,6 @@
-//! The link-shortening application: creates short codes and resolves them to redirects.
+//! The link-shortening application: creates short codes and redirects them to their destinations.
 //!
-//! `main` reads [`config`], [`run`] wires [`state`] and [`router`] together and drains on SIGTERM.
+//! `main` reads [`config`], [`run`] connects [`state`] and [`router`], and drains on SIGTERM.
 
 pub mod body;
 pub mod client;

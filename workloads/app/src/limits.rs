@@ -1,4 +1,5 @@
-//! Rate limits by client address: token buckets in bounded memory, and with a cache also buckets that all replicas share.
+//! Rate limits by client address: token buckets in bounded memory, and with a cache also buckets shared by all
+//! replicas.
 
 mod shared;
 
@@ -13,38 +14,38 @@ use std::{
 use self::shared::SharedBuckets;
 use crate::store::cache::Cache;
 
-/// Independent parts of the table, so that clients rarely wait for each other.
+/// The number of independent shards of the table, which keeps lock contention low.
 const SHARDS: usize = 64;
-/// Clients remembered per shard; beyond it those closest to a full bucket are forgotten first.
+/// The maximum number of clients per shard; beyond it, the buckets closest to full are removed first.
 const CLIENTS_PER_SHARD: usize = 1024;
 
-/// How much a client may ask for.
+/// A rate limit per client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Requests per [`Rate::period`]; 0 turns the limit off.
     pub requests: u32,
     /// The period of the rate.
     pub period: Duration,
-    /// Requests at once after a pause; at least one is always allowed.
+    /// The burst: requests at once after a pause; at least one is always allowed.
     pub burst: u32,
 }
 
 impl Rate {
-    /// How long one token takes to come back, and an empty bucket to fill.
+    /// Returns the time in which one token is refilled, and the time in which an empty bucket is.
     fn times(self) -> (Duration, Duration) {
         let interval = self.period / self.requests.max(1);
         (interval, interval.saturating_mul(self.burst.max(1)))
     }
 }
 
-/// A limit, counted by every replica for itself and, with a cache, together.
+/// A rate limit with a bucket of this replica and, with a cache, a bucket shared by all replicas.
 pub struct Limit {
     own: RateLimiter,
     shared: Option<SharedBuckets>,
 }
 
 impl Limit {
-    /// A limit with a name of its own, or `None` when the rate is 0.
+    /// Returns a limit with this name, or `None` if the rate is 0.
     #[must_use]
     pub fn new(name: &'static str, rate: Rate, cache: Option<&Arc<Cache>>) -> Option<Self> {
         Some(Self {
@@ -53,18 +54,19 @@ impl Limit {
         })
     }
 
-    /// Takes a token of this replica: who asks one replica too often asks all of them too often.
+    /// Takes a token of this replica's bucket. A client above the limit of one replica is above the shared limit as
+    /// well.
     ///
     /// # Errors
-    /// The time until the next token when the bucket is empty.
+    /// Returns the time until the next token if the bucket is empty.
     pub fn take(&self, address: IpAddr) -> Result<(), Duration> {
         self.own.take(address)
     }
 
-    /// Takes a token of those that all replicas share; there is always one when the cache cannot be asked.
+    /// Takes a token of the shared bucket. Succeeds if the cache is unavailable.
     ///
     /// # Errors
-    /// The time until the next token when the bucket is empty.
+    /// Returns the time until the next token if the bucket is empty.
     pub async fn take_shared(&self, address: IpAddr) -> Result<(), Duration> {
         match &self.shared {
             Some(buckets) => buckets.take(address).await,
@@ -73,19 +75,19 @@ impl Limit {
     }
 }
 
-/// A token bucket per client, kept as the moment at which the bucket would be full again (the generic cell
-/// rate algorithm): one number per client, and a full bucket needs no entry at all.
+/// Token buckets per client. A bucket is stored as the time at which it will be full again (the generic cell rate
+/// algorithm): one number per client, and no entry for a full bucket.
 pub struct RateLimiter {
-    /// Nanoseconds that one token takes to come back.
+    /// Nanoseconds in which one token is refilled.
     interval: u64,
-    /// Nanoseconds that an empty bucket takes to fill.
+    /// Nanoseconds in which an empty bucket is refilled.
     capacity: u64,
     start: Instant,
     shards: Vec<Mutex<HashMap<Client, u64>>>,
     hasher: std::hash::RandomState,
 }
 
-/// An IPv6 client owns a whole /64, so its bucket is shared by that network.
+/// A rate-limited client. An IPv6 client usually owns a whole /64, so that network shares one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Client {
     V4(u32),
@@ -113,7 +115,7 @@ impl fmt::Display for Client {
 }
 
 impl RateLimiter {
-    /// A limiter, or `None` when the rate is 0.
+    /// Returns a limiter, or `None` if the rate is 0.
     #[must_use]
     pub fn new(rate: Rate) -> Option<Self> {
         if rate.requests == 0 {
@@ -134,7 +136,7 @@ impl RateLimiter {
     /// Takes a token.
     ///
     /// # Errors
-    /// The time until the next token when the bucket is empty.
+    /// Returns the time until the next token if the bucket is empty.
     pub fn take(&self, address: IpAddr) -> Result<(), Duration> {
         self.take_at(address, nanoseconds(self.start.elapsed()))
     }
@@ -172,7 +174,8 @@ impl RateLimiter {
     }
 }
 
-/// Forgets full buckets, and when there are none the fuller half: those who asked least lose least.
+/// Removes full buckets. If that is not enough, it also removes the fuller half, which affects the least active
+/// clients.
 fn evict(buckets: &mut HashMap<Client, u64>, now: u64) {
     buckets.retain(|_, full_at| *full_at > now);
     if buckets.len() >= CLIENTS_PER_SHARD {

@@ -1,7 +1,7 @@
-//! The metrics of the application.
+//! The metrics of the app.
 //!
-//! A request costs two array lookups, one atomic increment and one short critical section of its own series:
-//! children are created on first use and found by position afterwards, never by hashing their labels.
+//! A request costs two array lookups, one atomic increment and one short critical section of its own series. Series
+//! are created on first use and found by position afterwards, without hashing their labels.
 
 mod cache;
 
@@ -26,14 +26,14 @@ use crate::publisher::metrics::PublisherMetrics;
 
 pub use self::cache::CacheMetrics;
 
-/// Upper bounds of the duration histogram in seconds: OpenTelemetry's advice, with finer steps below 5 ms
-/// because a redirect takes less.
+/// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, with finer steps below 5 ms because
+/// a redirect takes less.
 const BUCKETS: [f64; 16] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
     10.0,
 ];
 
-/// The route templates that metrics and log lines name, never a path.
+/// The route templates for metrics and logs. Paths are never used as labels.
 pub const ROUTES: [&str; 10] = [
     "unmatched",
     "/{code}",
@@ -51,12 +51,12 @@ const METHODS: [&str; 10] = [
     "_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
 ];
 
-/// A position in [`ROUTES`].
+/// An index into [`ROUTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route(usize);
 
 impl Route {
-    /// The route of a template that the router matched; anything else is `unmatched`.
+    /// Returns the route of a template that the router matched; anything else is `unmatched`.
     #[must_use]
     pub fn from_template(template: Option<&str>) -> Self {
         Self(
@@ -66,20 +66,20 @@ impl Route {
         )
     }
 
-    /// The template.
+    /// Returns the template.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         ROUTES[self.0]
     }
 
-    /// Whether the request matched a route at all.
+    /// Returns true if the request matched a route.
     #[must_use]
     pub fn is_known(self) -> bool {
         self.0 != 0
     }
 }
 
-/// The method as a label: unknown ones share `_OTHER`, so that clients cannot invent series.
+/// Returns the method as a label. Unknown methods share `_OTHER`, so that clients cannot create series.
 #[must_use]
 pub fn method_label(method: &Method) -> &'static str {
     METHODS[method_index(method)]
@@ -108,13 +108,13 @@ impl Default for Child {
     }
 }
 
-/// One slot per status from 100 to 599.
+/// One slot for each status from 100 to 599.
 type Statuses = Box<[OnceLock<Child>]>;
 
-/// `http_requests_total` and `http_server_request_duration_seconds`.
+/// The metrics `http_requests_total` and `http_server_request_duration_seconds`.
 #[derive(Debug)]
 struct HttpMetrics {
-    /// By route and method, then by status.
+    /// The series by route and method, then by status.
     series: [[OnceLock<Statuses>; METHODS.len()]; ROUTES.len()],
 }
 
@@ -155,7 +155,7 @@ impl HttpMetrics {
     }
 }
 
-/// Hands the series to the registry without a second copy of them.
+/// A collector that exposes the series without a second copy of them.
 #[derive(Debug)]
 struct HttpCollector(Arc<HttpMetrics>);
 
@@ -178,21 +178,21 @@ impl Collector for HttpCollector {
     }
 }
 
-/// Every metric of this process.
+/// All metrics of this process.
 #[derive(Debug)]
 pub struct Metrics {
     http: Arc<HttpMetrics>,
     registry: Registry,
-    /// Connections open on the public port.
+    /// The number of open connections on the public port.
     pub open_connections: Gauge<u32, AtomicU32>,
-    /// 1 while the database answers.
+    /// 1 while the database is up.
     pub database_up: Gauge<u32, AtomicU32>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let http = Arc::new(HttpMetrics::new());
-        // The two series that alerts are written on exist from the first scrape on.
+        // The two series that alerts use exist from the first scrape on.
         http.child(Route::from_template(Some("/{code}")), 1, StatusCode::FOUND);
         http.child(
             Route::from_template(Some("/shorten")),
@@ -245,27 +245,27 @@ impl Metrics {
             .observe(duration.as_secs_f64(), Some(trace), Some(SystemTime::now()));
     }
 
-    /// Adds what another part of the process counts.
+    /// Registers the metrics of another part of the process.
     pub fn register(&mut self, collector: Box<dyn Collector>) {
         self.registry.register_collector(collector);
     }
 
-    /// The metrics of the cache, which exist only with a cache.
+    /// Registers the metrics of the cache, which exist only with a cache.
     pub fn with_cache(&mut self) -> CacheMetrics {
         CacheMetrics::register(&mut self.registry)
     }
 
-    /// The metrics of the publisher, which exist only with the queue profile.
+    /// Registers the metrics of the publisher, which exist only with the queue profile.
     pub fn with_publisher(&mut self) -> PublisherMetrics {
         PublisherMetrics::register(&mut self.registry)
     }
 
-    /// The metrics of the vector store, which exist only with the vector profile.
+    /// Registers the metrics of the vector store, which exist only with the vector profile.
     pub fn with_vector(&mut self) -> VectorMetrics {
         VectorMetrics::register(&mut self.registry)
     }
 
-    /// What a scrape reads.
+    /// Returns the registry that a scrape encodes.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.registry

@@ -1,5 +1,5 @@
-//! What happens around every request: limits before it, and afterwards the problem body, metrics, the log line and the
-//! span.
+//! The middleware of the public port: limits before a request, and problem body, metrics, log line and span after
+//! it.
 
 mod span;
 
@@ -31,12 +31,12 @@ use crate::{
     state::{AppState, Shared},
 };
 
-/// The longest path with its query, in bytes.
+/// The maximum length of the path with its query, in bytes.
 pub const MAX_URI: usize = 8 * 1024;
-/// The most that all header fields may hold together, in bytes.
+/// The maximum size of all header fields together, in bytes.
 pub const MAX_HEADERS: usize = 16 * 1024;
 
-/// Around the public port.
+/// Wraps every request of the public port.
 pub async fn public(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let deadline = Deadline {
         start: Instant::now(),
@@ -74,13 +74,13 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
     response
 }
 
-/// Around the internal port: errors get their body, and nothing else happens.
+/// Wraps every request of the internal port: adds the body of an error, and nothing else.
 pub async fn internal(request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
     complete(next.run(request).await, uri.path(), None).0
 }
 
-/// What is known about a request before it is answered.
+/// The facts about a request that are known before it is handled.
 struct Facts {
     trace: TraceContext,
     route: Route,
@@ -108,13 +108,13 @@ impl Facts {
         }
     }
 
-    /// The path, as long as it is worth keeping.
+    /// Returns the path, cut to 256 bytes.
     fn path(&self) -> &str {
         let path = self.uri.path();
         path.get(..256).unwrap_or(path)
     }
 
-    /// The one log line of a request; its body is exactly `request`.
+    /// Writes the log line of a request; its body is exactly `request`.
     fn log(
         &self,
         status: StatusCode,
@@ -148,7 +148,7 @@ impl Facts {
     }
 }
 
-/// Refuses what is too large or comes too often, before anything is done for it. Returns the limit that holds.
+/// Rejects requests that are too large or exceed the limit of this replica. Returns the rate limit that applies.
 fn admit<'a>(
     state: &'a Shared,
     request: &Request,
@@ -176,7 +176,7 @@ fn admit<'a>(
     Ok(limit.as_ref())
 }
 
-/// Answers unless the client has asked the other replicas too often.
+/// Handles the request unless the client has exceeded the shared rate limit.
 async fn within(
     limit: Option<&Limit>,
     facts: &Facts,
@@ -192,7 +192,8 @@ async fn within(
         }
     };
     let answered = if facts.method.is_safe() {
-        // Throwing such an answer away harms nothing, so both questions to the cache travel together.
+        // Discarding the response to a safe request is harmless. The check and the handler therefore run concurrently,
+        // which saves a round trip to the cache.
         try_join(admitted, answer.map(Ok))
             .await
             .map(|((), response)| response)
@@ -212,7 +213,7 @@ fn header_bytes(headers: &HeaderMap) -> usize {
         .sum()
 }
 
-/// Runs the handler within its deadline; a panic is answered like any other fault of the service.
+/// Runs the handler with its deadline; a panic becomes an internal error.
 async fn answer(request: Request, next: Next, deadline: Instant) -> Response {
     match timeout_at(deadline, AssertUnwindSafe(next.run(request)).catch_unwind()).await {
         Ok(Ok(response)) => response,
@@ -221,7 +222,7 @@ async fn answer(request: Request, next: Next, deadline: Instant) -> Response {
     }
 }
 
-/// Turns an error into its problem body. The router's own refusals become problems too, and keep `Allow`.
+/// Turns an error into its problem body. A bare 405 of the router becomes a problem too, and keeps `Allow`.
 fn complete(
     mut response: Response,
     path: &str,

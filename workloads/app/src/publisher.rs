@@ -1,9 +1,9 @@
-//! Publishing jobs: a job is accepted when the broker has confirmed it, and refused in every other case.
+//! Publishing jobs: a job is accepted once the broker has confirmed it, and refused in every other case.
 //!
-//! One task keeps the connection; whoever publishes asks only whether there is one, so that a broker that is away
-//! costs nothing but a clear answer. Jobs are published in batches: everything that waits goes out at once, and the
-//! next batch starts when all of it is confirmed. The library pairs a returned message with whichever confirmation
-//! comes next, so only a complete batch tells for certain which of its messages were returned.
+//! One task maintains the connection. A publication only checks that there is one, so that it fails at once during
+//! an outage. Jobs are published in batches: all waiting jobs are sent together, and the next batch starts once all
+//! of them are confirmed. The library attaches a returned message to whichever confirmation comes next, so only a
+//! complete batch shows for certain which of its messages were returned.
 
 mod keeper;
 mod lane;
@@ -25,49 +25,49 @@ use uuid::Uuid;
 
 use crate::publisher::{keeper::Keeper, metrics::PublisherMetrics};
 
-/// How long the broker may take to confirm a job.
+/// The time limit for the broker to confirm a job.
 const CONFIRM: Duration = Duration::from_secs(5);
-/// The most jobs that wait to be sent: at 64 KiB each that bounds the memory.
+/// The maximum number of jobs that wait to be sent; at 64 KiB each this bounds the memory.
 const WAITING: usize = 1024;
 
 /// A job to be published.
 #[derive(Clone, Debug)]
 pub struct NewJob {
-    /// Its identity.
+    /// The identifier.
     pub id: Uuid,
-    /// The client's JSON object.
+    /// The JSON object of the client.
     pub body: Bytes,
-    /// The request that brought it, of which the publication is a part; without one it begins a trace.
+    /// The trace context of the request, the parent of the publication; without it, the publication starts a trace.
     pub request: Option<TraceContext>,
-    /// What tracing systems added to the request's trace context.
+    /// The `tracestate` of the request.
     pub tracestate: Option<String>,
 }
 
-/// Why a job was not accepted.
+/// The reason why a job was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no connection, or it was lost before the confirmation.
     #[error("the broker is away")]
     Away,
-    /// The broker is short of memory or disk space and takes nothing.
+    /// The broker is low on memory or disk space and has blocked publishing.
     #[error("the broker is blocked by an alarm")]
     Blocked,
-    /// The broker is too slow for what is asked of it.
+    /// Jobs arrive faster than the broker accepts them.
     #[error("too many jobs wait to be published")]
     Busy,
     /// The queue is full.
     #[error("the broker refused the job: the queue is full")]
     Rejected,
-    /// The queue did not exist. It does again when this is reported.
+    /// The queue did not exist. It has been declared again.
     #[error("the queue was missing")]
     Unroutable,
-    /// The broker said nothing.
+    /// The broker did not confirm in time.
     #[error("the broker did not confirm the job in time")]
     Timeout,
 }
 
 impl Refusal {
-    /// The word for metrics.
+    /// Returns the value of the metric label.
     fn label(self) -> &'static str {
         match self {
             Self::Away => "away",
@@ -80,7 +80,7 @@ impl Refusal {
     }
 }
 
-/// Publishes jobs; cheap to clone.
+/// A handle to the publisher; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     waiting: mpsc::Sender<Pending>,
@@ -89,20 +89,20 @@ pub struct Publisher {
     tracer: Tracer,
 }
 
-/// The connection's status; `None` while there is no connection.
+/// The status of the connection; `None` while there is none.
 type State = Option<ConnectionStatus>;
 
-/// A job with somebody who waits for its fate.
+/// A job, and the channel for its result.
 #[derive(Debug)]
 struct Pending {
     job: NewJob,
-    /// Its publication, which the work on it continues.
+    /// The trace context of its publication, which the processing continues.
     publication: TraceContext,
     fate: oneshot::Sender<Result<(), Refusal>>,
 }
 
 impl Publisher {
-    /// Begins to connect, for ever. Ends when the last handle is dropped.
+    /// Starts the task that connects, without a limit on attempts. It ends when the last handle is dropped.
     #[must_use]
     pub fn start(uri: AMQPUri, metrics: PublisherMetrics, tracer: Tracer) -> Self {
         let (waiting, jobs) = mpsc::channel(WAITING);
@@ -117,10 +117,10 @@ impl Publisher {
         }
     }
 
-    /// Publishes one job. When it returns without an error, the job is safe with the broker.
+    /// Publishes one job. On success, the broker has stored the job durably.
     ///
     /// # Errors
-    /// When that is not certain. The job may then be in the queue all the same.
+    /// Fails if that is not certain. The job may be in the queue nevertheless.
     pub async fn publish(&self, job: NewJob) -> Result<(), Refusal> {
         let start = Instant::now();
         let mut span = messaging::publish(&self.tracer, job.request, job.id, job.body.len());

@@ -1,4 +1,4 @@
-//! Every route of the application, in one place.
+//! All routes of the application, in one place.
 
 use axum::{
     Router,
@@ -16,7 +16,7 @@ use crate::{
     state::AppState,
 };
 
-/// The routes of the public port with their documentation.
+/// Returns the routes of the public port with their documentation.
 fn documented() -> OpenApiRouter<AppState> {
     let info = InfoBuilder::new()
         .title("Link shortener")
@@ -34,7 +34,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(redirect::follow))
 }
 
-/// The public port.
+/// Returns the router of the public port.
 pub fn public(state: AppState) -> Router {
     let (router, _) = documented().split_for_parts();
     router
@@ -43,20 +43,20 @@ pub fn public(state: AppState) -> Router {
         .with_state(state)
 }
 
-/// The internal port: probes and metrics for the cluster, neither counted nor logged.
+/// Returns the router of the internal port: probes and metrics, neither counted nor logged.
 pub fn internal(state: AppState) -> Router {
     internal::router(state)
         .fallback(|| async { Error::NotFound })
         .layer(from_fn(observe::internal))
 }
 
-/// The description of the public port.
+/// Returns the OpenAPI description of the public port.
 #[must_use]
 pub fn openapi() -> OpenApi {
     documented().split_for_parts().1
 }
 
-/// The description as JSON.
+/// Returns the OpenAPI description as JSON.
 #[must_use]
 pub fn openapi_document() -> Bytes {
     openapi().to_json().unwrap_or_default().into()

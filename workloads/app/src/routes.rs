@@ -1,4 +1,4 @@
-//! The handlers, one file per resource. Paths are listed in [`crate::router`] alone.
+//! The handlers, one file per resource. Paths are listed in [`crate::router`] only.
 
 pub mod docs;
 pub mod health;

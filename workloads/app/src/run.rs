@@ -1,4 +1,4 @@
-//! Starting to serve, and the way out: not ready, keep serving, stop accepting, finish, end.
+//! Startup and shutdown: become unready, keep serving, stop accepting, finish requests in flight, end.
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -34,27 +34,28 @@ use crate::{
     },
 };
 
-/// How long to wait for the database before serving without it.
+/// The time to wait for the database before serving without it.
 const DATABASE_GRACE: Duration = Duration::from_secs(2);
-/// How long to wait for the vector store before serving without it.
+/// The time to wait for the vector store before serving without it.
 const VECTOR_GRACE: Duration = Duration::from_secs(1);
-/// Connections on the internal port: a few scrapers and the kubelet.
+/// The maximum number of connections on the internal port: a few scrapers and the kubelet.
 const INTERNAL_CONNECTIONS: usize = 64;
 
-/// A server that has its sockets but does not serve yet.
+/// A server that listens but does not serve yet.
 pub struct Server {
     state: AppState,
     public: TcpListener,
     internal: TcpListener,
-    /// Ends with the server.
+    /// Background tasks, which are aborted with the server.
     background: JoinSet<()>,
 }
 
 impl Server {
-    /// Takes the sockets, connects to the database, the cache and the vector store, and begins to connect to the broker.
+    /// Opens the sockets, connects to the database, the cache and the vector store, and starts connecting to the
+    /// broker.
     ///
     /// # Errors
-    /// When an address is in use or a URL is malformed. That something is down is no error.
+    /// Fails if an address is in use or a URL is malformed. A backend that is down is not an error.
     pub async fn bind(
         config: ServeArgs,
         mut metrics: Metrics,
@@ -71,7 +72,7 @@ impl Server {
             config.database_max_connections,
             metrics.database_up.clone(),
         );
-        // Nothing waits for the broker: links are served without it.
+        // Startup does not wait for the broker, because links do not need it.
         let queue = queue.map(|uri| Queue {
             jobs: Jobs::new(database.clone()),
             publisher: Publisher::start(uri, metrics.with_publisher(), tracer.clone()),
@@ -104,15 +105,15 @@ impl Server {
         })
     }
 
-    /// The addresses of the public and the internal port.
+    /// Returns the addresses of the public and the internal port.
     ///
     /// # Errors
-    /// When the operating system does not know them.
+    /// Fails if the operating system does not report them.
     pub fn addresses(&self) -> anyhow::Result<(SocketAddr, SocketAddr)> {
         Ok((self.public.local_addr()?, self.internal.local_addr()?))
     }
 
-    /// Serves until `stop` completes, then drains. Returns whether every request in flight was finished.
+    /// Serves until `stop` completes, then drains. Returns true if every request in flight was finished.
     pub async fn run(self, stop: impl Future<Output = ()>) -> bool {
         let Self {
             state,
@@ -174,7 +175,7 @@ fn vector(
     }))
 }
 
-/// Completes when the cluster has had time to send its traffic elsewhere.
+/// Completes once the cluster has had time to send its traffic to other replicas.
 async fn leave_rotation(state: &AppState, stop: impl Future<Output = ()>) {
     stop.await;
     state.start_draining();

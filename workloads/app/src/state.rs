@@ -1,4 +1,4 @@
-//! What every request handler shares.
+//! The state that all request handlers share.
 
 use std::{
     ops::Deref,
@@ -36,39 +36,39 @@ impl Deref for AppState {
     }
 }
 
-/// The shared state itself.
+/// The shared state.
 pub struct Shared {
     /// The settings.
     pub config: ServeArgs,
     /// The identity of this replica.
     pub host: String,
-    /// What short URLs begin with; ends without a slash.
+    /// The base of short URLs, without a slash at the end.
     pub public_base: String,
-    /// The address that links must not point to.
+    /// The address of this service, to which links must not point.
     pub own_address: OwnAddress,
     /// The links.
     pub links: CachedLinks,
-    /// The jobs; `None` while the queue profile is off.
+    /// The jobs; `None` if the queue profile is off.
     pub queue: Option<Queue>,
-    /// The documents; `None` while the vector profile is off.
+    /// The documents; `None` if the vector profile is off.
     pub vector: Option<Vector>,
     /// The metrics.
     pub metrics: Metrics,
-    /// What makes spans.
+    /// The factory of spans.
     pub tracer: Tracer,
-    /// The limit of `POST /shorten`.
+    /// The rate limit of `POST /shorten`.
     pub shorten_limit: Option<Limit>,
-    /// The limit of every other request.
+    /// The rate limit of every other request.
     pub requests_limit: Option<Limit>,
-    /// The OpenAPI document, ready to send.
+    /// The OpenAPI document, serialized.
     pub openapi: Bytes,
     draining: AtomicBool,
 }
 
-/// What the profiles that are on add.
+/// The state of the optional profiles.
 #[derive(Default)]
 pub struct Profiles {
-    /// The cache, where limits are counted together.
+    /// The cache, which also holds the shared rate limits.
     pub cache: Option<Arc<Cache>>,
     /// The jobs.
     pub queue: Option<Queue>,
@@ -76,35 +76,35 @@ pub struct Profiles {
     pub vector: Option<Vector>,
 }
 
-/// What others see of the process.
+/// The metrics and the tracer of the process.
 pub struct Observed {
     /// The metrics.
     pub metrics: Metrics,
-    /// What makes spans.
+    /// The factory of spans.
     pub tracer: Tracer,
 }
 
-/// What serving jobs needs.
+/// The state for jobs.
 pub struct Queue {
-    /// What became of them.
+    /// The results of jobs.
     pub jobs: Jobs,
-    /// Where they go.
+    /// The publisher of jobs.
     pub publisher: Publisher,
 }
 
-/// What serving documents needs.
+/// The state for documents.
 #[derive(Clone)]
 pub struct Vector {
-    /// The documents themselves.
+    /// The documents in the database.
     pub documents: Documents,
-    /// Where they can be found by their vectors.
+    /// The vector store.
     pub store: Arc<VectorStore>,
-    /// How many payloads queries may still ask for.
+    /// A limit on the payloads that queries hold at the same time.
     pub payloads: Arc<Semaphore>,
 }
 
 impl AppState {
-    /// Puts the state together.
+    /// Builds the state.
     #[must_use]
     pub fn new(
         config: ServeArgs,
@@ -132,12 +132,12 @@ impl AppState {
 }
 
 impl Shared {
-    /// From now on the replica reports that it is not ready and asks clients to come back on a new connection.
+    /// Makes the replica unready, and closes connections after their next response.
     pub fn start_draining(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Whether the replica is on its way out.
+    /// Returns true while the replica drains.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
@@ -145,8 +145,8 @@ impl Shared {
 }
 
 impl Process for AppState {
-    /// The database does not matter here: without it every replica would leave at once, and clients would get no
-    /// answer instead of a clear one.
+    /// Returns a reason only while draining. An outage of the database is ignored on purpose: all replicas would
+    /// become unready at once, and clients would get no response instead of a clear error.
     fn unready(&self) -> Option<&'static str> {
         self.is_draining().then_some("draining")
     }

@@ -1,4 +1,4 @@
-//! Links and jobs: durable in the database; of links there are temporary copies in the cache.
+//! The storage of links and jobs: the database holds them durably, and the cache holds temporary copies of links.
 
 pub mod cache;
 pub mod cached;
@@ -10,38 +10,38 @@ pub mod postgres;
 use axum::body::Bytes;
 use jiff::Timestamp;
 
-/// A link as it was stored.
+/// A link as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The short code.
     pub code: String,
     /// The destination, as given.
     pub url: String,
-    /// When it was created, in whole microseconds.
+    /// The creation time, in whole microseconds.
     pub created_at: Timestamp,
-    /// When it stops redirecting, in whole microseconds.
+    /// The expiry time, in whole microseconds.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What the database says about a code that was given out.
+/// The record of a code in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// A live link.
+    /// A link that has not expired.
     Live {
         /// The destination, as given.
         url: String,
-        /// When it stops redirecting.
+        /// The expiry time.
         expires_at: Option<Timestamp>,
     },
-    /// A link that has expired, whether or not it was purged.
+    /// A link that has expired, purged or not.
     Expired,
 }
 
-/// What a code resolves to.
+/// The result of resolving a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
-    /// A live link and its destination.
+    /// The destination of a link that has not expired.
     To(Bytes),
-    /// A link that has expired, whether or not it was purged.
+    /// A link that has expired, purged or not.
     Gone,
 }

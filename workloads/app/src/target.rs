@@ -1,34 +1,34 @@
-//! Rules for destination URLs. A URL is checked and stored as given, never rewritten and never fetched.
+//! Rules for destination URLs. A URL is checked and stored as given; it is never rewritten and never fetched.
 
 use url::{Host, Url};
 
-/// The longest destination in bytes.
+/// The maximum length of a destination in bytes.
 pub const MAX_BYTES: usize = 2048;
 
-/// Why a text may not be a destination.
+/// The reason why a text is not a valid destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// Longer than [`MAX_BYTES`].
+    /// The text is longer than [`MAX_BYTES`].
     #[error("must be at most 2048 bytes long")]
     TooLong,
-    /// Anything but the two schemes, written exactly so.
+    /// The text does not begin with one of the two schemes, in lower case.
     #[error("must begin with http:// or https://")]
     Scheme,
-    /// White space, a backslash, a control character or a mark that reverses the reading direction.
+    /// White space, a backslash, a control character or a bidirectional formatting character.
     #[error("must not contain white space, a backslash or a control character")]
     Character,
-    /// User name or password.
+    /// The URL has a user name or a password.
     #[error("must not contain user information")]
     UserInfo,
-    /// No host, or something no URL parser accepts.
+    /// There is no host, or no URL parser accepts it.
     #[error("must name a valid host")]
     Host,
-    /// A link to this service itself, which could form a loop.
+    /// The destination is this service itself, which could form a loop.
     #[error("must not point to this service itself")]
     OwnHost,
 }
 
-/// The address under which this service is known, so that it can refuse links to itself.
+/// The address of this service, for rejecting links to itself.
 #[derive(Clone, Debug)]
 pub struct OwnAddress {
     host: Option<Host<String>>,
@@ -45,7 +45,8 @@ impl From<&Url> for OwnAddress {
 }
 
 impl OwnAddress {
-    /// Ports 80 and 443 of one host are one service: the one usually redirects to the other.
+    /// Returns true if the URL points to this service. Ports 80 and 443 of one host count as one service, because
+    /// one usually redirects to the other.
     fn is(&self, url: &Url) -> bool {
         let well_known = |port: Option<u16>| matches!(port, Some(80 | 443));
         let port = url.port_or_known_default();
@@ -54,7 +55,7 @@ impl OwnAddress {
     }
 }
 
-/// Host names are already lower case and without percent signs; a final dot names the same host.
+/// Removes a final dot, which names the same host. Host names are already lower case and without percent-encoding.
 fn canonical(host: &Host<&str>) -> Host<String> {
     match host {
         Host::Domain(name) => Host::Domain(name.strip_suffix('.').unwrap_or(name).to_owned()),
@@ -66,7 +67,7 @@ fn canonical(host: &Host<&str>) -> Host<String> {
 /// Checks a destination.
 ///
 /// # Errors
-/// The first rule that the text breaks.
+/// Returns the first rule that the text violates.
 pub fn check(text: &str, own: &OwnAddress) -> Result<(), TargetError> {
     if own.is(&parse(text)?) {
         return Err(TargetError::OwnHost);
@@ -74,10 +75,10 @@ pub fn check(text: &str, own: &OwnAddress) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// Checks what concerns the text alone. Unlike the service's own address these rules hold for every stored link.
+/// Checks the text alone. Unlike the address of the service, these rules hold for every stored link.
 ///
 /// # Errors
-/// The first rule that the text breaks.
+/// Returns the first rule that the text violates.
 pub fn parse(text: &str) -> Result<Url, TargetError> {
     if text.len() > MAX_BYTES {
         return Err(TargetError::TooLong);
@@ -93,14 +94,14 @@ pub fn parse(text: &str) -> Result<Url, TargetError> {
     if authority.contains('@') {
         return Err(TargetError::UserInfo);
     }
-    // The URL parser would skip over an empty authority and take the next segment for the host.
+    // The URL parser would skip an empty authority and use the next segment as the host.
     if authority.is_empty() {
         return Err(TargetError::Host);
     }
     Url::parse(text).map_err(|_| TargetError::Host)
 }
 
-/// Characters that could split a header, or make an address read differently from what it is.
+/// Returns true for characters that could split a header, or that make an address look different from what it is.
 fn is_forbidden(character: char) -> bool {
     let bidirectional = matches!(character, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     character.is_whitespace() || character.is_control() || character == '\\' || bidirectional

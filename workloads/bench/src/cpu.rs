@@ -4,10 +4,10 @@ use std::{fs, io, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 
-/// CPU time that a process and its children have spent so far, kernel included.
+/// Returns the CPU time of a process and its children so far, including time in the kernel.
 ///
 /// # Errors
-/// When the process is gone.
+/// Fails if the process has ended.
 pub fn spent(pid: u32) -> Result<Duration> {
     let mut total = Duration::ZERO;
     let process = format!("/proc/{pid}");
@@ -15,7 +15,7 @@ pub fn spent(pid: u32) -> Result<Duration> {
         let Some((own, children)) = figures(&thread?.path())? else {
             continue;
         };
-        // The scheduler's own figure in nanoseconds, finer than the clock ticks of `stat`.
+        // The value of the scheduler in nanoseconds, finer than the clock ticks of `stat`.
         let nanoseconds = own.split_whitespace().next().unwrap_or_default().parse();
         let nanoseconds = nanoseconds.with_context(|| format!("unexpected schedstat: {own}"))?;
         total += Duration::from_nanos(nanoseconds);
@@ -26,7 +26,7 @@ pub fn spent(pid: u32) -> Result<Duration> {
     Ok(total)
 }
 
-/// What the kernel tells of a thread; nothing of one that has just ended.
+/// Reads the CPU time and the children of a thread; `None` if it has just ended.
 fn figures(thread: &Path) -> io::Result<Option<(String, String)>> {
     let read = |file| fs::read_to_string(thread.join(file));
     let figures = read("schedstat").and_then(|own| Ok((own, read("children")?)));
@@ -36,7 +36,7 @@ fn figures(thread: &Path) -> io::Result<Option<(String, String)>> {
     }
 }
 
-/// Its files go first, then the process behind those that are open.
+/// Returns true if the thread has ended. Its files vanish first; open ones then fail with `ESRCH`.
 fn is_gone(error: &io::Error) -> bool {
     const NO_SUCH_PROCESS: i32 = 3;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(NO_SUCH_PROCESS)
@@ -50,7 +50,7 @@ mod tests {
     fn work_costs_cpu_time_and_a_process_that_is_gone_is_an_error() {
         let pid = std::process::id();
         let before = spent(pid).unwrap();
-        // Threads that come and go meanwhile are no error.
+        // Threads that start and end meanwhile cause no error.
         while spent(pid).unwrap() < before + Duration::from_millis(5) {
             std::thread::spawn(|| {});
         }

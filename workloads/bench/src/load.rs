@@ -1,4 +1,4 @@
-//! A load generator: a fixed number of connections, one request under way on each, every answer checked.
+//! A load generator: a fixed number of connections with one request in flight each, and a check of every response.
 
 use std::{
     net::SocketAddr,
@@ -15,23 +15,23 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A request and what its answer has to look like.
+/// A request and the expected response.
 pub struct Exchange {
-    /// The request's bytes.
+    /// The bytes of the request.
     pub request: Vec<u8>,
-    /// How the answer begins.
+    /// The expected beginning of the response.
     pub status: &'static str,
-    /// A line of the answer's header, without the end of line; empty for none.
+    /// An expected header line of the response, without the end of line; empty for none.
     pub line: String,
 }
 
-/// Makes the exchange with this number.
+/// A function that returns the exchange with this number.
 pub type Script = dyn Fn(usize) -> Exchange + Send + Sync;
 
 /// Makes `requests` exchanges over `connections` connections.
 ///
 /// # Errors
-/// When a connection fails or an answer is wrong.
+/// Fails if a connection fails or a response is wrong.
 pub async fn run(
     address: SocketAddr,
     connections: usize,
@@ -58,10 +58,10 @@ pub async fn run(
     Ok(())
 }
 
-/// The value of a series in the metrics that a server shows; 0 before it begins.
+/// Returns the value of a series in the metrics of a server; 0 if the series does not exist.
 ///
 /// # Errors
-/// When the server shows none.
+/// Fails if the server returns no metrics.
 pub async fn metric(address: SocketAddr, series: &str) -> Result<u64> {
     let mut client = Client::connect(address).await?;
     let metrics = Exchange {
@@ -117,7 +117,7 @@ impl Client {
     }
 }
 
-/// The length of the whole answer, once its header is there.
+/// Returns the length of the whole response, once its head is complete.
 fn complete(answer: &[u8]) -> Result<Option<usize>> {
     let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);
@@ -131,7 +131,7 @@ fn complete(answer: &[u8]) -> Result<Option<usize>> {
     Ok(Some(head + 4 + length.trim().parse::<usize>()?))
 }
 
-/// Names of header fields are case-insensitive, values are not.
+/// Compares header lines: names are case-insensitive, values are not.
 fn same(line: &str, expected: &str) -> bool {
     let (Some((name, value)), Some((wanted, right))) =
         (line.split_once(": "), expected.split_once(": "))

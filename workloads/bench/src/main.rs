@@ -1,8 +1,8 @@
-//! What a redirect and an accepted job cost, beside programs that do as little as can be done.
+//! The cost of a redirect and of an accepted job, compared with minimal programs.
 //!
-//! Everything runs on this machine over loopback. The contenders take turns, round by round, so that a machine that is
-//! slow for a while is slow for all of them; every answer is checked. The main figure is the CPU time that the server
-//! spends on one request, because the load generator shares the machine with it.
+//! Everything runs on this machine over loopback. The contenders take turns, round by round, so that a slow period
+//! of the machine affects all of them. Every response is checked. The main figure is the CPU time of the server per
+//! request, because the load generator runs on the same machine.
 
 mod cpu;
 mod load;
@@ -25,49 +25,49 @@ use tokio::{
     time::timeout,
 };
 
-/// What setting up may take beside the rounds, until something must be stuck.
+/// The time limit of everything besides the rounds, after which the benchmark counts as stuck.
 const SETTING_UP: Duration = Duration::from_secs(80);
 
-/// What is measured, and for how long.
+/// Benchmark of redirects and of accepted jobs.
 #[derive(Debug, Parser)]
 #[command(name = "bench", about)]
 pub struct Settings {
-    /// The app's binary.
+    /// Binary of the app.
     #[arg(long)]
     pub app: PathBuf,
-    /// Database for the app; everything in it may be overwritten.
+    /// Database for the app; its content may be overwritten.
     #[arg(long, env, hide_env_values = true)]
     pub database_url: String,
     /// Broker for the app.
     #[arg(long, env = "TEST_BROKER_URL", hide_env_values = true)]
     pub broker_url: String,
-    /// Rounds of each contender.
+    /// Number of rounds per contender.
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
-    /// Seconds that all rounds may take together: where the machine is too slow for all of them there are fewer.
+    /// Time limit of all rounds together, in seconds; a slow machine runs fewer rounds.
     #[arg(long, default_value_t = 210)]
     pub seconds: u64,
-    /// Redirects in one round.
+    /// Number of redirects per round.
     #[arg(long, default_value_t = 100_000)]
     pub requests: usize,
-    /// Jobs in one round.
+    /// Number of jobs per round.
     #[arg(long, default_value_t = 20_000)]
     pub jobs: usize,
-    /// Connections, each with one request under way.
+    /// Number of connections, each with one request in flight.
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
-    /// Links in the database, in the cache, and in nginx's map.
+    /// Number of links in the database, in the cache, and in nginx's map.
     #[arg(long, default_value_t = 100_000)]
     pub links: usize,
 }
 
 impl Settings {
-    /// The time of the rounds of redirects; what remains is that of the jobs.
+    /// Returns the time limit of the rounds of redirects; the rest is for the jobs.
     fn time_of_redirects(&self) -> Duration {
         Duration::from_secs(self.seconds * 3 / 4)
     }
 
-    /// The time of the rounds of jobs.
+    /// Returns the time limit of the rounds of jobs.
     fn time_of_jobs(&self) -> Duration {
         Duration::from_secs(self.seconds / 4)
     }
@@ -78,7 +78,7 @@ async fn main() -> Result<()> {
     let settings = Settings::parse();
     let limit = Duration::from_secs(settings.seconds) + SETTING_UP;
     let mut terminate = signal(SignalKind::terminate())?;
-    // Whatever ends it, it ends what it started.
+    // Each branch drops the servers that were started, which ends them.
     tokio::select! {
         done = timeout(limit, run(&settings)) => {
             done.context("the benchmark is stuck: see above how far it came")?

@@ -1,4 +1,4 @@
-//! The yardsticks: nginx that answers every request alike, and nginx with a map of every link.
+//! The yardsticks: nginx with the same response to every request, and nginx with a map of all links.
 
 use std::{
     fmt::Write as _,
@@ -17,7 +17,7 @@ use crate::{
     server::{Server, free_address},
 };
 
-/// How long ending may take.
+/// The time limit of the shutdown.
 const END: Duration = Duration::from_secs(10);
 
 /// A server and the directory of its configuration, which is removed with it.
@@ -29,7 +29,7 @@ pub struct Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // One that is killed leaves its workers behind, one that is told to end takes them along.
+        // A killed nginx leaves its workers behind; a stopped one ends them.
         let told = nginx(self.directory.path()).args(["-s", "stop"]).status();
         let begin = Instant::now();
         while told.is_ok() && self.server.runs() && begin.elapsed() < END {
@@ -38,18 +38,18 @@ impl Drop for Nginx {
     }
 }
 
-/// `return 302` to the same place for everybody.
+/// Starts nginx with `return 302` to one destination for all requests.
 ///
 /// # Errors
-/// When nginx does not start.
+/// Fails if nginx does not start.
 pub async fn constant() -> Result<Nginx> {
     start("constant", "", &target(0)).await
 }
 
-/// A map of every link.
+/// Starts nginx with a map of all links.
 ///
 /// # Errors
-/// When nginx does not start.
+/// Fails if nginx does not start.
 pub async fn map(links: usize) -> Result<Nginx> {
     let mut map =
         String::from("map_hash_max_size 262144; map_hash_bucket_size 128;\nmap $uri $target {\n");
@@ -66,7 +66,7 @@ async fn start(name: &str, map: &str, target: &str) -> Result<Nginx> {
         .prefix(&format!("bench-{name}-"))
         .tempdir()
         .context("cannot make a directory for nginx")?;
-    // One worker for each core, as the app has one thread for each, and no log, as the app's is not read either.
+    // One worker per core, as the app has one thread per core. No log, because the app's log is not read either.
     let configuration = format!(
         "worker_processes auto; daemon off; pid nginx.pid; error_log stderr warn;\n\
          events {{ worker_connections 4096; }}\n\

@@ -1,4 +1,4 @@
-//! Accepting jobs: `POST /jobs`, and a loop that does nothing but publish with confirmation.
+//! Accepted jobs: `POST /jobs`, compared with a loop that only publishes with confirmation.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::{
     table::{Row, Sample},
 };
 
-/// What the app is compared with.
+/// The yardstick.
 pub const YARDSTICK: &str = "lapin, publish and confirm";
 /// The app.
 pub const POSTED: &str = "app, POST /jobs";
-/// What it is to reach of the yardstick.
+/// The aim of the app, relative to the yardstick.
 pub const AIM: f64 = 0.7;
 
 const QUEUE: &str = "jobs";
@@ -30,7 +30,7 @@ const BODY: &str = r#"{"task":"email","id":1}"#;
 /// Measures both.
 ///
 /// # Errors
-/// When a server does not start, or a job is not accepted.
+/// Fails if a server does not start, or if a job is not accepted.
 pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
     let connection = Connection::connect(&settings.broker_url, ConnectionProperties::default());
     let connection = connection.await.context("the broker does not answer")?;
@@ -68,7 +68,7 @@ pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
     rounds::take(rounds, time, &mut rows, async |place| {
         purge(&channel).await?;
         if place == 0 {
-            // The app is a child of this process, and none of its work is ours.
+            // The app is a child of this process, and its CPU time must not be counted here.
             let ours = || Ok(cpu::spent(std::process::id())?.saturating_sub(app.cpu()?));
             return Sample::take(settings.jobs, ours, publish(&channel, settings)).await;
         }
@@ -87,7 +87,7 @@ async fn purge(channel: &Channel) -> Result<()> {
     Ok(())
 }
 
-/// Persistent messages to the same kind of queue, as many under way as the app has requests.
+/// Publishes persistent messages to the same kind of queue, with as many in flight as the app has requests.
 async fn publish(channel: &Channel, settings: &Settings) -> Result<()> {
     stream::iter(0..settings.jobs)
         .map(|_| async {

@@ -1,4 +1,4 @@
-//! Following links: nginx, the app with every link in its cache, with and without tracing, and the app without a cache.
+//! Redirects: nginx, the app with all links in its cache, with and without tracing, and the app without a cache.
 
 use std::{net::SocketAddr, slice, sync::Arc};
 
@@ -14,38 +14,38 @@ use crate::{
     table::{Row, Sample},
 };
 
-/// What the others are compared with.
+/// The yardstick.
 pub const YARDSTICK: &str = "nginx, map";
-/// The app as it serves most redirects.
+/// The app in its usual configuration, with a cache.
 pub const CACHED: &str = "app, from the cache";
-/// What it is to reach of the yardstick.
+/// The aim of the app, relative to the yardstick.
 pub const AIM: f64 = 0.65;
-/// The same with every link in the app's own memory as well.
+/// The app with all links in its own memory as well.
 pub const NEAR: &str = "app, from its own memory";
-/// Room for that: 100,000 links of 200 bytes.
+/// The memory for these copies in bytes: 100,000 links of 200 bytes fit.
 const NEAR_BYTES: &str = "67108864";
-/// The same with every trace kept and sent to a collector on this machine.
+/// The app with a cache, and with every trace exported to a collector on this machine.
 pub const TRACED: &str = "app, from the cache, traced";
-/// What that is to reach.
+/// The aim of the app with tracing, relative to the yardstick.
 pub const AIM_TRACED: f64 = 0.45;
 
 const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
 const DROPPED_SPANS: &str = r#"otel_dropped_total{signal="traces"}"#;
 
-/// Seven characters, as the app makes them.
+/// Returns a code of seven characters, the length of generated codes.
 pub fn code(number: usize) -> String {
     format!("b{number:06}")
 }
 
-/// Where a link leads.
+/// Returns the destination of a link.
 pub fn target(number: usize) -> String {
     format!("https://example.com/articles/{number:06}?from=bench")
 }
 
-/// Measures every contender; also returns what there is to know beside the figures.
+/// Measures every contender; also returns notes on the results.
 ///
 /// # Errors
-/// When a server does not start or an answer is wrong.
+/// Fails if a server does not start or a response is wrong.
 pub async fn measure(settings: &Settings) -> Result<(Vec<Row>, Vec<String>)> {
     server::migrate(settings).await?;
     fill(settings).await?;
@@ -101,7 +101,7 @@ pub async fn measure(settings: &Settings) -> Result<(Vec<Row>, Vec<String>)> {
     Ok((rows, notes))
 }
 
-/// What became of the spans: a contender that drops more than one of a hundred does not do its work.
+/// Describes the exported spans. If more than one percent is dropped, the result with tracing is not valid.
 async fn spans(sink: &Sink, traced: SocketAddr) -> Result<String> {
     let dropped = load::metric(traced, DROPPED_SPANS).await?;
     let taken = sink.spans_taken();
@@ -128,7 +128,7 @@ async fn follow(
 async fn fill(settings: &Settings) -> Result<()> {
     let mut database = PgConnection::connect(&settings.database_url).await?;
     let links = i32::try_from(settings.links)?;
-    // The same as [`code`] and [`target`], a hundred thousand times faster than one by one.
+    // Creates the links of [`code`] and [`target`] in one statement, which is far faster than one by one.
     sqlx::query(
         "INSERT INTO links (code, url) SELECT 'b' || lpad(n::text, 6, '0'), \
          'https://example.com/articles/' || lpad(n::text, 6, '0') || '?from=bench' \

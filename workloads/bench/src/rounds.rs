@@ -1,4 +1,4 @@
-//! Rounds: every contender in turn, as often as asked for and as there is time.
+//! Rounds: every contender in turn, for the requested number of rounds or until the time is up.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 
 use crate::table::{Row, Sample};
 
-/// Lets the contenders take turns; `turn` is told whose it is by the place in `rows`. There is always one round, and a
-/// further one only if it is likely to end in time.
+/// Runs the rounds; `turn` gets the index of its contender in `rows`. There is always one round, and a further one
+/// only if it is likely to end in time.
 ///
 /// # Errors
-/// Those of a turn.
+/// Returns the errors of a turn.
 pub async fn take(
     rounds: usize,
     time: Duration,

@@ -15,21 +15,21 @@ use tokio::{
 
 use crate::{Settings, cpu};
 
-/// How long a server may take to start.
+/// The time limit for a server to start.
 const START: Duration = Duration::from_secs(60);
 
-/// A server that answers; killed when dropped.
+/// A running server; killed when dropped.
 pub struct Server {
     child: Child,
-    /// Where it answers.
+    /// The address of the server.
     pub address: SocketAddr,
 }
 
 impl Server {
-    /// Starts a program and waits until it takes connections.
+    /// Starts a program and waits until it accepts connections.
     ///
     /// # Errors
-    /// When it does not.
+    /// Fails if it does not.
     pub async fn start(mut command: Command, address: SocketAddr) -> Result<Self> {
         let name = command.as_std().get_program().to_owned();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -51,24 +51,24 @@ impl Server {
         Ok(server)
     }
 
-    /// Whether it has not ended yet.
+    /// Returns true if the server has not ended.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// CPU time so far.
+    /// Returns the CPU time so far.
     ///
     /// # Errors
-    /// When it has ended.
+    /// Fails if the server has ended.
     pub fn cpu(&self) -> Result<Duration> {
         cpu::spent(self.child.id().context("a server has ended")?)
     }
 }
 
-/// Waits until a server that answers does what is asked of it: it may still look for what it needs.
+/// Waits until a check of a server succeeds, because the server may still be connecting to its backends.
 ///
 /// # Errors
-/// With the last refusal, when it does not come to it.
+/// Returns the last error of the check after the time limit.
 pub async fn comes_to(check: impl AsyncFn() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
     while let Err(refusal) = check().await {
@@ -80,18 +80,18 @@ pub async fn comes_to(check: impl AsyncFn() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// An address of this machine that nobody uses.
+/// Returns a free address of this machine.
 ///
 /// # Errors
-/// When there is none.
+/// Fails if there is none.
 pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// Brings the schema of the app's database up to date.
+/// Migrates the schema of the app's database.
 ///
 /// # Errors
-/// When the app says why it cannot.
+/// Fails if the migration fails.
 pub async fn migrate(settings: &Settings) -> Result<()> {
     let mut migrate = Command::new(&settings.app);
     migrate
@@ -105,14 +105,14 @@ pub async fn migrate(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// The app without rate limits, with more settings.
+/// Starts the app without rate limits, with more settings.
 ///
 /// # Errors
-/// When it does not start.
+/// Fails if it does not start.
 pub async fn app(settings: &Settings, more: &[(&str, String)]) -> Result<Server> {
     let address = free_address()?;
     let mut app = Command::new(&settings.app);
-    // Every contender has what is named here and nothing that the caller's environment may hold.
+    // Every contender has only these settings, and nothing from the caller's environment.
     app.env_clear()
         .env("DATABASE_URL", &settings.database_url)
         .env("APP_LISTEN", address.to_string())
@@ -123,10 +123,10 @@ pub async fn app(settings: &Settings, more: &[(&str, String)]) -> Result<Server>
     Server::start(app, address).await
 }
 
-/// A cache with nothing in it.
+/// Starts an empty cache.
 ///
 /// # Errors
-/// When it does not start.
+/// Fails if it does not start.
 pub async fn cache() -> Result<Server> {
     let address = free_address()?;
     let mut cache = Command::new("valkey-server");

@@ -10,19 +10,19 @@ use anyhow::Result;
 /// One round of one contender.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Requests that were answered rightly.
+    /// Number of requests with a correct response.
     pub requests: usize,
-    /// How long they took together.
+    /// Duration of the round.
     pub elapsed: Duration,
     /// CPU time of the server.
     pub cpu: Duration,
 }
 
 impl Sample {
-    /// Does the work, which is so many requests, and looks at the server's CPU time before and after.
+    /// Runs the work of this many requests, and reads the CPU time of the server before and after.
     ///
     /// # Errors
-    /// Those of the work, or when the server has ended.
+    /// Returns the errors of the work, or fails if the server has ended.
     pub async fn take(
         requests: usize,
         cpu: impl Fn() -> Result<Duration>,
@@ -41,7 +41,7 @@ impl Sample {
         self.count() / self.elapsed.as_secs_f64()
     }
 
-    /// Microseconds of CPU for one request.
+    /// Returns the CPU time of one request in microseconds.
     fn cost(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.count()
     }
@@ -62,17 +62,17 @@ impl fmt::Display for Sample {
     }
 }
 
-/// Every round of one contender.
+/// All rounds of one contender.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Who it is.
+    /// Name of the contender.
     pub name: String,
-    /// In the order of the rounds.
+    /// Samples in the order of the rounds.
     pub samples: Vec<Sample>,
 }
 
 impl Row {
-    /// A contender without rounds.
+    /// Returns a contender without rounds.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -80,7 +80,7 @@ impl Row {
         }
     }
 
-    /// Least, median and greatest of a figure.
+    /// Returns minimum, median and maximum of a figure.
     fn spread(&self, figure: impl Fn(&Sample) -> f64) -> [f64; 3] {
         let mut figures: Vec<f64> = self.samples.iter().map(figure).collect();
         figures.sort_by(f64::total_cmp);
@@ -91,7 +91,7 @@ impl Row {
     }
 }
 
-/// A Markdown table. The last two columns compare medians with those of the yardstick: 1 is as good, 0.5 half as good.
+/// Returns a Markdown table. The last two columns compare medians with the yardstick: 1 is equal, 0.5 half as good.
 pub fn of(rows: &[Row], yardstick: &str) -> String {
     let mut table = String::from(
         "| contender | µs of CPU per request: median (least to greatest) | requests per second | by CPU | by rate |\n\

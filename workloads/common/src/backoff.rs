@@ -1,20 +1,20 @@
-//! How long to wait before the next attempt, as pure functions of the attempt and of chance.
+//! Exponential backoff with jitter, as pure functions of the number of failures and a random number.
 
 use std::time::Duration;
 
-/// Pauses between attempts to reach a server, forever: doubling, bounded, and spread so that many clients do not come
-/// back in the same moment.
+/// Exponential backoff for reconnecting to a server, without a limit on attempts. Pauses double up to an upper
+/// bound. Jitter spreads them, so that many clients do not reconnect at the same moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// The longest pause after the first failure.
+    /// The upper bound of the pause after the first failure.
     pub first: Duration,
-    /// The longest pause of all.
+    /// The upper bound of every pause.
     pub longest: Duration,
 }
 
 impl Backoff {
-    /// The pause after the given number of failures in a row, of which there was at least one. `chance` lies between
-    /// 0 and 1 and chooses within the upper half.
+    /// Returns the pause after this many consecutive failures (at least one). `chance` is a random number between 0
+    /// and 1 that selects a point in the upper half of the interval.
     #[must_use]
     pub fn pause(self, failures: u32, chance: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(20);
@@ -22,7 +22,7 @@ impl Backoff {
         at_most.mul_f64(0.5 + 0.5 * chance.clamp(0.0, 1.0))
     }
 
-    /// The same with real chance.
+    /// Returns the pause with a random `chance`.
     #[must_use]
     pub fn random_pause(self, failures: u32) -> Duration {
         self.pause(failures, rand::random())

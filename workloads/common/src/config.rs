@@ -13,12 +13,12 @@ use crate::{
     telemetry::{LogRecords, Service, Telemetry},
 };
 
-/// PostgreSQL's port.
+/// The default port of PostgreSQL.
 const POSTGRES_PORT: u16 = 5432;
 /// The virtual host that every broker has.
 const DEFAULT_VHOST: &str = "/";
 
-/// Where the database is and how to log in.
+/// Address and credentials of the database.
 #[derive(Clone, Debug, Args)]
 pub struct DatabaseArgs {
     /// `postgres://host:port/database`, with or without credentials.
@@ -29,29 +29,29 @@ pub struct DatabaseArgs {
         required_unless_present = "database_host"
     )]
     pub database_url: Option<String>,
-    /// In the place of a URL: the server's name or address.
+    /// Host name or address of the database server, as an alternative to a URL.
     #[arg(long, env)]
     pub database_host: Option<String>,
-    /// The port of that server, 5432 when absent.
+    /// Port of the database server, used with the host; 5432 by default.
     #[arg(long, env, value_parser = port)]
     pub database_port: Option<u16>,
-    /// The database of that server; the server's default is that of the user's name.
+    /// Name of the database, used with the host; the server's default is the name of the user.
     #[arg(long, env)]
     pub database_name: Option<String>,
-    /// Takes precedence over the user in the URL.
+    /// User name; takes precedence over the user in the URL.
     #[arg(long, env)]
     pub database_username: Option<String>,
-    /// Takes precedence over the password in the URL.
+    /// Password; takes precedence over the password in the URL.
     #[arg(long, env, hide_env_values = true)]
     pub database_password: Option<String>,
 }
 
 impl DatabaseArgs {
-    /// Options for a connection.
+    /// Returns the options of a connection.
     ///
     /// # Errors
-    /// When neither a URL nor a host is given, or the URL is malformed. The message does not repeat the URL, which may
-    /// hold a password.
+    /// Fails if neither a URL nor a host is set, or if the URL is malformed. The message does not repeat the URL,
+    /// because it may contain a password.
     pub fn connect_options(&self) -> anyhow::Result<PgConnectOptions> {
         let mut options = match (given(&self.database_url), given(&self.database_host)) {
             (Some(url), _) => url
@@ -83,35 +83,35 @@ impl DatabaseArgs {
     }
 }
 
-/// Where the message broker is and how to log in.
+/// Address and credentials of the message broker.
 #[derive(Clone, Debug, Args)]
 pub struct QueueArgs {
-    /// `amqp[s]://host:port/vhost`, with or without credentials; without it the queue profile is off.
+    /// `amqp[s]://host:port/vhost`, with or without credentials; the queue profile is off without a URL or host.
     #[arg(long, env, hide_env_values = true)]
     pub queue_url: Option<String>,
-    /// In the place of a URL: the broker's name or address. TLS needs a URL.
+    /// Host name or address of the broker, as an alternative to a URL. TLS needs a URL.
     #[arg(long, env)]
     pub queue_host: Option<String>,
-    /// The port of that broker, 5672 when absent.
+    /// Port of the broker, used with the host; 5672 by default.
     #[arg(long, env, value_parser = port)]
     pub queue_port: Option<u16>,
-    /// The virtual host of that broker, the default one when absent.
+    /// Virtual host of the broker, used with the host; the default virtual host if absent.
     #[arg(long, env)]
     pub queue_vhost: Option<String>,
-    /// Takes precedence over the user in the URL.
+    /// User name; takes precedence over the user in the URL.
     #[arg(long, env)]
     pub queue_username: Option<String>,
-    /// Takes precedence over the password in the URL.
+    /// Password; takes precedence over the password in the URL.
     #[arg(long, env, hide_env_values = true)]
     pub queue_password: Option<String>,
 }
 
 impl QueueArgs {
-    /// The broker's address with credentials; `None` when the queue profile is off. An empty virtual host is the default
-    /// one: RabbitMQ's operator writes URLs that end in `/`.
+    /// Returns the address of the broker with credentials, or `None` if the queue profile is off. An empty virtual
+    /// host means the default one, because RabbitMQ's operator writes URLs that end in `/`.
     ///
     /// # Errors
-    /// When the URL is malformed. The message does not repeat the URL, which may hold a password.
+    /// Fails if the URL is malformed. The message does not repeat the URL, because it may contain a password.
     pub fn uri(&self) -> anyhow::Result<Option<AMQPUri>> {
         let mut uri = match (given(&self.queue_url), given(&self.queue_host)) {
             (Some(url), _) => of_url(url)?,
@@ -149,7 +149,7 @@ fn of_url(text: &str) -> anyhow::Result<AMQPUri> {
     let mut uri: AMQPUri = text
         .parse()
         .map_err(|_| anyhow!("QUEUE_URL must be like amqp://host:5672/%2f"))?;
-    // The library takes an address in brackets for no host at all, and no host for this machine.
+    // The library reads an IPv6 address in brackets as a missing host, and a missing host as localhost.
     uri.authority.host = match url.host() {
         Some(Host::Ipv6(address)) => address.to_string(),
         Some(_) => uri.authority.host,
@@ -158,13 +158,14 @@ fn of_url(text: &str) -> anyhow::Result<AMQPUri> {
     Ok(uri)
 }
 
-/// An empty variable means the same as none, and a line break at its end, which Secrets often have, nothing.
+/// Returns the value of a variable, or `None` if it is absent or empty. Line breaks at the end are removed, because
+/// Secrets often contain them.
 fn given(value: &Option<String>) -> Option<&str> {
     let value = value.as_deref()?.trim_end_matches(['\r', '\n']);
     (!value.is_empty()).then_some(value)
 }
 
-/// A URL without credentials from a scheme, a host and a port: an address of IPv6 stands in brackets.
+/// Builds a URL without credentials from a scheme, a host and a port. An IPv6 address is put in brackets.
 #[must_use]
 pub fn url_of(scheme: &str, host: &str, port: u16) -> String {
     let host = without_brackets(host.trim());
@@ -182,10 +183,10 @@ fn without_brackets(host: &str) -> &str {
     inside.unwrap_or(host)
 }
 
-/// Reads a port. The line break at the end of an entry of a Secret is no part of it.
+/// Parses a port. White space around it is ignored, because the value of a Secret often ends in a line break.
 ///
 /// # Errors
-/// When the text is not a number from 1 to 65535.
+/// Fails if the text is not a number from 1 to 65535.
 pub fn port(text: &str) -> Result<u16, String> {
     match text.trim().parse() {
         Ok(0) | Err(_) => Err("must be a port from 1 to 65535".to_owned()),
@@ -193,19 +194,20 @@ pub fn port(text: &str) -> Result<u16, String> {
     }
 }
 
-/// What every line of the log says.
+/// Settings of the log.
 #[derive(Clone, Debug, Args)]
 pub struct LogArgs {
-    /// Which events are logged. The client of the broker would log messages with their content.
+    /// Filter of the log events. The broker's client library is limited to errors, because it logs messages with
+    /// their content.
     #[arg(long, env, default_value = "info,lapin=error")]
     pub rust_log: String,
-    /// The identity of this replica in `/health` and in the log; the machine's name when absent.
+    /// Identity of this replica in `/health` and in the log; the host name of the machine if absent.
     #[arg(long, env)]
     pub hostname: Option<String>,
 }
 
 impl LogArgs {
-    /// The identity of this replica.
+    /// Returns the identity of this replica.
     #[must_use]
     pub fn host(&self) -> String {
         let machine = || {
@@ -219,10 +221,10 @@ impl LogArgs {
             .unwrap_or_else(|| "unknown".to_owned())
     }
 
-    /// Starts the log; what it says is exported too, if records are.
+    /// Starts the log. Its events are exported as well if `records` is given.
     ///
     /// # Errors
-    /// When the filter is malformed.
+    /// Fails if the filter is malformed.
     pub fn start(&self, records: Option<LogRecords>) -> anyhow::Result<Logging> {
         logging::init(&self.rust_log, &self.host(), records)
             .map_err(|error| anyhow!(error))
@@ -230,29 +232,29 @@ impl LogArgs {
     }
 }
 
-/// Where traces and logs go. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` have the meaning that
-/// OpenTelemetry gives them.
+/// Settings of the export of traces and logs. `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` have the
+/// meaning that OpenTelemetry defines.
 #[derive(Clone, Debug, Args)]
 pub struct TelemetryArgs {
-    /// `http[s]://host:4317`, a collector that takes OTLP over gRPC; without it nothing is exported.
+    /// `http[s]://host:4317`, a collector that accepts OTLP over gRPC; nothing is exported without it.
     #[arg(long, env)]
     pub otel_exporter_otlp_endpoint: Option<String>,
 }
 
 impl TelemetryArgs {
-    /// Begins to export in the name of this service.
+    /// Starts the export on behalf of this service.
     ///
     /// # Errors
-    /// When the endpoint is malformed.
+    /// Fails if the endpoint is malformed.
     pub fn start(&self, service: Service<'_>) -> anyhow::Result<Telemetry> {
         Telemetry::start(given(&self.otel_exporter_otlp_endpoint), service)
     }
 }
 
-/// Reads seconds, with or without a fraction.
+/// Parses a number of seconds, with or without a fraction.
 ///
 /// # Errors
-/// When the text is not a number, or negative.
+/// Fails if the text is not a number, or is negative.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
@@ -379,7 +381,7 @@ mod tests {
     fn a_database_is_reached_by_parts_that_no_url_could_hold_as_they_are() {
         let parts = [
             "program",
-            // The tests themselves may have one in their environment.
+            // Overrides a URL that the environment of the tests may contain.
             "--database-url=",
             "--database-host=db.test\n",
             "--database-port=5433\n",
@@ -404,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_database_needs_a_url_or_a_host() {
-        // The tests themselves may have one in their environment.
+        // Ignores a URL that the environment of the tests may contain.
         let command = Settings::command().mut_args(|argument| argument.env(Resettable::Reset));
         let message = command
             .try_get_matches_from(["program"])

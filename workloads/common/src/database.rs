@@ -1,9 +1,9 @@
-//! Access to the database that fails fast while it is away and recovers by itself.
+//! Access to the database that fails fast during an outage and recovers without help.
 //!
-//! One task watches the database over a connection of its own. Requests ask only while it is up: a request that
-//! meets an error or waits suspiciously long makes the watcher look at once, and when the watcher finds the
-//! database gone, every waiting request fails in that moment. A database that is merely slow still answers
-//! the watcher, so its requests are left to finish.
+//! One task, the watcher, monitors the database over its own connection. Requests use the database only while it is
+//! up. A request that gets an error, or waits suspiciously long, triggers an immediate probe. If the probe fails,
+//! all waiting requests fail at once. A database that is only slow still answers the probe, so its requests may
+//! finish.
 
 mod error;
 mod watcher;
@@ -30,20 +30,20 @@ use watcher::Watcher;
 
 use crate::telemetry::call::Server;
 
-/// A request that waits longer makes the watcher look. A database that refuses or ended the connection is known to
-/// be away right then, well within the 250 ms that a client may wait to hear it.
+/// The wait after which a request triggers a probe. A database that refuses or closes the connection is detected
+/// immediately, well within the 250 ms that a client may wait for the error.
 const SUSPICIOUS: Duration = Duration::from_millis(40);
-/// The longest that a living database may work on one operation.
+/// The timeout of one operation on a database that is up.
 const OPERATION: Duration = Duration::from_secs(5);
 
-/// A pool of connections that belongs to one uninterrupted life of the database.
+/// A connection pool that is valid for one uninterrupted period in which the database is up.
 #[derive(Clone, Debug)]
 struct Life {
     pool: PgPool,
     number: u64,
 }
 
-/// `None` while the database is away.
+/// The current period in which the database is up; `None` while it is down.
 type State = Option<Life>;
 
 /// A handle to the database; cheap to clone.
@@ -54,23 +54,23 @@ pub struct Database {
     server: Server,
 }
 
-/// What requests tell the watcher.
+/// Signals from requests to the watcher.
 #[derive(Debug, Default)]
 struct Doubts {
     look: Notify,
-    /// The connections reach a server that no longer takes writes: look for its successor.
+    /// Set if the connections lead to a server that is read-only now. The watcher then looks for the new primary.
     reconnect: AtomicBool,
 }
 
 impl Database {
-    /// Starts the watcher. It ends when the last handle is dropped. The server knows the connections by `name`.
+    /// Starts the watcher, which ends with the last handle. `name` is the `application_name` of the connections.
     pub fn connect(
         name: &str,
         options: PgConnectOptions,
         max_connections: u32,
         up: Gauge<u32, AtomicU32>,
     ) -> Self {
-        // The server ends what the client no longer waits for.
+        // The server aborts statements that the client no longer waits for.
         let options = options
             .application_name(name)
             .options([
@@ -99,22 +99,23 @@ impl Database {
         }
     }
 
-    /// Waits until the database has been reached, at most for the given time.
+    /// Waits until the database is up, at most for the given time.
     pub async fn wait_until_up(&self, at_most: Duration) {
         let _ = timeout(at_most, self.up()).await;
     }
 
-    /// Waits until the database answers, however long that takes.
+    /// Waits until the database is up, without a time limit.
     pub async fn up(&self) {
         let mut state = self.state.clone();
         let _ = state.wait_for(Option::is_some).await;
     }
 
-    /// Runs one operation, or fails at once when the database is known to be away. Traces know the operation by its
-    /// summary: the verb and the table, `SELECT links`.
+    /// Runs one operation, or fails at once if the database is known to be down. `summary` is the verb and the
+    /// table, for example `SELECT links`; it names the span.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when the database is away, [`StoreError::Internal`] when it refuses the operation.
+    /// Returns [`StoreError::Unavailable`] if the database is down, and [`StoreError::Internal`] if it rejects the
+    /// operation.
     pub async fn run<T, F>(
         &self,
         summary: &'static str,
@@ -149,7 +150,7 @@ impl Database {
         }
     }
 
-    /// Tells an unavailable database from a wrong question.
+    /// Separates an unavailable database from an invalid query, and notifies the watcher of the former.
     fn judge(&self, error: sqlx::Error) -> StoreError {
         if let sqlx::Error::Database(refusal) = &error {
             let code = refusal.code().unwrap_or_default();
@@ -158,7 +159,7 @@ impl Database {
                     self.doubts.reconnect.store(true, Ordering::Relaxed);
                     true
                 }
-                // Statement and lock time-outs, shutdown, lack of resources, lost connections, log-in.
+                // Statement and lock timeouts, shutdown, lack of resources, lost connections, authentication.
                 code => ["57", "55P03", "53", "08", "28"]
                     .iter()
                     .any(|class| code.starts_with(class)),

@@ -1,5 +1,5 @@
-//! Documents in the database. Each row knows which of its versions the vector store has, so that whatever fails on the
-//! way there is found and made up for.
+//! Documents in the database. Each row records which of its versions has reached the vector store, so that a
+//! version that failed to arrive is found later and indexed then.
 
 mod index;
 mod plan;
@@ -12,11 +12,13 @@ use serde_json::{Map, Value};
 pub use self::{index::IndexError, plan::Report};
 use crate::database::{Database, StoreError};
 
-/// How long whoever changed a document has to bring it to the vector store itself, in seconds.
+/// The time in seconds for the process that changed a document to index it. Other processes may claim the document
+/// later.
 const OWN_TIME: f64 = 15.0;
-/// How long whoever claimed a document has, in seconds.
+/// The time in seconds for a process that claimed a document to index it.
 const CLAIMED_TIME: f64 = 30.0;
-/// How long the queue has, in seconds. What is still due then has lost its job, or has become a dead letter.
+/// The time in seconds for a job in the queue to index its document. If the document becomes due after it, the job
+/// was lost or has become a dead letter.
 const QUEUED_TIME: f64 = 3600.0;
 
 const PUT: &str = "WITH before AS (SELECT vector IS NOT NULL AS live FROM documents WHERE id = $1) \
@@ -25,15 +27,15 @@ const PUT: &str = "WITH before AS (SELECT vector IS NOT NULL AS live FROM docume
     changed_at = now(), indexed_at = NULL, due_at = excluded.due_at \
     RETURNING version, coalesce((SELECT live FROM before), false)";
 
-/// The row stays until the point is gone, so that no failure leaves the point behind. A second request finds it and
-/// tries again.
+/// Marks the document as deleted. The row stays until the point is gone, so that no failure leaves the point
+/// behind. A second request finds the row and tries again.
 const DELETE: &str = "UPDATE documents SET vector = NULL, payload = NULL, version = nextval('document_versions'), \
     changed_at = now(), indexed_at = NULL, due_at = now() + $2 * interval '1 second' WHERE id = $1 RETURNING version";
 
 const FIND: &str = "SELECT vector, payload::text, (extract(epoch FROM changed_at) * 1000000)::bigint, \
     (extract(epoch FROM indexed_at) * 1000000)::bigint FROM documents WHERE id = $1 AND vector IS NOT NULL";
 
-/// Two replicas claim different documents.
+/// `SKIP LOCKED` makes two replicas claim different documents.
 const CLAIM: &str = "UPDATE documents SET due_at = now() + $1 * interval '1 second' \
     WHERE id IN (SELECT id FROM documents WHERE due_at <= now() ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED) \
     RETURNING id, version";
@@ -41,44 +43,44 @@ const CLAIM: &str = "UPDATE documents SET due_at = now() + $1 * interval '1 seco
 const QUEUED: &str = "UPDATE documents SET due_at = now() + $3 * interval '1 second' \
     WHERE id = $1 AND version = $2 AND due_at IS NOT NULL";
 
-/// The identity of a document, and of its point: an unsigned integer that the database can hold.
+/// The identifier of a document and of its point: an unsigned integer that fits a `bigint` of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DocumentId(i64);
 
 impl DocumentId {
-    /// The largest one.
+    /// The largest identifier.
     pub const MAX: u64 = i64::MAX.unsigned_abs();
 
-    /// `None` above [`DocumentId::MAX`].
+    /// Returns the identifier, or `None` above [`DocumentId::MAX`].
     #[must_use]
     pub fn new(id: u64) -> Option<Self> {
         i64::try_from(id).ok().map(Self)
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0.unsigned_abs()
     }
 }
 
-/// A document as it was stored.
+/// A document as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Its place.
+    /// The vector.
     pub vector: Vec<f32>,
-    /// What it says.
+    /// The payload, a JSON object.
     pub payload: Map<String, Value>,
-    /// When it was written.
+    /// The time of the last write.
     pub changed_at: Timestamp,
-    /// When the vector store took it, if it did.
+    /// The time at which the vector store accepted this version; `None` if it has not yet.
     pub indexed_at: Option<Timestamp>,
 }
 
-/// A state of a document.
+/// A version of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The document.
+    /// The identifier of the document.
     pub id: DocumentId,
     number: i64,
 }
@@ -88,16 +90,16 @@ pub struct Version {
 pub struct Documents(Database);
 
 impl Documents {
-    /// Documents in this database.
+    /// Returns a handle to the documents in this database.
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }
 
-    /// Stores a document, or replaces it. Returns its version, and whether there was one before.
+    /// Stores or replaces a document. Returns its version, and true if it replaced one.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn put(
         &self,
         id: DocumentId,
@@ -115,10 +117,10 @@ impl Documents {
         Ok((Version { id, number }, replaced))
     }
 
-    /// Reads a document; `None` when there is none.
+    /// Reads a document; `None` if there is none.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn find(&self, id: DocumentId) -> Result<Option<Document>, StoreError> {
         type Row = (Vec<f32>, String, i64, Option<i64>);
         let row: Option<Row> = self
@@ -139,10 +141,11 @@ impl Documents {
         .transpose()
     }
 
-    /// Deletes a document. Returns `None` when there is none, nor one whose point has yet to go.
+    /// Deletes a document. Returns `None` if it has no row; the row of a deleted document exists until its point is
+    /// gone.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn delete(&self, id: DocumentId) -> Result<Option<Version>, StoreError> {
         let number: Option<i64> = self
             .0
@@ -154,10 +157,10 @@ impl Documents {
         Ok(number.map(|number| Version { id, number }))
     }
 
-    /// Takes documents that are due, for a while.
+    /// Claims up to `at_most` documents that are due, for a limited time.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn claim(&self, at_most: i64) -> Result<Vec<Version>, StoreError> {
         let rows: Vec<(i64, i64)> = self
             .0
@@ -173,10 +176,10 @@ impl Documents {
         Ok(rows.into_iter().map(version).collect())
     }
 
-    /// Notes that the queue has a job for this version.
+    /// Records that the queue has a job for this version.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn queued(&self, version: Version) -> Result<(), StoreError> {
         self.0
             .run("UPDATE documents", |pool| async move {
@@ -188,7 +191,7 @@ impl Documents {
     }
 }
 
-/// A value that the schema rules out.
+/// Builds the error for a value that the schema rules out.
 fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
     StoreError::Internal(Arc::new(sqlx::Error::Decode(error.into())))
 }

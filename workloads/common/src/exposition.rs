@@ -1,4 +1,4 @@
-//! The text of a metrics endpoint: OpenMetrics with exemplars, or the classic Prometheus format without.
+//! The text of a metrics endpoint: OpenMetrics with exemplars, or the classic Prometheus format without them.
 //!
 //! `prometheus-client` writes OpenMetrics only; the classic text is derived from it.
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>
@@ -7,17 +7,17 @@ use std::{collections::HashMap, fmt};
 
 use prometheus_client::{encoding::text, registry::Registry};
 
-/// A format in which metrics are offered.
+/// A format of the exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/openmetrics-text`, with exemplars.
     OpenMetrics,
-    /// `text/plain; version=0.0.4`, without.
+    /// `text/plain; version=0.0.4`, without exemplars.
     Classic,
 }
 
 impl Format {
-    /// The format that a scraper asks for: OpenMetrics only when it is named and not ranked below plain text.
+    /// Returns the format for an `Accept` header: OpenMetrics only if it is listed and not ranked below plain text.
     #[must_use]
     pub fn negotiate(accept: Option<&str>) -> Self {
         let mut open_metrics = 0.0;
@@ -41,7 +41,7 @@ impl Format {
         }
     }
 
-    /// The `Content-Type` of the format.
+    /// Returns the `Content-Type` of the format.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -50,10 +50,10 @@ impl Format {
         }
     }
 
-    /// Writes every metric of the registry.
+    /// Encodes every metric of the registry.
     ///
     /// # Errors
-    /// When a metric fails to encode itself.
+    /// Fails if a metric cannot be encoded.
     pub fn encode(self, registry: &Registry) -> Result<String, fmt::Error> {
         let mut open_metrics = String::with_capacity(16 * 1024);
         text::encode(&mut open_metrics, registry)?;
@@ -64,8 +64,8 @@ impl Format {
     }
 }
 
-/// Translates OpenMetrics text: counters and infos are announced under the names of their samples, the latter as the
-/// gauges that they are to a reader who does not know them; units, exemplars and the end mark go.
+/// Translates OpenMetrics text to the classic format. `TYPE` and `HELP` of counters and infos get the suffix of
+/// their samples, and infos become gauges. Units, exemplars and the end mark are left out.
 fn classic(open_metrics: &str) -> String {
     let suffixes: HashMap<&str, &str> = open_metrics
         .lines()
@@ -97,13 +97,13 @@ fn classic(open_metrics: &str) -> String {
     out
 }
 
-/// `HELP name text` and `TYPE name type` in their three parts.
+/// Splits `HELP name text` or `TYPE name type` into three parts.
 fn split_keyword(line: &str) -> Option<(&str, &str, &str)> {
     let mut parts = line.splitn(3, ' ');
     Some((parts.next()?, parts.next()?, parts.next()?))
 }
 
-/// Cuts ` # {exemplar}` off a sample, but not off a label value that looks like one.
+/// Removes ` # {exemplar}` from a sample, but not from a label value that contains such text.
 fn without_exemplar(line: &str) -> &str {
     let mut quoted = false;
     let mut escaped = false;

@@ -1,4 +1,4 @@
-//! The internal port of a process: `/livez`, `/readyz` and `/metrics`, neither counted nor logged.
+//! The internal port of a process: `/livez`, `/readyz` and `/metrics`. Its requests are neither counted nor logged.
 
 use std::fmt;
 
@@ -16,19 +16,19 @@ use prometheus_client::registry::Registry;
 
 use crate::exposition::Format;
 
-/// What the internal port tells about a process.
+/// The state of a process that the internal port exposes.
 pub trait Process: Clone + Send + Sync + 'static {
-    /// Why it wants no work now; `None` when it is ready.
+    /// Returns the reason why the process is not ready, or `None` if it is ready.
     fn unready(&self) -> Option<&'static str>;
 
-    /// Its metrics.
+    /// Returns the registry of its metrics.
     fn registry(&self) -> &Registry;
 }
 
-/// The routes of the internal port.
+/// Returns the routes of the internal port.
 pub fn router<P: Process>(process: P) -> Router {
     Router::new()
-        // The process can answer at all.
+        // Succeeds whenever the process can answer at all.
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz::<P>))
         .route("/metrics", get(scrape::<P>))
@@ -52,10 +52,10 @@ async fn scrape<P: Process>(State(process): State<P>, headers: HeaderMap) -> Res
     }
 }
 
-/// Every metric of the registry, in the format that the request asks for.
+/// Encodes every metric of the registry, in the format that the request accepts.
 ///
 /// # Errors
-/// When a metric fails to encode itself.
+/// Fails if a metric cannot be encoded.
 pub fn metrics(registry: &Registry, headers: &HeaderMap) -> Result<Response, fmt::Error> {
     let format = Format::negotiate(headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
     let text = format.encode(registry)?;

@@ -1,5 +1,6 @@
-//! What the application and the worker share: settings, the server of the internal port, access to the database, to the
-//! message broker and to the vector store, log lines, traces and their export, and the exposition of metrics.
+//! Code that the app and the worker share: settings, the HTTP server and its internal port, access to the database,
+//! the message broker and the vector store, structured logging, traces and their export, and the exposition of
+//! metrics.
 
 pub mod backoff;
 pub mod config;

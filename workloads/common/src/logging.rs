@@ -1,7 +1,7 @@
-//! Structured log lines on standard output: one JSON object per event.
+//! Structured logs on standard output: one JSON object per event.
 //!
-//! `body` is the event's message; every other field stands beside it under its own name, so that a log
-//! pipeline filters on fields and never on text.
+//! `body` is the message of the event. Every other field is a member of its own, so that a log pipeline filters on
+//! fields and never on text.
 
 mod batches;
 
@@ -29,26 +29,26 @@ use tracing_subscriber::{
 use self::batches::Batches;
 use crate::telemetry::{LogRecords, implied_trace};
 
-/// Lines that may wait for a slow reader of standard output before further ones are dropped.
+/// The number of lines that wait for a slow reader of standard output before further lines are dropped.
 const BUFFERED_LINES: usize = 16 * 1024;
-/// How long lines gather while others have just been written.
+/// The time for which lines are collected after a write.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// Keeps the log alive: dropping it writes what is still buffered.
+/// The running log; dropping it writes the buffered lines.
 pub struct Logging {
     dropped: ErrorCounter,
     _flush_on_drop: WorkerGuard,
 }
 
 impl Logging {
-    /// The metric of the lines that were dropped because standard output was not read.
+    /// Returns the metric of the lines that were dropped because standard output was not read.
     #[must_use]
     pub fn dropped_lines(&self) -> DroppedLines {
         DroppedLines(self.dropped.clone())
     }
 }
 
-/// `log_dropped_lines_total`.
+/// The metric `log_dropped_lines_total`.
 #[derive(Debug)]
 pub struct DroppedLines(ErrorCounter);
 
@@ -62,10 +62,11 @@ impl Collector for DroppedLines {
     }
 }
 
-/// Sends every event to standard output as JSON, with `host` named in each line, and to the collector, if there is one.
+/// Writes every event to standard output as JSON, with the field `host` in each line, and to the collector if
+/// `records` is given.
 ///
 /// # Errors
-/// When `filter` is not a valid `RUST_LOG` directive, or a subscriber is already installed.
+/// Fails if `filter` is not a valid `RUST_LOG` directive, or if a subscriber is already installed.
 pub fn init(
     filter: &str,
     host: &str,
@@ -103,7 +104,7 @@ struct JsonLines<W> {
 impl<S: Subscriber> Layer<S> for JsonLines<NonBlocking> {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let line = render(event, &self.host);
-        // There is nobody left to tell when standard output is gone.
+        // An error here has no place to be reported, because standard output is gone.
         let _ = self.writer.clone().write_all(&line);
     }
 }
@@ -140,7 +141,7 @@ impl Line {
         self.0.push(b':');
     }
 
-    /// Writing JSON text into memory cannot fail.
+    /// Appends a JSON string. Writing to memory cannot fail.
     fn quoted(&mut self, value: &str) {
         let _ = serde_json::to_writer(&mut self.0, value);
     }
@@ -156,7 +157,7 @@ impl Line {
     }
 }
 
-/// The message of an event becomes the body.
+/// Returns the key of a field; the message of an event becomes `body`.
 fn key_of(field: &Field) -> &'static str {
     if field.name() == "message" {
         "body"

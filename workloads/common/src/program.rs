@@ -1,4 +1,4 @@
-//! What the programs have in common: how they begin, how they end, and what is seen of them meanwhile.
+//! The parts that all programs share: start, exit code, log and telemetry.
 
 use std::{future::Future, process::ExitCode};
 
@@ -10,9 +10,10 @@ use crate::{
     telemetry::{Service, Telemetry, span::Tracer},
 };
 
-/// Does the work of a program; what stops it is told on standard error.
+/// Runs a program. Prints the error that stopped it to standard error.
 pub async fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    // With two providers linked in, TLS panics unless one was named; a dependency may bring a second at any time.
+    // With two crypto providers linked in, TLS panics unless one is chosen, and a dependency may add a second at
+    // any time.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match work.await {
         Ok(()) => ExitCode::SUCCESS,
@@ -23,17 +24,17 @@ pub async fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> 
     }
 }
 
-/// The log of a program and the export of its traces.
+/// The log of a program and the export of its telemetry.
 pub struct Observed {
     telemetry: Telemetry,
     log: Logging,
 }
 
 impl Observed {
-    /// Begins both.
+    /// Starts the export and the log.
     ///
     /// # Errors
-    /// When a setting is malformed.
+    /// Fails if a setting is malformed.
     pub fn start(
         name: &'static str,
         version: &'static str,
@@ -51,13 +52,13 @@ impl Observed {
         Ok(Self { telemetry, log })
     }
 
-    /// What makes the spans of the program.
+    /// Returns the tracer of the program.
     #[must_use]
     pub fn tracer(&self) -> Tracer {
         self.telemetry.tracer()
     }
 
-    /// The metrics of what never got out.
+    /// Returns the metrics of log lines, spans and log records that were lost.
     #[must_use]
     pub fn losses(&self) -> Vec<Box<dyn Collector>> {
         let mut losses: Vec<Box<dyn Collector>> = vec![Box::new(self.log.dropped_lines())];
@@ -67,7 +68,8 @@ impl Observed {
         losses
     }
 
-    /// Lets out what waits. Everything before may leave spans and log lines, so this comes last.
+    /// Exports the remaining spans and log records. Call this last, because every other step may produce more of
+    /// them.
     pub async fn end(self) {
         self.telemetry.shutdown().await;
     }

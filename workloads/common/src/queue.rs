@@ -1,4 +1,4 @@
-//! The message broker: connecting to it, what is declared there, and the form of a message.
+//! The message broker: connecting to it, its topology, and the format of a message.
 
 pub mod job;
 pub mod topology;
@@ -10,29 +10,29 @@ use tokio::time::{sleep, timeout};
 
 use crate::backoff::Backoff;
 
-/// How long the broker may take to accept a connection, and to answer what is not a publication.
+/// The timeout of a connection attempt, and of every operation that is not a publication.
 pub const ANSWER: Duration = Duration::from_secs(5);
 
-/// Seconds of silence after which either side takes the other for dead.
+/// The heartbeat timeout in seconds: after that much silence, either side considers the other one dead.
 const HEARTBEAT: u16 = 10;
 
-/// Pauses between attempts to reach the broker.
+/// Backoff between connection attempts.
 const RECONNECT: Backoff = Backoff {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(5),
 };
 
-/// What is known of a connection that is made again for ever.
+/// The failures of a connection that is re-established without a limit on attempts.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// In a row.
+    /// Consecutive failures.
     failures: u32,
     last_reason: String,
 }
 
 impl Losses {
-    /// Logs the loss of the connection, or an attempt that failed in another way than the last one. Returns the pause
-    /// before the next attempt.
+    /// Logs the loss of the connection, or an attempt that failed for another reason than the last one. Returns the
+    /// pause before the next attempt.
     pub fn note(&mut self, error: &lapin::Error, was_up: bool) -> Duration {
         let reason = error.to_string();
         if was_up || reason != self.last_reason {
@@ -52,23 +52,25 @@ impl Losses {
     }
 }
 
-/// Connects once; whoever needs the broker tries again for ever. The broker's administrators see `name`.
+/// Connects once; the caller retries. The broker's management UI shows the connection as `name`.
 ///
 /// # Errors
-/// When the broker is out of reach, silent, or refuses the log-in.
+/// Fails if the broker is unreachable, does not answer, or rejects the credentials.
 pub async fn connect(uri: &AMQPUri, name: &str) -> lapin::Result<Connection> {
     let mut uri = uri.clone();
     uri.query.heartbeat.get_or_insert(HEARTBEAT);
-    // Recovery is written where it is needed: the library's own replays a topology that may be gone on purpose.
+    // Automatic recovery stays off: the library would declare a topology again that may have been deleted on
+    // purpose.
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     within(ANSWER, Connection::connect_uri(uri, properties)).await
 }
 
-/// How often a connection is looked at by those who wait for it.
+/// The interval at which [`lost`] checks the connection.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Completes when a connection turns out to be gone. A wait for the broker needs it beside it: a consumer that is
-/// registered while its connection breaks is never told, and neither is who sends nothing.
+/// Completes once the connection is lost. Every wait for the broker has to be combined with it, because a loss does
+/// not always cause an error: a consumer that registers while the connection breaks gets none, and neither does a
+/// client that sends nothing.
 pub async fn lost(connection: &Connection) -> lapin::Error {
     while connection.status().connected() {
         sleep(LOOK).await;
@@ -76,10 +78,10 @@ pub async fn lost(connection: &Connection) -> lapin::Error {
     io::Error::other("the connection was lost").into()
 }
 
-/// Gives up on an answer that does not come.
+/// Runs an operation with a timeout.
 ///
 /// # Errors
-/// The operation's own, or an input/output error of the kind `TimedOut`.
+/// Returns the error of the operation, or an I/O error of the kind `TimedOut`.
 pub async fn within<T>(
     at_most: Duration,
     operation: impl Future<Output = lapin::Result<T>>,

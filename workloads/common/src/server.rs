@@ -1,4 +1,4 @@
-//! The accept loop: bounded connections, deadlines on reading and writing, and a graceful end.
+//! The accept loop: a bounded number of connections, timeouts for reads and writes, and a graceful shutdown.
 
 mod stream;
 
@@ -28,45 +28,46 @@ use tower::Service;
 
 use crate::server::stream::{Phase, TimedStream};
 
-/// The address at the other end of the connection, as a request extension. One of IPv4 is written as such.
+/// The remote address of the connection, as a request extension. An IPv4 address is never mapped to IPv6.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
-/// Proxies keep idle connections for about a minute. Closing later than they do means that none of them sends a
-/// request into a connection that is just being closed.
+/// The keep-alive timeout. Proxies keep idle connections for about a minute. Closing later than they do means that
+/// no proxy sends a request into a connection that is being closed.
 const IDLE: Duration = Duration::from_secs(75);
 
-/// The header of a request, beyond what the application answers politely.
+/// The maximum size of a request head in bytes. It exceeds the limits of the app, so that the app can answer a head
+/// that is too large with a complete error response.
 const MAX_HEAD: usize = 40 * 1024;
 
-/// Connections that the kernel keeps until they are accepted; its own limit may be lower.
+/// The number of connections that the kernel queues until they are accepted; its own limit may be lower.
 const BACKLOG: i32 = 1024;
 
-/// Linux' number of the error "Address family not supported by protocol".
+/// The Linux error number of "Address family not supported by protocol".
 const EAFNOSUPPORT: i32 = 97;
 
-/// First and longest pause after the process ran out of file descriptors or memory.
+/// The first and the longest pause after the process ran out of file descriptors or memory.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Limits of a server.
+/// The limits of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Connections open at the same time; further ones wait in the kernel's queue.
+    /// Maximum number of open connections; further ones wait in the kernel's queue.
     pub max_connections: usize,
-    /// How long the header of a request may take, from its first byte or from the start of the connection.
+    /// Time limit for a request head, counted from its first byte or from the start of the connection.
     pub header_timeout: Duration,
-    /// How long a client may leave a response unread.
+    /// Time limit for a client that does not read its response.
     pub write_timeout: Duration,
-    /// How long requests in flight may take after the end was asked for.
+    /// Time limit for requests in flight after the shutdown began.
     pub drain_timeout: Duration,
-    /// Counts the open connections.
+    /// The number of open connections.
     pub open_connections: Gauge<u32, AtomicU32>,
 }
 
-/// Takes the socket of an address. `[::]` takes connections by IPv6 and IPv4, and only by IPv4 on a machine without IPv6.
+/// Opens the listening socket. `[::]` accepts IPv6 and IPv4, or only IPv4 on a machine without IPv6.
 ///
 /// # Errors
-/// When the address is in use or not this machine's.
+/// Fails if the address is in use or does not belong to this machine.
 pub fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = match open(address) {
         Err(error) if lacks_family(&error) && address == any_v6(address.port()) => {
@@ -83,7 +84,7 @@ fn any_v6(port: u16) -> SocketAddr {
     (Ipv6Addr::UNSPECIFIED, port).into()
 }
 
-/// A kernel without IPv6 has no such sockets.
+/// Returns true if the kernel has no IPv6 sockets.
 fn lacks_family(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EAFNOSUPPORT)
 }
@@ -91,7 +92,7 @@ fn lacks_family(error: &io::Error) -> bool {
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
-        // The node's default may be that a socket of IPv6 takes nothing else.
+        // The node may be configured to restrict IPv6 sockets to IPv6.
         socket.set_only_v6(false)?;
     }
     socket.set_nonblocking(true)?;
@@ -101,7 +102,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Serves until `stop` completes, then lets requests in flight finish. Returns whether all of them did.
+/// Serves until `stop` completes, then lets requests in flight finish. Returns true if all of them did.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -113,7 +114,7 @@ pub async fn serve(
     let mut stop = std::pin::pin!(stop);
     loop {
         let next = async {
-            // A slot first: what cannot be served is not accepted either.
+            // The slot first: a connection that cannot be served is not accepted either.
             let slot = Arc::clone(&slots).acquire_owned().await;
             (slot, accept(&listener).await)
         };
@@ -125,7 +126,8 @@ pub async fn serve(
         let connection = graceful.watch(connection(stream, peer, router.clone(), &settings));
         let open = Open::new(&settings.open_connections);
         tokio::spawn(async move {
-            // Errors are the client's: a broken connection or an unreadable request, answered as far as possible.
+            // Only the client causes errors here: a broken connection or an unreadable request, answered as far as
+            // possible.
             let _ = connection.await;
             drop((open, slot));
         });
@@ -136,7 +138,7 @@ pub async fn serve(
         .is_ok()
 }
 
-/// Accepts the next connection, however long the process lacks the means to.
+/// Accepts the next connection, and retries for as long as the process lacks the resources.
 async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     let mut pause = BACKOFF.0;
     loop {
@@ -144,7 +146,8 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
             Ok((stream, peer)) => return (stream, canonical(peer)),
             Err(error) if is_the_peer_s(&error) => {}
             Err(error) => {
-                // Out of descriptors or memory: spinning would take the processor from those who could free some.
+                // Out of descriptors or memory: a busy loop would keep the CPU from the tasks that could release
+                // some.
                 tracing::error!(event = "accept_failed", error.message = %error, "accept_failed");
                 sleep(pause).await;
                 pause = (pause * 2).min(BACKOFF.1);
@@ -153,12 +156,12 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// A socket of both families writes an address of IPv4 as `::ffff:a.b.c.d`.
+/// Converts an IPv4 address from the form `::ffff:a.b.c.d` of a dual-stack socket.
 fn canonical(peer: SocketAddr) -> SocketAddr {
     SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
 
-/// Failures of one connection before it was accepted; the next one is not affected.
+/// Returns true if only this connection failed before it was accepted; the next one is not affected.
 fn is_the_peer_s(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -210,12 +213,12 @@ fn connection(
         // TimedStream does this and more; hyper's timer would also close connections that are merely idle.
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD)
-        // A client that closes its sending side early still gets its answer.
+        // A client that closes its sending side early still gets its response.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service)
 }
 
-/// Counts a connection for as long as it lives.
+/// Counts a connection until it is dropped.
 struct Open(Gauge<u32, AtomicU32>);
 
 impl Open {
@@ -237,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// The address of a client as the server sees it.
+    /// Returns the address of a client as the server sees it.
     async fn seen(listener: &TcpListener, from: IpAddr) -> IpAddr {
         let to = SocketAddr::new(from, listener.local_addr().unwrap().port());
         let (client, (_, peer)) = tokio::join!(TcpStream::connect(to), accept(listener));
@@ -250,7 +253,7 @@ mod tests {
         let listener = listen("[::]:0".parse().unwrap()).unwrap();
         let v4 = IpAddr::from(Ipv4Addr::LOCALHOST);
         assert_eq!(seen(&listener, v4).await, v4);
-        // A machine without IPv6 has fallen back, which is all that can be asked of it.
+        // On a machine without IPv6 the socket has fallen back to IPv4.
         if listener.local_addr().unwrap().is_ipv6() && open("[::1]:0".parse().unwrap()).is_ok() {
             let v6 = IpAddr::from(Ipv6Addr::LOCALHOST);
             assert_eq!(seen(&listener, v6).await, v6);

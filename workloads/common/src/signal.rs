@@ -1,4 +1,4 @@
-//! When a process is asked to end.
+//! Termination signals.
 
 use std::future::Future;
 
@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Completes on SIGTERM or SIGINT. The handlers are installed at once, so that an early signal is not lost.
 ///
 /// # Errors
-/// When the handlers cannot be installed.
+/// Fails if the handlers cannot be installed.
 pub fn termination() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,10 +1,10 @@
 //! The export of traces and logs to a collector, with OTLP over gRPC.
 //!
-//! A span or a log record goes into a bounded queue, or is dropped and counted when that is full; one task per queue
-//! sends batches. So no request ever waits for the collector, whatever state it is in. Without an endpoint nothing of
-//! this exists. The SDK's providers are left out on purpose: their queues drop without counting, a shutdown of theirs
-//! can block for 5 s, and the identifiers of our spans are known before, because log lines, exemplars and answers carry
-//! them with or without an exporter.
+//! A span or a log record enters a bounded queue, or is dropped and counted if the queue is full. One task per
+//! queue sends batches, so no request ever waits for the collector. Nothing of this runs without an endpoint. The
+//! providers of the SDK are not used: their queues drop without counting, and their shutdown can block for 5 s.
+//! They also assign span identifiers themselves, but these must be known in advance: log lines, exemplars and
+//! responses contain them with or without an exporter.
 
 pub mod call;
 mod dropped;
@@ -35,23 +35,23 @@ use self::{
     span::Tracer,
 };
 
-/// How long the collector may take for one batch, attempts to reach it included.
+/// The timeout of one batch, including attempts to connect.
 const EXPORT: Duration = Duration::from_secs(5);
-/// How long connecting to the collector may take.
+/// The timeout of connecting to the collector.
 const CONNECT: Duration = Duration::from_secs(2);
-/// How often a connection is asked for a sign of life, and how long that may take.
+/// The interval of HTTP/2 keep-alive pings, and the timeout of their acknowledgement.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
-/// How long the last batches may take after everything else has ended. Whoever ends a process has to allow for it.
+/// The time limit for the last batches at shutdown. A termination grace period has to include it.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// Who exports.
+/// The identity of the exporting process.
 #[derive(Clone, Copy, Debug)]
 pub struct Service<'a> {
-    /// The name of the program.
+    /// Name of the program.
     pub name: &'static str,
-    /// Its version.
+    /// Version of the program.
     pub version: &'static str,
-    /// The identity of this replica.
+    /// Identity of this replica.
     pub host: &'a str,
 }
 
@@ -61,16 +61,16 @@ pub struct Telemetry {
     tracer: Tracer,
     log_records: Option<LogRecords>,
     dropped: Dropped,
-    /// Whether the process ends.
+    /// True once the process ends.
     end: watch::Sender<bool>,
     exports: JoinSet<()>,
 }
 
 impl Telemetry {
-    /// Begins to export to this endpoint; to nothing at all without one.
+    /// Starts the export to this endpoint. Without an endpoint nothing is exported.
     ///
     /// # Errors
-    /// When the endpoint is malformed. A collector that is away is no error.
+    /// Fails if the endpoint is malformed. A collector that is down is not an error.
     pub fn start(endpoint: Option<&str>, service: Service<'_>) -> anyhow::Result<Self> {
         let mut telemetry = Self {
             tracer: Tracer::default(),
@@ -105,26 +105,26 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// What makes the spans of this process.
+    /// Returns the tracer of this process.
     #[must_use]
     pub fn tracer(&self) -> Tracer {
         self.tracer.clone()
     }
 
-    /// What sends the events of this process, as a layer of the log.
+    /// Returns the log layer that exports the events of this process.
     #[must_use]
     pub fn log_records(&self) -> Option<LogRecords> {
         self.log_records.clone()
     }
 
-    /// The metric of what was not delivered; `None` when nothing is exported.
+    /// Returns the metric of dropped items; `None` if nothing is exported.
     #[must_use]
     pub fn dropped(&self) -> Option<Dropped> {
         let exports = !self.exports.is_empty();
         exports.then(|| self.dropped.clone())
     }
 
-    /// Sends what waits, but not for long: a collector that is silent must not hold up the end of the process.
+    /// Sends the remaining items, for at most 2 s: a silent collector must not delay the end of the process.
     pub async fn shutdown(mut self) {
         self.end.send_replace(true);
         let sent = async { while self.exports.join_next().await.is_some() {} };
@@ -132,7 +132,7 @@ impl Telemetry {
     }
 }
 
-/// The way to the collector, which is looked for when there is something to send.
+/// Returns the channel to the collector, which connects on first use.
 fn channel(endpoint: &str) -> anyhow::Result<Channel> {
     let like = || "OTEL_EXPORTER_OTLP_ENDPOINT must be like http://host:4317";
     let endpoint = Endpoint::from_shared(endpoint.to_owned()).with_context(like)?;
@@ -151,7 +151,7 @@ fn channel(endpoint: &str) -> anyhow::Result<Channel> {
         .connect_lazy())
 }
 
-/// Whom spans and logs are about: what `OTEL_RESOURCE_ATTRIBUTES` says, and what the program knows of itself.
+/// Describes the process: the attributes of `OTEL_RESOURCE_ATTRIBUTES`, the service and the replica.
 fn resource(service: Service<'_>) -> Resource {
     Resource::builder()
         .with_service_name(service.name)

@@ -1,4 +1,4 @@
-//! W3C trace context: read from a request or made for it.
+//! W3C trace context: read from a request, or created for it.
 //!
 //! <https://www.w3.org/TR/trace-context/>
 
@@ -7,9 +7,9 @@ use std::fmt;
 use http::{HeaderMap, HeaderName};
 use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
 
-/// The header that carries the caller's trace context.
+/// The header with the trace context of the caller.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// The header that carries what tracing systems add to it.
+/// The header with the vendor-specific data of tracing systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// A trace identifier: never zero, shown as 32 hexadecimal digits.
@@ -44,25 +44,25 @@ impl From<SpanId> for opentelemetry::SpanId {
     }
 }
 
-/// The position of one unit of work in its trace.
+/// The position of one span in its trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace that the work belongs to.
+    /// The identifier of the trace.
     pub trace_id: TraceId,
-    /// The work itself.
+    /// The identifier of the span.
     pub span_id: SpanId,
-    /// The caller's span, when the caller sent one.
+    /// The identifier of the parent span, if there is one.
     pub parent: Option<SpanId>,
 }
 
 impl TraceContext {
-    /// Continues the caller's trace, or starts one when the header is absent or malformed.
+    /// Continues the trace of the caller, or starts a new one if the header is absent or malformed.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
         Self::continuing(headers.get(TRACEPARENT).map(|value| value.as_bytes()))
     }
 
-    /// The same for a header that came by another way than HTTP.
+    /// Continues the trace of a `traceparent` value that did not arrive in an HTTP header.
     #[must_use]
     pub fn continuing(traceparent: Option<&[u8]>) -> Self {
         let caller = traceparent.and_then(parse_traceparent);
@@ -81,7 +81,7 @@ impl TraceContext {
         }
     }
 
-    /// A part of this work.
+    /// Returns the context of a child span.
     #[must_use]
     pub fn child(&self) -> Self {
         Self {
@@ -91,14 +91,14 @@ impl TraceContext {
         }
     }
 
-    /// What tells the next program to continue this work. Every trace is recorded, so the flag is always set.
+    /// Returns the `traceparent` for the next process. Every trace is recorded, so the sampled flag is always set.
     #[must_use]
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-01", self.trace_id, self.span_id)
     }
 }
 
-/// As exemplar labels: `{trace_id="..", span_id=".."}`.
+/// Encodes the context as exemplar labels: `{trace_id="..", span_id=".."}`.
 impl EncodeLabelSet for TraceContext {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
         ("trace_id", self.trace_id.to_string()).encode(encoder.encode_label())?;
@@ -106,7 +106,7 @@ impl EncodeLabelSet for TraceContext {
     }
 }
 
-/// Reads `version-traceid-spanid-flags`; `None` when any part breaks the recommendation.
+/// Parses `version-traceid-spanid-flags`; `None` if any part violates the W3C recommendation.
 #[must_use]
 pub fn parse_traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     let text = std::str::from_utf8(value).ok()?;
@@ -123,7 +123,7 @@ pub fn parse_traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     Some((TraceId(trace_id), SpanId(u64::try_from(span_id).ok()?)))
 }
 
-/// Exactly `digits` lower-case hexadecimal digits.
+/// Parses exactly `digits` lower-case hexadecimal digits.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let well_formed = text.len() == digits
         && text

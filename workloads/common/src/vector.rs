@@ -1,7 +1,7 @@
-//! The vector store: Qdrant over gRPC. It holds derived data only; documents live in the database.
+//! The vector store: Qdrant over gRPC. It holds derived data only; the documents live in the database.
 //!
-//! The collection is looked at before it is used. After the first doubt about it nothing is asked until it has been
-//! looked at again, so that a store that is away costs nothing but a clear answer.
+//! The collection is checked before it is used. After a failure, operations fail at once until it has been checked
+//! again, so that an outage of the store costs requests no time.
 
 mod collection;
 mod connection;
@@ -29,9 +29,9 @@ pub use self::{
 };
 use crate::telemetry::call::Server;
 
-/// How long an operation may take.
+/// The timeout of an operation.
 const OPERATION: Duration = Duration::from_secs(3);
-/// The most that an answer may hold, in bytes: as many payloads as a query may ask for.
+/// The maximum size of a response in bytes, enough for as many payloads as a query may request.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 /// The vector store of one stack.
@@ -47,10 +47,10 @@ pub struct VectorStore {
 }
 
 impl VectorStore {
-    /// The store of these settings; `None` when the vector profile is off. Nothing is connected yet.
+    /// Returns the store of these settings, or `None` if the vector profile is off. It connects on first use.
     ///
     /// # Errors
-    /// When the address or the key is malformed. The message repeats neither.
+    /// Fails if the address or the key is malformed. The message repeats neither.
     pub fn new(
         args: &VectorArgs,
         metrics: impl FnOnce() -> VectorMetrics,
@@ -75,16 +75,16 @@ impl VectorStore {
         }))
     }
 
-    /// How many numbers a vector has.
+    /// Returns the number of dimensions of a vector.
     #[must_use]
     pub fn size(&self) -> usize {
         self.shape.size as usize
     }
 
-    /// Whether the collection can be used, as far as is known.
+    /// Returns the last known state of the collection.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Returns the reason why it cannot be used.
     pub fn ready(&self) -> Result<(), VectorError> {
         self.state.borrow().clone()
     }
@@ -94,7 +94,7 @@ impl VectorStore {
         let _ = self.state.subscribe().wait_for(Result::is_ok).await;
     }
 
-    /// Waits until there is a doubt about the collection.
+    /// Waits until the collection cannot be used, or has to be checked again.
     pub async fn down(&self) {
         let _ = self.state.subscribe().wait_for(Result::is_err).await;
     }
@@ -104,10 +104,10 @@ impl VectorStore {
         let _ = self.state.send_replace(state);
     }
 
-    /// Stores points, or replaces them.
+    /// Stores or replaces points.
     ///
     /// # Errors
-    /// When that is not certain.
+    /// Fails if that is not certain.
     pub async fn upsert(&self, points: Vec<Point>) -> Result<(), VectorError> {
         let points: Vec<_> = points.into_iter().map(Into::into).collect();
         let request = UpsertPointsBuilder::new(&self.collection, points).wait(true);
@@ -117,10 +117,10 @@ impl VectorStore {
             .map(drop)
     }
 
-    /// Removes points, where they are there.
+    /// Removes points; those that do not exist are ignored.
     ///
     /// # Errors
-    /// When that is not certain.
+    /// Fails if that is not certain.
     pub async fn delete(&self, ids: Vec<PointId>) -> Result<(), VectorError> {
         let request = DeletePointsBuilder::new(&self.collection)
             .points(PointsIdsList { ids })
@@ -131,10 +131,10 @@ impl VectorStore {
             .map(drop)
     }
 
-    /// The nearest points, nearest first.
+    /// Returns the nearest points, nearest first.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn query(&self, query: Query) -> Result<Vec<Hit>, VectorError> {
         let mut request = QueryPointsBuilder::new(&self.collection)
             .query(query.vector)
@@ -153,10 +153,10 @@ impl VectorStore {
             .collect())
     }
 
-    /// The identities of at most this many points, and where the next ones begin.
+    /// Returns the identifiers of at most `at_most` points, and the offset of the next page.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// Fails if the store does not answer.
     pub async fn page(
         &self,
         from: Option<PointId>,
@@ -175,7 +175,7 @@ impl VectorStore {
         Ok((ids.collect(), answer.next_page_offset))
     }
 
-    /// Asks a collection that was looked at, and doubts it when it fails.
+    /// Runs an operation on a collection that is ready, and marks it as not ready if the store is unavailable.
     async fn ask<T>(
         &self,
         operation: &'static str,
@@ -191,7 +191,7 @@ impl VectorStore {
         })
     }
 
-    /// Every request to the store passes here.
+    /// Runs a request with a timeout, a span and metrics. Every request to the store uses it.
     async fn call<T>(
         &self,
         operation: &'static str,

@@ -1,4 +1,4 @@
-//! A virtual host of its own at the broker that `workloads/test-broker.sh` started.
+//! A separate virtual host at the broker that `workloads/test-broker.sh` started.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::client::{Response, json_bytes, send};
 
-/// `guest:guest`, as the broker has it out of the box.
+/// The default credentials of the broker, `guest:guest`.
 const AUTHORIZATION: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(60);
@@ -23,13 +23,13 @@ pub struct Broker {
     vhost: String,
     address: SocketAddr,
     api: SocketAddr,
-    /// A connection of the test's own.
+    /// A connection for the test itself.
     pub channel: Channel,
     _connection: Connection,
 }
 
 impl Broker {
-    /// A fresh virtual host.
+    /// Creates a virtual host.
     pub async fn new() -> Self {
         let setting = |name: &str| {
             std::env::var(name).unwrap_or_else(|_| {
@@ -56,22 +56,22 @@ impl Broker {
         broker
     }
 
-    /// `host:port`, for a proxy.
+    /// Returns `host:port`, for a proxy.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// What programs are configured with.
+    /// Returns the URL for the settings of a program.
     pub fn url(&self) -> String {
         self.url_at(self.address)
     }
 
-    /// The same by another way.
+    /// Returns the URL through another address, such as that of a proxy.
     pub fn url_at(&self, address: SocketAddr) -> String {
         format!("amqp://guest:guest@{address}/{}", self.vhost)
     }
 
-    /// Sets the operator's policy, with other limits.
+    /// Sets the operator's policy, with these changes.
     pub async fn policy(&self, changes: Value) {
         let mut definition = json!({
             // Returns to the queue, so five deliveries.
@@ -98,13 +98,13 @@ impl Broker {
         assert_eq!(deleted.status, 204, "{deleted:?}");
     }
 
-    /// Whether the queue exists.
+    /// Returns true if the queue exists.
     pub async fn has(&self, queue: &str) -> bool {
         let path = format!("/api/queues/{}/{queue}", self.vhost);
         ask(self.api, "GET", &path, "").await.status == 200
     }
 
-    /// Messages that wait in the queue and its consumers.
+    /// Returns the number of ready messages and the number of consumers.
     pub async fn counts(&self, queue: &str) -> (u32, u32) {
         let passive = QueueDeclareOptions {
             passive: true,
@@ -117,7 +117,7 @@ impl Broker {
         (queue.message_count(), queue.consumer_count())
     }
 
-    /// Waits until the queue has this many messages that wait, and this many consumers.
+    /// Waits until the queue has this many ready messages and consumers.
     pub async fn wait_for(&self, queue: &str, counts: (u32, u32)) {
         until(&format!("{counts:?} in {queue}"), async || {
             let now = self.counts(queue).await;
@@ -126,7 +126,7 @@ impl Broker {
         .await;
     }
 
-    /// Puts a message into the queue `jobs`.
+    /// Publishes a message to the queue `jobs`.
     pub async fn publish(&self, properties: BasicProperties, body: &[u8]) {
         let options = BasicPublishOptions::default();
         self.channel
@@ -135,7 +135,7 @@ impl Broker {
             .unwrap();
     }
 
-    /// Takes the next message off a queue; it comes back when it is not acknowledged.
+    /// Receives the next message of a queue; it returns to the queue unless it is acknowledged.
     pub async fn get(&self, queue: &str) -> Option<lapin::message::Delivery> {
         let message = self
             .channel
@@ -149,7 +149,7 @@ async fn ask(api: SocketAddr, method: &str, path: &str, body: &str) -> Response 
     send(api, request).await
 }
 
-/// Asks again until the answer is right; panics with the last wrong one.
+/// Repeats the query until it succeeds; panics with the last error after the time limit.
 pub async fn until<T>(what: &str, ask: impl AsyncFn() -> Result<T, String>) -> T {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A small HTTP client that sends exactly the bytes it is given.
+//! A small HTTP client that sends exactly the given bytes.
 
 use std::net::SocketAddr;
 
@@ -8,19 +8,19 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A response as it came.
+/// A response as received.
 #[derive(Debug)]
 pub struct Response {
     /// The status.
     pub status: u16,
-    /// Names and values in their order.
+    /// Names and values in the received order.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body's bytes.
+    /// The bytes of the body.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// The only value of a header.
+    /// Returns the value of a header that occurs at most once.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self
             .headers
@@ -36,17 +36,17 @@ impl Response {
         value
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    /// Checks that this is a complete problem of the given kind, and returns it.
+    /// Checks that this is a complete problem of the given type, and returns it.
     #[track_caller]
     pub fn problem(&self, status: u16, kind: &str) -> Value {
         assert_eq!(self.status, status, "{self:?}");
@@ -68,7 +68,7 @@ impl Response {
     }
 }
 
-/// A connection that can carry several requests.
+/// A connection for several requests.
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -83,12 +83,13 @@ impl Connection {
         }
     }
 
-    /// The server may answer and close before it has read everything, so a failed write is no failure yet.
+    /// Returns false if the write failed. The server may respond and close before it has read everything, so this
+    /// alone is not an error.
     pub async fn write(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).await.is_ok()
     }
 
-    /// The next response, or `None` when the server closed the connection instead.
+    /// Returns the next response, or `None` if the server closed the connection instead.
     pub async fn response(&mut self, has_body: bool) -> Option<Response> {
         let end = loop {
             if let Some(at) = self
@@ -143,14 +144,14 @@ impl Connection {
         (read > 0).then_some(())
     }
 
-    /// Completes when the server has closed the connection; returns what it sent until then.
+    /// Waits until the server has closed the connection; returns the bytes received until then.
     pub async fn closed(mut self) -> Vec<u8> {
         while self.fill().await.is_some() {}
         self.buffer
     }
 }
 
-/// One request on a connection of its own.
+/// Sends one request on a separate connection.
 pub async fn send(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
     let request = request.as_ref();
     let mut connection = Connection::open(address).await;
@@ -161,7 +162,7 @@ pub async fn send(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
         .expect("the server closed without an answer")
 }
 
-/// `method path` with extra header lines, each ending in CR LF.
+/// Sends `method path` with extra header lines, each ending in CR LF.
 pub async fn request(address: SocketAddr, method: &str, path: &str, headers: &str) -> Response {
     send(
         address,
@@ -170,12 +171,12 @@ pub async fn request(address: SocketAddr, method: &str, path: &str, headers: &st
     .await
 }
 
-/// A GET on a connection of its own.
+/// Sends a GET on a separate connection.
 pub async fn get(address: SocketAddr, path: &str) -> Response {
     request(address, "GET", path, "").await
 }
 
-/// `method path` with JSON text and extra header lines, each ending in CR LF.
+/// Returns the bytes of `method path` with JSON text and extra header lines, each ending in CR LF.
 pub fn json_bytes(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
@@ -184,12 +185,12 @@ pub fn json_bytes(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u
     [head.as_bytes(), body].concat()
 }
 
-/// A POST of JSON text.
+/// Returns the bytes of a POST of JSON text.
 pub fn post_bytes(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     json_bytes("POST", path, headers, body)
 }
 
-/// A POST of JSON text on a connection of its own.
+/// Posts JSON text on a separate connection.
 pub async fn post(address: SocketAddr, path: &str, body: impl AsRef<[u8]>) -> Response {
     send(address, post_bytes(path, "", body.as_ref())).await
 }

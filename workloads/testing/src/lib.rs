@@ -1,4 +1,4 @@
-//! What the integration tests of app and worker share; no part of any program.
+//! Helpers for the integration tests of app and worker. No program contains them.
 
 #![expect(
     clippy::expect_used,

@@ -1,13 +1,13 @@
-//! What a program exports: looked at, waited for, and held against what people are told of it.
+//! Queries of a program's metrics, and their comparison with the documentation.
 
 use std::net::SocketAddr;
 
 use crate::{broker::until, client::get};
 
-/// The page with every metric, from which alerts and dashboards are held to what exists.
+/// The documentation page that lists every metric.
 const PAGE: &str = include_str!("../../../docs/observability.md");
 
-/// Metrics of an exposition in the classic text format that the page does not name.
+/// Returns the metrics of an exposition in the classic text format that the page does not list.
 #[must_use]
 pub fn undocumented(exposition: &str) -> Vec<&str> {
     let metrics = exposition
@@ -22,12 +22,12 @@ pub fn undocumented(exposition: &str) -> Vec<&str> {
     metrics.filter(|metric| !named(metric)).collect()
 }
 
-/// What a program exports at its internal port.
+/// Returns the exposition of a program's internal port.
 pub async fn exposition(internal: SocketAddr) -> String {
     get(internal, "/metrics").await.text()
 }
 
-/// The value of a series, written with its labels, if any.
+/// Returns the value of a series, written with its labels, if any.
 pub async fn value(internal: SocketAddr, series: &str) -> u64 {
     let text = exposition(internal).await;
     let of = |line: &str| Some(line.strip_prefix(series)?.strip_prefix(' ')?.to_owned());
@@ -38,7 +38,7 @@ pub async fn value(internal: SocketAddr, series: &str) -> u64 {
         .unwrap()
 }
 
-/// Waits for a line.
+/// Waits for a line of the exposition.
 pub async fn wait_for(internal: SocketAddr, line: &str) {
     until(line, async || {
         let text = exposition(internal).await;

@@ -1,4 +1,4 @@
-//! A collector that keeps the last spans and log records in memory, and can be told to misbehave.
+//! A collector that keeps the latest spans and log records in memory, and simulates failures.
 
 mod show;
 
@@ -35,25 +35,25 @@ use tonic::{
     transport::{Server, server::TcpIncoming},
 };
 
-/// Spans and log records that are kept, of each; at about a kilobyte each that bounds the memory.
+/// The number of spans, and of log records, that are kept; at about a kilobyte each this bounds the memory.
 const KEPT: usize = 20_000;
-/// The largest batch in bytes.
+/// The maximum size of a batch in bytes.
 const MAX_BATCH: usize = 16 * 1024 * 1024;
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(30);
 
-/// How the collector behaves.
+/// The behavior of the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It takes everything.
+    /// Accepts every batch.
     Taking,
-    /// It answers every batch with an error.
+    /// Responds to every batch with an error.
     Refusing,
-    /// It accepts connections and batches, and never answers.
+    /// Accepts connections and batches, and never responds.
     Frozen,
 }
 
-/// The collector; clones are the same one.
+/// The collector; clones share its state.
 #[derive(Clone)]
 pub struct Sink(Arc<Shared>);
 
@@ -78,7 +78,7 @@ impl Default for Sink {
 }
 
 impl Sink {
-    /// A collector that listens on a port of this machine, and its endpoint.
+    /// Starts a collector on a port of this machine; returns it and its endpoint.
     pub async fn start() -> (Self, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (sink, address) = (Self::default(), listener.local_addr().unwrap());
@@ -86,7 +86,7 @@ impl Sink {
         (sink, endpoint(address))
     }
 
-    /// Takes OTLP over gRPC, for ever.
+    /// Accepts OTLP over gRPC, without end.
     pub async fn serve(self, listener: TcpListener) {
         let traces = TraceServiceServer::new(self.clone())
             .accept_compressed(CompressionEncoding::Gzip)
@@ -99,12 +99,12 @@ impl Sink {
         server.serve_with_incoming(incoming).await.unwrap();
     }
 
-    /// From now on.
+    /// Changes the behavior for later batches.
     pub fn set(&self, mode: Mode) {
         self.0.mode.send_replace(mode);
     }
 
-    /// The spans of a trace, in the order of their arrival.
+    /// Returns the spans of a trace, in the order of their arrival.
     pub fn spans(&self, trace_id: &str) -> Vec<Value> {
         let spans = self.0.spans.lock().unwrap();
         let of_trace = spans
@@ -115,12 +115,12 @@ impl Sink {
             .collect()
     }
 
-    /// How many spans were taken, with those that are no longer kept.
+    /// Returns the number of accepted spans, including those that are no longer kept.
     pub fn spans_taken(&self) -> u64 {
         self.0.spans_taken.load(Ordering::Relaxed)
     }
 
-    /// The log records of a trace, in the order of their arrival.
+    /// Returns the log records of a trace, in the order of their arrival.
     pub fn logs(&self, trace_id: &str) -> Vec<Value> {
         let logs = self.0.logs.lock().unwrap();
         let of_trace = logs
@@ -131,7 +131,7 @@ impl Sink {
             .collect()
     }
 
-    /// Everything that was taken, as text.
+    /// Returns all kept spans and log records as text.
     pub fn everything(&self) -> String {
         let (spans, logs) = (self.0.spans.lock().unwrap(), self.0.logs.lock().unwrap());
         let spans = spans
@@ -144,7 +144,7 @@ impl Sink {
         lines.join("\n")
     }
 
-    /// Waits until something is there.
+    /// Waits until `look` finds something.
     pub async fn wait_for<T>(&self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
         let mut arrived = self.0.arrived.subscribe();
         let found = async {
@@ -177,7 +177,7 @@ impl Sink {
         .await
     }
 
-    /// Completes when the mode lets an answer through.
+    /// Applies the behavior to one batch: succeeds, fails or never completes.
     async fn permission(&self) -> Result<(), Status> {
         let mode = *self.0.mode.borrow();
         match mode {
@@ -188,7 +188,7 @@ impl Sink {
     }
 }
 
-/// An endpoint at which nobody listens.
+/// Returns an endpoint without a listener.
 pub async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     endpoint(listener.local_addr().unwrap())
@@ -198,7 +198,7 @@ fn endpoint(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// Keeps the newest.
+/// Keeps the latest items.
 fn keep<T>(kept: &Mutex<VecDeque<T>>, new: impl Iterator<Item = T>) {
     let mut kept = kept.lock().unwrap();
     for item in new {

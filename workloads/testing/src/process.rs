@@ -1,4 +1,4 @@
-//! A program as a process of its own: its log lines, signals and exit code.
+//! A program as a separate process: its log lines, signals and exit code.
 
 use std::{
     process::{ExitStatus, Stdio},
@@ -29,7 +29,7 @@ impl Process {
         Self { child, log }
     }
 
-    /// The next log line of this event.
+    /// Waits for the next log line of this event.
     pub async fn event(&mut self, name: &str) -> Value {
         loop {
             let line = self
@@ -53,7 +53,7 @@ impl Process {
         assert!(kill.unwrap().success());
     }
 
-    /// Waits for the end.
+    /// Waits for the exit.
     pub async fn exit(mut self) -> ExitStatus {
         tokio::time::timeout(Duration::from_secs(30), self.child.wait())
             .await

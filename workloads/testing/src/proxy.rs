@@ -1,4 +1,4 @@
-//! A proxy that can cut connections, refuse them, fall silent, or hold everything back for a while.
+//! A proxy that can cut connections, refuse them, stop responding, or hold all bytes for a while.
 
 use std::{net::SocketAddr, pin::pin};
 
@@ -9,28 +9,28 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What happens to connections to the server behind the proxy.
+/// The state of the connections through the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// Bytes pass.
     Open,
     /// Connections are cut, and new ones are refused.
     Refused,
-    /// Connections are accepted, and nothing passes any more: a machine that vanished, or a stopped process.
+    /// Connections are accepted, but nothing passes any more, like a machine that vanished or a stopped process.
     Silent,
-    /// Nothing passes now, and everything when it is open again: a server that takes its time.
+    /// Nothing passes now, and everything once it is open again, like a slow server.
     Held,
 }
 
-/// Stands between a program and a server that it needs.
+/// A proxy between a program and a server.
 pub struct Proxy {
-    /// Where the program connects to.
+    /// The address for the program.
     pub address: SocketAddr,
     path: watch::Sender<Path>,
 }
 
 impl Proxy {
-    /// Before the server at `host:port`.
+    /// Starts a proxy in front of the server at `host:port`.
     pub async fn before(upstream: impl Into<String>) -> Self {
         let upstream = upstream.into();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,7 +40,7 @@ impl Proxy {
         Self { address, path }
     }
 
-    /// From now on.
+    /// Changes the state of all connections.
     pub fn set(&self, path: Path) {
         self.path.send_replace(path);
     }
@@ -71,7 +71,7 @@ async fn forward(listener: TcpListener, upstream: String, mut state: watch::Rece
     }
 }
 
-/// Carries bytes while the path is open, and holds the connection without a word while it is silent.
+/// Forwards bytes while the path is open, and keeps a silent connection open without forwarding.
 async fn carry(mut client: TcpStream, upstream: String, mut state: watch::Receiver<Path>) {
     if state.wait_for(|path| *path == Path::Open).await.is_err() {
         return;
@@ -88,6 +88,6 @@ async fn carry(mut client: TcpStream, upstream: String, mut state: watch::Receiv
             changed = state.changed() => if changed.is_err() { return },
         }
     }
-    // What was in flight is lost: this connection never speaks again.
+    // Bytes in flight are lost: this connection stays silent.
     std::future::pending::<()>().await;
 }

@@ -1,4 +1,4 @@
-//! A collection of its own at the vector store that `workloads/test-vector.sh` started.
+//! A separate collection at the vector store that `workloads/test-vector.sh` started.
 
 use std::net::SocketAddr;
 
@@ -9,9 +9,9 @@ use crate::client::{Response, json_bytes, send};
 
 /// A collection, which does not exist at first.
 pub struct Collection {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What the store asks for.
+    /// The API key of the store.
     pub key: String,
     grpc: SocketAddr,
     http: SocketAddr,
@@ -38,30 +38,30 @@ impl Default for Collection {
 }
 
 impl Collection {
-    /// `host:port` of gRPC, for a proxy.
+    /// Returns `host:port` of gRPC, for a proxy.
     pub fn address(&self) -> String {
         self.grpc.to_string()
     }
 
-    /// What programs are configured with.
+    /// Returns the URL for the settings of a program.
     pub fn url(&self) -> String {
         url_at(self.grpc)
     }
 
-    /// Makes it, by HTTP as a person would.
+    /// Creates the collection over HTTP, as a user would.
     pub async fn make(&self, size: u32, distance: &str) {
         let vectors = json!({"vectors": {"size": size, "distance": distance}});
         let made = self.ask("PUT", "", &vectors).await;
         assert_eq!(made.status, 200, "{made:?}");
     }
 
-    /// Deletes it.
+    /// Deletes the collection.
     pub async fn drop(&self) {
         let dropped = self.ask("DELETE", "", &json!({})).await;
         assert_eq!(dropped.status, 200, "{dropped:?}");
     }
 
-    /// What the store tells about it; `None` while it does not exist.
+    /// Returns the store's description of the collection; `None` if it does not exist.
     pub async fn info(&self) -> Option<Value> {
         let info = self.ask("GET", "", &json!({})).await;
         (info.status == 200).then(|| info.json()["result"].clone())
@@ -74,14 +74,14 @@ impl Collection {
         assert_eq!(stored.status, 200, "{stored:?}");
     }
 
-    /// How many points it holds; `None` while it does not exist.
+    /// Returns the number of points; `None` if the collection does not exist.
     pub async fn count(&self) -> Option<u64> {
         let exact = json!({"exact": true});
         let counted = self.ask("POST", "/points/count", &exact).await;
         (counted.status == 200).then(|| counted.json()["result"]["count"].as_u64().unwrap())
     }
 
-    /// The nearest points with their payloads: identity, payload.
+    /// Returns the identifiers and payloads of the nearest points.
     pub async fn nearest(&self, vector: &[f32]) -> Vec<(Value, Value)> {
         let query = json!({"query": vector, "limit": 1000, "with_payload": true});
         let found = self.ask("POST", "/points/query", &query).await;
@@ -99,7 +99,7 @@ impl Collection {
     }
 }
 
-/// The address of gRPC by another way.
+/// Returns the gRPC URL of another address, such as that of a proxy.
 pub fn url_at(address: SocketAddr) -> String {
     format!("http://{address}")
 }

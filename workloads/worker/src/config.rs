@@ -1,4 +1,4 @@
-//! Command line and environment. Every flag has an environment variable of the same name.
+//! Command line and environment variables. Every flag has an environment variable of the same name.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -27,13 +27,13 @@ pub struct WorkerArgs {
     /// The export of traces and logs.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
-    /// The address of probes and metrics.
+    /// Listening address of probes and metrics.
     #[arg(long, env = "WORKER_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,
-    /// How long one attempt at a job may take, in seconds.
+    /// Time limit of one attempt at a job, in seconds.
     #[arg(long = "job-timeout-seconds", env = "JOB_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]
     pub job_timeout: Duration,
-    /// How long the job in progress may go on after SIGTERM, in seconds.
+    /// Time limit for the job in progress after SIGTERM, in seconds.
     #[arg(long = "drain-timeout-seconds", env = "DRAIN_TIMEOUT_SECONDS", default_value = "60", value_parser = seconds)]
     pub drain_timeout: Duration,
 }

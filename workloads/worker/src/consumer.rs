@@ -1,4 +1,5 @@
-//! Taking jobs from the broker, one at a time, for ever; the only part that knows the broker.
+//! The consumer: receives jobs from the broker, one at a time, and reconnects without a limit on attempts. It is
+//! the only part that talks to the broker.
 
 use std::{
     io,
@@ -33,31 +34,31 @@ use crate::{
     stop::{Stop, asked},
 };
 
-/// Deliveries that the broker hands out before one of them is acknowledged.
+/// The maximum number of unacknowledged deliveries.
 const PREFETCH: u16 = 1;
 
-/// Takes jobs and has them processed.
+/// The consumer of the queue.
 pub struct Consumer {
-    /// Where the broker is.
+    /// Address and credentials of the broker.
     pub uri: AMQPUri,
-    /// How the broker's administrators know this worker.
+    /// Name of the connection in the broker's management UI.
     pub name: String,
-    /// Deals with the deliveries.
+    /// Processes the deliveries.
     pub processor: Arc<Processor>,
-    /// Whether jobs are being taken.
+    /// True while the consumer is subscribed to the queue.
     pub consuming: Arc<AtomicBool>,
-    /// How long the job in progress may go on after the end was asked for.
+    /// Time limit for the job in progress after the shutdown began.
     pub drain_timeout: Duration,
 }
 
-/// Why a subscription ended in good order.
+/// The reason why a subscription ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     /// The process ends; the job in progress was finished.
     Finished,
-    /// The process ends; the job in progress goes back to the queue.
+    /// The process ends; the job in progress returns to the queue.
     Unfinished,
-    /// Something that jobs need is away.
+    /// A backend that jobs need is down.
     Waiting,
 }
 
@@ -69,7 +70,7 @@ struct Subscription {
 }
 
 impl Consumer {
-    /// Takes jobs until the end is asked for. Returns whether the job in progress was finished.
+    /// Consumes jobs until the shutdown. Returns true if the job in progress was finished.
     pub async fn run(self, mut stop: Stop) -> bool {
         let mut losses = Losses::default();
         let mut gave_back = false;
@@ -98,9 +99,9 @@ impl Consumer {
         }
     }
 
-    /// Waits until there is a point in taking jobs. Without the ledger none could be done. What else a job needs is known
-    /// once it is there; but after one was given back for the want of something, taking it again before all is there
-    /// would spend its deliveries.
+    /// Waits until jobs can be processed. Every job needs the database. Only some jobs need other backends, so this
+    /// does not wait for them at first. After a job was returned because a backend was down, it waits for all of
+    /// them: receiving that job again too early would use up its deliveries.
     async fn can_work(&self, gave_back: bool) {
         let context = &self.processor.context;
         match gave_back {
@@ -109,7 +110,7 @@ impl Consumer {
         }
     }
 
-    /// One life of the connection, from its start to its loss or the end of the process.
+    /// Runs one connection until it is lost or the process ends.
     async fn session(&self, stop: &mut Stop) -> lapin::Result<Left> {
         let mut subscription = tokio::select! {
             subscription = self.subscribe() => subscription?,
@@ -142,7 +143,7 @@ impl Consumer {
         topology::declare(&connection).await?;
         within(ANSWER, async {
             let channel = connection.create_channel().await?;
-            // Busy workers get nothing that an idle one could do.
+            // A busy worker must not hold jobs that an idle one could process.
             channel
                 .basic_qos(PREFETCH, BasicQosOptions::default())
                 .await?;
@@ -162,7 +163,7 @@ impl Consumer {
         .await
     }
 
-    /// One delivery. Says why to leave, if that is what comes next.
+    /// Handles one delivery. Returns a reason if the subscription has to end.
     async fn deal(
         &self,
         subscription: &Subscription,
@@ -175,7 +176,8 @@ impl Consumer {
             .process(&delivery.properties, body, stop.clone());
         let mut work = pin!(work);
         let verdict = tokio::select! {
-            // First, so that the subscription ends before the acknowledgement that would bring the next job.
+            // First, so that the subscription is cancelled before the acknowledgement, which would bring the next
+            // job.
             biased;
             () = asked(stop) => {
                 tracing::info!(event = "draining", "draining");
@@ -193,7 +195,8 @@ impl Consumer {
                     () = sleep(pause) => {}
                     () = asked(stop) => subscription.cancel().await,
                 }
-                // Counts towards the delivery limit on every version of the broker; a nack does not from 4.3 on.
+                // A reject counts towards the delivery limit on every version of the broker; a nack does not from
+                // 4.3 on.
                 let requeue = BasicRejectOptions { requeue: true };
                 within(ANSWER, delivery.reject(requeue)).await?;
             }
@@ -215,7 +218,7 @@ impl Consumer {
                 };
                 return Ok(Some(left));
             }
-            // The broker delivers it again when this connection closes.
+            // The broker redelivers the job once this connection closes.
             None => return Ok(Some(Left::Unfinished)),
         }
         Ok(stop.borrow().then_some(Left::Finished))
@@ -223,7 +226,7 @@ impl Consumer {
 }
 
 impl Subscription {
-    /// Asks for no further delivery. It is no loss when that fails, because what comes goes back.
+    /// Cancels the subscription. A failure is harmless, because further deliveries return to the queue.
     async fn cancel(&self) {
         let cancel = self
             .channel
@@ -231,7 +234,7 @@ impl Subscription {
         let _ = within(ANSWER, cancel).await;
     }
 
-    /// Closes the connection after everything that was said on it. What was not acknowledged goes back to the queue.
+    /// Closes the connection after everything that was sent on it. Unacknowledged messages return to the queue.
     async fn leave(self) {
         let _ = within(ANSWER, self.connection.close(200, "goodbye".into())).await;
     }

@@ -1,4 +1,4 @@
-//! The ledger in the database: which jobs were begun, done, or failed.
+//! The job records in the database: the state, the attempts and the last error of every job.
 
 use shortener_common::{
     database::{Database, StoreError},
@@ -8,36 +8,38 @@ use uuid::Uuid;
 
 use crate::tasks::Effect;
 
-/// A job that is running is run again: whoever ran it may be gone. Only a job that is done stays as it is.
+/// Starts a running job again, because the worker that ran it may be gone. Only a job that is done is left
+/// unchanged.
 const BEGIN: &str = "INSERT INTO jobs (message_id, task, client_id, state) VALUES ($1::uuid, $2, $3, 'running') \
     ON CONFLICT (message_id) DO UPDATE SET state = 'running', attempts = jobs.attempts + 1, started_at = now(), \
     finished_at = NULL, error = NULL WHERE jobs.state <> 'done'";
 
-/// Locks the row, so that of two workers with the same job the second one finds it done.
+/// Locks the row, so that of two workers with the same job, the second one finds it done.
 const FINISH: &str = "UPDATE jobs SET state = 'done', finished_at = now(), error = NULL \
     WHERE message_id = $1::uuid AND state <> 'done'";
 
 const FAIL: &str = "UPDATE jobs SET state = 'failed', finished_at = now(), error = $2 \
     WHERE message_id = $1::uuid AND state <> 'done'";
 
-/// The longest reason in characters.
+/// The maximum length of an error, in characters.
 const MAX_REASON: usize = 1000;
 
-/// The jobs of one stack, as workers see them.
+/// The job records of one stack.
 #[derive(Clone, Debug)]
 pub struct Ledger(Database);
 
 impl Ledger {
-    /// The ledger in this database.
+    /// Returns the job records in this database.
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }
 
-    /// Notes that a job begins. Returns whether it is to be done, which it is not when it is done already.
+    /// Records the start of an attempt. Returns true if the job should be processed, and false if it is already
+    /// done.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn begin(&self, job: &Job) -> Result<bool, StoreError> {
         let begun = self.0.run("INSERT jobs", |pool| async move {
             sqlx::query(BEGIN)
@@ -50,10 +52,11 @@ impl Ledger {
         Ok(begun.await?.rows_affected() == 1)
     }
 
-    /// Makes the effect of a job and notes that it is done, both or neither. Returns whether this was the time.
+    /// Applies the effect of a job and marks the job as done, in one transaction. Returns false if it was already
+    /// done.
     ///
     /// # Errors
-    /// When the database is away; both may then have happened or not.
+    /// Fails if the database is down; the transaction may then have been committed or not.
     pub async fn finish(&self, id: Uuid, effect: Effect) -> Result<bool, StoreError> {
         self.0
             .run("UPDATE jobs", |pool| async move {
@@ -69,11 +72,12 @@ impl Ledger {
             .await
     }
 
-    /// Notes why an attempt failed. The worker does not know the broker's delivery limit, so every failed attempt is
-    /// noted as if it were the last one; a later attempt makes the job running again, and then done.
+    /// Records the error of an attempt. The worker does not know the delivery limit of the broker, so it records
+    /// every failed attempt as if it were the last one. A later attempt changes the state to running, and then to
+    /// done.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn fail(&self, id: Uuid, reason: &str) -> Result<(), StoreError> {
         let reason: String = reason
             .chars()

@@ -1,7 +1,7 @@
-//! The worker: takes jobs off the queue, one at a time, and does them.
+//! The worker: receives jobs from the queue, one at a time, and processes them.
 //!
-//! `main` reads [`config`], [`run`] wires everything together, [`consumer`] is the only part that knows the broker,
-//! [`processor`] decides what becomes of one message, and [`tasks`] holds what jobs can ask for.
+//! `main` reads [`config`], [`run`] connects the parts, [`consumer`] is the only part that talks to the broker,
+//! [`processor`] decides the outcome of one message, and [`tasks`] contains the kinds of jobs.
 
 pub mod config;
 pub mod consumer;

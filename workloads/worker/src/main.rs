@@ -17,7 +17,7 @@ async fn main() -> ExitCode {
 async fn work(args: WorkerArgs) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let observed = Observed::start("worker", version, &args.log, &args.telemetry)?;
-    // From the first moment on, so that an early SIGTERM is not lost.
+    // As early as possible, so that an early SIGTERM is not lost.
     let stop = termination()?;
     let mut metrics = Metrics::default();
     for losses in observed.losses() {

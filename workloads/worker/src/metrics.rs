@@ -15,26 +15,27 @@ use prometheus_client::{
 };
 use shortener_common::{trace::TraceContext, vector::VectorMetrics};
 
-/// Upper bounds in seconds: OpenTelemetry's advice, and longer ones because jobs may take minutes.
+/// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, and longer ones because jobs may
+/// take minutes.
 const BUCKETS: [f64; 17] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0,
     300.0,
 ];
 
-/// What became of a delivery.
+/// The outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processed {
     /// The job is done.
     Done,
     /// The job was done before.
     Duplicate,
-    /// The attempt failed; the broker decides whether there is another one.
+    /// The attempt failed; the broker decides about another one.
     Failed,
     /// The job can never succeed.
     Rejected,
-    /// The message is no job.
+    /// The message is not a job.
     Invalid,
-    /// The job waits at the broker for something that the worker needs.
+    /// The job returned to the queue, because a backend that it needs is down.
     GivenBack,
 }
 
@@ -48,7 +49,7 @@ impl Processed {
         Self::GivenBack,
     ];
 
-    /// The word for metrics.
+    /// Returns the value of the metric label.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -62,17 +63,17 @@ impl Processed {
     }
 }
 
-/// Every metric of this process.
+/// All metrics of this process.
 #[derive(Debug)]
 pub struct Metrics {
     processed: Family<[(&'static str, &'static str); 1], Counter>,
     duration: HistogramWithExemplars<TraceContext>,
     registry: Registry,
-    /// 1 while the database answers.
+    /// 1 while the database is up.
     pub database_up: Gauge<u32, AtomicU32>,
-    /// 1 while jobs are taken from the queue.
+    /// 1 while the worker consumes jobs from the queue.
     pub queue_up: Gauge<u32, AtomicU32>,
-    /// 1 while a job waits in the worker for something that it needs.
+    /// 1 while a job waits in the worker for a backend.
     pub holding: Gauge<u32, AtomicU32>,
 }
 
@@ -86,7 +87,7 @@ impl Default for Metrics {
             queue_up: Gauge::default(),
             holding: Gauge::default(),
         };
-        // Every series exists from the first scrape on, so that its increase can be seen.
+        // Every series exists from the first scrape on, so that queries see the first increase.
         for outcome in Processed::ALL {
             metrics.counter(outcome);
         }
@@ -144,17 +145,17 @@ impl Metrics {
             .observe(duration.as_secs_f64(), Some(trace), Some(SystemTime::now()));
     }
 
-    /// Adds what another part of the process counts.
+    /// Registers the metrics of another part of the process.
     pub fn register(&mut self, collector: Box<dyn Collector>) {
         self.registry.register_collector(collector);
     }
 
-    /// The metrics of the vector store, which exist only with the vector profile.
+    /// Registers the metrics of the vector store, which exist only with the vector profile.
     pub fn with_vector(&mut self) -> VectorMetrics {
         VectorMetrics::register(&mut self.registry)
     }
 
-    /// What a scrape reads.
+    /// Returns the registry that a scrape encodes.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.registry

@@ -1,4 +1,4 @@
-//! One delivery, from the message to what the broker is to be told about it. Knows nothing of the broker itself.
+//! The processing of one delivery, from the message to the verdict. It does not use the connection to the broker.
 
 mod report;
 
@@ -28,49 +28,49 @@ use crate::{
     tasks::{Context, Disabled, Outcome, Registry},
 };
 
-/// Pauses between attempts while something that a job needs is away.
+/// Backoff between attempts while a backend is down.
 const HOLD: Backoff = Backoff {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(5),
 };
-/// How long a job is kept that way, unless set. The broker takes a message back from a consumer that holds it for longer than 30
-/// minutes, and that would spend a delivery; the last attempt may take its time, too.
+/// The default time for which a job waits for a backend. The broker requeues a message that stays unacknowledged
+/// for more than 30 minutes, which would count as a delivery; the last attempt may take its time, too.
 const HOLD_AT_MOST: Duration = Duration::from_secs(20 * 60);
 
-/// What the broker is to be told.
+/// The instruction for the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The message is dealt with.
+    /// Acknowledge the message.
     Ack,
-    /// The message is to be delivered again after this time, if the broker's limit allows it.
+    /// Requeue the message after this pause, if the delivery limit allows it.
     Retry(Duration),
-    /// The message is to become a dead letter.
+    /// Reject the message, which makes it a dead letter.
     DeadLetter,
-    /// The message is to be kept for later, as if it had not been delivered.
+    /// Return the message to the queue, as if it had not been delivered.
     GiveBack,
 }
 
-/// Deals with deliveries.
+/// The processor of deliveries.
 pub struct Processor {
-    /// The ledger of the jobs.
+    /// The job records.
     pub ledger: Ledger,
-    /// What jobs can ask for.
+    /// The tasks by name.
     pub registry: Registry,
-    /// What tasks work with.
+    /// The backends for tasks.
     pub context: Context,
     /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// What makes spans; none unless set.
+    /// The factory of spans; by default it creates none.
     pub tracer: Tracer,
-    /// How long one attempt may take.
+    /// Time limit of one attempt.
     pub job_timeout: Duration,
-    /// The pause before the second attempt; each further one is twice as long, up to eight times.
+    /// The pause before the second attempt. Each further pause is twice as long, up to eight times this one.
     pub retry_pause: Duration,
-    /// How long a job is kept while something that it needs is away; then it is given back.
+    /// Time limit for which a job waits for a backend before it returns to the queue.
     pub hold_at_most: Duration,
 }
 
-/// What became of a job that could be tried.
+/// The outcome of a job that could be attempted.
 enum End {
     Done,
     Duplicate,
@@ -79,7 +79,7 @@ enum End {
 }
 
 impl Processor {
-    /// Deals with jobs by these tasks.
+    /// Returns a processor with these tasks and the default settings.
     #[must_use]
     pub fn new(
         database: Database,
@@ -103,7 +103,7 @@ impl Processor {
         }
     }
 
-    /// Deals with one delivery. When it says that the message is dealt with, its effects are durable.
+    /// Processes one delivery. If the verdict is to acknowledge it, its effects are durable.
     pub async fn process(
         &self,
         properties: &BasicProperties,
@@ -149,7 +149,7 @@ impl Processor {
         }
     }
 
-    /// Tries until everything that the job needs is there; `None` when that takes too long, or the process is to end.
+    /// Retries while a backend is down. Returns `None` after the time limit, or once the process ends.
     async fn hold(&self, job: &Job, mut stop: Stop) -> Option<End> {
         let start = Instant::now();
         let mut failures = 0;
@@ -175,18 +175,18 @@ impl Processor {
             failures += 1;
             tokio::select! {
                 () = sleep(HOLD.random_pause(failures)) => {}
-                // Another worker can wait for it as well.
+                // Another worker can wait for the backend as well.
                 () = asked(&mut stop) => return None,
             }
         }
     }
 
-    /// One attempt; the error says what was away.
+    /// Makes one attempt; the error is the reason why a backend is unavailable.
     async fn attempt(&self, job: &Job) -> Result<End, String> {
         let reason = match self.try_job(job).await {
             Ok(end) => return Ok(end),
             Err(StoreError::Unavailable(reason)) => return Err(reason),
-            // A question that the database refuses is a fault of the task or of the job.
+            // A query that the database rejects is a fault of the task or of the job.
             Err(StoreError::Internal(error)) => error.to_string(),
         };
         match self.ledger.fail(job.id, &reason).await {
@@ -202,7 +202,7 @@ impl Processor {
         Ok(match self.handle(job).await? {
             Outcome::Done(effect) => match self.ledger.finish(job.id, effect).await? {
                 true => End::Done,
-                // Somebody else was faster, because the message was delivered a second time meanwhile.
+                // Another worker finished the job first, because the message was delivered twice.
                 false => End::Duplicate,
             },
             Outcome::Retry(reason) => {
@@ -216,10 +216,10 @@ impl Processor {
         })
     }
 
-    /// Runs the task; one that panics or takes too long has failed like any other.
+    /// Runs the task. A panic or a timeout counts as a failure.
     async fn handle(&self, job: &Job) -> Result<Outcome, StoreError> {
         let task = self.registry.get(&job.task);
-        // Inside, so that nothing that the task does can panic anywhere else.
+        // Inside the future, so that a panic of the task is always caught here.
         let work = async { task.handle(job, &self.context).await };
         match timeout(self.job_timeout, AssertUnwindSafe(work).catch_unwind()).await {
             Ok(Ok(outcome)) => outcome,
@@ -234,7 +234,7 @@ impl Processor {
     }
 }
 
-/// 1, 2, 4 and 8 times the unit, by how often the message came back before.
+/// Returns 1, 2, 4 or 8 times the unit, by the number of earlier returns to the queue.
 #[must_use]
 pub fn retry_pause(unit: Duration, returns: u32) -> Duration {
     unit * (1 << returns.min(3))

@@ -1,4 +1,4 @@
-//! Putting the worker together, and its way out: take nothing more, finish the job in progress, end.
+//! Startup and shutdown of the worker: stop consuming, finish the job in progress, end.
 
 use std::{
     convert::Infallible,
@@ -30,21 +30,21 @@ use crate::{
     tasks::{Registry, Vector},
 };
 
-/// One job at a time needs one connection; the other is there while the first is being given back.
+/// One job at a time needs one connection; the other is available while the first is being returned to the pool.
 const DATABASE_CONNECTIONS: u32 = 2;
-/// Connections on the internal port: a few scrapers and the kubelet.
+/// The maximum number of connections on the internal port: a few scrapers and the kubelet.
 const INTERNAL_CONNECTIONS: usize = 64;
-/// How long a scraper may take for anything.
+/// The read and write timeout of the internal port.
 const INTERNAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A worker that has its socket but takes no jobs yet.
+/// A worker that listens on its internal port but does not consume jobs yet.
 pub struct Worker {
     internal: TcpListener,
     consumer: Consumer,
     probed: Probed,
 }
 
-/// What probes and scrapers see.
+/// The state for probes and scrapes.
 #[derive(Clone)]
 struct Probed {
     metrics: Arc<Metrics>,
@@ -69,11 +69,11 @@ impl Process for Probed {
 }
 
 impl Worker {
-    /// Takes the socket and begins to connect to the database.
+    /// Opens the socket and starts connecting to the database.
     ///
     /// # Errors
-    /// When the address is in use, a URL is malformed or there is none for the queue. A database or a broker that is
-    /// down is no error.
+    /// Fails if the address is in use, a URL is malformed, or the broker is not configured. A database or a broker
+    /// that is down is not an error.
     pub async fn bind(
         config: WorkerArgs,
         mut metrics: Metrics,
@@ -111,39 +111,39 @@ impl Worker {
         })
     }
 
-    /// The address of the internal port.
+    /// Returns the address of the internal port.
     ///
     /// # Errors
-    /// When the operating system does not know it.
+    /// Fails if the operating system does not report it.
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
         Ok(self.internal.local_addr()?)
     }
 
-    /// How long to wait before the second attempt at a job; one second unless set.
+    /// Sets the pause before the second attempt at a job; one second by default.
     #[must_use]
     pub fn with_retry_pause(self, pause: Duration) -> Self {
         self.with(|processor| processor.retry_pause = pause)
     }
 
-    /// How long to keep a job while something that it needs is away; twenty minutes unless set.
+    /// Sets the time for which a job waits for a backend; twenty minutes by default.
     #[must_use]
     pub fn with_hold_at_most(self, time: Duration) -> Self {
         self.with(|processor| processor.hold_at_most = time)
     }
 
-    /// How long a worker without the vector profile may expect to be replaced by one with it; two minutes unless set.
+    /// Sets the time for which a worker without the vector profile expects to be replaced; two minutes by default.
     #[must_use]
     pub fn with_replaced_within(self, time: Duration) -> Self {
         self.with(|processor| processor.context.disabled.replaced_within = time)
     }
 
     fn with(mut self, set: impl FnOnce(&mut Processor)) -> Self {
-        // Nobody else has it before the worker runs.
+        // There is no other reference before the worker runs.
         Arc::get_mut(&mut self.consumer.processor).map(set);
         self
     }
 
-    /// Processes jobs until `stop` completes. Returns whether the job in progress was finished.
+    /// Processes jobs until `stop` completes. Returns true if the job in progress was finished.
     pub async fn run(self, stop: impl Future<Output = ()>) -> bool {
         let Self {
             internal,
@@ -168,7 +168,8 @@ impl Worker {
             },
         );
         let server = tokio::spawn(server);
-        // In a box, because the compiler does not follow a future through so many others to the last query of a job.
+        // Boxed, because the compiler does not analyze a future through so many others down to the last query of a
+        // job.
         let work = Box::pin(consumer.run(probed.stop.subscribe()));
         let ask = async {
             stop.await;

@@ -1,12 +1,12 @@
-//! The end of the process, as those hear of it who have something to finish first.
+//! The shutdown signal within the process.
 
 use tokio::sync::watch;
 
-/// Whether the process was asked to end.
+/// True once the process should end.
 pub type Stop = watch::Receiver<bool>;
 
-/// Completes when the process was asked to end.
+/// Completes once the process should end.
 pub async fn asked(stop: &mut Stop) {
-    // Whoever would ask is gone: that is the end as well.
+    // A dropped sender counts as a shutdown, too.
     let _ = stop.wait_for(|stop| *stop).await;
 }

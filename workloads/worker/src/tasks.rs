@@ -1,4 +1,4 @@
-//! What jobs can ask for: one file per task, and the registry that finds them by name.
+//! The kinds of jobs: one file per task, and the registry that finds tasks by name.
 
 mod disabled;
 mod index;
@@ -24,10 +24,10 @@ pub use disabled::Disabled;
 
 /// A kind of job. It must be idempotent, because every job may be delivered more than once.
 pub trait Task: Send + Sync {
-    /// Does the job, or finds that it cannot be done.
+    /// Processes the job, or finds that this is impossible.
     ///
     /// # Errors
-    /// When something that the task needs is away. The job is then kept and done later, and counts as not tried.
+    /// Fails if a backend that the task needs is down. The job then waits for it, without using up a delivery.
     fn handle<'a>(
         &'a self,
         job: &'a Job,
@@ -35,19 +35,19 @@ pub trait Task: Send + Sync {
     ) -> BoxFuture<'a, Result<Outcome, StoreError>>;
 }
 
-/// What tasks work with.
+/// The backends for tasks.
 #[derive(Debug)]
 pub struct Context {
     /// The database.
     pub database: Database,
-    /// The documents; `None` while the vector profile is off.
+    /// The documents; `None` if the vector profile is off.
     pub vector: Option<Vector>,
-    /// What becomes of jobs on documents without it.
+    /// The handling of document jobs without the vector profile.
     pub disabled: Disabled,
 }
 
 impl Context {
-    /// Waits until everything is there that jobs may need.
+    /// Waits until all backends that jobs may need are up.
     pub async fn up(&self) {
         self.database.up().await;
         if let Some(vector) = &self.vector {
@@ -56,24 +56,24 @@ impl Context {
     }
 }
 
-/// What tasks on documents work with.
+/// The backends for tasks on documents.
 #[derive(Clone, Debug)]
 pub struct Vector {
     documents: Documents,
     store: Arc<VectorStore>,
 }
 
-/// Pauses between looks at a store that is away.
+/// Backoff between checks of a store that is down.
 const LOOK: Backoff = Backoff {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(5),
 };
 
-/// How long a task has to fill a collection that it made, in seconds, before others begin to help.
+/// The time in seconds that a task has to fill a collection that it created, before other tasks help.
 const FILLING_TIME: f64 = 600.0;
 
 impl Vector {
-    /// Documents of this database, to be found in this store.
+    /// Returns the documents of this database, indexed in this store.
     #[must_use]
     pub fn new(database: &Database, store: VectorStore) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Vector {
         }
     }
 
-    /// Makes sure that there is the collection. Whoever makes it fills it, too: returns what was done if that was it.
+    /// Creates the collection if it does not exist. A task that creates it also fills it, and then gets the report.
     async fn prepare(&self) -> Result<Option<Report>, IndexError> {
         if self.documents.prepare(&self.store, FILLING_TIME).await? {
             return self.documents.reindex(&self.store).await.map(Some);
@@ -100,7 +100,8 @@ impl Vector {
     }
 }
 
-/// What an attempt at the vector store means for the job: one that is away is waited for, like the database.
+/// Converts the result of indexing into the outcome of the job. A store that is down is waited for, like the
+/// database.
 fn judge(result: Result<Outcome, IndexError>) -> Result<Outcome, StoreError> {
     match result {
         Ok(outcome) => Ok(outcome),
@@ -112,30 +113,30 @@ fn judge(result: Result<Outcome, IndexError>) -> Result<Outcome, StoreError> {
     }
 }
 
-/// A change of the database that belongs to a job. It is made in the very transaction that marks the job as done, so
-/// that it happens once however often the job is delivered.
+/// A change of the database that belongs to a job. It runs in the transaction that marks the job as done, so it
+/// happens once, however often the job is delivered.
 pub type Effect =
     Box<dyn for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<(), sqlx::Error>> + Send>;
 
-/// What became of one attempt at a job.
+/// The outcome of one attempt at a job.
 pub enum Outcome {
-    /// All that remains is this effect.
+    /// The job succeeds once this effect is applied.
     Done(Effect),
-    /// It failed for this reason and may succeed another time.
+    /// The attempt failed for this reason; another one may succeed.
     Retry(String),
-    /// It can never succeed, for this reason.
+    /// The job can never succeed, for this reason.
     Reject(String),
 }
 
 impl Outcome {
-    /// Done, and nothing in the database belongs to it but the ledger.
+    /// Returns a success without an effect.
     #[must_use]
     pub fn done() -> Self {
         Self::Done(Box::new(|_| Box::pin(async move { Ok(()) })))
     }
 }
 
-/// The tasks by their names.
+/// The tasks by name.
 pub struct Registry {
     tasks: HashMap<&'static str, Box<dyn Task>>,
     default: Box<dyn Task>,
@@ -155,14 +156,14 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Adds a task, or puts another one into its place.
+    /// Adds or replaces a task.
     #[must_use]
     pub fn with(mut self, name: &'static str, task: impl Task + 'static) -> Self {
         self.tasks.insert(name, Box::new(task));
         self
     }
 
-    /// The task of this name; every other name has the default task.
+    /// Returns the task of this name, or the default task for an unknown name.
     #[must_use]
     pub fn get(&self, name: &str) -> &dyn Task {
         self.tasks.get(name).unwrap_or(&self.default).as_ref()

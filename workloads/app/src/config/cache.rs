@@ -1,64 +1,65 @@
-//! Settings of the cache.
+//! The settings of the cache.
 
 use std::{num::NonZeroU64, time::Duration};
 
 use clap::{Args, ValueEnum};
 use shortener_common::config::{port, seconds, url_of};
 
-/// The port of Redis and Valkey.
+/// The default port of Redis and Valkey.
 const PORT: u16 = 6379;
 
-/// How the cache is run.
+/// The topology of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CacheMode {
     /// One server.
     Single,
-    /// The master that Sentinels name; the addresses are those of the Sentinels.
+    /// A master that Sentinels report; the addresses are those of the Sentinels.
     Sentinel,
     /// A cluster; the addresses are some of its nodes.
     Cluster,
 }
 
-/// Where the cache is and how long it remembers.
+/// Addresses, credentials and entry lifetime of the cache.
 #[derive(Clone, Debug, Args)]
 pub struct CacheArgs {
-    /// `redis://host:port/database`, `rediss://` for TLS; for Sentinel and Cluster several, separated by commas.
-    /// Absent: no cache. Every stack needs a database or a server of its own, because the keys hold only the code.
+    /// `redis://host:port/database`, or `rediss://` for TLS; several, separated by commas, for Sentinel and
+    /// Cluster. There is no cache without a URL or host. Every stack needs its own database or server, because keys
+    /// contain only the code.
     #[arg(long, env, hide_env_values = true)]
     pub cache_url: Option<String>,
-    /// In the place of a URL: the server's name or address. TLS and several addresses need a URL.
+    /// Host name or address of the cache, as an alternative to a URL. TLS and several addresses need a URL.
     #[arg(long, env)]
     pub cache_host: Option<String>,
-    /// The port of that server, 6379 when absent.
+    /// Port of the cache, used with the host; 6379 by default.
     #[arg(long, env, value_parser = port)]
     pub cache_port: Option<u16>,
-    /// Takes precedence over the user in the URL.
+    /// User name; takes precedence over the user in the URL.
     #[arg(long, env)]
     pub cache_username: Option<String>,
-    /// Takes precedence over the password in the URL. With Sentinel the URL's is for the Sentinels, and this one for
-    /// the servers behind them.
+    /// Password; takes precedence over the password in the URL. With Sentinel, the password in the URL is for the
+    /// Sentinels, and this one is for the servers behind them.
     #[arg(long, env, hide_env_values = true)]
     pub cache_password: Option<String>,
-    /// How the cache is run.
+    /// Topology of the cache.
     #[arg(long, env, value_enum, default_value_t = CacheMode::Single)]
     pub cache_mode: CacheMode,
-    /// The name under which the Sentinels know the master.
+    /// Name of the master at the Sentinels.
     #[arg(long, env, default_value = "mymaster")]
     pub cache_sentinel_master: String,
-    /// How long a link is remembered, give or take a tenth, and never past its own expiry.
+    /// Time to live of a cached link in seconds, varied by up to a tenth. An entry never outlives its link.
     #[arg(long, env, default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     pub cache_ttl_seconds: u32,
-    /// How long a request waits for the cache before it goes on without it, in seconds.
+    /// Time limit of a cache operation in seconds, after which the request continues without the cache.
     #[arg(long = "cache-timeout-seconds", env = "CACHE_TIMEOUT_SECONDS", default_value = "0.1", value_parser = seconds)]
     pub cache_timeout: Duration,
-    /// Memory for copies of the links that are followed most, in bytes, in this process. The server keeps them true (RESP3
-    /// client tracking); those of a cluster cannot. 0: no such copies.
+    /// Memory in bytes for copies of the most used links in this process. The server invalidates them (RESP3 client
+    /// tracking), which a cluster does not support. 0 turns them off.
     #[arg(long, env, default_value_t = 0)]
     pub cache_near_bytes: u64,
 }
 
 impl CacheArgs {
-    /// The addresses; none when the cache is off.
+    /// Returns the addresses; empty if the cache is off.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         let urls = self.cache_url.iter().flat_map(|urls| urls.split(','));
@@ -71,13 +72,13 @@ impl CacheArgs {
         }
     }
 
-    /// Memory for copies in this process, if there are to be any.
+    /// Returns the memory for copies in this process, or `None` if they are off.
     #[must_use]
     pub fn near(&self) -> Option<NonZeroU64> {
         NonZeroU64::new(self.cache_near_bytes)
     }
 
-    /// How long a link is remembered.
+    /// Returns the time to live of a cached link.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         Duration::from_secs(self.cache_ttl_seconds.into())

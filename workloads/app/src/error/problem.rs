@@ -1,35 +1,35 @@
-//! The body of an error.
+//! The body of an error response.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What is wrong with one field.
+/// An invalid field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldError {
-    /// The field's name.
+    /// Name of the field.
     pub field: &'static str,
-    /// The rule that it breaks.
+    /// Rule that the field violates.
     pub reason: String,
 }
 
-/// An error as clients see it (RFC 9457).
+/// An error response (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
-    /// A stable URI path that names the kind of problem.
+    /// Type of the problem: a stable URI path.
     #[schema(example = "/problems/not-found")]
     pub r#type: String,
-    /// The kind of problem in words.
+    /// Title of the problem type.
     pub title: &'static str,
-    /// The HTTP status.
+    /// HTTP status code.
     pub status: u16,
-    /// This occurrence in words.
+    /// Description of this occurrence.
     pub detail: String,
-    /// The path that was asked for.
+    /// Path of the request.
     pub instance: String,
-    /// The fields at fault, for `invalid-fields`.
+    /// Invalid fields, for `invalid-fields`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// The trace in which the problem occurred.
+    /// Trace identifier of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
 }

@@ -1,10 +1,11 @@
 -- Takes a token out of a bucket: the generic cell rate algorithm in microseconds, by the clock of the server.
--- KEYS[1] holds when the bucket will be full. ARGV: the time that one token takes, and the time of a whole bucket.
--- Returns 0, or how long until there is a token.
+-- KEYS[1] holds the time at which the bucket will be full. ARGV: the refill times of one token and of a whole
+-- bucket. Returns 0, or the time until the next token.
 local interval, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
--- A time that no bucket can have is as good as none: another rate, the time of a server with another clock, or garbage.
+-- A time that no bucket can have counts as none: it comes from another rate or another server's clock, or it is
+-- garbage.
 local full_at = tonumber(redis.call('GET', KEYS[1]))
 if not (full_at and full_at > now and full_at <= now + capacity) then
   full_at = now

@@ -1,4 +1,4 @@
-//! Token buckets in the cache, which all replicas share.
+//! Token buckets in the cache, shared by all replicas.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -7,19 +7,19 @@ use redis::Script;
 use super::{Client, Rate};
 use crate::store::cache::Cache;
 
-/// The buckets of one limit: one key per client that is not at rest.
+/// The buckets of one limit, with one key per client that is below its full burst.
 pub struct SharedBuckets {
     cache: Arc<Cache>,
     name: &'static str,
     script: Script,
-    /// Microseconds that one token takes to come back.
+    /// Microseconds in which one token is refilled.
     interval: u64,
-    /// Microseconds that an empty bucket takes to fill.
+    /// Microseconds in which an empty bucket is refilled.
     capacity: u64,
 }
 
 impl SharedBuckets {
-    /// Buckets of this rate under this name.
+    /// Returns buckets of this rate under this name.
     pub fn new(name: &'static str, rate: Rate, cache: Arc<Cache>) -> Self {
         let (interval, capacity) = rate.times();
         Self {
@@ -31,7 +31,7 @@ impl SharedBuckets {
         }
     }
 
-    /// Takes a token in one round trip; there is always one when the cache cannot be asked.
+    /// Takes a token in one round trip. Succeeds if the cache is unavailable.
     pub async fn take(&self, address: IpAddr) -> Result<(), Duration> {
         // The braces keep a client's buckets on one node of a cluster.
         let key = format!("limit:{}:{{{}}}", self.name, Client::from(address));
@@ -51,7 +51,7 @@ impl SharedBuckets {
     }
 }
 
-/// At least one: a rate above that is as good as no limit.
+/// Returns at least one: a rate above one token per microsecond is no effective limit.
 fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros())
         .unwrap_or(u64::MAX)

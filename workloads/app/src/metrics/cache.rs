@@ -1,4 +1,4 @@
-//! What is counted about the cache.
+//! The metrics of the cache.
 
 use std::sync::atomic::AtomicU32;
 
@@ -7,19 +7,20 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// The metrics of the cache. The children are looked up once, here.
+/// The metrics of the cache. The series are looked up once, at registration.
 #[derive(Clone, Debug)]
 pub struct CacheMetrics {
-    /// Lookups that were answered without the database.
+    /// Cache hits: lookups that needed no database query.
     pub hits: Counter,
-    /// All other lookups, those included during which the cache was away.
+    /// Cache misses, including lookups while the cache is down.
     pub misses: Counter,
     /// 1 while requests use the cache.
     pub up: Gauge<u32, AtomicU32>,
 }
 
 impl CacheMetrics {
-    /// Both series exist from the first scrape on, so that a rate over either is never absent.
+    /// Registers the metrics. Both series exist from the first scrape on, so that a rate over either is never
+    /// absent.
     pub fn register(registry: &mut Registry) -> Self {
         let requests = Family::<[(&str, &str); 1], Counter>::default();
         let child = |result: &'static str| requests.get_or_create_owned(&[("result", result)]);

@@ -1,4 +1,4 @@
-//! The span of a request, by the semantic conventions for HTTP servers.
+//! The server span of a request, by the semantic conventions for HTTP servers.
 //!
 //! <https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server>
 
@@ -8,10 +8,10 @@ use shortener_common::telemetry::span::{Span, SpanKind, Tracer};
 use super::Facts;
 use crate::metrics::{Route, method_label};
 
-/// What is kept of a method that a client invented, in characters.
+/// The maximum length of an unknown method in the span, in characters.
 const MAX_METHOD: usize = 32;
 
-/// Begins the span under the identifiers that log line, exemplar and problem carry.
+/// Starts the span with the same identifiers as the log line, the exemplar and the problem body.
 pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
     let method = method_label(&facts.method);
     if !tracer.is_on() {
@@ -22,7 +22,7 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
         description
             .set("http.request.method", method)
             .set("url.scheme", "http")
-            // Without the query, which may hold what is nobody's business.
+            // Without the query, which may contain private data.
             .set("url.path", facts.path().to_owned())
             .set("client.address", facts.client.to_string());
         if facts.route.is_known() {
@@ -36,7 +36,7 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
     span
 }
 
-/// Ends it. Only a fault of the service is an error: what the client did wrong is its own.
+/// Ends the span. Only a server error sets the error status; a client error does not.
 pub(super) fn end(
     mut span: Span,
     status: StatusCode,
@@ -53,7 +53,7 @@ pub(super) fn end(
 }
 
 fn name(method: &'static str, route: Route) -> String {
-    // What a client invented must not become a name.
+    // An unknown method must not become a span name.
     let method = if method == "_OTHER" { "HTTP" } else { method };
     if route.is_known() {
         [method, " ", route.as_str()].concat()

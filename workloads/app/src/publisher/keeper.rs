@@ -1,4 +1,4 @@
-//! Keeping a connection to the broker, for ever.
+//! The task that maintains the connection to the broker.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use super::{
     metrics::PublisherMetrics,
 };
 
-/// Batches under way at the same time, each on a channel of its own: while one is confirmed, the next is sent.
+/// The number of batches in flight, each on its own channel: while one is being confirmed, the next is sent.
 const LANES: usize = 2;
-/// How often the topology is declared again.
+/// The interval at which the topology is declared again.
 const REDECLARE: Duration = Duration::from_secs(30);
 
-/// Keeps [`State`] true.
+/// Keeps [`State`] up to date.
 pub(super) struct Keeper {
     uri: AMQPUri,
     jobs: Waiting,
@@ -50,7 +50,7 @@ impl Keeper {
             let ended = self.live().await;
             let was_up = self.publish.send_replace(None).is_some();
             self.metrics.up.set(0);
-            // Whoever still waits hears at once; nothing is kept for a later connection.
+            // Waiting jobs fail at once; none is kept for a later connection.
             while self.jobs.lock().await.try_recv().is_ok() {}
             let Err(error) = ended else { continue };
             tokio::select! {
@@ -60,7 +60,7 @@ impl Keeper {
         }
     }
 
-    /// One life of the connection, from its start to the first doubt about it.
+    /// Runs one connection until it fails.
     async fn live(&self) -> lapin::Result<()> {
         let connection = Arc::new(connect(&self.uri, "shortener-app").await?);
         topology::declare(&connection).await?;
@@ -83,11 +83,11 @@ impl Keeper {
     }
 }
 
-/// Declares the topology again and again, so that whatever was deleted comes back. Completes when that fails.
+/// Declares the topology periodically, so that deleted parts of it come back. Completes if that fails.
 async fn keep_topology(connection: &Connection) -> lapin::Result<()> {
     loop {
         sleep(REDECLARE).await;
-        // A blocked broker does not read, so it would seem to be dead.
+        // A blocked broker does not read. A declaration would time out, and end the connection.
         if !connection.status().blocked() {
             topology::declare(connection).await?;
         }

@@ -1,4 +1,4 @@
-//! Publishing one batch after the other over one channel.
+//! A channel that publishes one batch after the other.
 
 use std::{collections::HashSet, io, sync::Arc, time::Duration};
 
@@ -15,15 +15,15 @@ use tokio::{
 
 use super::{CONFIRM, Pending, Refusal};
 
-/// The most jobs in a batch.
+/// The maximum number of jobs in a batch.
 const BATCH: usize = 512;
-/// How often a blocked connection is looked at.
+/// The interval at which a blocked connection is checked.
 const BLOCKED: Duration = Duration::from_millis(200);
 
-/// The jobs that wait to be sent, for whichever lane comes first.
+/// The jobs that wait to be sent, shared by all lanes.
 pub(super) type Waiting = Arc<Mutex<mpsc::Receiver<Pending>>>;
 
-/// A channel with one batch at a time.
+/// A channel with at most one batch in flight.
 pub(super) struct Lane {
     connection: Arc<Connection>,
     channel: Channel,
@@ -47,11 +47,11 @@ impl Lane {
         })
     }
 
-    /// Publishes batches until something is wrong with the channel, or nobody is left.
+    /// Publishes batches until the channel fails or all senders are dropped.
     pub(super) async fn run(self) -> lapin::Result<()> {
         let mut batch = Vec::new();
         while self.jobs.lock().await.recv_many(&mut batch, BATCH).await > 0 {
-            // Those who gave up were told that the job was not accepted.
+            // The callers of these jobs have given up, and no client was told that the job was accepted.
             batch.retain(|pending| !pending.fate.is_closed());
             self.publish(std::mem::take(&mut batch)).await?;
         }
@@ -71,7 +71,7 @@ impl Lane {
         let mut broken = None;
         for (pending, confirmation) in batch.into_iter().zip(confirmations) {
             let fate = match confirmation {
-                // As a rule none was, and then no text is made of the identity.
+                // Usually no message was returned, and then the identifier is not formatted.
                 Ok(_) if !returned.is_empty() && returned.contains(&pending.job.id.to_string()) => {
                     Err(Refusal::Unroutable)
                 }
@@ -82,7 +82,7 @@ impl Lane {
                     Err(Refusal::Away)
                 }
             };
-            // Nobody is there any more when the client hung up.
+            // The receiver is gone if the client closed its connection.
             let _ = pending.fate.send(fate);
         }
         broken.map_or(Ok(()), Err)
@@ -107,7 +107,8 @@ impl Lane {
             .await
     }
 
-    /// The broker said nothing: this channel is of no use any more, and the connection only if an alarm explains it.
+    /// Fails the batch. The channel is unusable after a missing confirmation. The connection is kept for as long as
+    /// an alarm blocks it.
     async fn give_up(&self, batch: Vec<Pending>) -> lapin::Result<()> {
         for pending in batch {
             let _ = pending.fate.send(Err(Refusal::Timeout));

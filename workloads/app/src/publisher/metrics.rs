@@ -1,4 +1,4 @@
-//! What is counted about publishing, by the semantic conventions for messaging.
+//! The metrics of publishing, by the semantic conventions for messaging.
 //!
 //! <https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/>
 
@@ -13,14 +13,14 @@ use prometheus_client::{
 };
 use shortener_common::{queue::topology::JOBS, trace::TraceContext};
 
-/// Upper bounds in seconds: OpenTelemetry's advice.
+/// The upper bounds of the buckets in seconds, as OpenTelemetry recommends.
 const BUCKETS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
 ];
 
 type Labels = Vec<(&'static str, &'static str)>;
 
-/// The metrics of the publisher; clones count into the same series.
+/// The metrics of the publisher; clones share the same series.
 #[derive(Clone, Debug)]
 pub struct PublisherMetrics {
     sent: Family<Labels, Counter>,
@@ -34,7 +34,7 @@ pub struct PublisherMetrics {
 }
 
 impl PublisherMetrics {
-    /// Makes the metrics a part of every scrape.
+    /// Registers the metrics.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
@@ -60,7 +60,7 @@ impl PublisherMetrics {
             "1 while jobs can be published",
             metrics.up.clone(),
         );
-        // The series that alerts are written on exists from the first scrape on.
+        // The series that alerts use exists from the first scrape on.
         drop(metrics.sent.get_or_create(&labels(None)));
         metrics
     }

@@ -1,4 +1,4 @@
-//! Documents and the search for the nearest of them, which need the vector profile.
+//! Documents and the search for the nearest ones; both need the vector profile.
 
 mod bodies;
 mod fields;
@@ -27,14 +27,15 @@ use crate::{
     state::{AppState, Queue, Vector},
 };
 
-/// The largest document, and the largest query, in bytes: what the gateway lets through.
+/// The maximum size of a document and of a query in bytes, as at the gateway.
 pub const MAX_BODY: usize = 128 * 1024;
-/// Payloads that queries may hold at once: those of one query at the most, because large ones take half the memory.
+/// The maximum number of payloads that queries hold at the same time. It equals the maximum of one query, because
+/// large payloads take half the memory.
 pub const MAX_PAYLOADS: usize = fields::MAX_LIMIT as usize;
 
-/// Stores a document, or replaces it, and makes it findable.
+/// Stores or replaces a document, so that queries find it.
 ///
-/// With the queue profile a job brings it to the vector store; without, that is done before the answer.
+/// With the queue profile, a job writes it to the vector store. Without it, that is done before the response.
 #[utoipa::path(
     put,
     path = "/docs/{id}",
@@ -104,9 +105,9 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<Documen
     Ok(Json(DocumentResponse::new(id, document)))
 }
 
-/// Deletes a document, and lets queries no longer find it.
+/// Deletes a document, so that queries no longer find it.
 ///
-/// With the queue profile a job takes it out of the vector store; without, that is done before the answer.
+/// With the queue profile, a job removes it from the vector store. Without it, that is done before the response.
 #[utoipa::path(
     delete,
     path = "/docs/{id}",
@@ -158,7 +159,7 @@ pub async fn query(State(state): State<AppState>, request: Request) -> Result<Re
     };
     let body = body::json_object(request, MAX_BODY).await?;
     let query = fields::query(body, vector.store.size())?;
-    // Until the answer is written down.
+    // Held until the response is serialized.
     let _payloads = match query.with_payload {
         true => vector.payloads.acquire_many(query.limit as u32).await.ok(),
         false => None,
@@ -167,17 +168,17 @@ pub async fn query(State(state): State<AppState>, request: Request) -> Result<Re
     Ok(Json(QueryResponse::from(hits)).into_response())
 }
 
-/// What is said without the vector profile.
+/// The error without the vector profile.
 const DISABLED: Error = Error::ProfileDisabled("vector");
 
 async fn disabled(request: Request) -> Result<Response, Error> {
-    // The body is taken off the connection, so that the proxy in front can go on using it.
+    // The body is read, so that the proxy can reuse the connection.
     body::discard(request, MAX_BODY).await?;
     Err(DISABLED)
 }
 
-/// Brings a document to the vector store. That goes on when nobody waits for it any more: given up halfway, it could
-/// leave an older version of the document there, of which nobody would know.
+/// Indexes a document. The work continues if the request is cancelled: interrupted halfway, it could leave an older
+/// version of the document in the store, without any record of it.
 async fn index(vector: &Vector, id: DocumentId) -> Result<(), Error> {
     let vector = vector.clone();
     let work = carried(async move { vector.documents.index([id], &vector.store).await });
@@ -187,8 +188,8 @@ async fn index(vector: &Vector, id: DocumentId) -> Result<(), Error> {
     }
 }
 
-/// Hands a changed document to the workers. It is stored for certain, so that a queue that does not take the job now
-/// only delays it.
+/// Publishes a job that indexes a changed document. The document is already stored, so a queue that does not accept
+/// the job only causes a delay.
 async fn enqueue(
     vector: &Vector,
     queue: &Queue,
@@ -212,7 +213,7 @@ async fn enqueue(
     (StatusCode::ACCEPTED, Json(answer)).into_response()
 }
 
-/// Digits and nothing else, of which no other spelling means the same.
+/// Parses the identifier. Only its canonical decimal form is accepted, so that a document has one path.
 fn id_of(uri: &Uri) -> Option<DocumentId> {
     let text = uri.path().strip_prefix("/docs/")?;
     let id: u64 = text.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Who answers.
+//! The health endpoint of the public port.
 
 use axum::{Json, extract::State};
 use serde::Serialize;
@@ -6,18 +6,18 @@ use utoipa::ToSchema;
 
 use crate::state::AppState;
 
-/// The answer of `GET /health`.
+/// The response of `GET /health`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Health {
-    /// The identity of the replica that answered.
+    /// Identity of the replica that answered.
     #[schema(example = "demo-app-5d9c7b8f6-x2k4q")]
     host: String,
-    /// The part of the stack that answered.
+    /// Component of the stack that answered.
     #[schema(example = "app")]
     role: &'static str,
 }
 
-/// Tells which replica answers.
+/// Returns the identity of the replica that answers.
 #[utoipa::path(get, path = "/health", operation_id = "health", responses((status = 200, description = "The replica is alive", body = Health)))]
 pub async fn health(State(state): State<AppState>) -> Json<Health> {
     Json(Health {

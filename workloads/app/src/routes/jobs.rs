@@ -20,58 +20,58 @@ use crate::{
     store::jobs::{Claim, JobRow},
 };
 
-/// The largest job in bytes.
+/// The maximum size of a job in bytes.
 pub const MAX_BODY: usize = 64 * 1024;
-/// Makes several requests one job.
+/// The header that makes repeated requests one job.
 /// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The longest key in bytes.
+/// The maximum length of a key in bytes.
 const MAX_KEY: usize = 255;
-/// The longest `tracestate` that is passed on, in bytes; what every tracing system must accept.
+/// The maximum length of a `tracestate` that is forwarded, in bytes; every tracing system must accept this length.
 const MAX_TRACESTATE: usize = 512;
 
-/// The job was accepted; it may not have begun, and it may still fail.
+/// The job was accepted. It may not have started yet, and it may still fail.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Enqueued {
     /// Always `enqueued`.
     #[schema(example = "enqueued")]
     status: &'static str,
-    /// The identity of the job, under which its state can be read.
+    /// Identifier of the job, for `GET /jobs/{id}`.
     #[schema(format = "uuid")]
     id: String,
-    /// The trace of the request, which the job continues.
+    /// Trace identifier of the request, which the job continues.
     trace_id: String,
 }
 
-/// What became of a job.
+/// The state of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobStatus {
-    /// The identity of the job.
+    /// Identifier of the job.
     #[schema(format = "uuid")]
     id: String,
-    /// The name of the task; empty when the job names none.
+    /// Name of the task; empty if the job has none.
     task: String,
-    /// The client's own `id`, as text.
+    /// The client's own `id`, as a string.
     client_id: Option<String>,
-    /// `running`, `done` or `failed`. A failed job is tried again until the broker's delivery limit is reached.
+    /// `running`, `done` or `failed`. A failed job is retried up to the delivery limit of the broker.
     #[schema(example = "done")]
     status: String,
-    /// How often the job was begun.
+    /// Number of times that the job was started.
     attempts: i32,
-    /// When it was begun last (RFC 3339).
+    /// Start of the last attempt (RFC 3339).
     #[schema(format = DateTime)]
     started_at: String,
-    /// When that attempt ended (RFC 3339), if it did.
+    /// End of that attempt (RFC 3339); null while it runs.
     #[schema(format = DateTime)]
     finished_at: Option<String>,
-    /// Why it failed, if it did.
+    /// Error of that attempt, if it failed.
     error: Option<String>,
 }
 
-/// Accepts a background job when the queue profile is enabled.
+/// Accepts a background job if the queue profile is enabled.
 ///
-/// The body is any JSON object: `task` names what is to be done, `id` is the client's own identifier. The answer comes
-/// when the broker has confirmed the job. Without `Idempotency-Key` every request is a job of its own.
+/// The body is any JSON object: `task` is the name of the task, `id` is the client's own identifier. The response
+/// is sent once the broker has confirmed the job. Without `Idempotency-Key`, every request creates a job.
 #[utoipa::path(
     post,
     path = "/jobs",
@@ -92,7 +92,7 @@ pub struct JobStatus {
 )]
 pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let Some(queue) = &state.queue else {
-        // The body is taken off the connection, so that the proxy in front can go on using it.
+        // The body is read, so that the proxy can reuse the connection.
         body::discard(request, MAX_BODY).await?;
         return Err(Error::ProfileDisabled("queue"));
     };
@@ -121,8 +121,8 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
 }
 
-/// Publishes the job of a key unless that is known to have happened. Where it is not known, the job is published
-/// again under the same identity, and whichever message comes second is a duplicate to the workers.
+/// Publishes the job of a key, unless the job is known to be published. In case of doubt it is published again with
+/// the same identifier, and the workers discard the second message as a duplicate.
 async fn once(
     queue: &Queue,
     key: &str,
@@ -141,7 +141,7 @@ async fn once(
     Ok(id)
 }
 
-/// Tells what became of a job, once a worker took it.
+/// Returns the state of a job, once a worker has received it.
 #[utoipa::path(
     get,
     path = "/jobs/{id}",
@@ -173,7 +173,7 @@ pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStat
     }))
 }
 
-/// The key as a structured string, `"..."`, or bare, as most clients send it.
+/// Parses the key: a structured string `"..."`, or a bare one, as most clients send it.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
@@ -196,7 +196,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     Ok(Some(bare.to_owned()))
 }
 
-/// The trace that the job continues, and what tracing systems added to it.
+/// Returns the trace context that the job continues, and the `tracestate` of the request.
 pub(super) fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
     let headers = request.headers();
     let trace = request.extensions().get().copied();
@@ -207,7 +207,7 @@ pub(super) fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
         .filter_map(|line| line.to_str().ok())
         .collect();
     let tracestate = lines.join(",");
-    // Without the caller's context its additions mean nothing.
+    // Without the caller's `traceparent`, the `tracestate` is meaningless.
     let meaningful = trace.parent.is_some() && (1..=MAX_TRACESTATE).contains(&tracestate.len());
     (trace, meaningful.then_some(tracestate))
 }

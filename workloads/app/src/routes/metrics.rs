@@ -1,4 +1,4 @@
-//! The metrics of this process as text.
+//! The metrics of this process on the public port.
 
 use axum::{extract::State, response::Response};
 use http::HeaderMap;
@@ -6,7 +6,7 @@ use shortener_common::internal;
 
 use crate::{error::Error, state::AppState};
 
-/// Metrics in the classic text format, or in OpenMetrics with exemplars when `Accept` asks for it.
+/// Returns metrics in the classic text format, or in OpenMetrics with exemplars if `Accept` requests it.
 #[utoipa::path(
     get,
     path = "/metrics",

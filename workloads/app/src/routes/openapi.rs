@@ -8,7 +8,7 @@ use http::{HeaderValue, header::CONTENT_TYPE};
 
 use crate::state::AppState;
 
-/// The description of this API (OpenAPI 3.1).
+/// Returns the OpenAPI 3.1 description of this API.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", responses((status = 200, description = "This document", content_type = "application/json")))]
 pub async fn openapi(State(state): State<AppState>) -> Response {
     let json = HeaderValue::from_static("application/json");

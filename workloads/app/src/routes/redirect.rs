@@ -1,4 +1,4 @@
-//! Following a short link: the hot path. One query, no JSON, no formatting, no copy of the code.
+//! Redirects, the hot path: one query, no JSON, no formatting, no copy of the code.
 
 use axum::{
     body::{Body, Bytes},
@@ -31,7 +31,7 @@ use crate::{
     )
 )]
 pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
-    // The raw path: a percent-encoded code is no code.
+    // The raw path: a percent-encoded code is invalid.
     let text = uri.path().strip_prefix('/').unwrap_or_default();
     let code = Code::parse(text).map_err(|_| Error::NotFound)?;
     match state.links.find(code).await? {
@@ -42,7 +42,7 @@ pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response,
 }
 
 fn redirect(url: Bytes) -> Result<Response, Error> {
-    // The bytes that the store gave become the header as they are; anything that could split a header is refused here.
+    // The stored bytes become the header value as they are. Anything that could split a header is rejected here.
     let location = HeaderValue::from_maybe_shared(url)
         .map_err(|_| Error::Internal("a stored destination is not a header value".to_owned()))?;
     let mut response = Response::new(Body::empty());

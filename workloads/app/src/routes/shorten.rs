@@ -1,4 +1,4 @@
-//! Creating short links.
+//! Creation of short links.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ use crate::{
     target::{self, OwnAddress},
 };
 
-/// The largest request body in bytes.
+/// The maximum size of a request body in bytes.
 pub const MAX_BODY: usize = 16 * 1024;
-/// The shortest life of a link that expires.
+/// The minimum lifetime of a link that expires.
 pub const MIN_LIFE: Duration = Duration::from_secs(60);
-/// The longest life of a link that expires: 5 years of 365 days.
+/// The maximum lifetime of a link that expires: 5 years of 365 days.
 pub const MAX_LIFE: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
 
 /// A link to be created. Unknown fields are ignored, and `null` means absent.
@@ -39,37 +39,37 @@ pub const MAX_LIFE: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
     reason = "documents the request; the fields are read one by one to report every fault"
 )]
 pub struct ShortenRequest {
-    /// The destination: http:// or https://, at most 2048 bytes.
+    /// Destination: http:// or https://, at most 2048 bytes.
     #[schema(example = "https://example.com/a?b=c", max_length = 2048)]
     url: String,
-    /// A code of one's own choice; generated when absent.
+    /// Code chosen by the client; generated if absent.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
     code: Option<String>,
-    /// Seconds until the link expires. Not together with `expires_at`.
+    /// Seconds until the link expires. Must not be combined with `expires_at`.
     #[schema(minimum = 60, maximum = 157_680_000)]
     ttl_seconds: Option<u64>,
-    /// When the link expires (RFC 3339). Not together with `ttl_seconds`.
+    /// Expiry time of the link (RFC 3339). Must not be combined with `ttl_seconds`.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
-    /// Whether an existing link to the same destination will do, if it never expires.
+    /// Returns an existing link to the same destination instead, if there is one that never expires.
     reuse: Option<bool>,
 }
 
 /// A link that was created or reused.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ShortenResponse {
-    /// The short code.
+    /// Short code.
     #[schema(example = "k7Qm2xB")]
     code: String,
-    /// The destination, as given.
+    /// Destination, as given.
     url: String,
-    /// The public address of the link.
+    /// Public URL of the link.
     #[schema(example = "http://localhost:8080/k7Qm2xB")]
     short_url: String,
-    /// When the link was created (RFC 3339).
+    /// Creation time of the link (RFC 3339).
     #[schema(format = DateTime)]
     created_at: String,
-    /// When the link expires (RFC 3339), if it does.
+    /// Expiry time of the link (RFC 3339), if it expires.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
@@ -117,10 +117,10 @@ fn answer(status: StatusCode, link: Link, public_base: &str) -> Result<Response,
     Ok((status, [(LOCATION, location)], Json(body)).into_response())
 }
 
-/// Reads the fields of a request, and reports every one at fault.
+/// Parses the fields of a request, and reports every invalid one.
 ///
 /// # Errors
-/// [`Error::InvalidFields`] with one entry per fault.
+/// Returns [`Error::InvalidFields`] with one entry per invalid field.
 pub fn parse(
     mut body: Map<String, Value>,
     own: &OwnAddress,
@@ -149,7 +149,7 @@ pub fn parse(
     })
 }
 
-/// Notes a fault and goes on with a value that is never used.
+/// Records an invalid field and returns a placeholder that is never used.
 fn fault<T: Default>(faults: &mut Vec<FieldError>, field: &'static str, reason: String) -> T {
     faults.push(FieldError { field, reason });
     T::default()
@@ -176,7 +176,7 @@ fn code_field(body: &mut Map<String, Value>) -> Result<Option<String>, String> {
     }
 }
 
-/// The end of the link out of `ttl_seconds` or `expires_at`.
+/// Returns the expiry time from `ttl_seconds` or `expires_at`.
 fn expiry(
     body: &mut Map<String, Value>,
     now: Timestamp,
@@ -210,7 +210,7 @@ fn expiry(
                     "must be a time like 2030-01-31T12:00:00Z".to_owned(),
                 )
             })?;
-            // A time in the past has no life at all.
+            // A time in the past gives a lifetime of zero.
             (
                 "expires_at",
                 Duration::try_from(whole_microseconds(end).duration_since(now)).unwrap_or_default(),
@@ -228,7 +228,7 @@ fn expiry(
     now.checked_add(life).map(Some).map_err(|_| (field, bounds))
 }
 
-/// The database keeps microseconds; cutting here keeps the answer equal to what is stored.
+/// Truncates to microseconds, the precision of the database, so that the response equals the stored time.
 fn whole_microseconds(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }

@@ -1,12 +1,16 @@
-//! Temporary copies of links in Redis or Valkey. Nothing here fails: without the cache there are just no copies.
+//! Temporary copies of links in Redis or Valkey. No operation here returns an error: without the cache there are no
+//! copies.
 //!
-//! `link:<code>` holds exactly the destination; links never change, so such an entry is never wrong. The entry
-//! `{link:<code>}:none` says for 15 s that there is no such code, which a create makes wrong. What holds:
-//! - a destination wins over a denial, and a create writes the one and removes the other before it is answered; so a
-//!   denial that a slow reader writes after a create is ignored for as long as the destination is there;
-//! - a create that cannot reach the cache is made up for before this replica uses the cache again;
-//! - so an acknowledged link is never denied, except for at most 15 s when the replica that created it could not reach
-//!   the cache while others could, or when its new entry was evicted or deleted under a reader that was still writing.
+//! `link:<code>` holds exactly the destination; links never change, so such an entry is never wrong.
+//! `{link:<code>}:none` is a negative entry: for 15 s it records that there is no such code, until the code is
+//! created. Guarantees:
+//! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
+//!   entry before its response is sent. A negative entry that a slow reader writes after a create is therefore
+//!   ignored for as long as the destination is there.
+//! - If a create cannot reach the cache, the replica repeats the write before it uses the cache again.
+//! - An acknowledged link is therefore never reported as missing, with two exceptions that last at most 15 s: the
+//!   replica that created it could not reach the cache while other replicas could, or its new entry was evicted or
+//!   deleted while a reader was still writing.
 
 pub mod breaker;
 mod connection;
@@ -31,19 +35,19 @@ use self::{
 use super::{Link, Stored};
 use crate::{code::Code, config::CacheArgs, metrics::CacheMetrics, target};
 
-/// How long a code is denied after the database did not know it.
+/// The time to live of a negative entry.
 const DENIAL: Duration = Duration::from_secs(15);
-/// How long to wait for the cache before serving without it.
+/// The time to wait for the cache before serving without it.
 const GRACE: Duration = Duration::from_millis(200);
-/// How far apart entries end that were written at the same time.
+/// The factor that spreads the ends of entries which were written at the same time.
 const JITTER: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
-/// What the cache knows about a code.
+/// An entry of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// A live link and its destination.
+    /// The destination of a link that has not expired.
     To(Bytes),
-    /// There was no such code a moment ago.
+    /// A negative entry: the code did not exist a moment ago.
     Nothing,
 }
 
@@ -56,10 +60,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Starts to look for the cache.
+    /// Starts connecting to the cache.
     #[must_use]
     pub fn start(source: Source, args: &CacheArgs, metrics: CacheMetrics) -> Self {
-        // Twice the time, because a slow reader may deny a link some time after it was created.
+        // Twice the time, because a slow reader may write a negative entry some time after the link was created.
         let missed = Arc::new(Missed::new(DENIAL * 2));
         let ttl = args.ttl();
         let to_tell = Arc::clone(&missed);
@@ -72,18 +76,18 @@ impl Cache {
         }
     }
 
-    /// The way to the server, for what is not a link.
+    /// Returns the circuit breaker, for data other than links.
     #[must_use]
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
     }
 
-    /// Waits for the first connection, but not for long.
+    /// Waits for the first connection, for a short time at most.
     pub async fn wait_until_up(&self) {
         self.breaker.wait_until_closed(GRACE).await;
     }
 
-    /// Looks a code up, and counts it.
+    /// Looks up a code, and counts the hit or miss.
     pub async fn look_up(&self, code: Code<'_>) -> Option<Known> {
         let known = match self.breaker.near(|near| near.get(code)) {
             Some(url) => Some(Known::To(url)),
@@ -100,7 +104,7 @@ impl Cache {
         known
     }
 
-    /// Remembers what the database said. An expired link is not remembered: nothing is saved by it.
+    /// Caches a result of the database. Expired links are not cached, because that would save nothing.
     pub async fn remember(&self, code: Code<'_>, stored: Option<&Stored>) {
         let keys = Keys::of(code);
         let command = match stored {
@@ -119,14 +123,14 @@ impl Cache {
         }
     }
 
-    /// Writes a new link through, so that its first redirect is a hit.
+    /// Writes a new link through, so that its first redirect is a cache hit.
     pub async fn created(&self, link: &Link, code_was_chosen: bool) {
         let write = || {
             self.breaker
                 .run("SET", |connection| tell(connection, link, self.ttl))
         };
         if write().await.is_some() || !code_was_chosen {
-            // Nobody can have asked for a random code before it existed.
+            // There can be no negative entry for a random code, because no request used it before it existed.
             return;
         }
         self.missed.push(link.clone());
@@ -137,12 +141,13 @@ impl Cache {
     }
 }
 
-/// Whether the cache works; afterwards it denies nothing that this replica has created.
+/// Checks that the cache works, and writes the links that it missed. After it, no negative entry hides a link that
+/// this replica created.
 async fn check(connection: Connection, missed: Arc<Missed>, ttl: Duration) -> RedisResult<()> {
     look_up(connection.clone(), &Keys::of_nothing()).await?;
     for link in missed.links() {
         match tell(connection.clone(), &link, ttl).await {
-            // A full cache takes no destination, but it has dropped the denial.
+            // A full cache rejects the destination, but it has deleted the negative entry.
             Err(error) if !breaker::is_refusal(&error) => return Err(error),
             _ => missed.told(&link),
         }
@@ -172,7 +177,7 @@ fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
     )
 }
 
-/// Asks the server for a code, and keeps its destination in this process if there is room for it.
+/// Looks up a code at the server, and keeps its destination in this process if there is room for it.
 async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<Known>> {
     let keys = Keys::of(code);
     let near = connection.near().cloned();
@@ -180,7 +185,7 @@ async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<K
         return look_up(connection, &keys).await;
     };
     let mut pipeline = Pipeline::new();
-    // In this order: a key that ends in between has no time left.
+    // In this order: if the key expires in between, its remaining time is negative.
     pipeline.add_command(both(&keys)).pttl(keys.link());
     let (values, left) = pipeline.query_async(&mut connection).await?;
     let known = understand(values)?;
@@ -200,8 +205,8 @@ fn both(keys: &Keys) -> Cmd {
     command
 }
 
-/// Reads the two values of a code. Whoever can write to the cache could put anything there, so only what could have
-/// been shortened is a destination, and everything else is as good as nothing.
+/// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
+/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss.
 fn understand(reply: Value) -> RedisResult<Option<Known>> {
     let garbage = || (ErrorKind::UnexpectedReturnType, "not the answer to MGET").into();
     let Value::Array(values) = reply else {

@@ -1,4 +1,4 @@
-//! Links from the cache, and else from the database with one read per code at a time.
+//! Lookup of links: from the cache first, and otherwise from the database, with one concurrent read per code.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct CachedLinks {
 }
 
 impl CachedLinks {
-    /// Links of this database with this cache before it.
+    /// Returns the links of this database, behind this cache.
     #[must_use]
     pub fn new(links: Links, cache: Option<Arc<Cache>>) -> Self {
         Self {
@@ -32,10 +32,10 @@ impl CachedLinks {
         }
     }
 
-    /// Resolves a code; `None` when it was never given out.
+    /// Resolves a code; `None` if it was never assigned.
     ///
     /// # Errors
-    /// When the database is away and the cache does not know the code.
+    /// Fails if the database is down and the code is not in the cache.
     pub async fn find(&self, code: Code<'_>) -> Result<Option<Resolved>, StoreError> {
         if let Some(cache) = &self.cache {
             match cache.look_up(code).await {
@@ -46,8 +46,8 @@ impl CachedLinks {
         }
         let (mut answer, fresh) = self.read(code).await;
         if matches!(answer, Ok(None)) && !fresh {
-            // That read may have begun before the link was created. Links never vanish, so only this answer can be
-            // out of date, and whatever is in the air now began later.
+            // That read may have begun before the link was created. Links never vanish, so only this result can be
+            // outdated, and any read in flight now began later.
             answer = self.read(code).await.0;
         }
         Ok(answer?.map(|stored| match stored {
@@ -60,7 +60,7 @@ impl CachedLinks {
         let read = || {
             let (links, cache) = (self.links.clone(), self.cache.clone());
             let code = code.to_owned();
-            // A part of this request, even when another one that waits for it carries it on.
+            // Keeps the span of this request, even if another request that waits for the read polls it.
             carried(async move {
                 let stored = links.find(code.borrow()).await?;
                 if let Some(cache) = cache {
@@ -72,10 +72,11 @@ impl CachedLinks {
         self.reads.join(code.as_str(), read).await
     }
 
-    /// Stores a link, or finds the one to reuse. When it returns, the link is durable, and in the cache if that works.
+    /// Stores a link, or finds the one to reuse. On success the link is durable, and in the cache if the cache
+    /// works.
     ///
     /// # Errors
-    /// When the database is away. The link may then exist or not, but nobody was told its code.
+    /// Fails if the database is down. The link may then exist, but its code was not returned to any client.
     pub async fn create(&self, link: &NewLink) -> Result<Outcome, StoreError> {
         let outcome = self.links.create(link).await?;
         if let (Some(cache), Outcome::Created(created)) = (&self.cache, &outcome) {

@@ -1,4 +1,4 @@
-//! One piece of work at a time per key: whoever asks meanwhile waits for the same answer.
+//! Request coalescing: one computation per key at a time, whose result all concurrent callers share.
 
 use std::{
     collections::HashMap,
@@ -15,12 +15,12 @@ use futures::{
     future::{BoxFuture, Shared, WeakShared},
 };
 
-/// Independent parts of the table, so that requests rarely wait for each other.
+/// The number of independent shards of the table, which keeps lock contention low.
 const SHARDS: usize = 16;
 
 type Flight<T> = Shared<BoxFuture<'static, T>>;
 
-/// The flights in the air. A flight goes on for as long as somebody waits for it, and nobody keeps it otherwise.
+/// The computations in flight. Each continues for as long as a caller waits for it, and is dropped otherwise.
 pub struct Flights<T: Clone> {
     shards: Vec<Mutex<Table<T>>>,
     hasher: RandomState,
@@ -42,8 +42,8 @@ impl<T: Clone> Default for Flights<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Flights<T> {
-    /// Does the work for this key, or waits for who does. The second value is whether the work began after the
-    /// question: an older answer may have missed what happened in between.
+    /// Starts the computation for this key, or joins the one in flight. The second value is true if the computation
+    /// began after this call; an older result may miss changes made in between.
     pub async fn join<F>(self: &Arc<Self>, key: &str, work: impl FnOnce() -> F) -> (T, bool)
     where
         F: Future<Output = T> + Send + 'static,
@@ -86,7 +86,7 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
     }
 }
 
-/// Takes a flight off the table when it has arrived or everybody has left it.
+/// Removes a computation from the table once it has completed or all its callers have left.
 struct Landing<T: Clone + Send + Sync + 'static> {
     flights: Arc<Flights<T>>,
     key: String,
@@ -96,7 +96,7 @@ struct Landing<T: Clone + Send + Sync + 'static> {
 impl<T: Clone + Send + Sync + 'static> Drop for Landing<T> {
     fn drop(&mut self) {
         let mut table = self.flights.table(&self.key);
-        // After everybody left the next flight may have started already.
+        // The next computation of this key may have started already.
         if table
             .get(&self.key)
             .is_some_and(|(number, _)| *number == self.number)

@@ -1,4 +1,4 @@
-//! What the application knows about jobs: the ledger that the workers write, and the keys that make two requests one.
+//! The app's access to jobs: the records that workers write, and the idempotency keys.
 
 use std::sync::Arc;
 
@@ -11,45 +11,45 @@ const FIND: &str = "SELECT task, client_id, state, attempts, \
     (extract(epoch FROM finished_at) * 1000000)::bigint, error \
     FROM jobs WHERE message_id = $1::uuid";
 
-/// Takes the key, unless somebody holds it who is not too old. A key is kept for a day, longer than anybody retries.
+/// Claims the key unless it is claimed already. A key expires after a day, longer than any client retries.
 const CLAIM: &str = "INSERT INTO job_keys (key, body_sha256, message_id) VALUES ($1, sha256($2), $3::uuid) \
     ON CONFLICT (key) DO UPDATE SET body_sha256 = excluded.body_sha256, message_id = excluded.message_id, \
     created_at = now(), enqueued_at = NULL WHERE job_keys.created_at < now() - interval '1 day'";
 
-/// After [`CLAIM`] the key is held for certain.
+/// Reads the claim; after [`CLAIM`] there always is one.
 const HOLDER: &str = "SELECT body_sha256 = sha256($2), message_id::text, enqueued_at IS NOT NULL \
     FROM job_keys WHERE key = $1";
 
 const ENQUEUED: &str = "UPDATE job_keys SET enqueued_at = now() \
     WHERE key = $1 AND message_id = $2::uuid AND enqueued_at IS NULL";
 
-/// A row of the ledger.
+/// The record of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRow {
-    /// As the client names it.
+    /// The task as the client names it.
     pub task: String,
     /// The client's own identifier.
     pub client_id: Option<String>,
     /// `running`, `done` or `failed`.
     pub state: String,
-    /// Deliveries that were begun.
+    /// The number of times that the job was started.
     pub attempts: i32,
     /// The start of the last attempt.
     pub started_at: Timestamp,
-    /// Its end.
+    /// The end of the last attempt.
     pub finished_at: Option<Timestamp>,
-    /// Why it failed.
+    /// The error of the last attempt.
     pub error: Option<String>,
 }
 
-/// The job that a key stands for.
+/// The job of an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It has yet to be confirmed by the broker: publish it under this identity, again if need be.
+    /// The broker has not confirmed the job yet: publish it with this identifier, again if necessary.
     ToPublish(Uuid),
-    /// It was accepted before.
+    /// The job was accepted before.
     Enqueued(Uuid),
-    /// The key came with another body before.
+    /// The key was used with another body before.
     OtherBody,
 }
 
@@ -58,16 +58,16 @@ pub enum Claim {
 pub struct Jobs(Database);
 
 impl Jobs {
-    /// Jobs in this database.
+    /// Returns a handle to the jobs in this database.
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self(database)
     }
 
-    /// The ledger's row of a job; `None` until a worker took it.
+    /// Returns the record of a job; `None` until a worker has received it.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn find(&self, id: Uuid) -> Result<Option<JobRow>, StoreError> {
         type Row = (
             String,
@@ -104,10 +104,10 @@ impl Jobs {
         .transpose()
     }
 
-    /// Finds the job that a key stands for, or lets it stand for a new one.
+    /// Returns the job of a key, or assigns a new identifier to the key.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn claim(&self, key: &str, body: &[u8]) -> Result<Claim, StoreError> {
         let id = Uuid::now_v7().to_string();
         let (same_body, id, enqueued): (bool, String, bool) = self
@@ -127,11 +127,11 @@ impl Jobs {
         })
     }
 
-    /// Notes that the broker confirmed the job of a key.
+    /// Records that the broker confirmed the job of a key.
     ///
     /// # Errors
-    /// When the database is away. A repeated request then publishes the job again, which makes a duplicate and not a
-    /// second job.
+    /// Fails if the database is down. A repeated request then publishes the job again, which results in a duplicate
+    /// message and not in a second job.
     pub async fn enqueued(&self, key: &str, id: Uuid) -> Result<(), StoreError> {
         self.0
             .run("UPDATE job_keys", |pool| async move {
@@ -143,7 +143,7 @@ impl Jobs {
     }
 }
 
-/// A value that the schema rules out.
+/// Builds the error for a value that the schema rules out.
 fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
     StoreError::Internal(Arc::new(sqlx::Error::Decode(error.into())))
 }

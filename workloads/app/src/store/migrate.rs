@@ -1,7 +1,7 @@
-//! Schema changes: embedded in the binary, applied by `app migrate` before a new version serves.
+//! Schema migrations: embedded in the binary, and applied by `app migrate` before a new version serves.
 //!
-//! Versions overlap during a rollout, so a migration only ever expands what the version before it uses, and
-//! contracts what no running version uses any more.
+//! Versions overlap during a rollout. A migration therefore only adds to the schema that the previous version uses,
+//! and only removes parts that no running version uses.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use tokio::time::{sleep, timeout};
 
 static EMBEDDED: Migrator = sqlx::migrate!("./migrations");
 
-/// Pause between two attempts.
+/// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(500);
-/// How long one attempt to connect may take.
+/// The timeout of one connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The migrations of this version. A schema that a newer version has already expanded is accepted: that is
-/// what a rollback meets.
+/// Returns the migrations of this version. A schema with migrations of a newer version is accepted, because a
+/// rollback finds one.
 #[must_use]
 pub fn migrator() -> Migrator {
     let mut migrator = Migrator {
@@ -31,10 +31,10 @@ pub fn migrator() -> Migrator {
     migrator
 }
 
-/// Waits for the database and applies what is missing.
+/// Waits for the database and applies missing migrations.
 ///
 /// # Errors
-/// When the database is not ready in time, refuses the log-in, or a migration fails.
+/// Fails if the database is not ready in time, rejects the credentials, or a migration fails.
 pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Result<()> {
     let options = options
         .application_name("shortener-migrate")
@@ -67,7 +67,7 @@ pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Re
     }
 }
 
-/// One attempt; on failure the reason, and whether waiting can help.
+/// Makes one attempt. An error has the reason, and true if a retry can help.
 async fn attempt(options: &PgConnectOptions) -> Result<(), (String, bool)> {
     let no_answer = |_| (format!("no answer within {} s", CONNECT.as_secs()), true);
     let mut connection = timeout(CONNECT, options.connect())
@@ -82,7 +82,7 @@ async fn attempt(options: &PgConnectOptions) -> Result<(), (String, bool)> {
     Ok(())
 }
 
-/// Whether the cause is one that goes away by itself: a server that starts, stops, fails over or is locked.
+/// Returns true if the error is temporary: the server starts, stops, fails over or is locked.
 fn may_pass(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,

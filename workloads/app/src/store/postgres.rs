@@ -14,12 +14,13 @@ const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at) \
     VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', timestamptz 'epoch' + $4 * interval '1 microsecond') \
     ON CONFLICT (code) DO NOTHING";
 
-/// The oldest, so that the answer does not depend on the plan.
+/// Selects the oldest link, so that the result does not depend on the query plan.
 const FIND_LASTING: &str = "SELECT code, (extract(epoch FROM created_at) * 1000000)::bigint FROM links \
     WHERE hashtextextended(url, 0) = hashtextextended($1, 0) AND url = $1 AND expires_at IS NULL \
     ORDER BY created_at LIMIT 1";
 
-/// Held to the end of the transaction, so that two requests for one URL cannot both miss the other's link.
+/// Held until the end of the transaction, so that of two concurrent requests for one URL, the second finds the link
+/// of the first.
 const LOCK_URL: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
 /// The links of one stack; cheap to clone.
@@ -29,43 +30,43 @@ pub struct Links {
     space: CodeSpace,
 }
 
-/// A link to be made.
+/// A link to be created.
 #[derive(Clone, Debug)]
 pub struct NewLink {
     /// The code that the client chose.
     pub code: Option<String>,
     /// The destination, already checked.
     pub url: String,
-    /// Now, in whole microseconds.
+    /// The creation time, in whole microseconds.
     pub created_at: Timestamp,
-    /// The end of the link.
+    /// The expiry time.
     pub expires_at: Option<Timestamp>,
-    /// Whether a lasting link to the same destination will do.
+    /// True if an existing link to the same destination without expiry may be returned.
     pub reuse: bool,
 }
 
-/// What came of a [`NewLink`].
+/// The result of creating a [`NewLink`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A link was stored.
     Created(Link),
-    /// A lasting link to the same destination exists.
+    /// A link to the same destination without expiry exists.
     Reused(Link),
     /// The chosen code belongs to another link, or no free code was found.
     Taken,
 }
 
 impl Links {
-    /// Links in this database, with generated codes out of this space.
+    /// Returns the links of this database, with generated codes out of this space.
     #[must_use]
     pub fn new(database: Database, space: CodeSpace) -> Self {
         Self { database, space }
     }
 
-    /// Reads a code; `None` when it was never given out.
+    /// Reads a code; `None` if it was never assigned.
     ///
     /// # Errors
-    /// When the database is away.
+    /// Fails if the database is down.
     pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
         let row: Option<(Option<String>, Option<bool>, Option<i64>)> = self
             .database
@@ -85,12 +86,12 @@ impl Links {
         }))
     }
 
-    /// Stores a link, or finds the one to reuse. When it returns, the link is durable.
+    /// Stores a link, or finds the one to reuse. On success the link is durable.
     ///
     /// # Errors
-    /// When the database is away. The link may then exist or not, but nobody was told its code.
+    /// Fails if the database is down. The link may then exist, but its code was not returned to any client.
     pub async fn create(&self, link: &NewLink) -> Result<Outcome, StoreError> {
-        // A link that expires cannot be replaced by one that lasts.
+        // A request for a link that expires must not get one that does not.
         if link.reuse && link.expires_at.is_none() {
             let found = self
                 .database
@@ -153,7 +154,7 @@ impl Links {
     }
 }
 
-/// Whether the code was free.
+/// Inserts a link. Returns true if the code was free.
 async fn insert_one(
     connection: &mut sqlx::PgConnection,
     link: &NewLink,
@@ -169,7 +170,7 @@ async fn insert_one(
     Ok(result.rows_affected() == 1)
 }
 
-/// The lasting link to the same destination; with a chosen code only that very link will do.
+/// Finds the link to the same destination without expiry; if a code was chosen, only the link with that code.
 async fn find_lasting(
     executor: impl PgExecutor<'_>,
     link: &NewLink,

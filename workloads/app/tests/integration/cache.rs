@@ -25,7 +25,7 @@ use crate::{
 
 const URL: &str = "https://example.com/a?b=c";
 
-/// `cache_requests_total`: hits and misses.
+/// Returns the hits and misses of `cache_requests_total`.
 pub async fn counts(app: &App) -> (u64, u64) {
     (
         metric(app, "cache_requests_total{result=\"hit\"}").await,
@@ -37,7 +37,7 @@ pub async fn metric(app: &App, series: &str) -> u64 {
     metrics::value(app.internal, series).await
 }
 
-/// Completes when requests use the cache.
+/// Waits until requests use the cache.
 pub async fn cache_is_up(app: &App) {
     metrics::wait_for(app.internal, "cache_up 1").await;
 }
@@ -264,7 +264,7 @@ async fn without_a_cache_too_redirects_at_once_are_one_database_read(
     assert_eq!(reads.so_far().await, 1);
 }
 
-/// Counts how often the table's only row is read: every read draws a number.
+/// Counts reads of the only row of the table: every read advances a sequence.
 pub struct Reads(sqlx::PgConnection);
 
 impl Reads {

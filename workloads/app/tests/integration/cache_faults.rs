@@ -1,4 +1,5 @@
-//! The cache goes away in every way it can: redirects stay right, and no request waits for it longer than its deadline.
+//! Outages of the cache of every kind: redirects stay correct, and no request waits for the cache beyond its
+//! deadline.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,12 @@ use crate::{
 };
 
 const URL: &str = "https://example.com/a?b=c";
-/// What a request may wait for the cache.
+/// The time limit of the cache operations of a request.
 const DEADLINE: Duration = Duration::from_millis(100);
-/// What a busy machine may need on top of it: generous, because a test says what is right and not what is fast.
+/// Tolerance for a busy machine. It is generous, because the tests are about correctness and not about speed.
 const GRACE: Duration = Duration::from_millis(1400);
 
-/// Follows a link until requests no longer try the cache; returns the longest wait.
+/// Follows a link until requests bypass the cache; returns the longest wait.
 async fn longest_wait(app: &App, code: &str) -> Duration {
     let mut longest = Duration::ZERO;
     for _ in 0..50 {
@@ -33,7 +34,8 @@ async fn longest_wait(app: &App, code: &str) -> Duration {
     longest
 }
 
-/// The times of requests on a busy machine vary, but a wait for the cache would show every time.
+/// Checks the mean time of requests. Single times vary on a busy machine, but a wait for the cache would raise them
+/// all.
 async fn stays_quick(app: &App, code: &str) {
     let start = Instant::now();
     longest_wait(app, code).await;
@@ -124,7 +126,7 @@ async fn a_create_whose_write_is_the_first_to_meet_the_frozen_cache_is_made_up_f
     let start = Instant::now();
     shorten(app.public, json!({"url": URL, "code": "mine"})).await;
     assert!(start.elapsed() < DEADLINE + GRACE, "{:?}", start.elapsed());
-    // What was sent to the frozen server is lost with it.
+    // Commands that were sent to the frozen server are lost with it.
     cache.stop().await;
     cache.restart().await;
     cache_is_up(&app).await;
@@ -157,7 +159,7 @@ async fn an_address_where_nobody_accepts_costs_no_request_anything(
     _: PgPoolOptions,
     database: PgConnectOptions,
 ) {
-    // Once the queue of a listener is full its kernel drops what arrives, like a firewall.
+    // Once the backlog of a listener is full, the kernel drops further connections, as a firewall would.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let full = socket.listen(1).unwrap();

@@ -1,4 +1,4 @@
-//! Passwords, clusters, Sentinels, and what several replicas share.
+//! Passwords, clusters, Sentinels, and the state that several replicas share.
 
 use serde_json::json;
 use shortener_app::config::CacheMode;
@@ -78,13 +78,13 @@ async fn a_cluster_serves_both_keys_of_a_code(_: PgPoolOptions, database: PgConn
         config.cache.cache_url = Some(format!("{},{}", first.url(), second.url()));
         config.cache.cache_timeout = PATIENT;
         config.cache.cache_mode = CacheMode::Cluster;
-        // The script goes through the cluster too.
+        // The script of the rate limit runs on the cluster too.
         config.limit_requests_per_second = 1;
         config.limit_requests_burst = 1000;
     })
     .await;
     follows_from_the_cache(&app).await;
-    // With this many codes both nodes hold some.
+    // With this many codes, each of the two nodes has some.
     for _ in 0..20 {
         let code = shorten(app.public, json!({"url": URL})).await;
         assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
@@ -114,7 +114,7 @@ async fn the_master_that_a_sentinel_names_is_used_and_its_successor_found(
     .await;
     let sentinel = sentinel_of(master.port).await;
     let app = App::start_with(database, |config| {
-        // The first one is not there.
+        // The first Sentinel does not exist.
         config.cache.cache_url = Some(format!(
             "redis://127.0.0.1:{},{}",
             free_port(),
@@ -128,7 +128,7 @@ async fn the_master_that_a_sentinel_names_is_used_and_its_successor_found(
     let code = follows_from_the_cache(&app).await;
     assert_eq!(master.link(&code).await.as_deref(), Some(URL));
 
-    // Refused until the Sentinel has heard of the replica.
+    // Fails until the Sentinel has discovered the replica.
     until(true, || async {
         let failover = sentinel.try_ask::<()>(&["SENTINEL", "FAILOVER", "cache"]);
         failover.await.is_ok()
@@ -138,7 +138,7 @@ async fn the_master_that_a_sentinel_names_is_used_and_its_successor_found(
     master
         .ask::<()>(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()])
         .await;
-    // The old master refuses writes from now on, and that is how the application learns of the new one.
+    // The old master now rejects writes, which makes the app ask for the new one.
     until(true, || async {
         let code = shorten(app.public, json!({"url": URL})).await;
         assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
@@ -149,7 +149,8 @@ async fn the_master_that_a_sentinel_names_is_used_and_its_successor_found(
     .await;
 }
 
-/// A Sentinel ends the connections to a server that it promotes, this one among them.
+/// Returns true if the server is a master. A Sentinel closes the connections to a server that it promotes,
+/// including this one.
 async fn is_master(server: &Redis) -> bool {
     let replication = server.try_ask::<String>(&["INFO", "replication"]).await;
     replication.is_ok_and(|text| text.contains("role:master"))

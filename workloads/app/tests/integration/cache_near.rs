@@ -1,4 +1,4 @@
-//! Copies of links in the process itself, which the cache keeps true (A3).
+//! Copies of links in the process itself, which the cache invalidates (A3).
 
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ use crate::{
 };
 
 const URL: &str = "https://example.com/near?a=b";
-/// Deletes in a row, of which few may be told later than a request comes in: the server answers who deletes first.
+/// The number of consecutive deletes. A few invalidations may arrive after the next request, because the server
+/// answers the deleting client first.
 const DELETES: u64 = 100;
 const MAY_BE_LATE: u64 = 2;
 
-/// An app with copies of its own, and a link.
+/// Starts an app with copies in its process, and creates a link.
 async fn start(database: PgConnectOptions, cache: &Redis, deadline: Duration) -> (App, String) {
     let app = App::start_with(database, |config| {
         cache.configure(config);
@@ -39,7 +40,7 @@ async fn misses(app: &App) -> u64 {
     counts(app).await.1
 }
 
-/// Links that the server has looked up and found.
+/// Returns the number of links that the server has looked up and found.
 async fn found_by(cache: &Redis) -> u64 {
     let info = cache.ask::<String>(&["INFO", "stats"]).await;
     let found = info
@@ -48,7 +49,7 @@ async fn found_by(cache: &Redis) -> u64 {
     found.unwrap().parse().unwrap()
 }
 
-/// The app follows the link without asking.
+/// Waits until the app follows the link without a query to the cache.
 async fn is_near(app: &App, cache: &Redis, code: &str) {
     until(true, || async {
         let before = found_by(cache).await;
@@ -88,7 +89,7 @@ async fn a_redirect_right_after_a_delete_is_a_miss_that_repopulates(
         follow(&app, &code).await;
         assert_eq!(cache.ask::<u64>(&["DEL", &key]).await, 1);
         follow(&app, &code).await;
-        // Also after one that came too late.
+        // This also holds after an invalidation that came too late.
         until(Some(URL.to_owned()), || async {
             follow(&app, &code).await;
             cache.link(&code).await
@@ -133,7 +134,7 @@ async fn the_copies_go_with_the_connection_and_no_redirect_after_a_delete_is_sta
             .await;
         assert!(killed >= 1);
         cache.ask::<u64>(&["DEL", &format!("link:{code}")]).await;
-        // Nobody tells of this delete, so what was kept must be gone by itself.
+        // There is no invalidation of this delete, so the copies must have been dropped with the connection.
         until(true, || async {
             follow(&app, &code).await;
             misses(&app).await >= round

@@ -1,4 +1,4 @@
-//! A Redis server of one's own, and ways to break it.
+//! A Redis server for one test, and ways to break it.
 
 use std::{
     net::TcpListener as StdListener,
@@ -17,10 +17,10 @@ use tokio::{
     time::sleep,
 };
 
-/// The program; `workloads/test-cache.sh` makes sure that it is there.
+/// The program; `workloads/test-cache.sh` makes sure that it is installed.
 const SERVER: &str = "valkey-server";
 
-/// A deadline for tests of anything but deadlines: a busy machine must not look like a broken cache.
+/// A deadline for tests that are not about deadlines: a busy machine must not look like a broken cache.
 pub const PATIENT: Duration = Duration::from_secs(10);
 
 /// A server that ends with the test.
@@ -32,12 +32,12 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// With nothing but the defaults.
+    /// Starts a server with the defaults.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// With more arguments.
+    /// Starts a server with more arguments.
     pub async fn start_with(arguments: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -64,25 +64,25 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Lets an application use this server.
+    /// Configures an app to use this server.
     pub fn configure(&self, config: &mut ServeArgs) {
         config.cache.cache_url = Some(self.url());
         config.cache.cache_timeout = PATIENT;
     }
 
-    /// Stops the process without a word to anybody.
+    /// Kills the process.
     pub async fn stop(&mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// Starts it again, empty.
+    /// Starts the server again, empty.
     pub async fn restart(&mut self) {
         self.child = spawn(self.port, &self.arguments, &self.directory)
             .await
             .unwrap();
     }
 
-    /// Connections stay open, and nothing is answered.
+    /// Freezes the process: connections stay open, and no command is answered.
     pub fn freeze(&self) {
         self.signal("-STOP");
     }
@@ -108,7 +108,7 @@ impl Redis {
         built.query_async(&mut connect(&self.url()).await?).await
     }
 
-    /// What `link:<code>` holds.
+    /// Returns the value of `link:<code>`.
     pub async fn link(&self, code: &str) -> Option<String> {
         self.ask(&["GET", &format!("link:{code}")]).await
     }
@@ -122,7 +122,7 @@ impl Drop for Redis {
 }
 
 async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {
-    // The test's own deadline, too: the library's is half a second.
+    // Overrides the timeouts of the library as well, which are half a second.
     let patient = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(PATIENT))
         .set_response_timeout(Some(PATIENT));
@@ -136,7 +136,7 @@ pub fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// A server that accepts connections, `None` when it ended instead.
+/// Starts a server that accepts connections; `None` if it ended instead.
 async fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> Option<Child> {
     let mut child = tokio::process::Command::new(SERVER)
         .args(arguments.first().filter(|first| !first.starts_with("--")))
@@ -169,20 +169,20 @@ async fn log_says(log: &mut Lines<BufReader<ChildStdout>>, texts: &[&str]) -> bo
     false
 }
 
-/// What a broken cache does with what it reads.
+/// The reaction of a broken cache to each command.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// Never answers.
+    /// No response.
     Silence,
-    /// Answers with bytes of another protocol.
+    /// Bytes of another protocol.
     Noise,
-    /// Answers every command with a number.
+    /// A number as the response to every command.
     Numbers,
-    /// Ends the connection.
+    /// A closed connection.
     HangUp,
 }
 
-/// A cache that was never sound; returns its URL.
+/// Starts a cache with this fault; returns its URL.
 pub async fn broken(fault: Fault) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -206,7 +206,7 @@ pub async fn broken(fault: Fault) -> String {
     format!("redis://{address}")
 }
 
-/// A cache whose every answer is late; returns its URL.
+/// Starts a cache whose responses are all delayed; returns its URL.
 pub async fn late(server: &Redis, by: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -237,7 +237,7 @@ async fn carry_late(client: TcpStream, server: TcpStream, by: Duration) {
     tokio::join!(questions, answers).0.ok();
 }
 
-/// Asks again and again until the answer is this one.
+/// Repeats the query until the answer is this one.
 pub async fn until<T: PartialEq + std::fmt::Debug, F: Future<Output = T>>(
     wanted: T,
     ask: impl Fn() -> F,

@@ -1,4 +1,4 @@
-//! Replays the corpus that fuzzing found, so that what broke once stays mended.
+//! Replay of the fuzzing corpus, as a regression test.
 
 use std::{fs, path::Path};
 

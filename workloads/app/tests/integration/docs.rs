@@ -1,4 +1,4 @@
-//! Documents and queries against a real vector store.
+//! Documents and queries with a real vector store.
 
 use serde_json::{Value, json};
 use shortener_testing::{
@@ -16,7 +16,7 @@ use crate::{
     support::App,
 };
 
-/// Documents of two categories, each in a direction of its own.
+/// Documents of two categories, each with another direction.
 const DOCUMENTS: [(u64, [f32; 4], &str); 4] = [
     (1, [1.0, 0.0, 0.0, 0.0], "howto"),
     (2, [0.8, 0.6, 0.0, 0.0], "news"),
@@ -24,14 +24,14 @@ const DOCUMENTS: [(u64, [f32; 4], &str); 4] = [
     (9_223_372_036_854_775_807, [-1.0, 0.0, 0.0, 0.0], "news"),
 ];
 
-/// An application without a queue that has found the store.
+/// Starts an app without a queue, and waits until it has found the store.
 pub async fn app_with(database: PgConnectOptions, collection: &Collection) -> App {
     let app = app_at(database, collection, collection.url()).await;
     is_up(&app, 1).await;
     app
 }
 
-/// The same by another way, without waiting for the store.
+/// Starts an app with another URL of the store, without waiting for it.
 pub async fn app_at(database: PgConnectOptions, collection: &Collection, url: String) -> App {
     App::start_with(database, |config| {
         config.vector.vector_url = Some(url);
@@ -41,7 +41,7 @@ pub async fn app_at(database: PgConnectOptions, collection: &Collection, url: St
     .await
 }
 
-/// Waits until the application knows whether the store can be used.
+/// Waits until the app reports this state of the store.
 pub async fn is_up(app: &App, up: u8) {
     metrics::wait_for(app.internal, &format!("vector_up {up}")).await;
 }
@@ -60,7 +60,7 @@ pub async fn query(app: &App, query: Value) -> Response {
     post(app.public, "/docs/query", query.to_string()).await
 }
 
-/// The identities of the nearest documents.
+/// Returns the identifiers of the nearest documents.
 pub async fn nearest(app: &App, question: Value) -> Vec<u64> {
     let answer = query(app, question).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -254,7 +254,7 @@ async fn what_breaks_a_rule_is_refused_with_the_name_of_the_field(
     let largest = json!({"vector": [1, 2, 3, 4], "payload": {"a": "x".repeat(128 * 1024)}});
     put(&app, 1, &largest).await.problem(413, "body-too-large");
     for (values, status) in [(1000, 201), (1001, 400)] {
-        // One is the list itself.
+        // The list itself counts as one value.
         let full = json!({"vector": [1, 2, 3, 4], "payload": {"a": vec![1; values - 1]}});
         let stored = put(&app, 1, &full).await;
         assert_eq!(stored.status, status, "{stored:?}");

@@ -1,4 +1,4 @@
-//! The vector store goes away, or is another one than expected: clear answers, links go on, nothing is lost.
+//! Outages and foreign collections of the vector store: clear errors, links keep working, and nothing is lost.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn unavailable(response: &Response) {
     assert!(wait >= 1);
 }
 
-/// Asks until the store is used again; returns the answer.
+/// Queries until the store is used again; returns the response.
 async fn recovered(app: &App) -> Value {
     until("a result", async || {
         let answer = query(app, question()).await;
@@ -185,7 +185,7 @@ async fn a_collection_that_was_dropped_comes_back_from_the_database_by_itself(
     assert_eq!(collection.count().await, Some(4));
 }
 
-/// Makes what is due later due now.
+/// Makes all pending documents due now.
 async fn hurry(connection: &mut PgConnection) {
     let hurry = "UPDATE documents SET due_at = now() WHERE due_at IS NOT NULL";
     connection.execute(hurry).await.unwrap();
@@ -196,7 +196,7 @@ async fn what_a_request_left_half_done_is_swept_up(_: PgPoolOptions, database: P
     let collection = Collection::default();
     let app = app_with(database.clone(), &collection).await;
     fill(&app).await;
-    // As the requests leave them when the store fails under them.
+    // The state that requests leave if the store fails meanwhile.
     let mut connection = database.connect().await.unwrap();
     for statement in [
         "INSERT INTO documents (id, vector, payload) SELECT n, ARRAY[0, 0, 0, n], '{\"late\": true}' FROM generate_series(1000, 1250) n",
@@ -298,7 +298,7 @@ async fn a_document_comes_to_the_store_although_its_request_was_given_up_on_the_
     proxy.set(Path::Held);
     let late = put(&app, 1, &document()).await;
     late.problem(503, "deadline-exceeded");
-    // Nobody else will do it.
+    // Rules out that another task indexes the document.
     let mut connection = database.connect().await.unwrap();
     let stored = connection.execute("UPDATE documents SET due_at = NULL");
     assert_eq!(stored.await.unwrap().rows_affected(), 1);

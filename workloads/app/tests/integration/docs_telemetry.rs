@@ -1,4 +1,4 @@
-//! The traces of documents: the vector store's part, and publications that no request asked for.
+//! Traces of documents: calls to the vector store, and publications without a request.
 
 use serde_json::{Value, json};
 use shortener_common::queue::job::trace_of;
@@ -20,7 +20,7 @@ use crate::{
     telemetry::{assert_attributes, assert_call, exporting, trace},
 };
 
-/// An application that exports, with a store and perhaps a queue.
+/// Starts an app that exports, with a store and an optional broker.
 async fn exporting_at(
     database: PgConnectOptions,
     endpoint: String,
@@ -38,7 +38,7 @@ async fn exporting_at(
     app
 }
 
-/// What a span of the store is called.
+/// Returns the name of a span of the store.
 fn call_of(operation: &str, collection: &Collection) -> String {
     format!("{operation} {}", collection.name)
 }

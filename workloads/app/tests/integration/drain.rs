@@ -1,4 +1,5 @@
-//! The way out inside the process: requests in flight finish, idle connections end, and the deadline is hard.
+//! Draining within the process: requests in flight finish, idle connections are closed, and the deadline is
+//! enforced.
 
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ async fn the_drain_deadline_is_hard(_: PgPoolOptions, database: PgConnectOptions
     .await;
     let mut slow = Connection::open(app.public).await;
     slow.write(b"POST /shorten HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{").await;
-    // Accepted and begun for certain, once a later connection was answered.
+    // Once a later connection was answered, the earlier request has certainly begun.
     shorten(app.public, json!({"url": "https://example.com/"})).await;
     assert!(
         !app.stop().await.unwrap(),

@@ -1,4 +1,4 @@
-//! Hostile input over real sockets: everything is answered or closed in time, and nothing is a 500.
+//! Hostile input over real sockets: every request is answered or closed in time, and never with a 500.
 
 use std::time::{Duration, Instant};
 
@@ -130,7 +130,7 @@ async fn two_thousand_slow_clients_do_not_slow_down_the_others(
         slow.push(connection);
     }
     let during = worst_of(&path).await;
-    // The generous floor is for busy machines; what is excluded is waiting for the slow ones, which takes ten.
+    // The generous minimum is for busy machines. Waiting for the slow clients would take ten seconds.
     assert!(
         during < (before * 2).max(Duration::from_secs(2)),
         "{before:?} became {during:?}"
@@ -156,7 +156,7 @@ async fn a_client_that_never_reads_is_cut_off(_: PgPoolOptions, database: PgConn
     let app = impatient(database).await;
     let mut connection = Connection::open(app.public).await;
     let requests = b"GET /openapi.json HTTP/1.1\r\nhost: test\r\n\r\n".repeat(1000);
-    // Without a deadline on writing, this would go on until the socket buffers are full and then wait for ever.
+    // Without a timeout for writes, this would fill the socket buffers and then wait forever.
     let flood = async { while connection.write(&requests).await {} };
     tokio::time::timeout(Duration::from_secs(60), flood)
         .await
@@ -231,7 +231,7 @@ async fn endless_chunks_are_refused_while_they_come(_: PgPoolOptions, database: 
         let mut connection = Connection::open(app.public).await;
         connection.write(format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n").as_bytes()).await;
         let chunk = format!("400\r\n{}\r\n", "x".repeat(1024));
-        // Ends when the server stops listening; that it does is the point.
+        // Ends when the server stops reading, which is the expected behavior.
         let mut sent = 0;
         while sent < 65 {
             connection.write(chunk.as_bytes()).await;
@@ -302,7 +302,7 @@ async fn huge_urls_and_headers_are_refused(_: PgPoolOptions, database: PgConnect
     )
     .await
     .problem(431, "headers-too-large");
-    // Beyond what is read at all, the answer is bare.
+    // Beyond the size that is read at all, the response has no problem body.
     assert_eq!(
         request(
             app.public,

@@ -1,4 +1,4 @@
-//! Accepting jobs: a 202 means that the broker has the job, and every other answer leaves links alone.
+//! Accepting jobs: a 202 means that the broker has the job, and no other response affects links.
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
@@ -19,10 +19,10 @@ use crate::{
     support::App,
 };
 
-/// The specification's own example.
+/// The example of the specification.
 const JOB: &str = r#"{"task":"email","id":1}"#;
 
-/// An application that publishes to this broker, and has found it.
+/// Starts an app that publishes to this broker, and waits until it is connected.
 async fn app_with(database: PgConnectOptions, url: String) -> App {
     let app = App::start_with(database, |config| config.queue.queue_url = Some(url)).await;
     metrics::wait_for(app.internal, "queue_up 1").await;
@@ -46,7 +46,7 @@ fn refused(response: &Response) {
     assert!(wait >= 1);
 }
 
-/// Asks until a job is accepted.
+/// Sends jobs until one is accepted.
 async fn recovered(app: &App) -> String {
     let response = until("a job to be accepted", async || {
         let response = post(app.public, "/jobs", JOB).await;
@@ -60,7 +60,7 @@ async fn recovered(app: &App) -> String {
     accepted(&response)
 }
 
-/// Leaves no room in the queue. Every channel learns that for itself, so one refusal is not enough.
+/// Fills the queue. Every channel detects that separately, so one rejection is not enough.
 async fn fill(broker: &Broker, app: &App) -> BTreeSet<String> {
     broker.policy(json!({"max-length": 1})).await;
     let (mut taken, mut refusals) = (BTreeSet::new(), 0);
@@ -77,7 +77,7 @@ async fn fill(broker: &Broker, app: &App) -> BTreeSet<String> {
     taken
 }
 
-/// The identities of all messages in the queue, which is empty afterwards.
+/// Empties the queue; returns the identifiers of its messages, which must be unique.
 async fn drain(broker: &Broker) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     while let Some(message) = broker.get("jobs").await {
@@ -128,7 +128,7 @@ async fn only_an_idempotency_key_makes_two_requests_one_job(
     let answers = join_all((0..8).map(|_| enqueue(app.public, key, JOB))).await;
     let ids: BTreeSet<String> = answers.iter().map(accepted).collect();
     assert_eq!(ids.len(), 1, "eight requests, one identity");
-    // Those at the same time may each have published it; all later ones do not.
+    // Concurrent requests may each have published it; later ones do not.
     let queued = drain_all(&broker).await;
     assert_eq!(
         accepted(&enqueue(app.public, key, JOB).await),
@@ -146,7 +146,7 @@ async fn only_an_idempotency_key_makes_two_requests_one_job(
     );
 }
 
-/// The same, where a message may be there twice.
+/// Empties the queue; returns the identifiers of its messages, which may be duplicates.
 async fn drain_all(broker: &Broker) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     while let Some(message) = broker.get("jobs").await {

@@ -1,4 +1,4 @@
-//! Creating and following links: what the specification promises.
+//! Creating and following links as the specification defines.
 
 use std::collections::HashSet;
 
@@ -310,7 +310,7 @@ async fn in_a_crowded_code_space_codes_grow_and_nothing_is_overwritten(
     _: PgPoolOptions,
     database: PgConnectOptions,
 ) {
-    // 62 characters and two places, like the whole space at a hundredth of its size; then far more links than fit.
+    // 62 characters and a length of two, which is a small code space; then far more links than fit into it.
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     migrate(database.clone(), std::time::Duration::from_secs(30))
         .await

@@ -1,7 +1,7 @@
-//! The application over real sockets against a real PostgreSQL, a real Redis, a real RabbitMQ and a real Qdrant.
+//! The app over real sockets with a real PostgreSQL, Redis, RabbitMQ and Qdrant.
 //!
-//! Run with `workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh workloads/test-vector.sh cargo
-//! test -p shortener-app`; without these servers the tests fail.
+//! Run with `workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh workloads/test-vector.sh
+//! cargo test -p shortener-app`; the tests fail without these servers.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! The database goes away: clear answers at once, recovery by itself, and no link that was acknowledged is lost.
+//! Outages of the database: clear errors at once, automatic recovery, and no loss of acknowledged links.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const LINK: &str = r#"{"url":"https://example.com/"}"#;
-/// What a client may wait to hear that the database is known to be away. The time after which an outage counts.
+/// The time limit for an error response during a known outage, and the time after which an outage must be known.
 const FAST: Duration = Duration::from_millis(250);
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ fn assert_unavailable(response: &Response) {
     assert!(wait >= 1);
 }
 
-/// What the writers heard so far.
+/// The responses to the writers so far.
 #[derive(Default)]
 struct Answers {
     created: usize,
@@ -40,7 +40,7 @@ struct Answers {
     enough: bool,
 }
 
-/// The longest wait for an answer during two seconds without the database.
+/// Returns the longest wait for a response during two seconds without the database.
 async fn longest_wait(app: &App, path: &str) -> Duration {
     let start = Instant::now();
     let mut longest = Duration::ZERO;
@@ -50,7 +50,7 @@ async fn longest_wait(app: &App, path: &str) -> Duration {
         let write = timed(post(app.public, "/shorten", LINK));
         let (read, write) = tokio::join!(read, write);
         for (response, elapsed) in [read, write] {
-            // A connection that is just being cut may still have answered.
+            // A request on a connection that is just being cut may still have succeeded.
             if late || response.status >= 500 {
                 assert_unavailable(&response);
                 longest = longest.max(elapsed);
@@ -60,7 +60,7 @@ async fn longest_wait(app: &App, path: &str) -> Duration {
     longest
 }
 
-/// Asks until the answer is right; returns how long that took.
+/// Repeats requests until they succeed; returns the time that took.
 async fn recovered(app: &App, path: &str) -> Duration {
     let start = Instant::now();
     while get(app.public, path).await.status != 302
@@ -114,7 +114,7 @@ async fn a_database_that_fell_silent_is_reported_within_seconds_and_found_again(
     _: PgPoolOptions,
     database: PgConnectOptions,
 ) {
-    // Silence is taken for an outage after a second, and only the first requests of it wait that long.
+    // Silence counts as an outage after a second, and only the first requests wait that long.
     survives(database, Path::Silent).await;
 }
 
@@ -165,7 +165,7 @@ async fn links_acknowledged_while_the_database_is_cut_off_again_and_again_are_al
         });
     }
     for cut in 1..=6 {
-        // In the middle of a stream of inserts, at another place every time.
+        // In the middle of a stream of inserts, at another position every time.
         counted
             .wait_for(|answers| answers.created >= cut * 25)
             .await
@@ -240,7 +240,7 @@ async fn a_slow_database_is_waited_for(_: PgPoolOptions, database: PgConnectOpti
     let app = App::start(database.clone()).await;
     let mut blocker = Blocker::hold(&database).await;
     let create = tokio::spawn(post(app.public, "/shorten", LINK));
-    // Longer than a dead database would be given.
+    // Longer than the time limit for a dead database.
     let held = Instant::now();
     while held.elapsed() < FAST * 6 {
         blocker.somebody_waits().await;

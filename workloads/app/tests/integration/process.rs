@@ -1,4 +1,4 @@
-//! The binary itself: commands, log lines, signals and exit codes.
+//! The binary: commands, log lines, signals and exit codes.
 
 use std::{io::Write, net::SocketAddr};
 
@@ -21,7 +21,7 @@ pub fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Process {
     )
 }
 
-/// The public and the internal port.
+/// Returns the public and the internal address.
 pub async fn addresses(process: &mut Process) -> (SocketAddr, SocketAddr) {
     let line = process.event("listening").await;
     let address = |field: &str| line[field].as_str().unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! A running application with a database of its own, and ways to take the database away.
+//! A running app with its own database, and ways to interrupt the database.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,7 +15,7 @@ use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
 use tokio::{sync::oneshot, task::JoinHandle};
 
-/// The defaults with free ports, no rate limits and no wait before the end.
+/// Returns the defaults with free ports, no rate limits and no drain delay.
 pub fn config(database_url: &str) -> ServeArgs {
     let arguments = [
         ("--listen", "127.0.0.1:0"),
@@ -38,7 +38,7 @@ pub fn config(database_url: &str) -> ServeArgs {
     }
 }
 
-/// As whom the application exports.
+/// The identity in the app's exports.
 const SERVICE: Service<'_> = Service {
     name: "app",
     version: "0.0.0",
@@ -49,7 +49,7 @@ pub fn url_of(options: &PgConnectOptions) -> String {
     options.to_url_lossy().to_string()
 }
 
-/// An application that serves in this process.
+/// An app that serves in this process.
 pub struct App {
     pub public: SocketAddr,
     pub internal: SocketAddr,
@@ -58,7 +58,7 @@ pub struct App {
 }
 
 impl App {
-    /// With a fresh schema and default settings.
+    /// Starts an app with a fresh schema and default settings.
     pub async fn start(database: PgConnectOptions) -> Self {
         Self::start_with(database, |_| {}).await
     }
@@ -102,14 +102,14 @@ impl App {
         }
     }
 
-    /// Begins the end and returns a handle to wait for it: whether every request was finished.
+    /// Starts the shutdown; the handle returns true if every request was finished.
     pub fn stop(self) -> JoinHandle<bool> {
         let _ = self.stop.send(());
         self.served
     }
 }
 
-/// Holds up every statement on the links, as a slow database would.
+/// A lock that blocks every statement on the links, as a slow database would.
 pub struct Blocker {
     holder: PgConnection,
     observer: PgConnection,
@@ -122,14 +122,14 @@ impl Blocker {
             .execute("BEGIN; LOCK TABLE links IN ACCESS EXCLUSIVE MODE")
             .await
             .unwrap();
-        // A transaction sees one snapshot of the activity, so somebody else has to look.
+        // Activity is a snapshot within a transaction, so the observation needs another connection.
         Self {
             holder,
             observer: database.connect().await.unwrap(),
         }
     }
 
-    /// Completes when a statement waits.
+    /// Waits until a statement is blocked.
     pub async fn somebody_waits(&mut self) {
         let waiting = "SELECT count(*) FROM pg_stat_activity \
             WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -146,7 +146,7 @@ impl Blocker {
     }
 }
 
-/// A proxy before the database, and the way through it.
+/// Starts a proxy in front of the database; returns it and the options to connect through it.
 pub async fn proxy_before(database: &PgConnectOptions) -> (Proxy, PgConnectOptions) {
     let proxy = Proxy::before(format!("{}:{}", database.get_host(), database.get_port())).await;
     let (host, port) = (proxy.address.ip().to_string(), proxy.address.port());

@@ -1,4 +1,4 @@
-//! Traces, log records and exemplars that lead to each other.
+//! Traces, log records and exemplars that refer to each other.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::{
     support::{App, Blocker, proxy_before},
 };
 
-/// What a caller that does not sample sends.
+/// The trace identifiers of a caller that does not sample.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 
-/// Another trace of the same caller.
+/// Returns another trace identifier of the same caller, and its header.
 pub fn trace(number: u32) -> (String, String) {
     let trace = format!("{TRACE:.24}{number:08x}");
     let header = format!("traceparent: 00-{trace}-{CALLER}-00\r\n");
@@ -43,7 +43,7 @@ pub fn assert_attributes(span: &Value, expected: &[(&str, Value)]) {
     }
 }
 
-/// A call to a server, as a part of the request.
+/// Checks the span of a call to a server, as a child of the request.
 pub fn assert_call(call: &Value, request: &Value, system: &str, port: u16) {
     assert_eq!(call["kind"], "CLIENT", "{call}");
     assert_eq!(call["parent_span_id"], request["span_id"], "{call}");
@@ -171,7 +171,7 @@ async fn a_log_record_leads_to_the_span_of_its_request(
             "OTEL_RESOURCE_ATTRIBUTES",
             "k8s.pod.name=demo-app-1,shortener.stack=demo",
         ),
-        // Whatever carries the records must not make more of them.
+        // The crates that send records must not create more of them.
         (
             "RUST_LOG",
             "info,h2=trace,hyper_util=trace,tonic=trace,tower=trace",
@@ -212,7 +212,7 @@ async fn a_log_record_leads_to_the_span_of_its_request(
     }
     process.terminate().await;
     process.event("stopped").await;
-    // It was sent in the last moment, and so was everything before.
+    // The last line was sent at the last moment, and so was everything before it.
     sink.wait_for("the last line", |sink| {
         sink.everything().contains("\"stopped\"").then_some(())
     })

@@ -1,4 +1,4 @@
-//! Fault A9: whatever the collector does, requests are answered as if nothing was, and what is lost is counted.
+//! Fault A9: in every failure of the collector, requests are answered as usual, and lost items are counted.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ use crate::{
     process::{addresses, migrated, serving, start},
 };
 
-/// More requests than a queue holds spans, in bursts.
+/// The number of bursts, and of requests per burst: together more than two full batches of spans.
 const FLOOD: (usize, usize) = (90, 50);
-/// Redirects whose time is taken.
+/// The number of redirects that are timed.
 const REDIRECTS: usize = 100;
-/// Far above what a request takes, and below every deadline of the exporter.
+/// Far above the time of a request, and below every timeout of the exporter.
 const PROMPT: Duration = Duration::from_secs(1);
-/// Two seconds for the last batches, and a busy machine; less than the exporter would wait for an answer.
+/// Two seconds for the last batches, and tolerance for a busy machine; less than the exporter's timeout.
 const EXIT: Duration = Duration::from_secs(4);
 
-/// Requests are answered, drops are counted, and the process ends in time.
+/// Checks that requests are answered, drops are counted, and the process ends in time.
 async fn survives(database: &PgConnectOptions, endpoint: &str) {
     let url = migrated(database).await;
     let mut environment = serving(&url);
@@ -55,7 +55,7 @@ async fn survives(database: &PgConnectOptions, endpoint: &str) {
     metrics::wait_for_drops(internal).await;
     process.terminate().await;
     assert_eq!(process.event("stopped").await["complete"], true);
-    // From here on the process waits for nothing but its last batches.
+    // From here on the process only waits for its last batches.
     let begin = Instant::now();
     assert!(process.exit().await.success());
     assert!(begin.elapsed() < EXIT, "the end took {:?}", begin.elapsed());

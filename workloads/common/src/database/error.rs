@@ -1,19 +1,19 @@
-//! Why the database did not answer.
+//! The errors of the database.
 
 use std::sync::Arc;
 
-/// Why the database did not answer.
+/// An error of the database.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database is down, read-only, overloaded or out of reach: trying again later may work.
+    /// The database is down, read-only, overloaded or unreachable. A later attempt may succeed.
     #[error("database unavailable: {0}")]
     Unavailable(String),
-    /// The database refused the question itself, or answered with something that cannot be.
+    /// The database rejected the query, or returned data that the schema rules out.
     #[error(transparent)]
     Internal(Arc<sqlx::Error>),
 }
 
-/// Whether the connection broke, as opposed to the question.
+/// Returns true if the error is about the connection and not about the query.
 pub(super) fn is_connection_error(error: &sqlx::Error) -> bool {
     use sqlx::Error::{Io, PoolClosed, PoolTimedOut, Protocol, Tls, WorkerCrashed};
     matches!(

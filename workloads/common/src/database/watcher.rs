@@ -1,4 +1,4 @@
-//! Watching the database over a connection of its own.
+//! The task that monitors the database over its own connection.
 
 use std::{
     sync::{
@@ -20,20 +20,20 @@ use tokio::{
 
 use super::{Doubts, Life, OPERATION, State};
 
-/// How long a living database may take to answer the watcher. Silence is no proof: on a starved node either side may
-/// be late, and a database taken for dead fails every request. So only the first requests of a silent outage wait this
-/// long; all later ones hear at once.
+/// The timeout of a probe. Silence alone does not prove an outage: on an overloaded node either side may be late,
+/// and treating a live database as down fails every request. Only the first requests of a silent outage wait this
+/// long; all later ones fail at once.
 const PROBE: Duration = Duration::from_secs(1);
-/// How often the watcher looks without being asked.
+/// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// How often the watcher looks while the database is away.
+/// The interval between connection attempts during an outage.
 const RETRY: Duration = Duration::from_millis(200);
-/// How long a connection attempt may take while the database is away.
+/// The timeout of a connection attempt during an outage.
 const CONNECT: Duration = Duration::from_secs(1);
-/// The least time between two searches for a successor of a read-only server.
+/// The minimum time between two searches for the new primary after a failover.
 const RECONNECT: Duration = Duration::from_millis(500);
 
-/// Keeps [`State`] true.
+/// Keeps [`State`] up to date.
 pub(super) struct Watcher {
     pub(super) options: PgConnectOptions,
     pub(super) max_connections: u32,
@@ -74,7 +74,7 @@ impl Watcher {
         }
     }
 
-    /// Publishes lives of the database for as long as it answers.
+    /// Publishes a [`Life`], and a new one after each reconnect, until a probe fails.
     async fn guard(&mut self, mut connection: PgConnection) {
         self.begin_life();
         let mut reconnected = Instant::now();
@@ -83,7 +83,7 @@ impl Watcher {
             if self.publish.is_closed() {
                 break;
             }
-            // Not at every refused write: a read-only database still serves reads over the connections it has.
+            // Not at every rejected write: a read-only database still serves reads over the existing connections.
             let lost_primary = reconnected.elapsed() > RECONNECT
                 && self.doubts.reconnect.swap(false, Ordering::Relaxed);
             match timeout(PROBE, self.probe(connection, lost_primary)).await {
@@ -100,7 +100,8 @@ impl Watcher {
         self.end_life();
     }
 
-    /// The connection that answered, and whether it is still the one of this life.
+    /// Returns the connection that answered, and true if it is still the original one of this life. Returns `None`
+    /// if there was no answer.
     async fn probe(
         &self,
         mut connection: PgConnection,
@@ -116,7 +117,7 @@ impl Watcher {
             .map(|connection| (connection, false))
     }
 
-    /// Waits, but not when a request has doubts or nobody is left.
+    /// Waits, but at most until a request triggers a probe or the last handle is dropped.
     async fn pause(&self, at_most: Duration) {
         tokio::select! {
             () = sleep(at_most) => {}
@@ -130,7 +131,7 @@ impl Watcher {
         let pool = PgPoolOptions::new()
             .max_connections(self.max_connections)
             .acquire_timeout(OPERATION)
-            // The watcher notices a dead server; asking before every query would double its latency.
+            // The watcher detects a dead server; a check before every query would double its latency.
             .test_before_acquire(false)
             .connect_lazy_with(self.options.clone());
         self.up.set(1);
@@ -147,7 +148,7 @@ impl Watcher {
     }
 }
 
-/// Gives connections back that still work; those of a dead server are simply dropped after a while.
+/// Closes an old pool in the background. Connections to a dead server are dropped after a timeout.
 fn retire(life: State) {
     if let Some(life) = life {
         tokio::spawn(async move {

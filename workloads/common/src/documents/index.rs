@@ -1,8 +1,9 @@
-//! Bringing the vector store up to date with the documents.
+//! Indexing: brings the points of the vector store up to date with the documents.
 //!
-//! Everything here may run several times and at the same time, for the same documents: whoever brings a version to the
-//! store sees afterwards whether it still is the latest, and goes on with the latest where it is not. Only who ends in
-//! between, with the process or for want of the database, can leave an older version where somebody else's was.
+//! Every operation here may run several times and concurrently for the same documents. After writing a version to
+//! the store, [`Documents::index`] checks that it is still the latest one, and otherwise continues with the latest.
+//! An older version can remain in the place of a newer one only if the process ends, or loses the database, between
+//! these two steps.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,13 +19,13 @@ use crate::{
     vector::{VectorError, VectorStore},
 };
 
-/// Documents, or points, that are dealt with at once.
+/// The number of documents or points that are processed at once.
 const BATCH: i32 = 100;
 
-/// The most of vectors and payloads that is read at once, in bytes, unless the first document is larger.
+/// The upper bound of vectors and payloads that are read at once, in bytes. A larger first document is still read.
 const BATCH_BYTES: i64 = 4 * 1024 * 1024;
 
-/// The contents of as many as `$2` allows for. Of the others there is only that they exist.
+/// Reads the contents of the first documents up to `$2` bytes. The other rows have only the identifier and version.
 const READ: &str = "SELECT id, version, is_read, CASE WHEN is_read THEN vector END, \
     CASE WHEN is_read THEN payload::text END FROM (SELECT *, coalesce(sum(4 * cardinality(vector) + octet_length(payload::text)) \
     OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < $2 AS is_read \
@@ -32,7 +33,7 @@ const READ: &str = "SELECT id, version, is_read, CASE WHEN is_read THEN vector E
 const READ_NEXT: &str = "SELECT id FROM documents WHERE id > $1 ORDER BY id LIMIT $2";
 const KNOWN: &str = "SELECT id FROM documents WHERE id = ANY($1)";
 
-/// In one order for everybody, so that nobody waits for somebody who waits for him.
+/// Locks the rows in the same order in every transaction, which rules out deadlocks.
 const LOCK: &str = "SELECT id, version FROM documents WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
 const INDEXED: &str = "UPDATE documents SET indexed_at = now(), due_at = NULL \
@@ -46,33 +47,34 @@ const UNFIT: &str = "UPDATE documents SET due_at = NULL \
 const REMOVED: &str = "DELETE FROM documents USING unnest($1::bigint[], $2::bigint[]) AS removed (id, version) \
     WHERE documents.id = removed.id AND documents.version = removed.version";
 
-/// A new version too, so that whoever is on the way to the store with the old one does not call it indexed.
+/// Assigns a new version as well, so that a concurrent write of the old version does not mark the document as
+/// indexed.
 const FORGET: &str = "UPDATE documents SET version = nextval('document_versions'), indexed_at = NULL, \
     due_at = now() + $3 * interval '1 second' \
     WHERE id IN (SELECT id FROM documents WHERE id > $1 ORDER BY id LIMIT $2 FOR UPDATE) RETURNING id";
 
-/// Why documents could not be brought to the vector store.
+/// An error that kept documents from being indexed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The database's part.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] StoreError),
-    /// The vector store's part.
+    /// The vector store failed.
     #[error(transparent)]
     Vector(#[from] VectorError),
 }
 
 impl Documents {
-    /// Makes sure that there is the collection of the settings. One that had to be made has none of the documents;
-    /// they are due after this many seconds. Returns whether that is so.
+    /// Creates the collection of the settings if it does not exist. A new collection has no points, so all
+    /// documents become due after `delay` seconds. Returns true if the collection is new and there are documents.
     ///
     /// # Errors
-    /// When database or store are away, or the live collection is another one.
+    /// Fails if the database or the store is down, or if the existing collection has another shape.
     pub async fn prepare(&self, store: &VectorStore, delay: f64) -> Result<bool, IndexError> {
         if store.open().await? {
             return Ok(false);
         }
-        // First, so that nothing can come between it and the new collection.
+        // Before the creation, so that no failure can leave a new collection whose documents count as indexed.
         let forgotten = self.forget(delay).await?;
         let made = store.create().await?;
         store.open().await?;
@@ -103,10 +105,10 @@ impl Documents {
         }
     }
 
-    /// Makes the points of these documents equal to them.
+    /// Makes the points of these documents equal to the documents.
     ///
     /// # Errors
-    /// When that is not certain.
+    /// Fails if that is not certain.
     pub async fn index(
         &self,
         ids: impl IntoIterator<Item = DocumentId>,
@@ -123,7 +125,7 @@ impl Documents {
         Ok(report)
     }
 
-    /// Reads the first ones.
+    /// Reads as many of the documents as fit one batch.
     async fn read(&self, ids: &[i64], size: usize) -> Result<Plan, StoreError> {
         let rows = self
             .0
@@ -135,8 +137,9 @@ impl Documents {
         Plan::new(ids, rows, size)
     }
 
-    /// Notes what the store has now. Returns what is left: documents that were not read yet, or have changed meanwhile,
-    /// or have gone, whose points somebody else may have removed before they came back from here.
+    /// Records the versions that the store has now. Returns the remaining identifiers: documents that were not read
+    /// yet, that have changed since, or whose rows are gone. A row may be gone because another process removed the
+    /// point before this one wrote it again.
     async fn settle(&self, plan: Plan, ids: &[i64]) -> Result<Vec<i64>, StoreError> {
         let dealt_with = plan.versions();
         let now = self
@@ -157,11 +160,11 @@ impl Documents {
         Ok(ids.iter().copied().filter(is_left).collect())
     }
 
-    /// Makes the whole collection equal to the documents: brings every document to it, and removes every other point.
-    /// It answers queries meanwhile.
+    /// Makes the whole collection equal to the documents: indexes every document and removes all other points. The
+    /// collection answers queries meanwhile.
     ///
     /// # Errors
-    /// When that is not certain.
+    /// Fails if that is not certain.
     pub async fn reindex(&self, store: &VectorStore) -> Result<Report, IndexError> {
         let mut report = Report::default();
         let mut after = -1;
@@ -179,7 +182,7 @@ impl Documents {
         Ok(report)
     }
 
-    /// Removes points that have no document.
+    /// Removes points without a document.
     async fn remove_strays(&self, store: &VectorStore) -> Result<Report, IndexError> {
         let mut report = Report::default();
         let mut from = None;
@@ -209,7 +212,8 @@ impl Documents {
     }
 }
 
-/// Tells the store. A refusal may mean that the collection was exchanged, which only looking tells.
+/// Writes to the store. A rejected write may mean that the collection was replaced, so the collection is checked
+/// again.
 async fn push(plan: &mut Plan, store: &VectorStore) -> Result<(), VectorError> {
     let points = std::mem::take(&mut plan.points);
     let gone = plan.removed.ids.iter().chain(&plan.absent);
@@ -232,7 +236,7 @@ async fn push(plan: &mut Plan, store: &VectorStore) -> Result<(), VectorError> {
     }
 }
 
-/// The number of a point that could be a document's.
+/// Returns the number of a point that can belong to a document, and otherwise the point itself.
 fn own(point: PointId) -> Result<i64, PointId> {
     match point.point_id_options {
         Some(PointIdOptions::Num(number)) => number.try_into().map_err(|_| PointId::from(number)),

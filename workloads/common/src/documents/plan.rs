@@ -1,25 +1,25 @@
-//! What is to be done with documents on their way to the vector store, and what was done.
+//! The planned changes of the vector store for a batch of documents, and the report of the changes made.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{DocumentId, malformed};
 use crate::{database::StoreError, vector::Point};
 
-/// What was done.
+/// The changes made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many documents the store has now.
+    /// Number of documents that were written to the store.
     pub indexed: usize,
-    /// How many points it has no more.
+    /// Number of points that were removed from the store.
     pub removed: usize,
-    /// Documents whose vectors have another length than those of the collection.
+    /// Documents whose vectors differ in length from those of the collection.
     pub unfit: Vec<DocumentId>,
 }
 
-/// A document on its way to the store: identity, version, whether the rest was read, vector and payload.
+/// A row of a document: identifier, version, true if the contents were read, vector and payload.
 pub(super) type Row = (i64, i64, bool, Option<Vec<f32>>, Option<String>);
 
-/// Identities and the versions that were dealt with.
+/// Identifiers and the versions that were processed, at equal positions.
 #[derive(Default)]
 pub(super) struct Versions {
     pub(super) ids: Vec<i64>,
@@ -33,14 +33,14 @@ impl Versions {
     }
 }
 
-/// Rows by what is to be done with them.
+/// The rows of a batch by the action that each needs.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) points: Vec<Point>,
     pub(super) indexed: Versions,
     pub(super) removed: Versions,
     pub(super) unfit: Versions,
-    /// Without a row; a point may be left all the same.
+    /// Identifiers without a row; the store may still have a point.
     pub(super) absent: Vec<i64>,
 }
 
@@ -72,7 +72,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The version that was dealt with, by identity.
+    /// Returns the versions that were processed, by identifier.
     pub(super) fn versions(&self) -> HashMap<i64, i64> {
         [&self.indexed, &self.removed, &self.unfit]
             .into_iter()

@@ -1,4 +1,4 @@
-//! Lines that come close together are written together.
+//! A writer that combines lines that arrive close together.
 
 use std::{
     io::{self, BufWriter, Write},
@@ -6,20 +6,20 @@ use std::{
     time::Duration,
 };
 
-/// Bytes that are written at once.
+/// The size of the buffer in bytes, and so of the largest combined write.
 const AT_ONCE: usize = 64 * 1024;
 
-/// A buffer before a writer that rests after it has written, on a thread of its own.
+/// A buffered writer that sleeps after each flush, on a thread of its own.
 ///
-/// Waking a thread that waits for a line costs whoever logs more than making the line. While the thread rests, lines
-/// gather without waking it. A line that comes alone is written at once.
+/// Waking the writing thread costs the logging thread more than rendering the line. While the writing thread
+/// sleeps, lines accumulate without waking it. A single line is written at once.
 pub(super) struct Batches<W: Write> {
     buffer: BufWriter<W>,
     rest: Duration,
 }
 
 impl<W: Write> Batches<W> {
-    /// Writes to this writer at most once in this time, unless more gathers than is written at once.
+    /// Returns a writer that flushes at most once per `rest`, except when the buffer is full.
     pub(super) fn new(writer: W, rest: Duration) -> Self {
         Self {
             buffer: BufWriter::with_capacity(AT_ONCE, writer),
@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// What was written, and when.
+    /// Records each write and its time.
     #[derive(Default)]
     struct Written(Vec<(Instant, Vec<u8>)>);
 

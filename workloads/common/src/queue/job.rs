@@ -1,4 +1,4 @@
-//! A job as a message: the client's JSON object as the body, untouched, and everything else in the properties.
+//! A job as a message: the body is the JSON object of the client, unchanged; everything else is in the properties.
 
 use jiff::Timestamp;
 use lapin::{
@@ -10,14 +10,14 @@ use uuid::Uuid;
 
 use crate::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 
-/// The broker counts here how often a message came back; absent at the first delivery.
+/// The broker's count of returns to the queue; absent at the first delivery.
 const DELIVERY_COUNT: &str = "x-delivery-count";
-/// Kept on disk.
+/// The delivery mode of messages that are written to disk.
 const PERSISTENT: u8 = 2;
-/// The longest name of a task, and the longest identifier of a client's, in characters.
+/// The maximum length of a task name and of the client's identifier, in characters.
 const MAX_LABEL: usize = 256;
 
-/// The properties of the message that carries a job of this identity, published as part of this trace.
+/// Builds the properties of the message for the job with this identifier, published in this trace.
 #[must_use]
 pub fn properties(id: Uuid, trace: TraceContext, tracestate: Option<&str>) -> BasicProperties {
     let mut headers = FieldTable::default();
@@ -39,38 +39,38 @@ pub fn properties(id: Uuid, trace: TraceContext, tracestate: Option<&str>) -> Ba
 /// A job as a worker receives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The identity, assigned when the job was accepted.
+    /// The identifier, assigned when the job was accepted.
     pub id: Uuid,
-    /// What the client calls the task; empty when it names none.
+    /// The client's name of the task; empty if there is none.
     pub task: String,
-    /// What the client calls the job: data, never an identity.
+    /// The client's name of the job. It is stored as data and never used as an identifier.
     pub client_id: Option<String>,
     /// The whole object.
     pub payload: Map<String, Value>,
-    /// The object as the client wrote it.
+    /// The object exactly as the client wrote it.
     pub text: String,
-    /// The work on the job, as a child of its publication.
+    /// The trace context of the processing, a child of the publication.
     pub trace: TraceContext,
-    /// How often the message came back to the queue before this delivery.
+    /// The number of times the message returned to the queue before this delivery.
     pub returns: u32,
 }
 
-/// Why a message can never become a job.
+/// The reason why a message can never become a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// The body is not a JSON object.
     #[error("the body is not a JSON object")]
     Body,
-    /// Without an identity a redelivery could not be told from a new job.
+    /// The message has no valid identifier. Without one, a redelivery could not be distinguished from a new job.
     #[error("message-id is not a UUID")]
     MessageId,
 }
 
 impl Job {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// When it is not a job and never will be.
+    /// Fails if the message is not a job. Such a message never becomes one.
     pub fn parse(properties: &BasicProperties, body: Vec<u8>) -> Result<Self, Invalid> {
         let id = properties
             .message_id()
@@ -97,7 +97,7 @@ impl Job {
     }
 }
 
-/// The work on a message, whether or not the message is a job.
+/// Returns the trace context of the processing, for jobs and for invalid messages.
 #[must_use]
 pub fn trace_of(properties: &BasicProperties) -> TraceContext {
     let traceparent = match header(properties, TRACEPARENT.as_str()) {
@@ -108,7 +108,7 @@ pub fn trace_of(properties: &BasicProperties) -> TraceContext {
     TraceContext::continuing(traceparent)
 }
 
-/// Numbers arrive in whatever width the broker chose.
+/// Reads the count of returns. The broker may encode the number in any width.
 fn returns(properties: &BasicProperties) -> u32 {
     let count = match header(properties, DELIVERY_COUNT) {
         Some(AMQPValue::LongLongInt(count)) => *count,
@@ -127,7 +127,7 @@ fn header<'a>(properties: &'a BasicProperties, name: &str) -> Option<&'a AMQPVal
     properties.headers().as_ref()?.inner().get(name)
 }
 
-/// Numbers and strings as they are, anything else as JSON.
+/// Keeps a string as it is, and formats any other value as JSON.
 fn client_id(id: &Value) -> Option<String> {
     match id {
         Value::Null => None,
@@ -136,7 +136,7 @@ fn client_id(id: &Value) -> Option<String> {
     }
 }
 
-/// Short enough for a log line, and without the one character that the database cannot store.
+/// Shortens a text for log lines, and replaces the one character that PostgreSQL cannot store.
 fn label(text: &str) -> String {
     text.chars()
         .take(MAX_LABEL)

@@ -1,7 +1,7 @@
-//! What must exist at the broker before a job is published or taken. Declaring it again changes nothing.
+//! The exchange and the queues that must exist before a job is published or consumed. Declaring them is idempotent.
 //!
-//! Limits are not here: delivery limit, dead lettering and maximum length are a policy of the operator, because the
-//! arguments of a queue can never change.
+//! Delivery limit, dead lettering and maximum length are not declared here. They belong to a policy that the
+//! operator sets, because the arguments of a queue can never change.
 
 use lapin::{
     Channel, Connection, ExchangeKind,
@@ -13,19 +13,19 @@ use super::{ANSWER, within};
 
 /// The queue of the jobs; the default exchange routes to it by its name.
 pub const JOBS: &str = "jobs";
-/// Where the policy sends dead letters.
+/// The exchange to which the policy routes dead letters.
 pub const DEAD_LETTER_EXCHANGE: &str = "jobs.dlx";
-/// The queue of the dead letters.
+/// The dead-letter queue.
 pub const DEAD_LETTERS: &str = "jobs.dlq";
 
-/// Declares whatever is missing, over a channel of its own.
+/// Declares the topology over a channel of its own.
 ///
 /// # Errors
-/// When the broker does not answer, or has a queue or exchange of these names with other properties.
+/// Fails if the broker does not answer, or has a queue or exchange of the same name with other properties.
 pub async fn declare(connection: &Connection) -> lapin::Result<()> {
     within(ANSWER, async {
         let channel = connection.create_channel().await?;
-        // Dead letters first, so that they have a place from the first job on.
+        // The dead-letter queue first, so that dead letters can be routed from the first job on.
         let durable = ExchangeDeclareOptions {
             durable: true,
             ..ExchangeDeclareOptions::default()
@@ -55,7 +55,7 @@ pub async fn declare(connection: &Connection) -> lapin::Result<()> {
     .await
 }
 
-/// Durable and replicated: a confirmed message survives the broker's restart, and deliveries are counted.
+/// Declares a quorum queue: a confirmed message survives a restart of the broker, and deliveries are counted.
 async fn quorum_queue(channel: &Channel, name: &str) -> lapin::Result<()> {
     let mut arguments = FieldTable::default();
     arguments.insert(

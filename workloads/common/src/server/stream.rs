@@ -1,6 +1,6 @@
-//! A TCP stream that gives up on clients which send or read too slowly.
+//! A TCP stream with timeouts for clients that send or read too slowly.
 //!
-//! The stream sees bytes, the service sees requests; [`Phase`] tells the one about the other.
+//! The stream handles bytes and the service handles requests; [`Phase`] is the state that they share.
 
 use std::{
     io::{self, IoSlice},
@@ -19,49 +19,50 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-/// How long, and how many bytes, a closing connection goes on reading. Closing a socket with unread bytes resets
-/// the connection, and the client would lose the very answer that tells it to send less (RFC 9112, section 9.6).
+/// The time and the number of bytes for which a closing connection keeps reading. Closing a socket with unread
+/// bytes resets the connection, and the client would lose the response that asks it to send less (RFC 9112, section
+/// 9.6).
 const LINGER: (Duration, usize) = (Duration::from_secs(1), 256 * 1024);
 
-/// Nothing was answered yet on this connection.
+/// No byte has arrived on this connection yet.
 const NEW: u8 = 0;
-/// The first bytes of a header are here.
+/// The first bytes of a request head have arrived.
 const HEAD: u8 = 1;
-/// A request is being answered; its body and its handler have deadlines of their own.
+/// A request is being handled; its body and its handler have timeouts of their own.
 const BUSY: u8 = 2;
 /// Between two requests.
 const IDLE: u8 = 3;
 
-/// Where a connection is, shared by its stream and its service.
+/// The phase of a connection, shared by its stream and its service.
 #[derive(Clone, Default)]
 pub(super) struct Phase(Arc<AtomicU8>);
 
 impl Phase {
-    /// The header of a request is complete.
+    /// Records that the head of a request is complete.
     pub(super) fn begin_request(&self) {
         self.0.store(BUSY, Ordering::Relaxed);
     }
 
-    /// The response is ready.
+    /// Records that the response is ready.
     pub(super) fn end_request(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
 }
 
-/// The stream with its two alarms.
+/// A TCP stream with a timer for reads and a timer for writes.
 pub(super) struct TimedStream {
     inner: TcpStream,
     phase: Phase,
-    /// The phase that `read_deadline` belongs to.
+    /// The phase for which `read_deadline` was set.
     seen: u8,
     read_deadline: Instant,
     header_timeout: Duration,
-    /// When the client must have read something; unset while it does.
+    /// The time by which the client must have read something; unset while it reads.
     write_deadline: Option<Instant>,
     write_timeout: Duration,
     read_alarm: Alarm,
     write_alarm: Alarm,
-    /// Set once our side is closed: until when to go on reading, and how much.
+    /// Set once this side is closed: the time until which to keep reading, and the number of bytes.
     linger: Option<(Instant, usize)>,
 }
 
@@ -86,7 +87,7 @@ impl TimedStream {
         }
     }
 
-    /// The time by which more bytes must come, if there is one.
+    /// Returns the time by which more bytes must arrive, if there is one.
     fn current_read_deadline(&mut self) -> Option<Instant> {
         let phase = self.phase.0.load(Ordering::Relaxed);
         if phase == IDLE && self.seen != IDLE {
@@ -96,7 +97,7 @@ impl TimedStream {
         (phase != BUSY).then_some(self.read_deadline)
     }
 
-    /// The first byte after a pause starts the clock of a header. A new connection's clock runs already.
+    /// Starts the timeout of a request head at its first byte. On a new connection that timeout is already running.
     fn received(&mut self) {
         let phase = self.phase.0.load(Ordering::Relaxed);
         if phase == IDLE {
@@ -108,7 +109,7 @@ impl TimedStream {
         }
     }
 
-    /// Passes on the outcome of a write, unless the client has not read for too long.
+    /// Passes on the result of a write, or fails if the client has not read for too long.
     fn written<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -179,7 +180,7 @@ impl AsyncWrite for TimedStream {
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
-    /// Closes our side, then reads what the client still sends until it closes its own.
+    /// Closes this side, then reads the remaining bytes of the client until it closes its own side.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.linger.is_none() {
@@ -206,7 +207,7 @@ impl AsyncWrite for TimedStream {
     }
 }
 
-/// A timer that is only moved when it would ring too late: a later deadline is noticed when it rings early.
+/// A timer that is reset only for an earlier deadline. A later deadline is detected when the timer fires early.
 #[derive(Default)]
 struct Alarm(Option<Pin<Box<Sleep>>>);
 

@@ -1,7 +1,7 @@
-//! Calls to servers as spans.
+//! Client spans of calls to servers.
 //!
-//! Whoever keeps a client keeps a [`Server`] beside it and wraps each call:
-//! `server.call("SELECT links", query).await` instead of `query.await`.
+//! The owner of a client also holds a [`Server`] and wraps each call: `server.call("SELECT links", query).await`
+//! instead of `query.await`.
 
 use std::{borrow::Cow, fmt::Display, future::Future, sync::Arc};
 
@@ -9,20 +9,20 @@ use opentelemetry::KeyValue;
 
 use super::span::{self, SpanKind};
 
-/// A failure of which only the text is known.
+/// The error type of a failure of which only the text is known.
 /// <https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/>
 const OTHER: &str = "_OTHER";
 
-/// A server that this process calls, as the spans of the calls describe it; cheap to clone.
+/// The server attributes of client spans; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Server {
     attributes: Arc<[KeyValue]>,
-    /// What all calls are about, where that is one and the same.
+    /// The collection that all calls are about, if there is exactly one.
     collection: Option<Arc<str>>,
 }
 
 impl Server {
-    /// A store of this system (`postgresql`, `redis`, `qdrant`) at this address. A port of 0 is unknown.
+    /// Describes a store of this system (`postgresql`, `redis`, `qdrant`) at this address. A port of 0 is unknown.
     #[must_use]
     pub fn database(system: &'static str, host: &str, port: u16) -> Self {
         Self::new("db.system.name", system, host, port)
@@ -42,7 +42,7 @@ impl Server {
         }
     }
 
-    /// The same with one fact more.
+    /// Returns a copy with one more attribute.
     #[must_use]
     pub fn with(&self, name: &'static str, value: &str) -> Self {
         let fact = KeyValue::new(name, Arc::<str>::from(value));
@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// The same for calls that are all about this collection.
+    /// Returns a copy for calls that are all about this collection.
     #[must_use]
     pub fn with_collection(&self, name: &str) -> Self {
         Self {
@@ -61,11 +61,12 @@ impl Server {
         }
     }
 
-    /// Calls it, as a part of what is under way. `operation` is what is done, and to what unless that is known:
-    /// `SELECT links`, `MGET`, `query`. The text of a failure must hold no secret.
+    /// Runs a call in a client span, as a child of the current span. `operation` is the verb, followed by the
+    /// collection unless it is fixed: `SELECT links`, `MGET`, `query`. The text of an error must not contain a
+    /// secret.
     ///
     /// # Errors
-    /// The call's own.
+    /// Returns the error of the call.
     pub async fn call<T, E: Display>(
         &self,
         operation: &'static str,
@@ -92,7 +93,7 @@ impl Server {
         result
     }
 
-    /// What the span is called.
+    /// Returns the name of the span.
     fn name(&self, operation: &'static str) -> Cow<'static, str> {
         match &self.collection {
             Some(collection) => format!("{operation} {collection}").into(),

@@ -1,4 +1,4 @@
-//! What was made and never delivered.
+//! The metric of spans and log records that were dropped.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use prometheus_client::{
     metrics::{MetricType, counter::Counter},
 };
 
-/// `otel_dropped_total{signal}`. Both series exist from the first scrape on, so that their increase can be seen.
+/// The metric `otel_dropped_total{signal}`. Both series exist from the first scrape on, so that queries see the
+/// first increase.
 #[derive(Clone, Debug, Default)]
 pub struct Dropped {
     /// Spans.

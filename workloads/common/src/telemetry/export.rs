@@ -1,4 +1,4 @@
-//! Sending batches with the exporters of the OpenTelemetry project, within a bounded time.
+//! Sending batches with the exporters of the OpenTelemetry project, with a timeout.
 
 use std::future::Future;
 
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{EXPORT, queue::Export};
 
-/// Sends spans.
+/// The exporter of spans.
 pub(super) struct ExportSpans(pub(super) SpanExporter);
 
 impl Export for ExportSpans {
@@ -24,14 +24,14 @@ impl Export for ExportSpans {
     }
 }
 
-/// Sends log records.
+/// The exporter of log records.
 pub(super) struct ExportLogs {
     exporter: LogExporter,
     scope: InstrumentationScope,
 }
 
 impl ExportLogs {
-    /// All of them are of this scope.
+    /// Returns an exporter that assigns this scope to all records.
     pub(super) fn new(exporter: LogExporter, scope: InstrumentationScope) -> Self {
         Self { exporter, scope }
     }
@@ -46,7 +46,7 @@ impl Export for ExportLogs {
     }
 }
 
-/// The exporters look at their deadline between attempts only.
+/// Adds the timeout. The exporters check their deadline between attempts only.
 async fn within_time(export: impl Future<Output = OTelSdkResult>) -> Result<(), String> {
     match timeout(EXPORT, export).await {
         Ok(result) => result.map_err(|error| error.to_string()),

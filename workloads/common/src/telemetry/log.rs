@@ -1,4 +1,4 @@
-//! Log events as OTLP log records: the body is exactly the event's message, and every field is an attribute.
+//! Log events as OTLP log records: the body is exactly the message of the event, and every field is an attribute.
 
 use std::{fmt, sync::Arc, time::SystemTime};
 
@@ -16,7 +16,7 @@ use tracing_subscriber::{Layer, layer::Context};
 use super::{queue::Queue, span};
 use crate::trace::TraceContext;
 
-/// The crates that carry records to the collector: exporting what they say would make them say more.
+/// The crates that send records to the collector. Exporting their own events would produce more of them.
 const CARRIERS: [&str; 9] = [
     "h2",
     "hyper",
@@ -29,17 +29,17 @@ const CARRIERS: [&str; 9] = [
     "tower",
 ];
 
-/// A layer that sends events to the collector; cheap to clone.
+/// A log layer that exports events to the collector; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LogRecords {
     records: Queue<SdkLogRecord>,
-    /// Only makes records: they go into our queue.
+    /// Only creates records; they are sent through `records`.
     logger: SdkLogger,
     host: Arc<str>,
 }
 
 impl LogRecords {
-    /// Sends through this queue, in the name of this replica.
+    /// Returns a layer that sends through this queue, on behalf of this replica.
     pub(super) fn new(records: Queue<SdkLogRecord>, logger: SdkLogger, host: &str) -> Self {
         Self {
             records,
@@ -64,7 +64,7 @@ fn is_carrier(target: &str) -> bool {
     CARRIERS.contains(&name)
 }
 
-/// Of what the event is a part, unless it says so itself.
+/// Returns the current trace context, or `None` if the event has a `trace_id` field of its own.
 pub(crate) fn implied_trace(event: &Event<'_>) -> Option<TraceContext> {
     let says = event.metadata().fields().field("trace_id").is_some();
     (!says).then(span::current).flatten()
@@ -101,7 +101,7 @@ fn severity(level: Level) -> Severity {
     }
 }
 
-/// Puts an event's fields into a record.
+/// A visitor that adds the fields of an event to a record.
 struct Fields {
     record: SdkLogRecord,
     trace_id: Option<TraceId>,
@@ -121,7 +121,7 @@ impl Fields {
         self.record.add_attribute(Key::from_static_str(name), value);
     }
 
-    /// What was logged in a trace says so where backends look for it, too.
+    /// Sets the trace context of the record as well, which is the place that backends use.
     fn into_record(mut self) -> SdkLogRecord {
         if let (Some(trace_id), Some(span_id)) = (self.trace_id, self.span_id) {
             let sampled = Some(TraceFlags::SAMPLED);
@@ -141,7 +141,7 @@ impl Visit for Fields {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // OTLP knows signed numbers only.
+        // OTLP has signed integers only.
         let value = i64::try_from(value).map_or_else(|_| value.to_string().into(), AnyValue::from);
         self.add(field.name(), value);
     }

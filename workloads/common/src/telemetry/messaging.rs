@@ -1,4 +1,4 @@
-//! The two ends of a job's way over the broker, by the semantic conventions for RabbitMQ.
+//! The producer and consumer spans of a job, by the semantic conventions for RabbitMQ.
 //!
 //! <https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/>
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::span::{Description, Span, SpanKind, Tracer};
 use crate::{queue::topology::JOBS, trace::TraceContext};
 
-/// Publishing a job, as a part of the request that brought it, if one did. The message carries this span's position.
+/// Starts the span of a publication, as a child of the request if there is one. The message carries its context.
 pub fn publish(tracer: &Tracer, request: Option<TraceContext>, id: Uuid, bytes: usize) -> Span {
     let (kind, name) = (SpanKind::Producer, "publish jobs");
     let mut span = match request {
@@ -23,7 +23,7 @@ pub fn publish(tracer: &Tracer, request: Option<TraceContext>, id: Uuid, bytes: 
     span
 }
 
-/// Processing one delivery: a child of its publication, and linked to it.
+/// Starts the span of one delivery: a child of its publication, and linked to it.
 pub fn process(tracer: &Tracer, work: TraceContext, id: Option<Uuid>, bytes: usize) -> Span {
     let mut span = tracer.start(work, SpanKind::Consumer, "process jobs");
     if let Some(mut description) = span.describe() {

@@ -1,4 +1,4 @@
-//! A bounded queue that drops and counts, and the task that empties it in batches.
+//! A bounded queue that drops and counts on overflow, and the task that sends its items in batches.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -8,26 +8,28 @@ use tokio::{
     time::sleep,
 };
 
-/// The most that wait: some megabytes at a collector that is silent, and a tenth of a second of the heaviest load.
+/// The maximum number of queued items: some megabytes while the collector is silent, and a tenth of a second at the
+/// highest load.
 const CAPACITY: usize = 8192;
-/// From here on the task does not wait for more.
+/// The number of queued items from which on the task sends at once.
 const PLENTY: usize = CAPACITY / 4;
-/// The most that are sent at once. A gRPC server takes 4 MiB; a span has about 400 bytes, a record of a request seldom
-/// more than 1 KiB. With fewer, the waits for answers are too many for tens of thousands of requests per second.
+/// The maximum size of a batch. A gRPC server accepts 4 MiB; a span has about 400 bytes, and the record of a
+/// request rarely more than 1 KiB. Smaller batches would need too many round trips at tens of thousands of requests
+/// per second.
 const BATCH: usize = 2048;
-/// How long the first waits for others.
+/// The time for which the first item waits for others.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// Sends batches to somewhere.
+/// An exporter of batches.
 pub(super) trait Export: Send + 'static {
     /// A span or a log record.
     type Item: Send + 'static;
 
-    /// Sends one batch within a bounded time; the error says why that failed.
+    /// Sends one batch within a bounded time; the error is the reason of a failure.
     fn export(&self, batch: Vec<Self::Item>) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// The way into the queue; cheap to clone.
+/// The sending half of the queue; cheap to clone.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     waiting: mpsc::Sender<T>,
@@ -46,7 +48,7 @@ impl<T> Clone for Queue<T> {
 }
 
 impl<T: Send + 'static> Queue<T> {
-    /// A queue, and the work of emptying it, which goes on until the end is asked for and nothing waits any more.
+    /// Returns a queue and the task that empties it. The task runs until `end` is true and the queue is empty.
     pub(super) fn start<E: Export<Item = T>>(
         exporter: E,
         dropped: Counter,
@@ -69,7 +71,7 @@ impl<T: Send + 'static> Queue<T> {
         (queue, drain.run(end))
     }
 
-    /// Queues an item, or drops it. Never waits.
+    /// Queues an item, or drops it if the queue is full. Never waits.
     pub(super) fn offer(&self, item: T) {
         if self.waiting.try_send(item).is_err() {
             self.dropped.inc();
@@ -84,7 +86,7 @@ struct Drain<E: Export> {
     items: mpsc::Receiver<E::Item>,
     plenty: Arc<Notify>,
     dropped: Counter,
-    /// Why the last batch was lost; `None` when it was not.
+    /// The reason why the last batch failed; `None` if it was sent.
     last_reason: Option<String>,
 }
 
@@ -92,7 +94,7 @@ impl<E: Export> Drain<E> {
     async fn run(mut self, mut end: watch::Receiver<bool>) {
         let mut batch = Vec::new();
         loop {
-            // Nothing happens in a process at rest.
+            // Waits for the first item without a timer, so that an idle process does nothing.
             tokio::select! {
                 first = self.items.recv() => match first {
                     Some(first) => batch.push(first),
@@ -100,13 +102,13 @@ impl<E: Export> Drain<E> {
                 },
                 _ = end.wait_for(|end| *end) => {}
             }
-            // Waking up for each would cost more than making it.
+            // Waking up for each item would cost more than creating it.
             tokio::select! {
                 () = sleep(GATHER) => {}
                 () = self.plenty.notified() => {}
                 _ = end.wait_for(|end| *end) => {}
             }
-            // Until less than a batch is left: that may wait for company.
+            // Until a batch is not full. Items that arrive later wait for the next round.
             loop {
                 while batch.len() < BATCH
                     && let Ok(item) = self.items.try_recv()
@@ -134,7 +136,7 @@ impl<E: Export> Drain<E> {
         let reason = self.exporter.export(batch).await.err();
         if let Some(reason) = &reason {
             self.dropped.inc_by(items);
-            // Once per outage, and never once per batch.
+            // Logged once per outage, and not once per batch.
             if self.last_reason.is_none() {
                 tracing::warn!(
                     event = "telemetry_unavailable",
@@ -155,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// Remembers the sizes of batches, and takes only what it is told to.
+    /// Records the sizes of batches, and fails or blocks as configured.
     #[derive(Clone, Default)]
     struct Taker {
         batches: Arc<Mutex<Vec<usize>>>,

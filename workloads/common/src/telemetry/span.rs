@@ -1,7 +1,7 @@
-//! Spans: made under identifiers that are known before, and sent when they end.
+//! Spans with identifiers that are known in advance, exported when they end.
 //!
-//! What is under way is known to everything that is awaited inside [`within`], so that a call to a server becomes a part
-//! of it without being told of what.
+//! The current span is visible to everything that is awaited inside [`within`], so a call to a server becomes its
+//! child without passing a parent.
 
 use std::{
     borrow::Cow,
@@ -20,13 +20,13 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use super::queue::Queue;
 use crate::trace::TraceContext;
 
-/// What most spans say.
+/// The number of attributes of a typical span.
 const ATTRIBUTES: usize = 8;
-/// The longest description of a failure in bytes.
+/// The maximum length of a status description in bytes.
 const MAX_DESCRIPTION: usize = 256;
 
 tokio::task_local! {
-    /// What is under way in this task.
+    /// The current span of this task.
     static CURRENT: Current;
 }
 
@@ -36,8 +36,8 @@ struct Current {
     trace: TraceContext,
 }
 
-/// Makes the spans of a process, or none without an exporter; cheap to clone. Every span is sent, whatever a caller
-/// thinks of sampling.
+/// The factory of the spans of a process; it creates none without an exporter. Cheap to clone. Every span is
+/// exported, whatever the sampling decision of the caller is.
 #[derive(Clone, Debug, Default)]
 pub struct Tracer(Option<Arc<Sender>>);
 
@@ -48,18 +48,18 @@ struct Sender {
 }
 
 impl Tracer {
-    /// Sends through this queue.
+    /// Returns a tracer that sends through this queue.
     pub(super) fn new(spans: Queue<SpanData>, scope: InstrumentationScope) -> Self {
         Self(Some(Arc::new(Sender { spans, scope })))
     }
 
-    /// Whether spans are sent.
+    /// Returns true if spans are exported.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Begins the span of this work. Its parent, if it has one, is another process's.
+    /// Starts the span for this position in a trace. Its parent, if it has one, belongs to another process.
     #[must_use]
     pub fn start(
         &self,
@@ -74,7 +74,7 @@ impl Tracer {
         span
     }
 
-    /// Begins a part of this work.
+    /// Starts a child span of `whole`.
     #[must_use]
     pub fn start_part(
         &self,
@@ -138,7 +138,7 @@ fn context_of(trace: TraceContext) -> SpanContext {
     )
 }
 
-/// A piece of work under way. One that is dropped before it was [ended](Span::end) was given up.
+/// A span in progress. If it is dropped before it is [ended](Span::end), the work was cancelled.
 #[derive(Debug)]
 pub struct Span {
     tracer: Tracer,
@@ -153,18 +153,19 @@ struct Sent {
 }
 
 impl Span {
-    /// Its position in its trace.
+    /// Returns its position in the trace.
     #[must_use]
     pub fn trace(&self) -> TraceContext {
         self.trace
     }
 
-    /// What can be said about it; `None` when nobody will hear it, so that saying it costs nothing.
+    /// Returns the description of the span, to add attributes; `None` without an exporter, so that describing it
+    /// costs nothing.
     pub fn describe(&mut self) -> Option<Description<'_>> {
         self.sent.as_mut().map(|sent| Description(&mut sent.data))
     }
 
-    /// Sends it.
+    /// Ends the span and exports it.
     pub fn end(mut self) {
         if let Some(sent) = self.sent.take() {
             self.tracer.send(sent);
@@ -181,32 +182,32 @@ impl Drop for Span {
     }
 }
 
-/// What a span says, by OpenTelemetry's semantic conventions.
+/// The attributes and the status of a span, by OpenTelemetry's semantic conventions.
 /// <https://opentelemetry.io/docs/specs/semconv/>
 pub struct Description<'a>(&'a mut SpanData);
 
 impl Description<'_> {
-    /// Adds an attribute. It must hold no secret, and nothing that a client sent beyond what the log may hold.
+    /// Adds an attribute. It must not contain secrets, nor more of a client's input than the log may contain.
     pub fn set(&mut self, name: &'static str, value: impl Into<Value>) -> &mut Self {
         let attribute = KeyValue::new(Key::from_static_str(name), value);
         self.0.attributes.push(attribute);
         self
     }
 
-    /// Adds several.
+    /// Adds several attributes.
     pub fn set_all(&mut self, attributes: &[KeyValue]) -> &mut Self {
         self.0.attributes.extend_from_slice(attributes);
         self
     }
 
-    /// Says that the work failed: how, out of few words, and why.
+    /// Sets the status to error, with an error type out of few fixed words and a description.
     pub fn fail(&mut self, kind: &'static str, reason: &str) -> &mut Self {
         let end = reason.floor_char_boundary(MAX_DESCRIPTION);
         self.0.status = Status::error(reason[..end].to_owned());
         self.set("error.type", kind)
     }
 
-    /// Links the parent, which is another process's.
+    /// Adds a link to the parent, which belongs to another process.
     pub fn link_parent(&mut self) -> &mut Self {
         let (own, parent) = (&self.0.span_context, self.0.parent_span_id);
         if parent != SpanId::INVALID {
@@ -218,7 +219,7 @@ impl Description<'_> {
     }
 }
 
-/// Does the work as a part of this span.
+/// Runs the work with this span as the current span.
 pub fn within<F: Future>(span: &Span, work: F) -> impl Future<Output = F::Output> + use<F> {
     let current = Current {
         tracer: span.tracer.clone(),
@@ -227,7 +228,7 @@ pub fn within<F: Future>(span: &Span, work: F) -> impl Future<Output = F::Output
     CURRENT.scope(current, work)
 }
 
-/// Keeps the work a part of what is under way here, whichever task will do it.
+/// Keeps the current span for work that another task will run.
 pub fn carried<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
     let current = CURRENT.try_with(Clone::clone).ok();
     async move {
@@ -238,13 +239,13 @@ pub fn carried<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
     }
 }
 
-/// Where in its trace it is what is under way here, with or without an exporter.
+/// Returns the trace context of the current span, with or without an exporter.
 #[must_use]
 pub fn current() -> Option<TraceContext> {
     CURRENT.try_with(|current| current.trace).ok()
 }
 
-/// Begins a part of what is under way; `None` when nobody will hear of it, and then it needs no name.
+/// Starts a child of the current span; `None` without a span or an exporter, and then `name` is not called.
 #[must_use]
 pub fn part<N: Into<Cow<'static, str>>>(kind: SpanKind, name: impl FnOnce() -> N) -> Option<Span> {
     let begin = |current: &Current| {
@@ -277,7 +278,7 @@ mod tests {
         }
     }
 
-    /// The spans that the work leaves, in the order of their ends.
+    /// Returns the spans of the work, in the order in which they ended.
     async fn spans_of<F: Future<Output = ()>>(work: impl FnOnce(Tracer) -> F) -> Vec<SpanData> {
         let (kept, end) = (Kept::default(), watch::Sender::new(true));
         let (queue, drain) = Queue::start(kept.clone(), Counter::default(), end.subscribe());

@@ -1,4 +1,4 @@
-//! The one place where the collection and its indexes are made, and compared with the settings.
+//! Creation of the collection and its indexes, and comparison of the live collection with the settings.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use tonic::{Code, Status};
 
 use super::{Distance, VectorError, VectorStore};
 
-/// Payload fields that filters are quick on.
+/// The payload fields with an index for filters.
 const INDEXED_FIELDS: [&str; 1] = ["category"];
 
-/// What cannot change in a live collection.
+/// The properties of a collection that cannot be changed later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) size: u32,
@@ -32,7 +32,7 @@ fn text(size: u64, distance: LiveDistance) -> String {
 }
 
 impl Shape {
-    /// Says what the live collection looks like, if not like this.
+    /// Describes the live collection if it differs from this shape.
     fn differs_from(self, live: &CollectionInfo) -> Option<String> {
         let params = live
             .config
@@ -51,11 +51,11 @@ impl Shape {
 }
 
 impl VectorStore {
-    /// Compares the live collection with the settings, and makes the indexes that it lacks; a collection that differs
-    /// is left as it is. Returns whether there is a collection. Afterwards the store is ready, or it is not.
+    /// Compares the live collection with the settings, and creates missing indexes. A collection that differs is
+    /// left unchanged. Returns true if the collection exists. Updates the state of the store accordingly.
     ///
     /// # Errors
-    /// When the store is away, or the collection is another one.
+    /// Fails if the store is down, or if the live collection has another shape.
     pub async fn open(&self) -> Result<bool, VectorError> {
         let result = self.look().await;
         let missing = || VectorError::Unavailable("the collection is missing".to_owned());
@@ -103,10 +103,11 @@ impl VectorStore {
             .map(drop)
     }
 
-    /// Makes the collection. Returns whether it was made now, which it was not when somebody else was quicker.
+    /// Creates the collection. Returns true if it was created now, and false if another process had already created
+    /// it.
     ///
     /// # Errors
-    /// When the store is away.
+    /// Fails if the store is down.
     pub async fn create(&self) -> Result<bool, VectorError> {
         let distance = LiveDistance::from(self.shape.distance);
         let vectors = VectorParamsBuilder::new(self.shape.size.into(), distance);
@@ -118,7 +119,7 @@ impl VectorStore {
         match created.await {
             Ok(_) => Ok(true),
             Err(status) if status.code() == Code::AlreadyExists => Ok(false),
-            // What versions before 1.10 say.
+            // The answer of versions before 1.10.
             Err(status) if status.message().contains("already exists") => Ok(false),
             Err(status) => Err(status.into()),
         }

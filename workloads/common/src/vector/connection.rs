@@ -1,4 +1,4 @@
-//! The connection to the vector store, and the key that goes with every request.
+//! The connection to the vector store, with the API key in every request.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use tonic::{
 
 use crate::telemetry::call::Server;
 
-/// How long a connection attempt may take.
+/// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How often a silent server is asked whether it is there, and how long it may take to say so. Otherwise a machine that
+/// The interval of HTTP/2 keep-alive pings, and the timeout of their acknowledgement. Without them, a machine that
 /// vanished would hold the connection for a quarter of an hour.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
 
-/// What every client of the store asks through.
+/// The transport of the store's gRPC clients.
 pub(super) type Service = InterceptedService<Channel, ApiKey>;
 
-/// The key that goes with every request.
+/// An interceptor that adds the API key to every request.
 #[derive(Clone, Debug)]
 pub(super) struct ApiKey(Option<MetadataValue<Ascii>>);
 
@@ -35,7 +35,8 @@ impl Interceptor for ApiKey {
     }
 }
 
-/// A connection that is made when it is first needed, and again whenever it was lost, and how spans describe its server.
+/// Returns a connection that is established on first use and again after a loss, and the server attributes of
+/// spans.
 pub(super) fn service(url: &str, key: Option<&str>) -> anyhow::Result<(Service, Server)> {
     let uri: Uri = url.parse().map_err(|_| invalid())?;
     let port = uri.port_u16().unwrap_or_default();

@@ -1,27 +1,27 @@
-//! Why the vector store did not do what it was asked for.
+//! The errors of the vector store.
 
 use tonic::{Code, Status};
 
-/// Why the vector store did not do what it was asked for.
+/// An error of the vector store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VectorError {
-    /// It is down, slow, refuses the key, or has lost the collection: trying again later may work.
+    /// The store is down, slow, rejects the key, or has lost the collection. A later attempt may succeed.
     #[error("vector store unavailable: {0}")]
     Unavailable(String),
-    /// The live collection is not the one of the settings, which only a person can change.
+    /// The live collection differs from the settings, which only the user can fix.
     #[error(
         "the collection {name} has {found}, but {expected} is expected: set size and distance to what it has, \
          or delete it and it is made anew from the database"
     )]
     OtherCollection {
-        /// The collection.
+        /// Name of the collection.
         name: String,
-        /// What the live collection looks like.
+        /// Shape of the live collection.
         found: String,
-        /// What the settings say.
+        /// Shape in the settings.
         expected: String,
     },
-    /// It refused the question itself.
+    /// The store rejected the request as invalid.
     #[error("the vector store refused: {0}")]
     Refused(String),
 }

@@ -1,4 +1,4 @@
-//! What is counted about the vector store, by the semantic conventions for databases.
+//! The metrics of the vector store, by the semantic conventions for databases.
 //!
 //! <https://opentelemetry.io/docs/specs/semconv/db/database-metrics/>
 
@@ -10,12 +10,12 @@ use prometheus_client::{
 };
 use tonic::Code;
 
-/// Upper bounds in seconds: OpenTelemetry's advice.
+/// The upper bounds of the buckets in seconds, as OpenTelemetry recommends.
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The metrics of the vector store; clones count into the same series.
+/// The metrics of the vector store; clones share the same series.
 #[derive(Clone, Debug)]
 pub struct VectorMetrics {
     duration: Family<Labels, Histogram, fn() -> Histogram>,
@@ -24,7 +24,7 @@ pub struct VectorMetrics {
 }
 
 impl VectorMetrics {
-    /// Makes the metrics a part of every scrape.
+    /// Registers the metrics.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
@@ -45,7 +45,7 @@ impl VectorMetrics {
         metrics
     }
 
-    /// Counts an operation; an error is counted by its gRPC code.
+    /// Counts an operation; `error` is the gRPC status code of a failure.
     pub fn operation(&self, name: &'static str, error: Option<Code>, duration: Duration) {
         let mut labels = vec![
             ("db_system_name", "qdrant".to_owned()),

@@ -1,4 +1,4 @@
-//! Points and questions, and their form on the wire.
+//! Points, queries and hits, and their conversion to and from gRPC messages.
 
 use qdrant_client::{
     Payload,
@@ -9,46 +9,46 @@ use serde_json::{Map, Value};
 /// A point to be stored.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Its identity.
+    /// The identifier.
     pub id: u64,
-    /// Its place.
+    /// The vector.
     pub vector: Vec<f32>,
-    /// What it says.
+    /// The payload.
     pub payload: Map<String, Value>,
 }
 
-/// What to look for.
+/// A search for the nearest points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// The vector to be near to.
+    /// The vector to which the points should be near.
     pub vector: Vec<f32>,
-    /// The most hits.
+    /// Maximum number of hits.
     pub limit: u64,
-    /// Whether payloads are wanted.
+    /// True if the hits should include their payloads.
     pub with_payload: bool,
-    /// Payload fields and what all of them must equal.
+    /// Payload fields and their required values; a point must match all of them.
     pub filter: Vec<(String, Match)>,
 }
 
-/// What a payload field must equal.
+/// The required value of a payload field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// A text.
+    /// A string.
     Text(String),
     /// A whole number.
     Number(i64),
-    /// A truth value.
+    /// A boolean.
     Flag(bool),
 }
 
 /// One of the nearest points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// Its identity.
+    /// The identifier.
     pub id: u64,
-    /// How near it is.
+    /// The score by the distance of the collection.
     pub score: f32,
-    /// What it says, when asked for.
+    /// The payload, if requested.
     pub payload: Option<Map<String, Value>>,
 }
 
@@ -69,7 +69,7 @@ impl From<Match> for MatchValue {
 }
 
 impl Hit {
-    /// `None` for what is not the stack's own: its points all have a number.
+    /// Returns the hit, or `None` for a foreign point: the stack's own points are all identified by a number.
     pub(super) fn new(point: ScoredPoint, with_payload: bool) -> Option<Self> {
         let Some(PointIdOptions::Num(id)) = point.id?.point_id_options else {
             return None;

@@ -1,13 +1,13 @@
-//! Settings of the vector store.
+//! The settings of the vector store.
 
 use clap::{Args, ValueEnum};
 
 use crate::config::{port, url_of};
 
-/// Qdrant's port of gRPC.
+/// The gRPC port of Qdrant.
 const PORT: u16 = 6334;
 
-/// How near two vectors are.
+/// The distance function of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum Distance {
@@ -15,7 +15,7 @@ pub enum Distance {
     Cosine,
     /// The dot product; higher is nearer.
     Dot,
-    /// The distance between the points; lower is nearer.
+    /// The Euclidean distance; lower is nearer.
     Euclid,
 }
 
@@ -29,34 +29,34 @@ impl From<Distance> for qdrant_client::qdrant::Distance {
     }
 }
 
-/// Where the vector store is and what its collection looks like.
+/// Address and collection of the vector store.
 #[derive(Clone, Debug, Args)]
 pub struct VectorArgs {
-    /// `http[s]://host:6334`, the port of gRPC; without it the vector profile is off.
+    /// `http[s]://host:6334` with the gRPC port; the vector profile is off without a URL or host.
     #[arg(long, env)]
     pub vector_url: Option<String>,
-    /// In the place of a URL: the store's name or address. TLS needs a URL.
+    /// Host name or address of the store, as an alternative to a URL. TLS needs a URL.
     #[arg(long, env)]
     pub vector_host: Option<String>,
-    /// The port of gRPC of that store, 6334 when absent.
+    /// gRPC port of the store, used with the host; 6334 by default.
     #[arg(long, env, value_parser = port)]
     pub vector_port: Option<u16>,
-    /// The key that the store asks for.
+    /// API key of the store.
     #[arg(long, env, hide_env_values = true)]
     pub vector_api_key: Option<String>,
-    /// The collection. Every stack needs one of its own, because it holds nothing else.
+    /// Name of the collection. Every stack needs its own, because all other points in it are removed.
     #[arg(long, env, default_value = "docs")]
     pub vector_collection: String,
-    /// How many numbers a vector has.
+    /// Number of dimensions of a vector.
     #[arg(long, env, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub vector_size: u32,
-    /// How near two vectors are.
+    /// Distance function of the collection.
     #[arg(long, env, value_enum, default_value_t = Distance::Cosine)]
     pub vector_distance: Distance,
 }
 
 impl VectorArgs {
-    /// The store's address; `None` when the vector profile is off.
+    /// Returns the address of the store, or `None` if the vector profile is off.
     #[must_use]
     pub fn url(&self) -> Option<String> {
         let given = |value: &Option<String>| {

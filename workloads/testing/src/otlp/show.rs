@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::{
 };
 use serde_json::{Map, Value, json};
 
-/// A span with the resource that it is about.
+/// Formats a span with its resource.
 pub(super) fn span(resource: &Resource, span: &Span) -> Value {
     let kind = span.kind().as_str_name();
     let status = span.status.clone().unwrap_or_default();
@@ -33,7 +33,7 @@ pub(super) fn span(resource: &Resource, span: &Span) -> Value {
     })
 }
 
-/// A log record with the resource that it is about.
+/// Formats a log record with its resource.
 pub(super) fn record(resource: &Resource, record: &LogRecord) -> Value {
     json!({
         "body": record.body.as_ref().map(any),
@@ -46,7 +46,7 @@ pub(super) fn record(resource: &Resource, record: &LogRecord) -> Value {
     })
 }
 
-/// An identifier as everybody writes it; nothing for none.
+/// Formats an identifier in hexadecimal; an empty one as an empty string.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

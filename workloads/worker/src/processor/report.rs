@@ -1,4 +1,4 @@
-//! What the log and the trace say about a delivery.
+//! Log lines and span attributes of a delivery.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use shortener_common::{
 
 use super::End;
 
-/// A message that is no job.
+/// Reports a message that is not a job.
 pub(super) fn refuse(trace: TraceContext, invalid: &Invalid, span: &mut Span) {
     tracing::warn!(
         event = "job_invalid",
@@ -24,7 +24,7 @@ pub(super) fn refuse(trace: TraceContext, invalid: &Invalid, span: &mut Span) {
     }
 }
 
-/// What the client calls its job, and how it ended.
+/// Adds the client's names and the outcome of a job to the span.
 pub(super) fn describe_end(job: &Job, end: Option<&End>, span: &mut Span) {
     let Some(mut description) = span.describe() else {
         return;
@@ -56,7 +56,7 @@ pub(super) fn log_start(job: &Job) {
     );
 }
 
-/// One line per delivery; a job that is done says exactly `job_done`.
+/// Writes the log line of a processed delivery; its body is exactly `job_done` if the job is done.
 pub(super) fn log_end(job: &Job, end: Option<&End>, duration: Duration) {
     macro_rules! line {
         ($level:ident, $event:literal, $reason:expr) => {

@@ -1,4 +1,4 @@
-//! Jobs on documents that come to a worker without the vector profile.
+//! Document jobs that a worker without the vector profile receives.
 
 use std::{
     sync::OnceLock,
@@ -9,17 +9,19 @@ use shortener_common::database::StoreError;
 
 use super::Outcome;
 
-/// How long a worker may expect to be replaced, unless set: as long as a rolling update may take that begins with it.
+/// The default time for which the worker expects to be replaced: a rolling update that has just begun may take as
+/// long.
 const REPLACED_WITHIN: Duration = Duration::from_secs(120);
 const REASON: &str = "the vector profile is not enabled";
 
-/// What becomes of them.
+/// The handling of document jobs without the vector profile.
 ///
-/// When the profile is switched on, its first jobs come while workers of before still run. Such a worker keeps the job
-/// until it is replaced, and then gives it back. One that is not replaced knows that the profile is off.
+/// After the profile is switched on, workers of the previous revision still receive its first jobs. Such a worker
+/// holds the job until it is replaced, and then returns it to the queue. If the worker is not replaced in time, the
+/// profile is off.
 #[derive(Debug)]
 pub struct Disabled {
-    /// How long after its first such job the worker may expect to be replaced.
+    /// The time, from the first such job, for which the worker expects to be replaced.
     pub replaced_within: Duration,
     first: OnceLock<Instant>,
 }
@@ -34,10 +36,10 @@ impl Default for Disabled {
 }
 
 impl Disabled {
-    /// What becomes of one of them now.
+    /// Returns the outcome of a document job.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] while the worker may be replaced.
+    /// Returns [`StoreError::Unavailable`] while the worker may still be replaced.
     pub(super) fn judge(&self) -> Result<Outcome, StoreError> {
         let first = self.first.get_or_init(Instant::now);
         if first.elapsed() < self.replaced_within {

@@ -1,5 +1,5 @@
-//! `{"task":"index","id":7}`: makes the point of a document in the vector store equal to the document in the database,
-//! which may have been deleted.
+//! `{"task":"index","id":7}`: makes the point in the vector store equal to the document in the database, which may
+//! have been deleted.
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use shortener_common::{
 
 use super::{Context, Outcome, Task, Vector, judge};
 
-/// See the module.
+/// The `index` task.
 pub(super) struct Index;
 
 impl Task for Index {

@@ -1,4 +1,4 @@
-//! The default task: keeps the job as it was sent in its row of the ledger.
+//! The default task: stores the job as it was sent in its record.
 
 use futures::future::BoxFuture;
 use shortener_common::{database::StoreError, queue::job::Job};
@@ -7,7 +7,7 @@ use super::{Context, Outcome, Task};
 
 const KEEP: &str = "UPDATE jobs SET payload = $2::json WHERE message_id = $1::uuid";
 
-/// See the module.
+/// The default task.
 pub(super) struct Record;
 
 impl Task for Record {

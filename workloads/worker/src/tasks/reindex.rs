@@ -5,7 +5,7 @@ use shortener_common::{database::StoreError, documents::IndexError, queue::job::
 
 use super::{Context, Outcome, Task, Vector, judge};
 
-/// See the module.
+/// The `reindex` task.
 pub(super) struct Reindex;
 
 impl Task for Reindex {
@@ -24,7 +24,7 @@ impl Task for Reindex {
 }
 
 async fn reindex(vector: &Vector) -> Result<Outcome, IndexError> {
-    // Always, because the collection may have been exchanged since it was last looked at.
+    // Every time, because the collection may have been replaced since the last check.
     let report = match vector.prepare().await? {
         Some(report) => report,
         None => vector.documents.reindex(&vector.store).await?,

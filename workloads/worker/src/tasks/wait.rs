@@ -1,5 +1,5 @@
-//! `{"task":"wait","ms":5000}`: takes time and does nothing, which makes several workers, unacknowledged messages and
-//! redelivery visible.
+//! `{"task":"wait","ms":5000}`: only sleeps, to demonstrate several workers, unacknowledged messages and
+//! redelivery.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::sleep;
 
 use super::{Context, Outcome, Task};
 
-/// The longest time.
+/// The maximum time in milliseconds.
 const MAX_MS: u64 = 60_000;
 
-/// See the module.
+/// The `wait` task.
 pub(super) struct Wait;
 
 impl Task for Wait {

@@ -1,4 +1,4 @@
-//! An application in this process, which jobs come from.
+//! An app in this process, as the source of jobs.
 
 use std::net::SocketAddr;
 
@@ -17,14 +17,14 @@ use shortener_testing::{
 };
 use sqlx::{ConnectOptions, postgres::PgConnectOptions};
 
-/// As whom it exports.
+/// The identity in its exports.
 const SERVICE: Service<'_> = Service {
     name: "app",
     version: "0.0.0",
     host: "replica-7",
 };
 
-/// The public address of an application with these further flags, that serves until the test ends.
+/// Starts an app with these further flags, which serves until the test ends; returns its public address.
 pub async fn start(database: &PgConnectOptions, queue_url: &str, flags: &[String]) -> SocketAddr {
     let arguments = [
         "app",
@@ -53,7 +53,7 @@ pub async fn start(database: &PgConnectOptions, queue_url: &str, flags: &[String
     public
 }
 
-/// What it answers to a job with these headers, once it has found the broker.
+/// Posts a job with these headers until it is accepted; returns the response.
 pub async fn accepts(public: SocketAddr, headers: &str) -> Value {
     let request = post_bytes("/jobs", headers, br#"{"task":"email","id":1}"#);
     until("a job to be accepted", async || {

@@ -30,7 +30,7 @@ fn id(number: u64) -> DocumentId {
     DocumentId::new(number).unwrap()
 }
 
-/// The defaults with this store.
+/// Returns the defaults with this store.
 pub fn config_at(
     database: &PgConnectOptions,
     broker: &Broker,
@@ -81,7 +81,7 @@ impl Scene {
         put.await.unwrap();
     }
 
-    /// Has a job done.
+    /// Publishes a job and waits until it is done.
     async fn done(&self, job: Value) {
         let job = publish(&self.broker, &job.to_string()).await;
         wait_until(&self.pool, job, "done").await;
@@ -96,7 +96,7 @@ impl Scene {
         document.indexed_at.is_some()
     }
 
-    /// Nothing is left to be done by anybody.
+    /// Returns true if no document is due or lacks its point.
     async fn all_indexed(&self) -> bool {
         let left = "SELECT count(*) FROM documents WHERE indexed_at IS NULL OR due_at IS NOT NULL";
         let left: i64 = sqlx::query_scalar(left)
@@ -106,7 +106,7 @@ impl Scene {
         left == 0
     }
 
-    /// Has a job refused; returns the reason.
+    /// Publishes a job and waits until it fails; returns the error.
     async fn refused(&self, job: Value) -> String {
         let job = publish(&self.broker, &job.to_string()).await;
         wait_until(&self.pool, job, "failed").await;
@@ -167,7 +167,7 @@ async fn dropping_the_collection_and_reindexing_gives_equal_counts_and_equal_ans
     let info = scene.collection.info().await.unwrap();
     assert_eq!(info["payload_schema"]["category"]["data_type"], "keyword");
 
-    // A job of one document that finds no collection brings all.
+    // A job for one document that finds no collection indexes all documents.
     scene.collection.drop().await;
     scene.index(7).await;
     assert_eq!(scene.collection.nearest(&PLACE).await, before);
@@ -287,7 +287,7 @@ async fn what_can_never_be_indexed_becomes_a_dead_letter_with_the_reason(
         let reason = scene.refused(job).await;
         assert!(reason.contains(part), "{reason}");
     }
-    // The others are not held up by it.
+    // Other documents are not delayed by it.
     scene.done(json!({"task": "reindex"})).await;
     assert_eq!(scene.collection.count().await, Some(1));
 
@@ -311,7 +311,7 @@ async fn changes_while_three_workers_index_end_with_points_equal_to_the_document
     _: PgPoolOptions,
     database: PgConnectOptions,
 ) {
-    // The last change of one of the documents is that it is deleted.
+    // The last change of one of the documents is its deletion.
     const CHANGES: u64 = 63;
     let scene = Arc::new(Scene::new(&database).await);
     let mut workers = Vec::new();
@@ -337,7 +337,7 @@ async fn changes_while_three_workers_index_end_with_points_equal_to_the_document
     for job in jobs {
         wait_until(&scene.pool, job, "done").await;
     }
-    // The last change of each document has a job of its own, or a reindex after it.
+    // The last change of each document has its own job, or a reindex after it.
     assert!(scene.all_indexed().await);
     let mut expected = Vec::new();
     for number in 0..3 {
@@ -378,7 +378,7 @@ async fn a_document_that_the_application_accepted_is_found_by_queries_once_a_wor
         (answer == expected).then_some(()).ok_or(answer.to_string())
     })
     .await;
-    // The store has it first, and then the database knows.
+    // The store is updated first, and the database record after it.
     until("the time of that", async || {
         let document = get(public, "/docs/7").await.json();
         let noted = document["indexed_at"].is_string();

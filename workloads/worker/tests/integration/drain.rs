@@ -1,4 +1,4 @@
-//! The way out: the job in progress is finished, nothing more is taken, and the deadline is hard.
+//! Draining: the job in progress is finished, no further job is received, and the deadline is enforced.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Jobs that fail: tried again a bounded number of times, then dead letters, while the queue moves on.
+//! Jobs that fail: retried a limited number of times and then dead-lettered, while other jobs continue.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::{
     Count, Flaky, Running, act, config, effects, prepare, publish, row, wait_until,
 };
 
-/// The broker's word for why a message became a dead letter.
+/// Returns the broker's reason for dead-lettering a message.
 fn reason(properties: &BasicProperties) -> String {
     let headers = properties.headers().as_ref().unwrap().inner();
     let Some(AMQPValue::FieldArray(deaths)) = headers.get("x-death") else {

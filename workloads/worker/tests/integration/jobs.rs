@@ -1,4 +1,4 @@
-//! What happens to jobs when nothing is wrong.
+//! Jobs in normal operation.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     support::{Count, Keeper, Running, config, effects, prepare, publish, row, wait_until},
 };
 
-/// The specification's own example.
+/// The example of the specification.
 const JOB: &str = r#"{"task":"email","id":1}"#;
 
 #[sqlx::test(migrations = false)]

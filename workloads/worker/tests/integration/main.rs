@@ -1,4 +1,4 @@
-//! The worker against a real RabbitMQ, a real PostgreSQL and a real Qdrant.
+//! The worker with a real RabbitMQ, PostgreSQL and Qdrant.
 //!
 //! Run with `workloads/test-database.sh workloads/test-broker.sh workloads/test-vector.sh cargo test -p
 //! shortener-worker`.

@@ -1,4 +1,4 @@
-//! The broker or the database goes away, or a worker dies: every job is done, and its effect happens once.
+//! Outages of the broker and the database, and workers that die: every job is done, and its effect happens once.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::support::{
     Count, Keeper, Running, config, effect_of, effects, prepare, publish, row, wait_until,
 };
 
-/// Cuts the broker off in the moment before the effect is committed.
+/// A task that cuts the connection to the broker just before the effect is committed.
 struct CutsTheBrokerOff(Arc<Proxy>);
 
 impl Task for CutsTheBrokerOff {
@@ -104,7 +104,7 @@ async fn an_outage_of_the_database_holds_the_job_and_spends_no_delivery(
         assert_eq!(keeper.begun.recv().await.unwrap(), first);
         let second = publish(&broker, r#"{"task":"gate"}"#).await;
         proxy.set(path);
-        // More than it takes once, because a held job is begun again and again.
+        // More than one, because a held job starts again with every attempt.
         keeper.let_through(1000);
         worker.wait_for_metric("jobs_holding 1").await;
         worker.wait_for_metric("database_up 0").await;
@@ -192,7 +192,7 @@ async fn a_deleted_queue_comes_back_with_its_consumer(
         broker.delete(object).await;
     }
     worker.ready().await;
-    // Ready may still mean the time before.
+    // The worker may still report the readiness from before the deletion.
     shortener_testing::broker::until("the queue", async || {
         broker.has("jobs").await.then_some(()).ok_or(String::new())
     })
@@ -220,7 +220,7 @@ async fn connections_that_break_again_and_again_lose_no_job_and_double_no_effect
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let proxy = Proxy::before(broker.address()).await;
     let url = broker.url_at(proxy.address);
-    // Every cut may return the same job, which is no fault of the job's.
+    // Every cut may return the same job, which is not a failure of the job.
     broker
         .policy(serde_json::json!({"delivery-limit": 50}))
         .await;

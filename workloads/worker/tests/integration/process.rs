@@ -1,4 +1,4 @@
-//! The binary itself: log lines, signals and exit codes.
+//! The binary: log lines, signals and exit codes.
 
 use shortener_common::{queue::job, trace::TraceContext};
 use shortener_testing::{broker::Broker, process::Process};
@@ -13,7 +13,7 @@ use crate::support::prepare;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_worker");
 
-/// The worker as it is started in a pod.
+/// Returns the command of the worker as in a pod.
 pub fn command(database: &PgConnectOptions, broker: &Broker) -> Command {
     let mut command = Command::new(BINARY);
     command
@@ -25,7 +25,7 @@ pub fn command(database: &PgConnectOptions, broker: &Broker) -> Command {
     command
 }
 
-/// The worker as a process.
+/// Starts the worker as a process.
 pub fn start(database: &PgConnectOptions, broker: &Broker) -> Process {
     Process::spawn(&mut command(database, broker))
 }

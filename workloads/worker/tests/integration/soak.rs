@@ -1,4 +1,4 @@
-//! Workers that are killed in the middle of their jobs, again and again: every job is done, and none is done twice.
+//! Workers that are repeatedly killed in the middle of their jobs: every job is done, and none is done twice.
 //!
 //! `make test` runs the short form, `make soak` the long one (`SOAK_JOBS`, `SOAK_KILLS`).
 
@@ -16,10 +16,10 @@ use crate::{
 };
 
 const WORKERS: usize = 3;
-/// Long enough that a worker dies in the middle of a job and not between two.
+/// Long enough for a worker to die in the middle of a job and not between two.
 const JOB: &str = r#"{"task":"wait","ms":100}"#;
 
-/// Counts how often each job came to be done, beside the ledger and without trusting it.
+/// Counts how often each job became done, independently of the job records.
 const COUNT_ENDS: &str = "CREATE TABLE ends (message_id uuid NOT NULL); \
     CREATE FUNCTION count_end() RETURNS trigger LANGUAGE plpgsql AS \
     'BEGIN INSERT INTO ends VALUES (NEW.message_id); RETURN NEW; END'; \
@@ -45,7 +45,7 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
     }
     let begin = Instant::now();
     for kill in 0..kills {
-        // From the first job to the last, and not all of them while the first ones run.
+        // Spread over all jobs, and not all of them during the first ones.
         let due = jobs * (kill + 1) / (kills + 1);
         let so_far = until("its turn", async || {
             let done = done(&pool).await;
@@ -54,7 +54,7 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
         .await;
         let victim: &mut Process = &mut workers[kill as usize % WORKERS];
         in_the_middle(victim, &pool).await;
-        // Dropping the old one kills it outright.
+        // Dropping the old process kills it with SIGKILL.
         *victim = start(&database, &broker);
         if kill % 10 == 9 {
             let seconds = begin.elapsed().as_secs();
@@ -92,7 +92,7 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
     assert_eq!(broker.counts("jobs.dlq").await.0, 0, "dead letters");
 }
 
-/// Waits until this worker has begun a job and not ended it, as the ledger says.
+/// Waits until this worker has started a job that is still running according to its record.
 async fn in_the_middle(worker: &mut Process, pool: &PgPool) {
     let mut state = String::new();
     while state != "running" {

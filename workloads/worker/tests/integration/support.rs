@@ -1,4 +1,4 @@
-//! A worker in this process, tasks made for tests, and looks into the ledger.
+//! A worker in this process, tasks for tests, and queries of job records.
 
 use std::{
     net::SocketAddr,
@@ -39,7 +39,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-/// The defaults with a free port.
+/// Returns the defaults with a free port.
 pub fn config(database: &PgConnectOptions, queue_url: &str) -> WorkerArgs {
     let database = database.to_url_lossy().to_string();
     WorkerArgs::parse_from([
@@ -51,7 +51,7 @@ pub fn config(database: &PgConnectOptions, queue_url: &str) -> WorkerArgs {
     ])
 }
 
-/// The schema, and a table that effects of tests go to.
+/// Creates the schema, and a table for the effects of tests.
 pub async fn prepare(database: &PgConnectOptions) -> PgPool {
     migrate(database.clone(), Duration::from_secs(60))
         .await
@@ -67,7 +67,7 @@ pub async fn prepare(database: &PgConnectOptions) -> PgPool {
     pool
 }
 
-/// A worker that is in no hurry to run, but to try again.
+/// Returns a worker that is not running yet and retries quickly.
 pub async fn bind(config: WorkerArgs, registry: Registry) -> Worker {
     let tracer = Tracer::default();
     Worker::bind(config, Metrics::default(), tracer, registry)
@@ -76,7 +76,7 @@ pub async fn bind(config: WorkerArgs, registry: Registry) -> Worker {
         .with_retry_pause(Duration::from_millis(1))
 }
 
-/// A worker that runs in this process, and takes jobs.
+/// A running worker in this process.
 pub struct Running {
     pub internal: SocketAddr,
     stop: oneshot::Sender<()>,
@@ -90,12 +90,12 @@ impl Running {
         running
     }
 
-    /// The same without waiting for it.
+    /// Starts a worker without waiting until it is ready.
     pub async fn launch(config: WorkerArgs, registry: Registry) -> Self {
         Self::run(bind(config, registry).await)
     }
 
-    /// The same with a worker that was made.
+    /// Runs a worker.
     pub fn run(worker: Worker) -> Self {
         let internal = worker.address().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -109,7 +109,7 @@ impl Running {
         }
     }
 
-    /// Waits until it takes jobs.
+    /// Waits until the worker consumes jobs.
     pub async fn ready(&self) {
         until("the worker to be ready", async || {
             let answer = get(self.internal, "/readyz").await;
@@ -118,7 +118,7 @@ impl Running {
         .await;
     }
 
-    /// Begins the end and returns a handle to wait for it: whether the job in progress was finished.
+    /// Starts the shutdown; the handle returns true if the job in progress was finished.
     pub fn stop(self) -> JoinHandle<bool> {
         let _ = self.stop.send(());
         self.work
@@ -129,14 +129,14 @@ impl Running {
         metrics::wait_for(self.internal, line).await;
     }
 
-    /// Deliveries with this outcome so far.
+    /// Returns the number of deliveries with this outcome.
     pub async fn processed(&self, outcome: &str) -> u64 {
         let series = format!("jobs_processed_total{{outcome=\"{outcome}\"}}");
         metrics::value(self.internal, &series).await
     }
 }
 
-/// Publishes a job and returns its identity.
+/// Publishes a job and returns its identifier.
 pub async fn publish(broker: &Broker, body: &str) -> Uuid {
     let id = Uuid::now_v7();
     let properties = job::properties(id, TraceContext::continuing(None), None);
@@ -144,7 +144,7 @@ pub async fn publish(broker: &Broker, body: &str) -> Uuid {
     id
 }
 
-/// A row of the ledger: state, attempts, reason.
+/// A job record: state, attempts, error.
 pub type Row = (String, i32, Option<String>);
 
 pub async fn row(pool: &PgPool, id: Uuid) -> Option<Row> {
@@ -164,7 +164,7 @@ pub async fn wait_until(pool: &PgPool, id: Uuid, state: &str) -> i32 {
     .await
 }
 
-/// How often effects of this job happened.
+/// Returns the number of effects of this job.
 pub async fn effects(pool: &PgPool, id: Uuid) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM effects WHERE message_id = $1")
         .bind(id.to_string())
@@ -181,13 +181,13 @@ async fn leave_effect(connection: &mut PgConnection, id: Uuid) -> Result<(), sql
         .map(drop)
 }
 
-/// The effect of a job, which is not idempotent by itself.
+/// Returns the effect of a job, which is not idempotent by itself.
 pub fn effect_of(job: &Job) -> Effect {
     let id = job.id;
     Box::new(move |connection| Box::pin(leave_effect(connection, id)))
 }
 
-/// A task made of a function.
+/// A task from a function.
 pub struct Act<F>(F);
 
 pub fn act<F>(act: F) -> Act<F>
@@ -210,7 +210,7 @@ where
     }
 }
 
-/// Leaves its effect at once.
+/// A task that applies its effect at once.
 pub struct Count;
 
 impl Task for Count {
@@ -223,20 +223,20 @@ impl Task for Count {
     }
 }
 
-/// Tells that it began, and leaves its effect when it is let through.
+/// A task that reports its start, and applies its effect once the gate is open.
 pub struct Gate {
     begun: mpsc::UnboundedSender<Uuid>,
     open: Arc<Semaphore>,
 }
 
-/// The test's side of [`Gate`].
+/// The control of a [`Gate`].
 pub struct Keeper {
     pub begun: mpsc::UnboundedReceiver<Uuid>,
     open: Arc<Semaphore>,
 }
 
 impl Keeper {
-    /// A gate for one worker after the other, and its keeper.
+    /// Returns a factory of gates, one for each of several workers, and their control.
     pub fn new() -> (impl Fn() -> Gate, Self) {
         let (tell, begun) = mpsc::unbounded_channel();
         let open = Arc::new(Semaphore::new(0));
@@ -251,14 +251,14 @@ impl Keeper {
         (gate, keeper)
     }
 
-    /// Shuts the gate again.
+    /// Closes the gate again.
     pub async fn close(&self) {
         let left = self.open.available_permits();
         let permits = u32::try_from(left).unwrap();
         self.open.acquire_many(permits).await.unwrap().forget();
     }
 
-    /// Lets this many jobs through.
+    /// Lets this many jobs pass.
     pub fn let_through(&self, jobs: usize) {
         self.open.add_permits(jobs);
     }
@@ -278,7 +278,7 @@ impl Task for Gate {
     }
 }
 
-/// Fails this many times, then succeeds.
+/// A task that fails this many times, then succeeds.
 pub struct Flaky(AtomicU32);
 
 impl Flaky {

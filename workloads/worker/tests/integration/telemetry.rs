@@ -1,4 +1,4 @@
-//! A job's trace from the request to the worker, and what happens to jobs when nobody takes telemetry.
+//! The trace of a job from the request to the worker, and jobs during outages of the collector.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::{
     support::{prepare, publish, wait_until},
 };
 
-/// What a caller that does not sample sends.
+/// The trace identifiers of a caller that does not sample.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 
@@ -57,7 +57,7 @@ async fn a_job_is_one_trace_from_the_request_over_the_broker_to_the_worker(
     worker.event("queue_up").await;
     let exports = [format!("--otel-exporter-otlp-endpoint={endpoint}")];
     let public = application::start(&database, &broker.url(), &exports).await;
-    // The application has found the broker.
+    // The app is connected to the broker from here on.
     application::accepts(public, "").await;
     worker.event("job_start").await;
     let headers = format!("traceparent: 00-{TRACE}-{CALLER}-00\r\nidempotency-key: k\r\n");
@@ -215,7 +215,7 @@ async fn what_goes_wrong_with_a_job_is_an_error_of_its_span(
     }
 }
 
-/// Jobs are done whatever the collector does, and the process ends in time.
+/// Checks that jobs are done in every failure of the collector, and that the process ends in time.
 async fn survives(database: &PgConnectOptions, endpoint: &str) {
     let (broker, pool) = (Broker::new().await, prepare(database).await);
     let mut worker = start(database, &broker, endpoint);
@@ -235,7 +235,7 @@ async fn survives(database: &PgConnectOptions, endpoint: &str) {
     wait_until(&pool, id, "done").await;
     worker.terminate().await;
     assert_eq!(worker.event("stopped").await["complete"], true);
-    // From here on the process waits for nothing but its last batches.
+    // From here on the process only waits for its last batches.
     let begin = Instant::now();
     assert!(worker.exit().await.success());
     assert!(

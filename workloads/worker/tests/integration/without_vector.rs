@@ -1,4 +1,4 @@
-//! Jobs on documents while the vector profile is off, or is being switched on.
+//! Document jobs while the vector profile is off, or is being switched on.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The bodies of requests and responses, as the OpenAPI document shows them.
+//! The request and response bodies, as shown in the OpenAPI document.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -17,65 +17,65 @@ use uuid::Uuid;
     reason = "documents the request; the fields are read one by one to report every fault"
 )]
 pub struct DocumentRequest {
-    /// As many numbers as the collection has.
+    /// Vector with the dimensions of the collection.
     #[schema(example = json!([0.1, 0.9, 0.2, 0.4]))]
     vector: Vec<f32>,
-    /// Whatever belongs to the document, at most 1,000 values, 16 deep; `title` and `category` are strings.
+    /// Any JSON object of at most 1,000 values and 16 levels; `title` and `category` are strings.
     #[schema(example = json!({"title": "A guide", "category": "howto"}))]
     payload: Option<Map<String, Value>>,
 }
 
-/// The document was stored or deleted, and the vector store knows or will hear of it.
+/// The result of a change: the document was stored or deleted, and the vector store is or will be up to date.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentWritten {
-    /// The document.
+    /// Identifier of the document.
     id: u64,
-    /// `indexed`: queries find it. `enqueued`: a job brings it to the vector store. `stored`: the queue did not take the
-    /// job now, and will get it later without anybody's doing.
+    /// `indexed`: queries find it. `enqueued`: a job writes it to the vector store. `stored`: the queue did not
+    /// accept the job now, and gets it later without further action.
     #[schema(example = "enqueued")]
     status: &'static str,
-    /// The job, whose state `GET /jobs/{id}` tells.
+    /// Identifier of the job, for `GET /jobs/{id}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     job_id: Option<String>,
-    /// The trace of the request, which the job continues.
+    /// Trace identifier of the request, which the job continues.
     trace_id: String,
 }
 
-/// A document as it was stored.
+/// A document as stored.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentResponse {
-    /// The document.
+    /// Identifier of the document.
     id: u64,
-    /// Its vector, in single precision.
+    /// Vector in single precision.
     vector: Vec<f32>,
-    /// Its payload.
+    /// Payload of the document.
     #[schema(value_type = Object)]
     payload: Map<String, Value>,
-    /// When it was written (RFC 3339).
+    /// Time of the last write (RFC 3339).
     #[schema(format = DateTime)]
     changed_at: String,
-    /// When the vector store took it as it is (RFC 3339); null until then.
+    /// Time at which the vector store accepted this version (RFC 3339); null until then.
     #[schema(format = DateTime)]
     indexed_at: Option<String>,
 }
 
-/// A question for the nearest documents. Unknown fields are ignored, and `null` means absent.
+/// A query for the nearest documents. Unknown fields are ignored, and `null` means absent.
 #[derive(Debug, ToSchema)]
 #[expect(
     dead_code,
     reason = "documents the request; the fields are read one by one to report every fault"
 )]
 pub struct QueryRequest {
-    /// As many numbers as the collection has.
+    /// Vector with the dimensions of the collection.
     #[schema(example = json!([0.1, 0.9, 0.2, 0.4]))]
     vector: Vec<f32>,
-    /// The most results; 10 when absent.
+    /// Maximum number of results; 10 by default.
     #[schema(minimum = 1, maximum = 100)]
     limit: Option<u64>,
-    /// Whether results come with their payloads; they do not when absent.
+    /// Includes the payloads in the results if true; false by default.
     with_payload: Option<bool>,
-    /// Only documents whose payload has exactly these values: strings, whole numbers, true or false.
+    /// Payload fields and their required values: strings, whole numbers, true or false.
     #[schema(example = json!({"category": "howto"}))]
     filter: Option<Map<String, Value>>,
 }
@@ -83,18 +83,18 @@ pub struct QueryRequest {
 /// The nearest documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryResponse {
-    /// Nearest first: by descending score, for `Euclid` by ascending distance.
+    /// Results, nearest first: by descending score, or by ascending distance for `Euclid`.
     result: Vec<QueryResult>,
 }
 
 /// One of the nearest documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueryResult {
-    /// The document.
+    /// Identifier of the document.
     id: u64,
-    /// How near it is by the collection's distance.
+    /// Score or distance, by the distance function of the collection.
     score: f32,
-    /// Its payload, when asked for.
+    /// Payload, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     payload: Option<Map<String, Value>>,

@@ -1,31 +1,31 @@
-//! The fields of documents and queries, and their rules. Every fault is reported.
+//! The fields of documents and queries, and their rules. Every invalid field is reported.
 
 use serde_json::{Map, Value};
 use shortener_common::vector::{Match, Query};
 
 use crate::error::{Error, FieldError};
 
-/// The most results of a query.
+/// The maximum number of results of a query.
 pub(super) const MAX_LIMIT: u64 = 100;
-/// Results of a query that does not say how many.
+/// The default number of results of a query.
 const DEFAULT_LIMIT: u64 = 10;
-/// How deep a payload may be nested: the store's own format doubles every level, and it reads at most 100.
+/// The maximum nesting of a payload. The store's own format doubles every level, and its parser reads at most 100.
 const MAX_DEPTH: usize = 16;
-/// The most values of a payload, nested ones included: each takes many times as much memory as it may take in the body.
+/// The maximum number of values in a payload, including nested ones. Each needs many times its size in the body.
 const MAX_VALUES: usize = 1000;
-/// The most fields that a filter may name.
+/// The maximum number of fields in a filter.
 const MAX_CONDITIONS: usize = 16;
-/// Payload fields that are texts.
+/// The payload fields that must be strings.
 const TEXTS: [(&str, &str); 2] = [("title", "payload.title"), ("category", "payload.category")];
 
-/// What a document consists of.
+/// The content of a document.
 #[derive(Debug, PartialEq)]
 pub(super) struct Content {
     pub(super) vector: Vec<f32>,
     pub(super) payload: Map<String, Value>,
 }
 
-/// Reads the body of `PUT /docs/{id}`.
+/// Parses the body of `PUT /docs/{id}`.
 pub(super) fn content(mut body: Map<String, Value>, size: usize) -> Result<Content, Error> {
     let mut faults = Vec::new();
     let vector = vector(body.remove("vector"), size)
@@ -35,7 +35,7 @@ pub(super) fn content(mut body: Map<String, Value>, size: usize) -> Result<Conte
     faultless(faults, Content { vector, payload })
 }
 
-/// Reads the body of `POST /docs/query`.
+/// Parses the body of `POST /docs/query`.
 pub(super) fn query(mut body: Map<String, Value>, size: usize) -> Result<Query, Error> {
     let mut faults = Vec::new();
     let vector = vector(body.remove("vector"), size)
@@ -62,7 +62,7 @@ pub(super) fn query(mut body: Map<String, Value>, size: usize) -> Result<Query, 
     faultless(faults, query)
 }
 
-/// Notes a fault and goes on with a value that is never used.
+/// Records an invalid field and returns a placeholder that is never used.
 fn fault<T: Default>(faults: &mut Vec<FieldError>, field: &'static str, reason: String) -> T {
     faults.push(FieldError { field, reason });
     T::default()
@@ -86,7 +86,7 @@ fn vector(value: Option<Value>, size: usize) -> Result<Vec<f32>, String> {
         let found = numbers.len();
         return Err(format!("must hold {size} numbers and not {found}"));
     }
-    // The store has single precision, in which a large number is infinite.
+    // The store uses single precision, in which a large number becomes infinite.
     let single = |number: &Value| number.as_f64().map(|number| number as f32);
     numbers
         .iter()
@@ -120,7 +120,7 @@ fn payload(value: Option<Value>) -> Result<Map<String, Value>, (&'static str, St
     Ok(payload)
 }
 
-/// Levels of arrays and objects; the parser of the body bounds them.
+/// Returns the number of levels of arrays and objects; the parser of the body limits them.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
@@ -129,7 +129,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// The value itself and all that are in it.
+/// Returns the number of values, including the value itself and all nested ones.
 fn count(value: &Value) -> usize {
     match value {
         Value::Array(values) => 1 + values.iter().map(count).sum::<usize>(),
@@ -161,7 +161,7 @@ fn filter(value: Option<Value>) -> Result<Vec<(String, Match)>, String> {
 }
 
 fn condition((field, value): (String, Value)) -> Result<(String, Match), String> {
-    // Anything else has a meaning of its own in the store's paths.
+    // Other characters have a special meaning in the store's field paths.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if field.is_empty() || !field.bytes().all(plain) {
         return Err("must name fields of A-Z, a-z, 0-9, '_' and '-' only".to_owned());

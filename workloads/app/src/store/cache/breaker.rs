@@ -1,8 +1,8 @@
-//! Access to the cache that costs a request one deadline at most, and nothing while the cache is away.
+//! A circuit breaker for the cache: a request waits for at most one deadline, and not at all during an outage.
 //!
-//! A request that meets an error or hears nothing in time takes the connection away from everybody: from then on
-//! requests go without the cache. One task looks for the cache in the background, and only a connection that has
-//! answered a lookup is handed out again.
+//! An error or a timeout of one request opens the breaker for all: from then on requests continue without the
+//! cache. One task reconnects in the background. The breaker closes again once a new connection has answered a
+//! lookup.
 
 use std::{
     future::Future,
@@ -21,12 +21,13 @@ use tokio::{
 
 use super::{connection::Connection, near::Near, source::Source};
 
-/// Asking Sentinels and all nodes of a cluster takes several steps, and no request waits for them.
+/// The timeout of connecting. Sentinels and the nodes of a cluster need several steps, and no request waits for
+/// them.
 const CONNECT: Duration = Duration::from_secs(3);
-/// How often the connection is tried without being asked, so that the first request after an outage finds it closed.
+/// The interval of checks on an idle connection, so that a broken one is replaced before the next request needs it.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Pauses between attempts to connect: the first, and the longest. A cache that answers the attempt but not the
-/// requests would otherwise cost each of them the deadline.
+/// Backoff between connection attempts: the first and the longest pause. Without it, a cache that accepts
+/// connections but does not answer requests would cost each request the deadline.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// A connection that has not failed yet.
@@ -36,7 +37,7 @@ struct Life {
     number: u64,
 }
 
-/// The breaker and what it guards. The search for the cache ends with it.
+/// The circuit breaker and its connection. Dropping it stops the reconnecting task.
 pub struct Breaker {
     shared: Arc<Shared>,
     _search: JoinSet<()>,
@@ -44,18 +45,19 @@ pub struct Breaker {
 
 struct Shared {
     server: Server,
-    /// How long an operation may take.
+    /// The time limit of an operation.
     deadline: Duration,
     /// `None` while the breaker is open.
     life: watch::Sender<Option<Life>>,
     failed: Notify,
     up: Gauge<u32, AtomicU32>,
-    /// The last reason that was logged for a refused command; a full cache refuses every write.
+    /// The last reason that was logged for a rejected command. A full cache rejects every write, which is logged
+    /// once.
     refusal: Mutex<String>,
 }
 
 impl Breaker {
-    /// Starts to look for the cache. `check` runs on a new connection before any request does, and from time to time.
+    /// Starts connecting. `check` runs on a new connection before any request does, and periodically after that.
     pub fn start<C, F>(source: Source, up: Gauge<u32, AtomicU32>, check: C) -> Self
     where
         C: Fn(Connection) -> F + Send + Sync + 'static,
@@ -77,7 +79,7 @@ impl Breaker {
         }
     }
 
-    /// Whether requests use the cache.
+    /// Returns true if requests use the cache.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.life.borrow().is_some()
@@ -89,14 +91,14 @@ impl Breaker {
         let _ = timeout(at_most, life.wait_for(Option::is_some)).await;
     }
 
-    /// Asks the copies in this process, if there are any and requests use the cache.
+    /// Looks up the copies in this process, if there are any and the breaker is closed.
     pub fn near<T>(&self, ask: impl FnOnce(&Near) -> Option<T>) -> Option<T> {
         let life = self.shared.life.borrow();
         ask(life.as_ref()?.connection.near()?)
     }
 
-    /// Runs one operation, which traces know by the name of its command; `None` when the cache is away, does not answer
-    /// in time or refuses.
+    /// Runs one operation in a span with the name of its command. Returns `None` if the cache is down, does not
+    /// answer in time or rejects the command.
     pub async fn run<T, F>(
         &self,
         command: &'static str,
@@ -109,7 +111,7 @@ impl Breaker {
     }
 }
 
-/// Why an operation has no result.
+/// The reason why an operation has no result.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -150,7 +152,7 @@ impl Shared {
         None
     }
 
-    /// Takes the connection away, unless that is done already.
+    /// Opens the breaker, unless the connection was already replaced.
     fn open(&self, number: u64, reason: &str) {
         let opened = self.life.send_if_modified(|life| {
             let current = life.as_ref().is_some_and(|life| life.number == number);
@@ -194,7 +196,8 @@ fn unavailable(reason: &str) {
     );
 }
 
-/// A command that a sound server refused in time, such as a write to a full cache: no reason to go without it.
+/// Returns true if a healthy server rejected a command in time, such as a write to a full cache. The breaker stays
+/// closed then.
 pub(super) fn is_refusal(error: &RedisError) -> bool {
     use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
     match error.kind() {
@@ -238,7 +241,7 @@ where
     }
 }
 
-/// A connection that works.
+/// Connects, and checks the connection.
 async fn reach<C, F>(source: &mut Source, check: &C) -> Result<Connection, String>
 where
     C: Fn(Connection) -> F,
@@ -257,7 +260,7 @@ where
     Ok(connection)
 }
 
-/// Completes when the breaker is open again.
+/// Checks the connection periodically. Completes once the breaker is open.
 async fn guard<C, F>(shared: &Shared, check: &C)
 where
     C: Fn(Connection) -> F,

@@ -11,30 +11,31 @@ use redis::{
 
 use super::{keys, near::Near};
 
-/// Commands on their way to the connection; far more than wait at any time, so that none waits for a place.
+/// The maximum number of commands waiting to be sent. It is far above the usual number, so that no command waits
+/// for a free slot.
 const QUEUE: usize = 4096;
 
-/// A connection that many requests use at the same time; cheap to clone.
+/// A multiplexed connection for all requests; cheap to clone.
 #[derive(Clone)]
 pub struct Connection {
     channel: Channel,
-    /// What its server keeps true.
+    /// The copies in this process that the server of this connection invalidates.
     near: Option<Arc<Near>>,
 }
 
 #[derive(Clone)]
 enum Channel {
-    /// To one server.
+    /// A connection to one server.
     Server(MultiplexedConnection),
-    /// To each node of a cluster.
+    /// Connections to the nodes of a cluster.
     Cluster(ClusterConnection),
 }
 
 impl Connection {
-    /// Connects to one server, and has it tell of changes when copies in this process may take some bytes.
+    /// Connects to one server. If `near` allows memory for copies in this process, client tracking is enabled.
     ///
     /// # Errors
-    /// When the server cannot be reached, refuses the login, or does not tell of changes.
+    /// Fails if the server is unreachable, rejects the login, or does not support client tracking.
     pub async fn to_server(
         client: &Client,
         deadline: Duration,
@@ -67,7 +68,7 @@ impl Connection {
     /// Connects to a cluster.
     ///
     /// # Errors
-    /// When none of the nodes can be reached, or they refuse the login.
+    /// Fails if no node is reachable, or if the nodes reject the login.
     pub async fn to_cluster(client: &ClusterClient) -> RedisResult<Self> {
         Ok(Self {
             channel: Channel::Cluster(client.get_async_connection().await?),
@@ -75,15 +76,15 @@ impl Connection {
         })
     }
 
-    /// The copies in this process.
+    /// Returns the copies in this process.
     #[must_use]
     pub fn near(&self) -> Option<&Arc<Near>> {
         self.near.as_ref()
     }
 }
 
-/// Has the server tell of every change of a link. Told of those only that were read, it would have to remember them all,
-/// codes that were guessed included, and that is memory which it lacks for copies.
+/// Enables client tracking in broadcasting mode. In the default mode the server would remember every key that was
+/// read, including guessed codes, and that memory would be lost for entries.
 async fn track(connection: &mut MultiplexedConnection) -> RedisResult<()> {
     let mut command = redis::cmd("CLIENT");
     command.arg(&["TRACKING", "ON", "BCAST", "PREFIX", keys::PREFIX]);

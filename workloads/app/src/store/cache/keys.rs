@@ -1,4 +1,4 @@
-//! The two keys of a code, and how long their entries live.
+//! The two keys of a code, and the lifetime of their entries.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use redis::{Cmd, ToRedisArgs};
 
 use crate::code::{self, Code};
 
-/// What the keys of destinations begin with.
+/// The prefix of the keys of destinations.
 pub const PREFIX: &str = "link:";
 const OPENING: &str = "{";
 const CLOSING: &str = "}:none";
 
-/// `link:<code>` and `{link:<code>}:none`, built in place. A cluster hashes only what stands in braces, which is
-/// the whole of the first key, so both live on one node.
+/// `link:<code>` and `{link:<code>}:none`, built in place. A cluster hashes only the part in braces, which equals
+/// the first key, so both keys are on the same node.
 pub struct Keys {
     buffer: [u8; OPENING.len() + PREFIX.len() + code::MAX_LENGTH + CLOSING.len()],
-    /// Where the first key ends.
+    /// The end of the first key in the buffer.
     end: usize,
 }
 
 impl Keys {
-    /// The keys of a code.
+    /// Returns the keys of a code.
     #[must_use]
     pub fn of(code: Code<'_>) -> Self {
         Self::of_name(code.as_str())
     }
 
-    /// The keys of no code: what they hold tells whether the cache answers at all.
+    /// Returns the keys of an empty code, which never exist. Reading them checks that the cache answers.
     #[must_use]
     pub fn of_nothing() -> Self {
         Self::of_name("")
@@ -47,37 +47,38 @@ impl Keys {
         keys
     }
 
-    /// The key of the destination.
+    /// Returns the key of the destination.
     #[must_use]
     pub fn link(&self) -> &[u8] {
         &self.buffer[OPENING.len()..self.end]
     }
 
-    /// The key that says that there is no such code.
+    /// Returns the key of the negative entry.
     #[must_use]
     pub fn none(&self) -> &[u8] {
         &self.buffer[..self.end + CLOSING.len()]
     }
 }
 
-/// The code whose destination a key holds, if it is such a key.
+/// Returns the code of a destination key, or `None` for another key.
 #[must_use]
 pub fn code_in(key: &[u8]) -> Option<&str> {
     str::from_utf8(key.strip_prefix(PREFIX.as_bytes())?).ok()
 }
 
-/// When an entry ends.
+/// The end of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// After so many seconds.
+    /// After this number of seconds.
     Seconds(u64),
-    /// At this second of the epoch. A command that a frozen cache reads late must not outlive the link.
+    /// At this second of the Unix epoch. Even a command that a frozen cache executes late must not outlive the
+    /// link.
     Until(i64),
 }
 
 impl Lifetime {
-    /// The life of an entry for a link; `None` when it is not worth an entry any more. `jitter` is a factor around 1
-    /// that keeps entries written together from ending together.
+    /// Returns the lifetime of an entry for a link, or `None` if the link ends too soon. `jitter` is a factor
+    /// around 1, so that entries written together do not end together.
     #[must_use]
     pub fn of_link(
         ttl: Duration,
@@ -90,12 +91,12 @@ impl Lifetime {
             return Some(Self::Seconds(seconds));
         };
         let end = now.as_second().saturating_add_unsigned(seconds);
-        // Whole seconds, rounded down: never past the link's own end.
+        // Whole seconds, rounded down: never past the expiry of the link.
         let end = end.min(expires_at.as_second());
         (end > now.as_second()).then_some(Self::Until(end))
     }
 
-    /// `SET key value` with this life.
+    /// Returns `SET key value` with this lifetime.
     #[must_use]
     pub fn set(self, key: &[u8], value: impl ToRedisArgs) -> Cmd {
         let mut command = redis::cmd("SET");

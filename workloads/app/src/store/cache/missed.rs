@@ -1,4 +1,4 @@
-//! Links that were created while the cache could not be told.
+//! Links that were created while the cache was down.
 
 use std::{
     collections::VecDeque,
@@ -8,10 +8,10 @@ use std::{
 
 use crate::store::Link;
 
-/// More than one client can create in the time that counts; beyond it the oldest are forgotten.
+/// The maximum number of links, above what one client can create in the period; beyond it, the oldest are dropped.
 const CAPACITY: usize = 4096;
 
-/// Remembers links for as long as an entry in the cache may deny their existence.
+/// The recently created links that may still have a negative entry in the cache.
 #[derive(Debug)]
 pub struct Missed {
     matters_for: Duration,
@@ -19,7 +19,7 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// Links whose creation is at most this long ago.
+    /// Returns a list that drops links after this time.
     #[must_use]
     pub fn new(matters_for: Duration) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Missed {
         }
     }
 
-    /// Remembers a link that was just created.
+    /// Adds a link that was just created.
     pub fn push(&self, link: Link) {
         let mut links = self.recent();
         if links.len() == CAPACITY {
@@ -37,13 +37,13 @@ impl Missed {
         links.push_back((Instant::now(), link));
     }
 
-    /// The links that still matter, oldest first.
+    /// Returns the links of the period, oldest first.
     #[must_use]
     pub fn links(&self) -> Vec<Link> {
         self.recent().iter().map(|(_, link)| link.clone()).collect()
     }
 
-    /// Forgets a link that the cache has been told of.
+    /// Removes a link that was written to the cache.
     pub fn told(&self, link: &Link) {
         self.recent().retain(|(_, missed)| missed != link);
     }

@@ -1,14 +1,14 @@
-//! Destinations in the memory of the process, which their server keeps true: it tells of every link that changes (client
+//! Copies of destinations in the memory of the process. The server invalidates them when a link changes (client
 //! tracking in broadcasting mode, <https://valkey.io/topics/client-side-caching/>).
 //!
-//! What holds:
-//! - A place is taken before the server is asked, and whatever the server tells meanwhile takes the place away, so an
-//!   answer that is older than a change is not kept.
-//! - An entry ends with its key's remaining time, though the server may tell of that late.
-//! - Everything goes with the connection: nobody would tell of changes any more. A connection that dies without a sign is
-//!   found by the breaker, which tries it every few seconds.
-//! - Only destinations are kept, and no denials. Links never change, so even an entry of which the server told too late
-//!   is never wrong.
+//! Guarantees:
+//! - A place is reserved before the server is queried, and an invalidation meanwhile removes it. A result that is
+//!   older than a change is therefore not kept.
+//! - An entry ends with the remaining time of its key, because the server may report expired keys late.
+//! - All entries are dropped with the connection, because invalidations end with it. A connection that dies
+//!   silently is detected by the circuit breaker, which checks it every few seconds.
+//! - Only destinations are kept, and no negative entries. Links never change, so an entry is never wrong, even if
+//!   its invalidation is late.
 
 use std::{
     num::NonZeroU64,
@@ -27,15 +27,15 @@ use tokio::time::Instant;
 use super::keys;
 use crate::code::Code;
 
-/// What an entry takes beside its code and its destination, about.
+/// The approximate memory of an entry in bytes, besides its code and its destination.
 const OVERHEAD: usize = 128;
-/// What an entry takes as a rule, for the first size of the table.
+/// The typical memory of an entry in bytes, for the initial size of the table.
 const TYPICAL: u64 = 256;
 
 /// The copies of one connection.
 pub struct Near {
     entries: Cache<String, Entry, Bytewise>,
-    /// The connection has ended.
+    /// Set once the connection has ended.
     lost: AtomicBool,
 }
 
@@ -54,7 +54,7 @@ impl Weighter<String, Entry> for Bytewise {
     }
 }
 
-/// Where the destination of a code will be, unless the server tells of a change before it is known.
+/// A reserved place for the destination of a code, which an invalidation removes.
 pub struct Place<'a>(
     PlaceholderGuard<
         'a,
@@ -67,7 +67,7 @@ pub struct Place<'a>(
 );
 
 impl Near {
-    /// Room for so many bytes; what is followed least goes when they are used up.
+    /// Returns a store of this many bytes; when it is full, the least used entries are evicted.
     #[must_use]
     pub fn new(bytes: NonZeroU64) -> Self {
         let typical = usize::try_from(bytes.get() / TYPICAL).unwrap_or(usize::MAX);
@@ -77,14 +77,14 @@ impl Near {
         }
     }
 
-    /// The destination of a code, if it is here.
+    /// Returns the destination of a code, if there is a copy.
     pub fn get(&self, code: Code<'_>) -> Option<Bytes> {
         let entry = self.entries.get(code.as_str())?;
         let holds = !self.lost.load(Ordering::Relaxed) && Instant::now() < entry.ends;
         holds.then_some(entry.url)
     }
 
-    /// Takes the place of a code, unless somebody else has it.
+    /// Reserves the place of a code, unless it is taken.
     pub fn place(&self, code: Code<'_>) -> Option<Place<'_>> {
         let code = code.as_str();
         let now = Instant::now();
@@ -95,7 +95,7 @@ impl Near {
         }
     }
 
-    /// Takes in what the server says unasked.
+    /// Handles a push message of the server.
     pub fn hear(&self, push: &PushInfo) {
         match (&push.kind, push.data.as_slice()) {
             (PushKind::Invalidate, [Value::Array(keys)]) => {
@@ -107,7 +107,7 @@ impl Near {
                     }
                 }
             }
-            // No list of keys means all of them.
+            // Without a list of keys, the message is about all of them.
             (PushKind::Invalidate, _) => self.entries.clear(),
             (PushKind::Disconnection, _) => {
                 self.lost.store(true, Ordering::Relaxed);
@@ -119,14 +119,14 @@ impl Near {
 }
 
 impl Place<'_> {
-    /// Keeps a destination for the remaining time of its key, in milliseconds as `PTTL` tells it. A key that is gone
-    /// (-2), or that somebody else made and that never ends (-1), is not kept.
+    /// Keeps a destination for the remaining time of its key: milliseconds, from `PTTL`. It is not kept if the key
+    /// is gone (-2), or never expires (-1) because another client wrote it.
     pub fn fill(self, url: Bytes, left: i64) {
         let Ok(left @ 1..) = u64::try_from(left) else {
             return;
         };
         let ends = Instant::now() + Duration::from_millis(left);
-        // It is refused when the server has told of a change since.
+        // The insertion fails if the entry was invalidated meanwhile.
         let _ = self.0.insert(Entry { url, ends });
     }
 }

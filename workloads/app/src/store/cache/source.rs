@@ -1,4 +1,4 @@
-//! Where the cache is and how to reach it: one server, the master that Sentinels name, or a cluster.
+//! The addresses of the cache and the ways to connect: one server, the master that Sentinels report, or a cluster.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -15,30 +15,30 @@ use shortener_common::telemetry::call::Server;
 use super::connection::Connection;
 use crate::config::{CacheArgs, CacheMode};
 
-/// Within one request there is time for one second attempt, after a node said that a key has moved.
+/// One retry after a node reported that a key has moved; a request has no time for more.
 const CLUSTER_RETRIES: u32 = 1;
 
-/// How to get a connection.
+/// The servers of the cache, and the settings of connections.
 pub struct Source {
     servers: Servers,
-    /// The server as spans describe it.
+    /// The server attributes of spans.
     server: Server,
-    /// How long a connection attempt and an operation may take.
+    /// The timeout of each connection step, and of an operation.
     deadline: Duration,
-    /// What copies in this process may take, in bytes.
+    /// The memory for copies in this process, in bytes.
     near: Option<NonZeroU64>,
 }
 
 enum Servers {
     /// One server.
     Single(Client),
-    /// The master of this name.
+    /// A master that Sentinels report.
     Sentinel {
-        /// Knows the Sentinels and keeps connections to them.
+        /// The client of the Sentinels, with its connections to them.
         sentinels: Box<Sentinel>,
         /// The name of the master.
         master: String,
-        /// How to log in at the master.
+        /// The credentials and TLS settings for the master.
         node: SentinelNodeConnectionInfo,
     },
     /// A cluster.
@@ -46,10 +46,10 @@ enum Servers {
 }
 
 impl Source {
-    /// The source that the settings describe, `None` without an address. Nothing is connected yet.
+    /// Returns the source for these settings, or `None` without an address. It does not connect yet.
     ///
     /// # Errors
-    /// When an address is malformed. The message does not repeat it, because it may hold a password.
+    /// Fails if an address is malformed. The message does not repeat it, because it may contain a password.
     pub fn new(args: &CacheArgs) -> anyhow::Result<Option<Self>> {
         let mut infos = args
             .urls()
@@ -93,22 +93,22 @@ impl Source {
         }))
     }
 
-    /// How long a connection attempt and an operation may take.
+    /// Returns the timeout of each connection step, and of an operation.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.deadline
     }
 
-    /// The server as spans describe it; where several are, only one that leads to them is known.
+    /// Returns the server attributes of spans. Of several addresses, only the first is used.
     #[must_use]
     pub fn server(&self) -> Server {
         self.server.clone()
     }
 
-    /// Connects, which may take as long as the server lets it; each single step has a deadline.
+    /// Connects. Each step has a timeout, but the whole has none.
     ///
     /// # Errors
-    /// When the cache cannot be reached or refuses the login.
+    /// Fails if the cache is unreachable or rejects the login.
     pub async fn connect(&mut self) -> RedisResult<Connection> {
         let (deadline, near) = (self.deadline, self.near);
         match &mut self.servers {
@@ -143,12 +143,12 @@ fn connection_info(url: &str) -> anyhow::Result<ConnectionInfo> {
     Ok(info.set_tcp_settings(tcp()))
 }
 
-/// Commands of different requests share the connection: none may wait for the answer to another.
+/// Disables Nagle's algorithm: requests share the connection, and no command may wait for the answer to another.
 fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
-/// The login out of the URL, with what has settings of its own, and the protocol.
+/// Returns the login of the URL, overridden by the separate settings, and the protocol version.
 fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnectionInfo {
     let given = |setting: &Option<String>| setting.clone().filter(|text| !text.is_empty());
     if let Some(username) = given(&args.cache_username) {
@@ -158,7 +158,7 @@ fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnection
         settings = settings.set_password(password);
     }
     if args.near().is_some() {
-        // Only its third version lets a server speak unasked.
+        // Only RESP3 allows push messages of the server.
         settings = settings.set_protocol(ProtocolVersion::RESP3);
     }
     settings
@@ -169,7 +169,7 @@ fn with_database(info: ConnectionInfo, number: i64) -> ConnectionInfo {
     info.set_redis_settings(settings)
 }
 
-/// How to reach a server that a Sentinel names: encrypted if the Sentinels are.
+/// Returns the settings of connections to a server that a Sentinel reports: TLS if the Sentinels use it.
 fn node(sentinel: &ConnectionInfo, login: RedisConnectionInfo) -> SentinelNodeConnectionInfo {
     let node = SentinelNodeConnectionInfo::default()
         .set_redis_connection_info(login)
