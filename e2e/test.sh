@@ -150,6 +150,7 @@ cluster_stage() {
   run check 'upgrade and rollback of the chart' e2e/checks/chart-upgrade.sh
   run check 'step for other CI' e2e/checks/ci-step.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
+  run check 'a cluster without IPv4' e2e/checks/ipv6.sh
   run check 'sections of the specification' \
     e2e/checks/sections.sh "$logs"/test-cluster-tests{,-one-by-one}.log
 }

@@ -3,7 +3,6 @@
 # has no business with the stack does not reach it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source e2e/images/names.sh
 
 export CLUSTER_NAME=shortener-ipv6 GATEWAY_PORT=18280 IP_FAMILY=ipv6
 export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
@@ -19,8 +18,11 @@ connect() {
   kubectl exec stranger -- timeout 5 bash -c "exec 3<>/dev/tcp/$1/$2"
 }
 
+# The image of the database has a shell.
 start_stranger() {
-  kubectl run stranger --image "$postgres_image" --restart Never --command -- sleep infinity
+  local image
+  image=$(kubectl get statefulset demo-postgres --output jsonpath="{.spec.template.spec.containers[0].image}")
+  kubectl run stranger --image "$image" --restart Never --command -- sleep infinity
   kubectl wait --for condition=Ready --timeout 60s pod/stranger
 }
 

@@ -262,7 +262,7 @@ mod tests {
         let page = page();
         for row in [
             "| `replicas` | integer, 1 to 1000 | `2` | Number of pods. |",
-            "| `deletionPolicy` | `\"Retain\"` or `\"Delete\"` | `\"Retain\"` | What happens to volumes and credentials when the stack is deleted. |",
+            "| `deletionPolicy` | `\"Retain\"` or `\"Delete\"` | `\"Retain\"` | Policy for volumes and credentials when the stack is deleted. |",
             "| `imagePullSecrets` | list of object |  | Secrets for pulling the images of every component. |",
         ] {
             assert!(page.contains(row), "no row {row}\n{page}");

@@ -13,7 +13,7 @@ use k8s_openapi::{
 
 use super::{
     DEFINITIONS_KEY, PORT_NAME, PORTS,
-    config_map::{CONFIG, PLUGINS, render},
+    config_map::{CONFIG, PLUGINS, RESOLVER, render},
 };
 use crate::{
     metadata::{Component, component_name},
@@ -126,6 +126,7 @@ fn env() -> Vec<EnvVar> {
             "RABBITMQ_ENABLED_PLUGINS_FILE",
             &format!("{CONFIG_PATH}/{PLUGINS}"),
         ),
+        ("ERL_INETRC", &format!("{CONFIG_PATH}/{RESOLVER}")),
         ("RABBITMQ_LOGS", "-"),
         // The server opens an empty log file in this directory anyway.
         ("RABBITMQ_LOG_BASE", SCRATCH_PATH),
