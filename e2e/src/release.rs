@@ -22,7 +22,7 @@ impl Release {
     /// Reads the values of the installed release.
     ///
     /// # Errors
-    /// When helm is not on the PATH or finds no release.
+    /// Fails if helm is not on the PATH or finds no release.
     pub async fn installed() -> Result<Self> {
         let arguments = ["get", "values", RELEASE, "--output", "yaml"];
         Ok(Self {
@@ -33,7 +33,8 @@ impl Release {
     /// Replaces the installed release by the chart of an earlier one, with no operator pod, because the image of
     /// that release need not exist.
     ///
-    /// # Errors When helm refuses the chart or the cluster its objects.
+    /// # Errors
+    /// Fails if helm refuses the chart, or the cluster one of its objects.
     pub async fn replace_by(&self, chart: &Path) -> Result<()> {
         let chart = text(chart)?;
         let arguments = [
@@ -51,7 +52,8 @@ impl Release {
     /// Upgrades to the chart of this checkout with the values of the first installation, and waits for the
     /// operator.
     ///
-    /// # Errors When helm refuses the chart or the operator does not become ready.
+    /// # Errors
+    /// Fails if helm refuses the chart or the operator does not become ready.
     pub async fn put_back(&self) -> Result<()> {
         let chart = checkout("../charts/shortener-operator");
         let chart = text(&chart)?;
