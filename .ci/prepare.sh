@@ -17,8 +17,8 @@ apt-get update -qq
 DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}"
 rm /usr/sbin/policy-rc.d
 
-# A cluster with its images and the build output needs more disk than a runner has free beside its preinstalled
-# software.
+# A cluster with its images and the build output needs more disk than a runner has free
+# beside its preinstalled software.
 if [[ ${GITHUB_ACTIONS:-} == true ]]; then
   rm -rf /usr/local/lib/android /usr/share/dotnet /opt/ghc /opt/hostedtoolcache/CodeQL
 fi

@@ -11,8 +11,8 @@ names() {
   if [[ $(system_of "$1") == linux ]]; then printf '%s\n' "${programs[@]}"; else echo operator; fi
 }
 
-# Installs a linker, and a C compiler for ring, for another architecture on this Linux machine. Debian and Ubuntu
-# use the same names.
+# Installs a linker, and a C compiler for ring, for another architecture on this Linux machine. Debian
+# and Ubuntu use the same names.
 cross_compiler() {
   local target=$1 architecture=${1%%-*} packages
   if [[ $(system_of "$target") != linux || $(host_triple) == "$architecture"-* ]]; then return; fi
@@ -24,9 +24,9 @@ cross_compiler() {
   export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$architecture-linux-gnu-gcc"
 }
 
-# path_flags <target>: the arguments of cargo that keep this machine's source and output folders out of the
-# binaries. The profile quick shares its output with the tests, and any such argument, even an empty one, would
-# recompile everything.
+# path_flags <target>: the arguments of cargo that keep this machine's source and output folders out of
+# the binaries. The profile quick shares its output with the tests, and any such argument, even an empty
+# one, would recompile everything.
 path_flags() {
   local target=$1 cargo_home=${CARGO_HOME:-$HOME/.cargo} flags
   if [[ $profile == quick ]]; then return; fi
@@ -40,8 +40,7 @@ compile() {
   for name in $(names "$target"); do bins+=(--bin "$name"); done
   claim_target
   while IFS= read -r name; do paths+=("$name"); done < <(path_flags "$target")
-  # Cargo recompiles crates with C code whenever SOURCE_DATE_EPOCH changes, although none of that code contains a
-  # date.
+  # Cargo recompiles crates with C code whenever SOURCE_DATE_EPOCH changes, although none of that code contains a date.
   env -u SOURCE_DATE_EPOCH cargo build --locked --profile "$profile" --target "$target" ${paths[@]+"${paths[@]}"} \
     --workspace "${bins[@]}"
 }

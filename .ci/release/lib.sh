@@ -42,8 +42,7 @@ system_of() {
   esac
 }
 
-# pack <archive> <folder>: packs the folder as a tar archive that depends only on names, contents and executable
-# bits.
+# pack <archive> <folder>: packs the folder as a tar archive that depends only on names, contents and executable bits.
 pack() {
   local archive=$1 folder=$2
   (

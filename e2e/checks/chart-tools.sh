@@ -7,8 +7,7 @@ chart=charts/shortener-operator
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module contains the same as
-# OpenAPI.
+# Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module contains the same as OpenAPI.
 schemas() {
   local version target module document
   version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/cluster/go.mod" | sed -n 1p)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Upgrades and rolls back the chart on the test cluster: from the package, with other values, and back. The resource
-# definition and a stack must remain the same objects, no pod of the stack may restart, and the operator must work
-# after each step.
+# Upgrades and rolls back the chart on the test cluster: from the package, with other values, and back. The
+# resource definition and a stack must remain the same objects, no pod of the stack may restart, and the
+# operator must work after each step.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -12,8 +12,8 @@ label=upgraded=yes
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The database never answers (an address reserved for documentation): all children appear, and the test need not
-# wait for a ready stack.
+# The database never answers (an address reserved for documentation): all children appear, and the test
+# need not wait for a ready stack.
 make_stack() {
   kubectl create namespace "$home" --dry-run=client --output yaml | kubectl apply --filename -
   kubectl create secret generic elsewhere --namespace "$home" --from-literal=url=postgres://nobody:none@192.0.2.1:5432/links \
@@ -65,8 +65,7 @@ labelled() {
     deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,roles,rolebindings
 }
 
-# Earlier tests scaled the Deployment by hand, so Helm is not the only field manager of its replicas: hence the
-# force.
+# Earlier tests scaled the Deployment by hand, so Helm is not the only field manager of its replicas: hence the force.
 upgrade() {
   helm package charts/shortener-operator --destination "$work"
   helm upgrade "$release" "$work"/shortener-operator-*.tgz --namespace "$namespace" --reset-then-reuse-values --force-conflicts \

@@ -130,8 +130,7 @@ priorityClassName: high
 LINES
 }
 
-# Checks that each image in the schema reaches the operator under a variable that it reads, and that none is
-# missing.
+# Checks that each image in the schema reaches the operator under a variable that it reads, and that none is missing.
 images_are_those_of_the_operator() {
   diff <(sed -n 's/^ *- name: \([A-Z0-9_]*_IMAGE\)$/\1/p' "$work/everything.yaml" | sort) \
     <(grep -o '"[A-Z0-9_]*_IMAGE"' operator/src/settings.rs | tr -d '"' | sort -u) \

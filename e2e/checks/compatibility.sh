@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the promise of v1alpha1 (docs/compatibility.md): this checkout accepts every field, every enumeration value
-# and every number that a release accepted. e2e/compatibility has the fields of each release, as docs/reference.md
-# named them.
+# Checks the promise of v1alpha1 (docs/compatibility.md): this checkout accepts every field, every
+# enumeration value and every number that a release accepted. e2e/compatibility has the fields of each
+# release, as docs/reference.md named them.
 #
 #   compatibility.sh            compares
 #   compatibility.sh --write    writes the fields of the version in Cargo.toml: a part of each release

@@ -8,8 +8,8 @@ work=$(mktemp -d)
 image=localhost/shortener-context:$$
 trap 'docker image rm "$image" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 
-# The files of this checkout that the programs depend on, relative to it; cargo may record a path through another
-# folder.
+# The files of this checkout that the programs depend on, relative to it; cargo may record
+# a path through another folder.
 sources() {
   cat "$CARGO_TARGET_DIR/$(host_triple)"/quick/{operator,app,worker,echo,otlp-sink}.d | tr ' ' '\n' \
     | grep "^$repo/" | xargs realpath --relative-to "$repo" | sort -u

@@ -56,8 +56,7 @@ write() {
 # minor_of <module>: prints major and minor of its version in the module that closed machines build from.
 minor_of() { sed -n "s|^\t$1 v\([0-9]*\.[0-9]*\)\..*|\1|p" "$cluster_dir/tools/cluster/go.mod" | sed -n 1p; }
 
-# Checks that every program has a line for every platform, with the version of closed machines, except for the
-# patch.
+# Checks that every program has a line for every platform, with the version of closed machines, except for the patch.
 compare_releases() {
   local line program module minor
   for line in kind=sigs.k8s.io/kind kubectl=k8s.io/kubernetes helm=helm.sh/helm/v4; do

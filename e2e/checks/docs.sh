@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares the documentation with the files that it mentions: the README's sample, relative links, and the version
-# everywhere.
+# Compares the documentation with the files that it mentions: the README's sample, relative
+# links, and the version everywhere.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced after chart-tools.sh: lists the examples, reads each of them, and provides the definitions of other
-# projects' kinds.
+# Sourced after chart-tools.sh: lists the examples, reads each of them, and provides the
+# definitions of other projects' kinds.
 
 examples_folder=e2e/examples
 # The modules and their files with the definitions that the examples use, and this project's own definition.
@@ -67,8 +67,8 @@ examples() {
   done
 }
 
-# chart_values <file of JSON documents>: prints the values that Argo CD and Flux would give the chart, one JSON
-# object per line.
+# chart_values <file of JSON documents>: prints the values that Argo CD and Flux would give the
+# chart, one JSON object per line.
 chart_values() {
   jq -c 'if .kind == "HelmRelease" then .spec.values elif .kind == "Application" then .spec.source.helm.valuesObject else empty end
          | select(. != null)' "$1"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Checks that each example is accepted with the definitions of its kinds, and that no part of them is left
-# unchecked.
+# Checks that each example is accepted with the definitions of its kinds, and that no part of them is left unchecked.
 #
 #   examples.sh schemas    without a cluster: kubeconform with schemas made from the definitions, values against the chart
 #   examples.sh cluster    by the API server that kubectl reaches: the definitions are installed, every example and every
@@ -38,8 +37,8 @@ facts() {
   ((failed == 0)) || die "the examples contradict the project" "correct what is named above"
 }
 
-# A NetworkPolicy that opens a port of the stack's pods must use the operator's labels, and a port of the operator's
-# own policy.
+# A NetworkPolicy that opens a port of the stack's pods must use the operator's labels, and a
+# port of the operator's own policy.
 policies() {
   local component port golden number=0
   while read -r component port; do
@@ -135,8 +134,7 @@ cluster_mode() {
   done
   kubectl wait --for=condition=Established --timeout=1m "${created[@]}" >/dev/null
 
-  # The user's current namespace must not matter, and a dry run does not create a namespace for the objects after
-  # it.
+  # The user's current namespace must not matter, and a dry run does not create a namespace for the objects after it.
   kubectl config view --raw --minify --flatten >"$work/kubeconfig"
   export KUBECONFIG=$work/kubeconfig
   for name in examples $(jq -r '.metadata.namespace // empty' "$work/documents.json" | sort -u); do

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Checks that a build of the programs and a build of the tests have the same features in every crate; otherwise each
-# crate is compiled twice, which costs minutes. So e2e/Cargo.toml must name the features that a dev-dependency
-# enables.
+# crate is compiled twice, which costs minutes. So e2e/Cargo.toml must name the features that a dev-dependency enables.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -9,16 +9,16 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# The scripts that are sourced and run on every machine. On a laptop services.sh is only parsed, because build.sh
-# sources it.
+# The scripts that are sourced and run on every machine. On a laptop services.sh is only
+# parsed, because build.sh sources it.
 scripts=(
   e2e/cluster/{lib,host,closed,public,releases,preflight,engine,tools,create,load,chart,sample,show,forward,up,down}.sh
   e2e/cluster/addons/install.sh e2e/images/{build,lib,product}.sh
 )
 read_only=(e2e/cluster/go.sh e2e/images/services.sh)
 
-# Constructs that bash 3.2 and BSD tools lack, and the lines that may use them because only a closed Linux machine
-# runs them.
+# Constructs that bash 3.2 and BSD tools lack, and the lines that may use them because only a
+# closed Linux machine runs them.
 newer_bash='mapfile|readarray|declare -[Agn]|local -[An]|exec \{[a-z]+\}|&>>|\|&|coproc|wait -n|BASHPID|EPOCHSECONDS|\[\[ -v |%\([^)]*\)T|\$\{[A-Za-z_]+(,|\^)|@[QEPAa]\}'
 gnu_tools='realpath|readlink -f|--block-size|--output=avail|--no-run-if-empty|xargs -r|sort -z|sed -i|\bstat |\bdate |(^|[^-])\btimeout [0-9]|\bflock\b|\bsetsid\b|\bnproc\b|grep -[a-zA-Z]*P|--no-preserve|install -D|\btac\b|sed .*\\t'
 exceptions='engine.sh:.*setsid dockerd|build.sh:.*flock|tools.sh:.*flock "\$cache/go.lock"|create.sh:.*/proc/sys'
@@ -56,8 +56,7 @@ userland() {
   for applet in docker curl uname; do ln -s "$repo/e2e/checks/portable/double" "$folder/$applet"; done
 }
 
-# pins <platform>: releases of kind, kubectl and helm, and of the chart, as files of this machine; all are the
-# stand-in.
+# pins <platform>: releases of kind, kubectl and helm, and of the chart, as files of this machine; all are the stand-in.
 pins() {
   local platform=$1 files=$work/releases program sum
   rm -rf "$files"

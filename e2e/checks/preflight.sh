@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks everything that would otherwise stop the run an hour later: the requirements of a local cluster and of the
-# checks.
+# Checks everything that would otherwise stop the run an hour later: the requirements of a
+# local cluster and of the checks.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -30,8 +30,8 @@ cleanup() {
   fi
 }
 
-# Debian's C compiler and this machine's Rust, at the paths of `rust:<version>`, and the certificates that this
-# machine trusts.
+# Debian's C compiler and this machine's Rust, at the paths of `rust:<version>`, and the
+# certificates that this machine trusts.
 make_builder() {
   local context
   if docker image inspect "$builder" >/dev/null 2>&1; then return; fi
@@ -77,8 +77,8 @@ public_names() {
   builder_image
 }
 
-# stand_in_for <public image>: prints the local image that replaces it: of the same name below localhost/, or of the
-# same repository.
+# stand_in_for <public image>: prints the local image that replaces it: of the same name below
+# localhost/, or of the same repository.
 stand_in_for() {
   local repository=${1%:*} image
   case $1 in

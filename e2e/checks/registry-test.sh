@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the registry on loopback: images that crane pushes come back byte for byte, also after a restart, and it
-# ends on a signal.
+# Tests the registry on loopback: images that crane pushes come back byte for byte, also after a
+# restart, and it ends on a signal.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Rehearses a release: runs the scripts of .ci/release with the binaries of the tests (PROFILE=quick) and a registry
-# on loopback, and fetches everything that users would get from there. Signatures need the identity of a workflow
-# and are not part of it.
+# Rehearses a release: runs the scripts of .ci/release with the binaries of the tests (PROFILE=quick) and a
+# registry on loopback, and fetches everything that users would get from there. Signatures need the identity of a
+# workflow and are not part of it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the operator with a list of namespaces, on the test cluster: inside it works with Roles alone, and outside
-# it does nothing and may read nothing. It changes the installed release, so it runs after all tests of a
-# cluster-wide operator.
+# Tests the operator with a list of namespaces, on the test cluster: inside it works with Roles alone, and
+# outside it does nothing and may read nothing. It changes the installed release, so it runs after all
+# tests of a cluster-wide operator.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -10,8 +10,8 @@ release=shortener-operator
 inside=scope-inside
 outside=scope-outside
 
-# The database never answers (an address reserved for documentation): all children appear, and the test need not
-# wait for a ready stack.
+# The database never answers (an address reserved for documentation): all children appear, and the test
+# need not wait for a ready stack.
 stack_in() {
   kubectl create namespace "$1" --dry-run=client --output yaml | kubectl apply --filename -
   kubectl create secret generic elsewhere --namespace "$1" --from-literal=url=postgres://nobody:none@192.0.2.1:5432/links

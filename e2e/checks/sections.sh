@@ -8,9 +8,9 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# The sections that a running stack can be tested for. The specification's first section is an overview of the
-# others. Of section 5, viewers and administrator of the dashboards need the image of the managed backend: only its
-# objects are tested.
+# The sections that a running stack can be tested for. The specification's first section is an overview of
+# the others. Of section 5, viewers and administrator of the dashboards need the image of the managed
+# backend: only its objects are tested.
 sections='2.1 short link
 2.2 cache entry
 2.3 job message

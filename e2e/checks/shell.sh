@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the shell linter over every tracked script; a fragment without a first line is checked through the scripts
-# that source it.
+# Runs the shell linter over every tracked script; a fragment without a first line is checked
+# through the scripts that source it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Checks the workflows of the project and of examples/ci: actionlint accepts them, every foreign action is pinned to
-# a commit, rights are explicit, and every command is one script of this repository, because the tests can run
-# scripts.
+# Checks the workflows of the project and of examples/ci: actionlint accepts them, every foreign action is pinned to a
+# commit, rights are explicit, and every command is one script of this repository, because the tests can run scripts.
 #
 #   e2e/checks/workflows.sh [folder of another checkout]
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the program of qdrant/, the stand-in for the Qdrant server. It is compiled, linted and tested once per content and
-# compiler: the engine in it takes minutes, and nothing else in the workspace needs that.
+# Prints the path of the program of qdrant/, the stand-in for the Qdrant server. It is compiled, linted and tested
+# once per content and compiler: the engine takes minutes to compile, and no other part of the project needs it.
 # shellcheck source=../cluster/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
@@ -13,7 +13,7 @@ key=$(
 )
 home=$cache/tools/qdrant-$key
 
-# Clippy takes the compiler's place for our own crate alone; `cargo clippy` would go through the engine once more.
+# Clippy replaces the compiler for our own crate alone; `cargo clippy` would compile the engine once more.
 lint_and_test() {
   RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo test --locked --manifest-path "$manifest"
 }
@@ -21,7 +21,7 @@ lint_and_test() {
 compile() {
   export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/qdrant
   cd "$repo" # the flags for static linking are found from here
-  # Cargo goes by file times, and to it this crate is the same in every checkout.
+  # Cargo compares file times, and it treats this crate as the same one in every checkout.
   cargo clean --quiet --locked --manifest-path "$manifest" --package qdrant-stand-in
   lint_and_test
   cargo build --locked --manifest-path "$manifest"
@@ -32,7 +32,7 @@ compile() {
   mv "$home.part" "$home"
 }
 
-# Two runs on one machine build one after the other, and the second finds the result.
+# Two runs on one machine build one after the other, and the second finds the result of the first.
 exec {lock}>"$cache/qdrant.lock"
 flock "$lock"
 if [[ ! -d $home ]]; then step "Compile, lint and test the stand-in for Qdrant" compile; fi

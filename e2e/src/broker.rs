@@ -1,5 +1,4 @@
-//! A client of the management API of a stack's managed broker, through a forwarded port with the Secret's
-//! credentials.
+//! A client of the management API of a stack's managed broker, through a forwarded port with the Secret's credentials.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::{Client, Method};
@@ -58,8 +57,7 @@ impl Broker {
         })
     }
 
-    /// Returns the first waiting message of queue `name`, which is current, unlike the counts. The message is
-    /// requeued.
+    /// Returns the first waiting message of queue `name`, which is current, unlike the counts. The message is requeued.
     pub async fn first(&self, name: &str) -> Result<Option<Value>> {
         let look = json!({"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"});
         let path = format!("queues/%2f/{name}/get");

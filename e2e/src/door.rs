@@ -46,8 +46,7 @@ impl Door {
         };
         let door = Self::at(base, host)?;
         // Nodes and an ingress controller learn of a stack and its pods a moment after the stack is ready, and each
-        // worker process of the controller does so separately. Only many right answers in a row come from all of
-        // them.
+        // worker process of the controller does so separately. Only many right answers in a row come from all of them.
         await_condition(&format!("the gateway serves {host}"), async || {
             for _ in 0..SETTLED {
                 let answer = door.get("/gateway-health").await?;
@@ -113,8 +112,8 @@ impl Door {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Returns the value of a series of the app's metrics, such as `cache_requests_total{result="hit"}`; 0 before
-    /// its first sample.
+    /// Returns the value of a series of the app's metrics, such as
+    /// `cache_requests_total{result="hit"}`; 0 before its first sample.
     pub async fn count(&self, series: &str) -> Result<u64> {
         self.count_at("/api/metrics", series).await
     }

@@ -4,8 +4,8 @@
 //! requests to public routes go through the gateway. So this crate does not depend on the operator's.
 //!
 //! A test takes a [`Space`] (a namespace of its own), applies a [`Stack`], waits with [`await_condition`], and
-//! sends requests through the [`Door`]. When a test fails, the state of its namespace is printed; with `E2E_KEEP=1`
-//! the namespace stays.
+//! sends requests through the [`Door`]. When a test fails, the state of its namespace is printed; with
+//! `E2E_KEEP=1` the namespace stays.
 
 mod broker;
 mod children;

@@ -32,8 +32,8 @@ pub struct LoadReport {
 
 /// Sends 200 requests per second, half of them redirects and half `POST`s, until `work` is done.
 ///
-/// The `POST`s are needed because a proxy retries a failed `GET` on another pod, which hides the failure of the
-/// first pod.
+/// The `POST`s are needed because a proxy retries a failed `GET` on another pod, which
+/// hides the failure of the first pod.
 pub async fn under_load(door: &Door, work: impl Future<Output = Result<()>>) -> Result<LoadReport> {
     send(door, Duration::from_millis(5), 2, work).await
 }

@@ -11,8 +11,8 @@ const FOLLOWED: usize = 60;
 /// The limit for the slowest redirect. A cache that does not answer costs 100 ms; a request that waited for an
 /// isolated or frozen server would take seconds. The limit leaves room between them for a busy machine.
 const QUICK: Duration = Duration::from_millis(1500);
-/// The limit for the median redirect on a busy machine; once the cache's circuit breaker is open, redirects do not
-/// wait at all.
+/// The limit for the median redirect on a busy machine; once the cache's circuit breaker is
+/// open, redirects do not wait at all.
 const USUAL: Duration = Duration::from_millis(250);
 
 /// Creates a link, follows it, checks the times and prints them.

@@ -18,8 +18,8 @@ use crate::{
 const NAME: &str = "prometheus";
 const PORT: u16 = 9090;
 
-/// A Prometheus that scrapes the app, the workers and the collector of one stack. It works as long as the pod that
-/// the port is forwarded to.
+/// A Prometheus that scrapes the app, the workers and the collector of one stack. It works as long as the pod
+/// that the port is forwarded to.
 pub struct Prometheus {
     http: Client,
     forward: Forward,

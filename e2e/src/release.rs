@@ -9,8 +9,8 @@ use crate::{OPERATOR_NAMESPACE, kubectl::run};
 
 /// Name of the release that the cluster's scripts install.
 const RELEASE: &str = "shortener-operator";
-/// The flag for field managers other than Helm: earlier tests scaled the operator by hand, so they own its replicas
-/// too.
+/// The flag for field managers other than Helm: earlier tests scaled the operator by
+/// hand, so they own its replicas too.
 const FORCE: &str = "--force-conflicts";
 
 /// The release of the operator with the values that it was installed with.
@@ -49,8 +49,7 @@ impl Release {
         helm(&arguments, "").await.map(|_| ())
     }
 
-    /// Upgrades to the chart of this checkout with the values of the first installation, and waits for the
-    /// operator.
+    /// Upgrades to the chart of this checkout with the values of the first installation, and waits for the operator.
     ///
     /// # Errors
     /// Fails if helm refuses the chart or the operator does not become ready.

@@ -17,8 +17,8 @@ pub struct Settings {
     pub sink_image: String,
     /// Image of Prometheus (`E2E_PROMETHEUS_IMAGE`).
     pub prometheus_image: String,
-    /// Registry prefix of the images of 0.1.0; empty if they are pulled from their public registries
-    /// (`E2E_REGISTRY_BEFORE`).
+    /// Registry prefix of the images of 0.1.0; empty if they are pulled from their public
+    /// registries (`E2E_REGISTRY_BEFORE`).
     pub registry_before: String,
     /// The operator's program on this machine, for its commands (`E2E_OPERATOR`).
     pub operator: String,

@@ -1,5 +1,4 @@
-//! The stand-in for a telemetry backend or an external collector: it receives OTLP and returns the received
-//! records.
+//! The stand-in for a telemetry backend or an external collector: it receives OTLP and returns the received records.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;

@@ -29,8 +29,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// Runs a test in a namespace of its own, and deletes the namespace afterwards without waiting for the end of
-    /// the deletion.
+    /// Runs a test in a namespace of its own, and deletes the namespace afterwards without
+    /// waiting for the end of the deletion.
     pub async fn with(theme: &str, test: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
         let client = Client::try_default().await?;
         let settings = Settings::from_env()?;
@@ -55,8 +55,8 @@ impl Space {
         outcome
     }
 
-    /// Returns a namespace that several tests share. It stays as long as the cluster, so a second run finds its
-    /// stacks ready.
+    /// Returns a namespace that several tests share. It stays as long as the cluster, so a
+    /// second run finds its stacks ready.
     pub async fn shared(name: &str) -> Result<Self> {
         let client = Client::try_default().await?;
         let namespace = json!({
@@ -97,8 +97,8 @@ impl Space {
         Stack::new(&self.client, &self.name, name)
     }
 
-    /// Applies the stack `acme` of the real app (the base spec merged with `changes`), waits until it is ready, and
-    /// opens its gateway.
+    /// Applies the stack `acme` of the real app (the base spec merged with `changes`), waits until it
+    /// is ready, and opens its gateway.
     pub async fn serve(
         &self,
         provider: Provider,

@@ -25,8 +25,8 @@ pub fn base_spec(space: &Space, provider: Provider) -> Value {
     spec
 }
 
-/// Returns the spec of a stack with the stand-in app. Its external database is never used; the Secret is
-/// `unused-database`.
+/// Returns the spec of a stack with the stand-in app. Its external database is never used;
+/// the Secret is `unused-database`.
 pub fn echo_spec(space: &Space, provider: Provider) -> Value {
     let mut spec = base_spec(space, provider);
     merge(

@@ -1,5 +1,5 @@
-//! Passwords: never generated over existing data, and rotated by an edit of the Secret. Also names that are already
-//! taken.
+//! Passwords: never generated over existing data, and rotated by an edit of the Secret.
+//! Also names that are already taken.
 
 use std::time::Duration;
 

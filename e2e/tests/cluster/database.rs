@@ -43,8 +43,8 @@ async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result
     .await
 }
 
-/// Shortens links without a pause, records the accepted ones, and checks that the status reports the outage of the
-/// database.
+/// Shortens links without a pause, records the accepted ones, and checks that the status
+/// reports the outage of the database.
 async fn shorten_until_a_new_pod_serves(
     stack: &Stack,
     door: &Door,

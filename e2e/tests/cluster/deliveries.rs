@@ -1,6 +1,6 @@
-//! Jobs that are delivered more than once: because the acknowledgement was lost (A6), or because they fail each
-//! time (A7). The test of a worker that is killed during its job is in `queue`, that of jobs that can never succeed
-//! in `dead_letters`.
+//! Jobs that are delivered more than once: because the acknowledgement was lost (A6), or because they fail
+//! each time (A7). The test of a worker that is killed during its job is in `queue`, that of jobs that can
+//! never succeed in `dead_letters`.
 //!
 //! Specification: 3.2, 2.3.
 
@@ -56,8 +56,8 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
         })
         .await?;
         let entry = door.job_comes_to_be(&poison.id, "failed").await?;
-        // The ledger may count more attempts: when the database interrupts one, the worker repeats it within the
-        // same delivery.
+        // The ledger may count more attempts: when the database interrupts one, the worker
+        // repeats it within the same delivery.
         let deliveries = log_of_job(&stack, "job_start", &poison.id).await?;
         assert_eq!(deliveries.len(), DELIVERIES, "{entry}");
         let why = entry["error"].as_str().unwrap_or_default();

@@ -51,8 +51,8 @@ async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
 #[tokio::test]
 async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_collector()
 -> Result<()> {
-    // The stack is reserved, so no other test stops a store: a port without a server would be closed without any
-    // policy.
+    // The stack is reserved, so no other test stops a store: a port without a server
+    // would be closed without any policy.
     let (shared, _alone) = observed_stack().await?;
     let mut closed = Vec::new();
     closed.extend(doors_of(&shared, "cache", &[6379]).await?);

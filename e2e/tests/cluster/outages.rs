@@ -1,5 +1,4 @@
-//! A cache that is stopped, frozen or isolated: redirects continue from the database, each one right and quick
-//! (A2).
+//! A cache that is stopped, frozen or isolated: redirects continue from the database, each one right and quick (A2).
 //!
 //! Specification: 7, 3.1.
 

@@ -1,5 +1,4 @@
-//! The profile `queue`: the specification's table of a job's states, row by row, and operations on jobs from
-//! outside.
+//! The profile `queue`: the specification's table of a job's states, row by row, and operations on jobs from outside.
 //!
 //! Specification: 3.2.
 

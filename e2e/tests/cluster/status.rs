@@ -190,8 +190,8 @@ async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the stack has exactly the permanent conditions of a base stack, each with a reason, a message and
-/// this generation.
+/// Checks that the stack has exactly the permanent conditions of a base stack, each with a reason,
+/// a message and this generation.
 async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
     let mut conditions = conditions_of(&stack.get().await?)?;
     conditions.sort_by(|one, other| one.kind.cmp(&other.kind));

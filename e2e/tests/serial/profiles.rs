@@ -71,8 +71,8 @@ async fn each_profile_alone_and_all_of_them_work_and_switching_them_fails_no_red
     .await
 }
 
-/// Sets the profiles and checks each of them. It returns after the last old pod is gone, so the load covers the
-/// whole rollout.
+/// Sets the profiles and checks each of them. It returns after the last old pod is gone, so the
+/// load covers the whole rollout.
 async fn step(profiles: &[&str], stack: &Stack, door: &Door, sink: &Sink) -> Result<()> {
     let begin = Instant::now();
     switched(stack, profiles).await?;
@@ -138,8 +138,7 @@ fn workloads(profile: &str) -> Result<&'static [&'static str]> {
     })
 }
 
-/// Waits until a request shows that the profile works: the app connects to its servers a moment after they are
-/// ready.
+/// Waits until a request shows that the profile works: the app connects to its servers a moment after they are ready.
 async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result<()> {
     let url = format!("https://example.com/with/{profile}");
     await_condition(&format!("{profile} works"), async || match profile {
@@ -189,8 +188,7 @@ async fn is_off(profile: &str, door: &Door) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the data of the profiles, which are all off, is kept, and that an edit of `deletionPolicy` deletes
-/// it.
+/// Checks that the data of the profiles, which are all off, is kept, and that an edit of `deletionPolicy` deletes it.
 async fn the_data_goes_when_it_is_told_to(stack: &Stack) -> Result<()> {
     let kept = kept(stack).await?;
     ensure!(kept == KEPT, "kept: {kept:?}");

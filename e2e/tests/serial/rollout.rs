@@ -1,5 +1,5 @@
-//! Rolling updates of the app under load (A1). `E2E_ROLLOUTS` sets their number: 1 by default; 20 are about 100,000
-//! requests.
+//! Rolling updates of the app under load (A1). `E2E_ROLLOUTS` sets their number: 1 by default;
+//! 20 are about 100,000 requests.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};

@@ -24,8 +24,7 @@ pub struct Collection {
     name: String,
     vectors: VectorParams,
     operations: AtomicU64,
-    // `None` once it is closed. A change takes the write lock, because the engine flushes only data without a
-    // reader.
+    // `None` once it is closed. A change takes the write lock, because the engine flushes only data without a reader.
     shard: RwLock<Option<EdgeShard>>,
 }
 

@@ -1,5 +1,5 @@
-//! The gRPC API: Qdrant's services as its client crate generates them. Unsupported methods and fields are answered
-//! with `UNIMPLEMENTED`.
+//! The gRPC API: Qdrant's services as its client crate generates them. Unsupported methods and fields are
+//! answered with `UNIMPLEMENTED`.
 
 mod collections;
 mod convert;
@@ -68,8 +68,8 @@ impl Qdrant for Health {
     }
 }
 
-/// Runs `work`, which uses files, on a thread that may block; `wrap` makes a message of its result and its time in
-/// seconds.
+/// Runs `work`, which uses files, on a thread that may block; `wrap` makes a message of its
+/// result and its time in seconds.
 async fn answer<T, M>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     wrap: impl FnOnce(T, f64) -> M,

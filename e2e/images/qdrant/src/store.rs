@@ -12,8 +12,7 @@ use parking_lot::RwLock;
 
 use crate::{collection::Collection, error::Error, model::VectorParams};
 
-/// Characters that the real server refuses in a name; `.` and `..` are refused too, because they cannot name a
-/// file.
+/// Characters that the real server refuses in a name; `.` and `..` are refused too, because they cannot name a file.
 const FORBIDDEN: [char; 11] = ['<', '>', ':', '"', '/', '\\', '|', '?', '*', '\0', '\u{1F}'];
 
 /// The collections.

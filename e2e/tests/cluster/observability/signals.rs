@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use shortener_e2e::{Link, Record, Span, Stack, Trace, pods_of};
 
-/// Checks that the app published a job for a request and that a worker processed it, with the publication as parent
-/// and link.
+/// Checks that the app published a job for a request and that a worker processed it, with the
+/// publication as parent and link.
 pub(super) fn is_a_job_of(request: &Span, trace: &Trace, trace_id: &str) -> Result<()> {
     ensure!(
         (request.kind.as_str(), request.service.as_str()) == ("SERVER", "app"),

@@ -13,8 +13,8 @@ use shortener_e2e::{
 
 /// Number of jobs during an outage.
 const JOBS: usize = 5;
-/// The limit for the median job on a busy machine; a job that waited for the collector would take 5 s, the timeout
-/// of an export.
+/// The limit for the median job on a busy machine; a job that waited for the collector would take
+/// 5 s, the timeout of an export.
 const USUAL: Duration = Duration::from_secs(3);
 /// Log lines of a program about an outage: one for traces and one for logs.
 const SIGNALS: usize = 2;
@@ -46,8 +46,8 @@ impl<'a> Outage<'a> {
         })
     }
 
-    /// Checks that requests and jobs are not affected, that lost records are counted, and that the log has few
-    /// lines about them.
+    /// Checks that requests and jobs are not affected, that lost records are counted, and that
+    /// the log has few lines about them.
     pub(super) async fn is_survived(&self) -> Result<()> {
         let door = &self.shared.door;
         redirects_are_right_and_quick(door).await?;
