@@ -52,7 +52,7 @@ async fn poll<T>(
     }
 }
 
-/// Checks again and again for the whole time that `check` succeeds; fails at the first error.
+/// Calls `check` repeatedly for the whole time; fails at its first error.
 pub async fn holds_for(
     time: Duration,
     what: &str,
