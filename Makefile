@@ -22,7 +22,7 @@ bench: ## Measure redirects and jobs beside nginx and a bare publisher
 soak: ## Kill workers 50 times while 1,000 jobs run
 	@SOAK_JOBS=1000 SOAK_KILLS=50 e2e/checks/soak.sh
 
-check: ## Run what needs no cluster: formatting, lints, documents, unit tests, chart
+check: ## Run the checks that need no cluster: formatting, lints, documents, unit tests, chart
 	@e2e/test.sh source unit chart
 
 fmt: ## Format the Rust code
@@ -40,5 +40,5 @@ images: ## Build the container images
 dist: ## Write dist/install.yaml for installing without Helm
 	@charts/dist.sh
 
-release: ## Make everything of a release into dist/release, and push nothing
+release: ## Make a whole release into dist/release without pushing it
 	@.ci/release/release.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes an archive for people of each operator in $out/bin into $out/files: its commands `crd` and `dlq` run anywhere.
+# Makes an archive of each operator in $out/bin into $out/files for users: its commands `crd` and `dlq` run anywhere.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -12,7 +12,7 @@ for folder in "$out"/bin/*; do
   system=$(system_of "$target") architecture=$(architecture_of "$target")
   archive=$out/files/shortener-operator-$version-$system-$architecture.tar.gz
   rm -rf "$work/tree"
-  # What a runner hands to another one may not be executed any more.
+  # Files that one job passes to another lose their executable bit.
   install -D -m 0755 "$folder/operator" "$work/tree/shortener-operator"
   install -m 0644 LICENSE "$work/tree/LICENSE"
   pack "$work/archive.tar" "$work/tree"

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Compiles the programs of a release into $out/bin/<target>/: for Linux those that have an image, for another system the
-# operator alone, whose commands people run on their own machines.
+# Compiles the programs of a release into $out/bin/<target>/: for Linux those that have an image, for other systems
+# only the operator, whose commands users run on their own machines.
 #
 #   .ci/release/binaries.sh [target]...     both targets of the images when none is named
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# names <target>: the programs for it.
+# names <target>: the names of its programs.
 names() {
   if [[ $(system_of "$1") == linux ]]; then printf '%s\n' "${programs[@]}"; else echo operator; fi
 }
 
-# A linker, and a C compiler for ring, of another architecture on this Linux machine. Debian and Ubuntu name them alike.
+# Installs a linker, and a C compiler for ring, for another architecture on this Linux machine. Debian
+# and Ubuntu use the same names.
 cross_compiler() {
   local target=$1 architecture=${1%%-*} packages
   if [[ $(system_of "$target") != linux || $(host_triple) == "$architecture"-* ]]; then return; fi
@@ -23,8 +24,9 @@ cross_compiler() {
   export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=$architecture-linux-gnu-gcc"
 }
 
-# path_flags <target>: arguments of cargo that keep out of the binaries where this machine has sources and output. The tests
-# share the output of the profile quick, and any such argument, even with no flags in it, would have everything compiled again.
+# path_flags <target>: the arguments of cargo that keep this machine's source and output folders out of
+# the binaries. The profile quick shares its output with the tests, and any such argument, even an empty
+# one, would recompile everything.
 path_flags() {
   local target=$1 cargo_home=${CARGO_HOME:-$HOME/.cargo} flags
   if [[ $profile == quick ]]; then return; fi
@@ -32,18 +34,18 @@ path_flags() {
   printf '%s\n' --config "target.$target.rustflags=[$flags]"
 }
 
-# With the features of the whole workspace, so that what the tests run on is what users get.
+# Compiles with the features of the whole workspace, so that users get the same programs as the tests.
 compile() {
   local target=$1 name bins=() paths=()
   for name in $(names "$target"); do bins+=(--bin "$name"); done
   claim_target
   while IFS= read -r name; do paths+=("$name"); done < <(path_flags "$target")
-  # Crates with C code are compiled again whenever SOURCE_DATE_EPOCH changes, and none of that code has a date in it.
+  # Cargo recompiles crates with C code whenever SOURCE_DATE_EPOCH changes, although none of that code contains a date.
   env -u SOURCE_DATE_EPOCH cargo build --locked --profile "$profile" --target "$target" ${paths[@]+"${paths[@]}"} \
     --workspace "${bins[@]}"
 }
 
-# keep <target>: copies what was compiled, after a look at what it is.
+# keep <target>: checks the compiled programs and copies them.
 keep() {
   local target=$1 name file folder=$out/bin/$1
   rm -rf "$folder"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the images of a release from $out/bin, each for both architectures, as OCI layouts in $out/images/<program>. No
-# engine is needed, and the same binaries, commit and bundle of certificates give the same bytes.
+# Makes the images of a release from $out/bin, each for both architectures, as OCI layouts in $out/images/<program>.
+# It needs no engine. The same binaries, commit and bundle of certificates give the same bytes.
 #
-# What an image holds, its user and its entry point are read from the last stage of the program's Dockerfile.
-# CA_BUNDLE names another bundle of certificate authorities than this machine's.
+# The last stage of the program's Dockerfile defines the files, the user and the entry point of its image. CA_BUNDLE
+# names another bundle of certificate authorities than this machine's.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -17,7 +17,7 @@ dockerfile_of() {
   if [[ $1 == operator ]]; then echo operator/Dockerfile; else echo "workloads/$1/Dockerfile"; fi
 }
 
-# A line for people, in the list of images of a registry.
+# The description of an image in the list of a registry.
 description_of() {
   case $1 in
     operator) echo "Runs link-shortening services on Kubernetes, one per ShortenerStack resource" ;;
@@ -26,8 +26,8 @@ description_of() {
   esac
 }
 
-# read_dockerfile <file>: sets files (the paths in the image), user and entrypoint. An image of a release holds files and
-# nothing else, so any other instruction in the last stage is an error.
+# read_dockerfile <file>: sets files (the paths in the image), user and entrypoint. An image of a release contains
+# only files, so any other instruction in the last stage is an error.
 read_dockerfile() {
   local line base='' unknown=''
   files=() user='' entrypoint=''
@@ -47,7 +47,7 @@ read_dockerfile() {
   jq --exit-status 'type == "array"' <<<"$entrypoint" >/dev/null || die "ENTRYPOINT of $1 is not a list" 'write ENTRYPOINT ["/program"]'
 }
 
-# annotations <program>: what both the image's configuration and its manifests say of it.
+# annotations <program>: the annotations of the image's configuration and manifests.
 annotations() {
   jq --null-input --sort-keys --compact-output --arg title "shortener-$1" --arg description "$(description_of "$1")" \
     --arg version "$version" --arg revision "$(git rev-parse HEAD)" --arg source "$source_url" \
@@ -68,8 +68,8 @@ keep_blob() {
     '{mediaType: $type, digest: $digest, size: $size}'
 }
 
-# make_layer <layout> <target> <path in the image>: prints a line with the descriptor of a layer of this file alone, so that
-# images share the layer of what they share, and after a tab the digest of what it unpacks to.
+# make_layer <layout> <target> <path in the image>: prints a line with the descriptor of a layer with this file
+# alone, so that images share the layers of common files, and after a tab the digest of its uncompressed content.
 make_layer() {
   local layout=$1 target=$2 path=$3 source mode=0644 tree=$work/tree
   case $path in
@@ -103,7 +103,7 @@ make_manifest() {
     | jq --compact-output --arg architecture "$(architecture_of "$target")" '.platform = {architecture: $architecture, os: "linux"}'
 }
 
-# make_image <program>: a layout with one index, of a manifest for each architecture.
+# make_image <program>: makes a layout with one index, which has a manifest for each architecture.
 make_image() {
   local layout=$out/images/$1 notes target
   rm -rf "$layout"

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# What the scripts of a release share. Sourced; moves to the root of the checkout.
+# Functions and variables that the scripts of a release share. Sourced; changes to the root of the checkout.
 # shellcheck disable=SC2034 # the variables are read by the scripts that source this file
 #
 # Variables of the caller:
 #   PROFILE            the Cargo profile, release by default; quick makes a rehearsal with the binaries of the tests
-#   RELEASE_OUT        the folder of everything that is made, dist/release by default
-#   IMAGE_REPOSITORY   where users pull from; the operator is compiled with it, and the chart names it
-#   PUSH_TO            where push.sh pushes to, IMAGE_REPOSITORY by default; a registry on loopback for a rehearsal
+#   RELEASE_OUT        the folder for all output, dist/release by default
+#   IMAGE_REPOSITORY   the registry that users pull from; the operator is compiled with it, and the chart names it
+#   PUSH_TO            the registry that push.sh pushes to, IMAGE_REPOSITORY by default; one on loopback for a rehearsal
 
 source "$(dirname "${BASH_SOURCE[0]}")/../../e2e/checks/lib.sh"
 
@@ -17,14 +17,14 @@ push_to=${PUSH_TO:-$image_repository}
 source_url=$(sed -n '/^\[workspace.package\]/,/^\[/s/^repository = "\(.*\)"/\1/p' Cargo.toml)
 if [[ -n ${GITHUB_REPOSITORY:-} ]]; then source_url=${GITHUB_SERVER_URL:-https://github.com}/$GITHUB_REPOSITORY; fi
 
-# Times in what is made are those of the commit, so the same commit gives the same bytes.
+# All times in the output are that of the commit, so the same commit gives the same bytes.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 # The programs that have an image, and the targets that each image is made for.
 programs=(operator app worker)
 image_targets=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu)
 
-# architecture_of <target>: the name that images, and archives for people, use.
+# architecture_of <target>: its name in images and archives.
 architecture_of() {
   case $1 in
     x86_64-*) echo amd64 ;;
@@ -42,8 +42,7 @@ system_of() {
   esac
 }
 
-# pack <archive> <folder>: everything in the folder as a tar archive that depends on nothing but names, contents and which
-# files may be run.
+# pack <archive> <folder>: packs the folder as a tar archive that depends only on names, contents and executable bits.
 pack() {
   local archive=$1 folder=$2
   (
@@ -53,5 +52,5 @@ pack() {
   ) >"$archive"
 }
 
-# sha256 <file>: its digest in hexadecimal.
+# sha256 <file>: prints its digest in hexadecimal.
 sha256() { sha256sum "$1" | cut -d ' ' -f 1; }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Pushes what images.sh and chart.sh made to $PUSH_TO, and writes their names with digests to $out/pushed.txt, one a line.
-# $out/subjects.txt has them and the files of the release in the form of checksums, for the attestation of their origin.
-# What is published stays as it is: a tag that holds something else already is refused.
+# Pushes the output of images.sh and chart.sh to $PUSH_TO, and writes their names with digests to $out/pushed.txt,
+# one per line. $out/subjects.txt has them and the files of the release as checksums, for the attestation of their
+# origin. A published tag never changes: a tag that has other content already is refused.
 #
-# With REGISTRY_TOKEN and REGISTRY_USER it logs in to the registry before.
+# With REGISTRY_TOKEN and REGISTRY_USER it logs in to the registry first.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source e2e/checks/registry.sh
@@ -16,7 +16,7 @@ image_of() { printf '%s/%s:%s\n' "$push_to" "$1" "$version"; }
 
 digest_of() { jq --raw-output '.manifests[0].digest' "$out/images/$1/index.json"; }
 
-# Before anything is pushed, so that nothing is half published.
+# Runs before the first push, so that no release is published in part.
 refuse_replacement() {
   local program published
   for program in "${programs[@]}"; do
@@ -29,7 +29,7 @@ refuse_replacement() {
   fi
 }
 
-# pushed <image>: writes it down with its digest.
+# pushed <image>: records its name with its digest.
 pushed() { printf '%s@%s\n' "$1" "$(crane digest "$1")" >>"$work/pushed"; }
 
 # Helm and cosign read the same file of credentials.

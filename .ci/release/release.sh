@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes everything of a release into $out (dist/release), and pushes nothing: push.sh does that, then sign.sh and
-# publish.sh. Binaries for other systems that lie in $out/bin already become part of it.
+# Makes a whole release into $out (dist/release) without pushing it: push.sh does that, then sign.sh and publish.sh.
+# Binaries for other systems that are already in $out/bin become part of it.
 #
-#   .ci/release/release.sh [tag]     with a tag only from exactly that commit; without one it is a rehearsal
+#   .ci/release/release.sh [tag]     with a tag: only from exactly that commit; without: a rehearsal
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -16,7 +16,7 @@ check_tag() {
   [[ -s e2e/compatibility/$version.txt ]] || die "the fields of $version are not written down" "e2e/checks/compatibility.sh --write, and commit it"
 }
 
-# The section of this version in CHANGELOG.md, and in a rehearsal what will become it.
+# Prints the section of this version in CHANGELOG.md; in a rehearsal, the section of unreleased changes.
 notes() {
   local heading="## $version"
   grep -Eq "^## ${version//./\\.}( |\$)" CHANGELOG.md || heading='## Unreleased'

@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 bill=$out/files/shortener-stack-$version.cdx.json
 
-# checksums: {"<name> <version>": <digest>} of everything that comes from a registry.
+# checksums: {"<name> <version>": <digest>} of every crate from a registry.
 checksums() {
   awk -F '"' '
     /^\[\[package\]\]/ { name = version = "" }
@@ -15,12 +15,12 @@ checksums() {
     | jq --raw-input 'split("\t") | {(.[0]): .[1]}' | jq --slurp add
 }
 
-# A UUID made from the commit, so that the same commit gives the same file.
+# A UUID derived from the commit, so that the same commit gives the same file.
 serial() {
   git rev-parse HEAD | sed -E 's/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/\1-\2-5\3-8\4-\5/'
 }
 
-# The programs for Linux hold the C library of the machine that compiles them, and all hold Rust's own.
+# Programs for Linux contain the C library of the machine that compiles them, and all programs contain Rust's own.
 linked() {
   local glibc
   glibc=$(getconf GNU_LIBC_VERSION)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Signs what push.sh pushed and the checksums of the files, keyless: cosign gets a certificate for the identity of the
-# workflow that runs this, so this cannot run elsewhere. Attaches the bill of materials to each image as well.
+# Signs the images and the chart that push.sh pushed and the checksums of the files, without a key: cosign gets a
+# certificate for the identity of the workflow that runs this script, so it works only there. Also attaches the bill
+# of materials to each image.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

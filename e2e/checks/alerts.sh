@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The alerts of a stack with Prometheus' own tool: their form, and when they are raised and when not. The rules are those
-# that the operator renders, taken from the golden manifest that the unit tests hold it to.
+# Checks the alerts of a stack with Prometheus' own tool: their syntax, and the cases that raise them or do not. The
+# rules are those of the operator's golden manifest, which the unit tests check.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/promtool.sh"

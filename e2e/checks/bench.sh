@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures redirects and accepted jobs beside nginx and a bare publisher, all on this machine.
+# Measures redirects and accepted jobs in comparison with nginx and a bare publisher, all on this machine.
 #
-# It takes less than five minutes, compiling apart.
+# It takes less than five minutes, without compilation.
 #
 #   e2e/checks/bench.sh [options of the program: --rounds, --seconds, --requests, --jobs, --connections, --links]
 set -euo pipefail

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The package of the chart and what people read of it: the resource definition is inside, its alert is raised when it
-# should be, its pages and annotations repeat their sources truly, its notes can be typed.
+# Checks the package of the chart and its texts: it contains the resource definition, its alert fires in the right
+# cases, its pages and annotations match their sources, and the commands in its notes are complete.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
 source e2e/images/names.sh
 source "$(dirname "${BASH_SOURCE[0]}")/promtool.sh"
 
-# A tool that reads the folder, such as Flux, leaves links out; a package is a copy of its own.
+# A tool that reads the folder, such as Flux, omits symbolic links, so the package must contain copies.
 package_is_whole() {
   local link archive
   link=$(find "$chart" -type l)
@@ -26,16 +26,16 @@ alert_is_raised() {
     --set prometheusRule.runbookBaseUrl=https://example.com/runbooks --show-only templates/prometheusrule.yaml \
     | sed -n '/^spec:$/,$ s/^  //p' >"$work/rules.yaml"
   hold_alerts "$work" e2e/alerts/chart
-  # A cluster without the Prometheus operator would refuse them.
+  # A cluster without the Prometheus operator would refuse these kinds.
   ! kinds folder | grep -x 'ServiceMonitor\|PrometheusRule' >/dev/null || die "the default rendering has kinds of the Prometheus operator"
 }
 
-# annotation <name>: the text of an annotation for Artifact Hub.
+# annotation <name>: prints the text of an annotation for Artifact Hub.
 annotation() {
   awk -v name="  artifacthub.io/$1:" 'index($0, name) == 1 {inside = 1; next} inside && !/^    / {exit} inside {print substr($0, 5)}' "$chart/Chart.yaml"
 }
 
-# What Chart.yaml, values.yaml and the templates repeat of other files.
+# Checks the facts that Chart.yaml, values.yaml and the templates repeat from other files.
 copies_are_true() {
   local program line value
   holds folder "image: \"$(released operator)\""
@@ -47,7 +47,7 @@ copies_are_true() {
   for line in "  name: $(annotation crds | sed -n 's/^  name: //p')" "    kind: $(annotation crds | sed -n 's/^- kind: //p')" "    name: $(annotation crds | sed -n 's/^  version: //p')"; do
     grep -qxF -- "$line" crds/shortenerstack.yaml || die "artifacthub.io/crds in Chart.yaml: crds/shortenerstack.yaml has no line $line"
   done
-  # The alerts of a stack take it from there as well.
+  # The alerts of a stack use the same address.
   value=$(sed -n 's/^repository = "\(.*\)"$/\1/p' Cargo.toml)
   grep -qx "home: $value" "$chart/Chart.yaml" || die "home in Chart.yaml is not the repository of Cargo.toml"
   grep -qx "sources: \[$value\]" "$chart/Chart.yaml" || die "home and sources in Chart.yaml are not the same"
@@ -58,7 +58,7 @@ copies_are_true() {
   diff "$chart/README.md" <(charts/readme.sh) || die "the chart's README is not up to date" "run \`make readme\`"
 }
 
-# The commands of the notes can be typed as they stand: nothing is unclosed in them.
+# Checks that the commands in the notes can be typed as they are: all quotes and brackets are closed.
 notes_can_be_typed() {
   local commands problem
   helm install test "$chart" --namespace shortener-system --dry-run=client "$@" | sed '1,/^NOTES:$/d' >"$work/notes"

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# Sourced after lib.sh: makes sure of helm, kubeconform and kube-score, and of the schemas for kubeconform. Gives what the
-# checks of the chart share.
+# Sourced after lib.sh: makes sure of helm, kubeconform and kube-score and of the schemas for kubeconform, and
+# defines the functions that the checks of the chart share.
 
 chart=charts/shortener-operator
 "$cluster_dir/tools.sh" checks
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module holds the same as OpenAPI.
+# Prints a folder of JSON schemas. kubeconform would download them; the Kubernetes module contains the same as OpenAPI.
 schemas() {
   local version target module document
   version=$(sed -n 's|^\t*k8s.io/kubernetes \(v[^ ]*\).*|\1|p' "$cluster_dir/tools/cluster/go.mod" | sed -n 1p)
@@ -25,18 +25,18 @@ schemas() {
   printf '%s\n' "$target"
 }
 
-# kinds <name>: the kinds in the rendering $work/<name>.yaml, one a line.
+# kinds <name>: prints the kinds in the rendering $work/<name>.yaml, one per line.
 kinds() {
   sed -n 's/^kind: //p' "$work/$1.yaml"
 }
 
-# holds <name> <text>: the rendering has a line that is this text, indentation and a list's dash apart. All is read to its
-# end (no -q), or the writer of a pipe would fail.
+# holds <name> <text>: the rendering has a line with this text, ignoring indentation and the dash of a list. grep
+# reads its whole input (no -q), or the writer of the pipe would fail.
 holds() {
   sed 's/^ *\(- \)\{0,1\}//' "$work/$1.yaml" | grep -xF -- "$2" >/dev/null || die "the rendering $1 lacks the line: $2" "see the chart's templates"
 }
 
-# released <program>: the image of this version. One file says where images live.
+# released <program>: prints the image of this version. Only one file contains the registry.
 released() {
   printf '%s/%s:%s\n' "$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"$/\1/p' .cargo/config.toml)" "$1" "$version"
 }

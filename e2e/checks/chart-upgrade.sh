@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Upgrade and rollback of the chart on the test cluster. The release is upgraded from the package with other values, and
-# put back. The resource definition and a stack stay the objects that they were, no pod of the stack is restarted, and the
-# operator works after each step.
+# Upgrades and rolls back the chart on the test cluster: from the package, with other values, and back. The
+# resource definition and a stack must remain the same objects, no pod of the stack may restart, and the
+# operator must work after each step.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -12,7 +12,8 @@ label=upgraded=yes
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A database that never answers (an address for documentation): all children appear, and nothing waits for a ready stack.
+# The database never answers (an address reserved for documentation): all children appear, and the test
+# need not wait for a ready stack.
 make_stack() {
   kubectl create namespace "$home" --dry-run=client --output yaml | kubectl apply --filename -
   kubectl create secret generic elsewhere --namespace "$home" --from-literal=url=postgres://nobody:none@192.0.2.1:5432/links \
@@ -29,7 +30,7 @@ STACK
   kubectl wait --namespace "$home" deployment/kept-app deployment/kept-gateway --for=create --timeout 60s
 }
 
-# What an upgrade may not touch: which objects there are, and what the stack's pods are made from.
+# Prints the state that an upgrade must not change: the objects, and the templates of the stack's pods.
 lasting() {
   kubectl get crd shortenerstacks.shortener.dev --output jsonpath='{.metadata.uid}{"\n"}'
   kubectl get --namespace "$home" sst/kept deployment/kept-app deployment/kept-gateway \
@@ -56,7 +57,7 @@ has_replicas() {
     || die "the operator does not have $1 replicas"
 }
 
-# Objects of the release that carry the new label, the definition among them.
+# Lists the objects of the release that have the new label, the resource definition among them.
 labelled() {
   kubectl get --selector "$label" --output name \
     customresourcedefinitions,clusterroles,clusterrolebindings
@@ -64,7 +65,7 @@ labelled() {
     deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,roles,rolebindings
 }
 
-# The tests before scaled the Deployment by hand, so its replicas are not Helm's alone: that is what the force is for.
+# Earlier tests scaled the Deployment by hand, so Helm is not the only field manager of its replicas: hence the force.
 upgrade() {
   helm package charts/shortener-operator --destination "$work"
   helm upgrade "$release" "$work"/shortener-operator-*.tgz --namespace "$namespace" --reset-then-reuse-values --force-conflicts \
@@ -83,7 +84,7 @@ is_upgraded() {
   helm test "$release" --namespace "$namespace" --logs
 }
 
-# What Helm holds of the release: its values and its objects.
+# Prints Helm's record of the release: its values and its objects.
 held() {
   helm get values "$release" --namespace "$namespace" --output json
   helm get manifest "$release" --namespace "$namespace"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The chart: lint, renderings with every value against Kubernetes' own schemas (kubeconform) and good practice (kube-score),
-# and its values schema.
+# Checks the chart: lint, its values schema, and renderings with every value against Kubernetes' own schemas
+# (kubeconform) and good practice (kube-score).
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
@@ -9,21 +9,21 @@ source e2e/images/names.sh
 schema_folder=$(schemas)
 digest=sha256:$(printf '0%.0s' {1..64})
 
-# render <name> <helm values...>: one rendering of the chart, checked against the schemas.
+# render <name> <helm values...>: renders the chart and checks the result against the schemas.
 render() {
   local file=$work/$1.yaml
   shift
   helm template test "$chart" --namespace shortener-system "$@" >"$file"
-  # Kubernetes' schemas do not know the kinds of the Prometheus operator.
+  # Kubernetes' schemas do not contain the kinds of the Prometheus operator.
   kubeconform -strict -summary -skip ServiceMonitor,PrometheusRule \
     -schema-location "$schema_folder/{{.ResourceKind}}{{.KindSuffix}}.json" "$file"
 }
 
-# score <name> <helm values...>: a rendering that is scored too.
+# score <name> <helm values...>: renders the chart and scores the result too.
 score() {
   local name=$1 file=$work/$1.yaml
   render "$@"
-  # Images are pinned, so pulling them at every start would gain nothing.
+  # The images are pinned, so pulling them at every start would gain nothing.
   kube-score score --ignore-test container-image-pull-policy --output-format ci "$file" >"$work/$name.score" || {
     grep -E '^\[(CRITICAL|WARNING)\]' "$work/$name.score"
     die "kube-score rejects the rendering $name"
@@ -31,7 +31,7 @@ score() {
   printf 'rendering %s is sound\n' "$name"
 }
 
-# refused <helm values...>: the values schema must say no.
+# refused <helm values...>: the values schema must refuse them.
 refused() {
   local message
   if message=$(helm template test "$chart" "$@" 2>&1 >/dev/null); then
@@ -59,7 +59,7 @@ definition_is_optional() {
   ! helm template test "$chart" --set crds.keep=false | grep 'helm.sh/resource-policy' || die "crds.keep=false still keeps"
 }
 
-# Every value that is empty by default, with something in it.
+# Sets every value that is empty by default.
 every_value_takes_effect() {
   cat >"$work/values.yaml" <<VALUES
 replicaCount: 2
@@ -130,15 +130,15 @@ priorityClassName: high
 LINES
 }
 
-# Each image that the schema knows reaches the operator under a name that it reads, and none is missing.
+# Checks that each image in the schema reaches the operator under a variable that it reads, and that none is missing.
 images_are_those_of_the_operator() {
   diff <(sed -n 's/^ *- name: \([A-Z0-9_]*_IMAGE\)$/\1/p' "$work/everything.yaml" | sort) \
     <(grep -o '"[A-Z0-9_]*_IMAGE"' operator/src/settings.rs | tr -d '"' | sort -u) \
     || die "the chart's images are not those of operator/src/settings.rs" "see images in values.yaml and values.schema.json"
 }
 
-# Every object of the chart's own has them (the ConfigMaps are extraObjects) and the operator's pods too; a selector that
-# took them could not be changed.
+# Every object of the chart itself (the ConfigMaps are extraObjects) and the operator's pods have the labels. A
+# selector must not have them, because it could not be changed.
 common_labels_are_everywhere_but_in_selectors() {
   local without objects labels
   without=$(awk '
@@ -155,7 +155,7 @@ common_labels_are_everywhere_but_in_selectors() {
   ! grep -q not-ours "$work/everything.yaml" || die "commonLabels replaced a label of the chart's own"
 }
 
-# kube-score would want a user with a number.
+# kube-score would require a numeric user.
 openshift_chooses_the_user() {
   render openshift --set podSecurityContext.runAsUser=null --set podSecurityContext.runAsGroup=null
   ! grep 'runAsUser\|runAsGroup' <(sed '/^kind: CustomResourceDefinition/,/^---/d' "$work/openshift.yaml") \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The step for other people's CI (examples/ci), on the test cluster: it brings the stack beside it up and waits for it, and
-# a stack that does not become ready ends it with the reason.
+# Tests the step for other projects' CI (examples/ci) on the test cluster: it applies the stack beside it and waits
+# until it is ready; a stack that does not become ready fails the step with the reason.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -12,7 +12,7 @@ examples/ci/stack-up.sh
 [[ $(kubectl get --namespace ci-step sst/demo --output jsonpath='{.status.conditions[?(@.type=="Ready")].status}') == True ]] \
   || die "the step ended before the stack was ready" "see examples/ci/stack-up.sh"
 
-# Its database is in a Secret that is not there.
+# The Secret of its database does not exist.
 cat >"$work/never.yaml" <<'STACK'
 apiVersion: shortener.dev/v1alpha1
 kind: ShortenerStack

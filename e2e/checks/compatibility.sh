@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# The promise of v1alpha1 (docs/compatibility.md): every field, every value of an enumeration and every number that a release
-# took, this checkout takes too. e2e/compatibility holds the fields of each release, as docs/reference.md named them.
+# Checks the promise of v1alpha1 (docs/compatibility.md): this checkout accepts every field, every
+# enumeration value and every number that a release accepted. e2e/compatibility has the fields of each
+# release, as docs/reference.md named them.
 #
 #   compatibility.sh            compares
-#   compatibility.sh --write    writes down the fields of the version in Cargo.toml: a part of each release
+#   compatibility.sh --write    writes the fields of the version in Cargo.toml: a part of each release
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 folder=e2e/compatibility
 
-# fields: one a line with its type, and one line more for each value and each range that it takes.
+# fields: prints one line per field with its type, and one more for each value and each range that it accepts.
 fields() {
   awk '
     /^## / { section = substr($0, 4) }
@@ -35,7 +36,7 @@ fields() {
     }' docs/reference.md
 }
 
-# lost <fields of a release>: those of its lines that the fields on standard input do not fulfil.
+# lost <fields of a release>: prints the lines of a release that the fields on standard input do not cover.
 lost() {
   awk '
     FILENAME == "-" { now[$0] = 1; if ($2 == "range") { low[$1] = $3; high[$1] = $4 } next }

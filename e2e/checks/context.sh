@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares what the programs are compiled from, as cargo wrote it down when it compiled them on this machine, with what
-# .dockerignore leaves in the context of the container that compiles them elsewhere. Needs an engine, and runs after a build.
+# Compares the sources of the programs, as cargo recorded them when it compiled on this machine, with the context
+# that .dockerignore leaves for the container that compiles elsewhere. Needs an engine, and runs after a build.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -8,7 +8,8 @@ work=$(mktemp -d)
 image=localhost/shortener-context:$$
 trap 'docker image rm "$image" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 
-# The files of this checkout that the programs depend on, relative to it; cargo may write a path by way of another folder.
+# The files of this checkout that the programs depend on, relative to it; cargo may record
+# a path through another folder.
 sources() {
   cat "$CARGO_TARGET_DIR/$(host_triple)"/quick/{operator,app,worker,echo,otlp-sink}.d | tr ' ' '\n' \
     | grep "^$repo/" | xargs realpath --relative-to "$repo" | sort -u

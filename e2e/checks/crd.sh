@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# crds/, the chart and docs/reference.md hold what `operator crd` prints. With --write they are brought up to date,
-# without it they are compared. The chart has a copy, because tools of GitOps do not follow a symbolic link.
+# Compares crds/, the chart's copy and docs/reference.md with the output of `operator crd`; with --write, updates
+# them. The chart has a copy, because GitOps tools do not follow a symbolic link.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

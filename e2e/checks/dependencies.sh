@@ -3,8 +3,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# Builds a tool once per version and keeps it in the cache. From `/`, or this project's build flags would apply to it;
-# unoptimized, because compiling takes far longer than either tool ever runs.
+# Builds a tool once per version and keeps it in the cache. It runs in `/`, or this project's build flags would
+# apply, and without optimization, because compiling takes far longer than either tool ever runs.
 cargo_tool() {
   local name=$1 version=$2 home
   home=$cache/tools/$name-$version
@@ -22,8 +22,8 @@ toolchain=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
 deny=$(cargo_tool cargo-deny 0.20.2)
 machete=$(cargo_tool cargo-machete 0.9.2)
 
-# deny <checks>: of the workspace and of the stand-in for Qdrant, which is compiled apart from it. Neither has every
-# licence that the other may have.
+# deny <checks>: checks the workspace and the stand-in for Qdrant, which is compiled separately. Neither uses every
+# licence that the other may use.
 deny() {
   local manifest
   for manifest in Cargo.toml e2e/images/qdrant/Cargo.toml; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Compares e2e/images/public.txt with the public images that the code names: each is in the list, and nothing else is. Says
-# which have no digest yet, so that they are pulled by their tags alone. Compares the released programs that laptops fetch
-# with those that closed machines build, too.
+# Compares e2e/images/public.txt with the public images that the code names: the list must have each of them and no
+# other. Reports the images without a digest, which are pulled by their tags alone. Also compares the released
+# programs that laptops fetch with those that closed machines build.
 #
 #   digests.sh              compares
-#   digests.sh --write      writes the list anew, with the digests that it has of unchanged names
-#   digests.sh --resolve    writes it with the digests that the registries tell now, or SHORTENER_MIRROR in their place
+#   digests.sh --write      writes the list, keeping the digests of unchanged names
+#   digests.sh --resolve    writes the list with the current digests of the registries, or of SHORTENER_MIRROR
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck disable=SC2120 # the registry itself is not used here, only its tools
@@ -27,7 +27,7 @@ named() {
 
 listed() { awk '!/^#/ && NF { print $1 }' "$list" | sort; }
 
-# Names with a public registry that no function above knows of, anywhere in what is run or applied.
+# Finds names with a public registry that no function above covers, in all files that are run or applied.
 unknown_names() {
   git ls-files --cached --others --exclude-standard -- '*.sh' '*.yaml' '*Dockerfile' '*.rs' '*.tpl' \
     | grep -vE '/(snapshots|golden|fixtures|invalid)/|^docs/|^e2e/checks/digests.sh$' \
@@ -53,10 +53,10 @@ write() {
   printf '%s\n' "$new" >"$list"
 }
 
-# minor_of <module>: major and minor of its version in the module that closed machines build from.
+# minor_of <module>: prints major and minor of its version in the module that closed machines build from.
 minor_of() { sed -n "s|^\t$1 v\([0-9]*\.[0-9]*\)\..*|\1|p" "$cluster_dir/tools/cluster/go.mod" | sed -n 1p; }
 
-# Every platform of every program has a line, of the version that closed machines have, patches aside.
+# Checks that every program has a line for every platform, with the version of closed machines, except for the patch.
 compare_releases() {
   local line program module minor
   for line in kind=sigs.k8s.io/kind kubectl=k8s.io/kubernetes helm=helm.sh/helm/v4; do

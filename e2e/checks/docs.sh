@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The documentation against the files it speaks of: the README's sample, relative links, and one version everywhere.
+# Compares the documentation with the files that it mentions: the README's sample, relative
+# links, and the version everywhere.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -11,12 +12,12 @@ complain() {
   failed=1
 }
 
-# The README shows the very file that `make up` applies and that the tests apply.
+# The README must show the file that `make up` and the tests apply.
 shown=$(awk '/^```yaml$/ && !done {inside = 1; next} /^```$/ {if (inside) done = 1; inside = 0} inside' README.md)
 diff <(printf '%s\n' "$shown") "$sample" || complain "the first YAML block of README.md is not $sample"
 ((($(wc -l <"$sample")) <= 20)) || complain "$sample is longer than 20 lines"
 
-# Every relative link leads somewhere.
+# Every relative link must lead to a file.
 while IFS=: read -r page link; do
   target=$(dirname "$page")/${link%%#*}
   [[ -e $target ]] || complain "$page links to $link, which is not there"
@@ -33,7 +34,7 @@ done
 grep -q "^## $version" CHANGELOG.md || grep -q '^## Unreleased' CHANGELOG.md \
   || complain "CHANGELOG.md has neither $version nor Unreleased"
 
-# What people copy names this version of our images, charts and actions.
+# The names of our images, charts and actions, which users copy, must have this version.
 while IFS= read -r found; do
   [[ $found =~ [@:]v?${version//./\\.}$ ]] || complain "not the version $version: $found"
 done < <(git ls-files --cached --others --exclude-standard -- '*.md' 'examples/*' \

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# Sourced after chart-tools.sh: which examples there are and how each is read, and the definitions of other projects' kinds.
+# Sourced after chart-tools.sh: lists the examples, reads each of them, and provides the
+# definitions of other projects' kinds.
 
 examples_folder=e2e/examples
-# Modules and the files in them that define what the examples use, with this project's own definition.
+# The modules and their files with the definitions that the examples use, and this project's own definition.
 definition_files=(
   "github.com/argoproj/argo-cd/v3 manifests/crds/application-crd.yaml"
   "github.com/cert-manager/cert-manager deploy/crds/cert-manager.io_certificates.yaml"
@@ -20,7 +21,7 @@ definition_files=(
   "github.com/rabbitmq/messaging-topology-operator config/crd/bases/rabbitmq.com_policies.yaml"
 )
 
-# definitions <folder>: copies those files into it, numbered.
+# definitions <folder>: copies these files into it, numbered.
 definitions() {
   local folder=$1 entry module file number=10
   mkdir -p "$folder"
@@ -32,7 +33,7 @@ definitions() {
   done
 }
 
-# as_json <file of YAML>...: every document in them, one a line.
+# as_json <file of YAML>...: prints every document, one per line.
 as_json() {
   local chart
   chart=$(mktemp -d)
@@ -43,14 +44,14 @@ as_json() {
   rm -rf "$chart"
 }
 
-# examples <kind of example>: the files (`manifest`, `values`) or folders (`overlay`) of that kind, one a line. Whatever has no
-# kind ends the check, since nothing would look at it.
+# examples <kind of example>: prints the files (`manifest`, `values`) or folders (`overlay`) of that kind, one per
+# line. A file without a kind fails the check, because it would stay unchecked.
 examples() {
   local wanted=$1 file folder
   git ls-files --cached --others --exclude-standard examples | while IFS= read -r file; do
     folder=${file%/*}
     case $file in
-      # What runs in a CI system has checks of its own, for workflows and for scripts.
+      # Files for a CI system have checks of their own, for workflows and for scripts.
       *.md | examples/ci/*.yml | examples/ci/*.sh) continue ;;
       */kustomization.yaml) if [[ $wanted == overlay ]]; then printf '%s\n' "$folder"; fi ;;
       *-values.yaml) if [[ $wanted == values ]]; then printf '%s\n' "$file"; fi ;;
@@ -66,7 +67,8 @@ examples() {
   done
 }
 
-# chart_values <file of JSON documents>: the values that Argo CD and Flux would give the chart, one JSON object a line.
+# chart_values <file of JSON documents>: prints the values that Argo CD and Flux would give the
+# chart, one JSON object per line.
 chart_values() {
   jq -c 'if .kind == "HelmRelease" then .spec.values elif .kind == "Application" then .spec.source.helm.valuesObject else empty end
          | select(. != null)' "$1"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The examples: each is accepted with the definitions of the kinds that it uses, nothing in them is left unchecked.
+# Checks that each example is accepted with the definitions of its kinds, and that no part of them is left unchecked.
 #
 #   examples.sh schemas    without a cluster: kubeconform with schemas made from the definitions, values against the chart
 #   examples.sh cluster    by the API server that kubectl reaches: the definitions are installed, every example and every
@@ -18,7 +18,7 @@ mapfile -t values <"$work/values"
 mapfile -t overlays <"$work/overlays"
 ((${#manifests[@]} && ${#values[@]} && ${#overlays[@]})) || die "examples/ lacks manifests, values or overlays"
 
-# The page names every example or its folder, and every image is one that the operator would start.
+# The page must name every example or its folder, and every image must be one of the operator's defaults.
 facts() {
   local path image failed=0
   for path in "${manifests[@]}" "${values[@]}" "${overlays[@]}"; do
@@ -37,7 +37,8 @@ facts() {
   ((failed == 0)) || die "the examples contradict the project" "correct what is named above"
 }
 
-# Who opens a way to a pod of the stack names it as the operator does, and a port that the operator's own policy names.
+# A NetworkPolicy that opens a port of the stack's pods must use the operator's labels, and a
+# port of the operator's own policy.
 policies() {
   local component port golden number=0
   while read -r component port; do
@@ -53,7 +54,7 @@ policies() {
   ((number > 0)) || die "no example has a NetworkPolicy"
 }
 
-# The limits of an external broker are those that docs/queue.md has a person set by hand.
+# The limits of an external broker must be those that docs/queue.md tells users to set.
 limits() {
   diff <(jq -cSR 'capture("^rabbitmqctl set_policy (?<name>[^ ]+) .(?<pattern>[^ ]+). --apply-to (?<applyTo>[^ ]+) .(?<definition>\\{.*\\}).$")
                   | .definition |= fromjson' docs/queue.md) \
@@ -61,7 +62,7 @@ limits() {
     || die "docs/queue.md (<) and the examples (>) set other limits of a broker"
 }
 
-# Every set of values is accepted by the chart, whose schema refuses misspelt ones.
+# The chart, whose schema refuses misspelt values, must accept every set of values.
 with_the_chart() {
   local file line number=0
   chart_values "$work/documents.json" >"$work/chart-values"
@@ -74,7 +75,7 @@ with_the_chart() {
     helm template shortener-operator "$chart" --namespace shortener-system --values "$file" >"$work/rendered-${file##*/}.yaml" \
       || die "the chart refuses the values of ${file#"$work"/}"
   done
-  # A definition that is pruned takes every stack with it.
+  # Pruning the definition would delete every stack.
   for line in 'helm.sh/resource-policy: keep' 'argocd.argoproj.io/sync-options: Prune=false' 'kustomize.toolkit.fluxcd.io/prune: disabled'; do
     grep -qx " *$line" "$work/rendered-given-1.json.yaml" || die "the definition lacks the annotation $line" "see the chart's templates/crds.yaml"
   done
@@ -89,15 +90,15 @@ schemas_mode() {
   kubeconform -strict -summary -schema-location "$(schemas)/{{.ResourceKind}}{{.KindSuffix}}.json" \
     -schema-location "$folder/{{.ResourceKind}}{{.KindSuffix}}.json" "${manifests[@]}"
   with_the_chart
-  # Kubernetes' schemas do not know that kind.
+  # Kubernetes' schemas do not contain that kind.
   kubeconform -strict -summary -skip ServiceMonitor -schema-location "$(schemas)/{{.ResourceKind}}{{.KindSuffix}}.json" "$work"/rendered-*
   say "${#manifests[@]} examples fit their schemas, $((${#values[@]} + $(wc -l <"$work/chart-values"))) sets of values the chart"
 }
 
-# What is removed at the end.
+# The objects to remove at the end.
 created=()
 
-# namespace <name>: makes sure of it.
+# namespace <name>: creates it if it does not exist.
 namespace() {
   kubectl get namespace "$1" >/dev/null 2>&1 || {
     kubectl create namespace "$1" >/dev/null
@@ -113,11 +114,11 @@ remove_created() {
   exit "$status"
 }
 
-# try <what> <file>: as `kubectl apply --server-side` would, without a trace.
+# try <what> <file>: runs `kubectl apply --server-side` as a dry run.
 try() {
   kubectl apply --server-side --dry-run=server --validate=strict --filename "$2" >"$work/answer" 2>&1 \
     || { cat "$work/answer" >&2; die "the API server refuses $1"; }
-  # A warning is an error of tomorrow.
+  # A warning becomes an error in a later version.
   ! grep -i '^warning' "$work/answer" >&2 || die "the API server warns about $1"
 }
 
@@ -133,7 +134,7 @@ cluster_mode() {
   done
   kubectl wait --for=condition=Established --timeout=1m "${created[@]}" >/dev/null
 
-  # The person's own namespace is not to matter, and a dry run makes no namespace for what comes after it.
+  # The user's current namespace must not matter, and a dry run does not create a namespace for the objects after it.
   kubectl config view --raw --minify --flatten >"$work/kubeconfig"
   export KUBECONFIG=$work/kubeconfig
   for name in examples $(jq -r '.metadata.namespace // empty' "$work/documents.json" | sort -u); do
@@ -145,7 +146,7 @@ cluster_mode() {
   say "the API server takes ${#manifests[@]} examples, ${#overlays[@]} overlays, and the chart their values"
 }
 
-# overlay <folder>: also, that a stack names a generated Secret by the name that it got.
+# overlay <folder>: also checks that a stack names a generated Secret by its generated name.
 overlay() {
   local file=$work/overlay.yaml secret namespace
   kubectl kustomize "$1" >"$file"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The bad way to a registry, see faults/main.go. Sourced after lib.sh.
+# Starts the faulty proxy in front of a registry, see faults/main.go. Sourced after lib.sh.
 
 # start_faults <registry> <folder>: starts the proxy in front of the registry and exports its address as SHORTENER_MIRROR.
 start_faults() {
@@ -21,5 +21,5 @@ stop_faults() {
   if [[ -n ${faults_pid:-} ]]; then kill "$faults_pid" 2>/dev/null || true; fi
 }
 
-# plan <how> [count]: how it behaves from now on.
+# plan <how> [count]: sets the proxy's behavior from now on.
 plan() { printf '%s\n' "$*" >"$faults_folder/plan"; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A build of the programs and a build of the tests must have the same features in every crate, or each crate is compiled
-# twice: minutes of every cold run. What a dev-dependency turns on is therefore named in e2e/Cargo.toml too.
+# Checks that a build of the programs and a build of the tests have the same features in every crate; otherwise each
+# crate is compiled twice, which costs minutes. So e2e/Cargo.toml must name the features that a dev-dependency enables.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# features <kinds of dependencies>: every crate of the workspace with its features. What runs at compile time is left out:
-# a crate can be there with other features, and would hide the difference.
+# features <kinds of dependencies>: prints every crate of the workspace with its features, without build-time
+# crates: a crate can exist there with other features, which would hide the difference.
 features() {
   cargo tree --locked --workspace --target "$(rustc -vV | sed -n 's/^host: //p')" --edges "$1,no-proc-macro" --prefix none --format '{p} {f}' \
     | sed 's/ (\*)$//' | sort -u

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What Argo CD and Flux take for a healthy stack, over sample statuses: the Lua of examples/argo-cd in the interpreter that
-# Argo CD uses, the expression of examples/flux in the implementation of CEL that Flux uses.
+# Checks the health of sample statuses for Argo CD and Flux: the Lua of examples/argo-cd in the interpreter that
+# Argo CD uses, and the expression of examples/flux in the implementation of CEL that Flux uses.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/chart-tools.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/examples-lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What GitOps tools make of a stack over its life, by the library that Flux and Helm read objects with. The objects are the
-# golden ones that the unit tests hold the operator's statuses to.
+# Checks the status of a stack for GitOps tools over its life, with the library that Flux and Helm use. The objects
+# are the golden ones with which the unit tests compare the operator's statuses.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -10,8 +10,8 @@ if [[ ! -d $(built "$module") ]]; then
 fi
 kstatus=$(built "$module")/kstatus
 
-# Each moment of a stack's life, and what a tool that waits for it must conclude. `Failed` ends the wait of Flux at once, so
-# it is only for what an edit of the spec repairs.
+# Each state in a stack's life, and the result for a tool that waits for it. `Failed` ends the wait of Flux at once,
+# so it is only for states that need an edit of the spec.
 expected=(
   created=InProgress
   starting=InProgress
@@ -26,7 +26,7 @@ expected=(
   deleted=Terminating
 )
 
-# object <moment>: a snapshot begins with a header between two lines of dashes.
+# object <moment>: prints a snapshot without its header, which is between two lines of dashes.
 object() { awk 'body {print} /^---$/ && ++dashes == 2 {body = 1}' "operator/snapshots/kstatus-$1.snap"; }
 
 for pair in "${expected[@]}"; do
@@ -35,7 +35,7 @@ for pair in "${expected[@]}"; do
   [[ ${concluded%%$'\t'*} == "$wanted" ]] || die "a stack that is $moment reads as $concluded, not as $wanted" "look at operator/snapshots/kstatus-$moment.snap and operator/src/reconcile/status.rs"
 done
 
-# Every golden status has an expectation.
+# Every golden status must have an expectation.
 for file in operator/snapshots/kstatus-*.snap; do
   moment=${file##*/kstatus-} moment=${moment%.snap}
   [[ " ${expected[*]}" == *" $moment="* ]] || die "nothing is expected of $file" "name it in e2e/checks/kstatus.sh"

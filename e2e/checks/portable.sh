@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# Holds what `make up` runs on a laptop to bash 3.2 and to the tools that Linux and macOS have in common: it is run from end to
-# end, as on Linux and as on macOS, in a userland that has little else (busybox, without what macOS lacks), with stand-ins for
-# Docker, kind, kubectl, helm and the service (portable/double). It shows that the scripts run, not that a cluster does.
+# Checks that the scripts of `make up` run on a laptop, with bash 3.2 and the tools that Linux and macOS have in
+# common. It runs `make up` from end to end, as on Linux and as on macOS, in a userland with little else (busybox,
+# without the applets that macOS lacks), with stand-ins for Docker, kind, kubectl, helm and the service
+# (portable/double). This proves that the scripts run, not that a cluster does.
 #
-# The shell is bash 3.2 where there is one (macOS has it; elsewhere OLD_BASH names it). Where there is none the machine's bash runs
-# everything, and the words that bash 3.2 does not know are looked for in the scripts.
+# The shell is bash 3.2 if the machine has it (macOS does; elsewhere OLD_BASH names it). Otherwise the machine's
+# bash runs everything, and the scripts are searched for constructs that bash 3.2 does not have.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# Sourced and run on every machine. services.sh is only read on a laptop: build.sh sources it.
+# The scripts that are sourced and run on every machine. On a laptop services.sh is only
+# parsed, because build.sh sources it.
 scripts=(
   e2e/cluster/{lib,host,closed,public,releases,preflight,engine,tools,create,load,chart,sample,show,forward,up,down}.sh
   e2e/cluster/addons/install.sh e2e/images/{build,lib,product}.sh
 )
 read_only=(e2e/cluster/go.sh e2e/images/services.sh)
 
-# What bash 3.2 and BSD tools lack, and who may have it all the same: what runs on a closed Linux machine alone.
+# Constructs that bash 3.2 and BSD tools lack, and the lines that may use them because only a
+# closed Linux machine runs them.
 newer_bash='mapfile|readarray|declare -[Agn]|local -[An]|exec \{[a-z]+\}|&>>|\|&|coproc|wait -n|BASHPID|EPOCHSECONDS|\[\[ -v |%\([^)]*\)T|\$\{[A-Za-z_]+(,|\^)|@[QEPAa]\}'
 gnu_tools='realpath|readlink -f|--block-size|--output=avail|--no-run-if-empty|xargs -r|sort -z|sed -i|\bstat |\bdate |(^|[^-])\btimeout [0-9]|\bflock\b|\bsetsid\b|\bnproc\b|grep -[a-zA-Z]*P|--no-preserve|install -D|\btac\b|sed .*\\t'
 exceptions='engine.sh:.*setsid dockerd|build.sh:.*flock|tools.sh:.*flock "\$cache/go.lock"|create.sh:.*/proc/sys'
@@ -42,7 +45,7 @@ old_bash() {
   command -v bash
 }
 
-# userland <folder>: busybox, less what macOS does not have, and the few programs that a laptop brings.
+# userland <folder>: busybox without the applets that macOS lacks, and the few programs that a laptop has.
 userland() {
   local applet folder=$1
   mkdir -p "$folder"
@@ -70,7 +73,7 @@ pins() {
     "$files" "$files" "$files" "$files"
 }
 
-# laptop <system> <machine> [VAR=value...] command...: runs it there, with an empty environment and home.
+# laptop <system> <machine> [VAR=value...] command...: runs the command there, with an empty environment and home.
 laptop() {
   local system=$1 machine=$2
   shift 2
@@ -86,10 +89,10 @@ fresh() {
 
 called() { grep -qE -- "$1" "$work/doubles/calls"; }
 
-# says <text> <what>: the last run printed it.
+# says <text> <what>: the output of the last run must contain the text.
 says() { grep -qF -- "$1" "$work/out" || die "$2: '$1' is not in what it said: $(cat "$work/out")" "run it by hand"; }
 
-# comes_up <system> <machine>: from nothing, and once more with everything there.
+# comes_up <system> <machine>: runs make up from nothing, and once more on the result.
 comes_up() {
   local platform
   platform=$(printf '%s' "$1" | tr '[:upper:]' '[:lower:]')-${2/x86_64/amd64}
@@ -109,7 +112,7 @@ comes_up() {
   called '^kind delete cluster' || die "make down does not remove the cluster" "see down.sh"
 }
 
-# refuses <text> VAR=value...: make up ends with the text, and builds nothing that a laptop should not.
+# refuses <text> VAR=value...: make up must fail with the text, and build nothing that a laptop should not build.
 refuses() {
   local text=$1
   shift
@@ -120,7 +123,7 @@ refuses() {
   if called '^docker build'; then die "something is built after: $text" "see up.sh"; fi
 }
 
-# own_tools: kind, kubectl and helm of the machine are used as they are; those that do not fit are fetched.
+# own_tools: fitting versions of kind, kubectl and helm on the machine are used; others are fetched.
 own_tools() {
   local old
   for old in kind kubectl helm; do ln -s "$repo/e2e/checks/portable/double" "$work/userland/$old"; done
@@ -135,7 +138,7 @@ own_tools() {
   rm "$work/userland"/{kind,kubectl,helm}
 }
 
-# mirrored: pulls go to the mirror under the same repository names, and the node is told of it.
+# mirrored: pulls go to the mirror under the same repository names, and the node is configured to use it.
 mirrored() {
   local mirror=mirror.example:5000 image
   fresh
@@ -147,7 +150,7 @@ mirrored() {
   grep -qF "https://$mirror" "$work/doubles/hosts.toml" || die "the node is not told of the mirror" "see tell_mirror in create.sh"
 }
 
-# full_disk: the engine's disk is looked at from inside the node.
+# full_disk: the free space of the engine's disk is read inside the node.
 full_disk() {
   fresh
   laptop Darwin arm64 e2e/cluster/tools.sh cluster >/dev/null 2>&1

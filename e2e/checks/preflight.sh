@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Everything that would otherwise stop the run an hour later: what a local cluster needs, and what the checks need.
+# Checks everything that would otherwise stop the run an hour later: the requirements of a
+# local cluster and of the checks.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -14,7 +15,7 @@ command -v shellcheck >/dev/null || packages+=(shellcheck)
 command -v git >/dev/null || packages+=(git)
 if ((${#packages[@]})); then step "Install ${packages[*]}" apt_install "${packages[@]}"; fi
 
-# Build output of old dependencies piles up; past the ceiling it is cheaper to start again.
+# Build output of old dependencies accumulates; above this limit it is cheaper to start again.
 ceiling_gib=20
 used_gib=$(du -s --block-size=1G "$CARGO_TARGET_DIR" 2>/dev/null | cut -f 1)
 if ((${used_gib:-0} >= ceiling_gib)); then

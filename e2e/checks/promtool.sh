@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced after lib.sh: holds alerts to their cases with Prometheus' own tool.
+# Sourced after lib.sh: checks alerts against their cases with Prometheus' own tool.
 
-# The package would start a server too, so only the tool is taken out of it.
+# Takes only the tool out of the package, because installing it would start a server too.
 take_promtool() {
   local folder
   folder=$(mktemp -d)
@@ -21,15 +21,15 @@ if [[ -z $promtool ]]; then
   fi
 fi
 
-# hold_alerts <folder of rules.yaml> <folder of cases>: the form of the rules, when they are raised and when not, and that
-# every alert is raised by some case.
+# hold_alerts <folder of rules.yaml> <folder of cases>: checks the syntax of the rules, the cases that raise them or
+# do not, and that some case raises every alert.
 hold_alerts() {
   local rules=$1/rules.yaml cases=$2 alert
   cp "$cases"/*.test.yaml "$1"
   "$promtool" check rules "$rules"
   "$promtool" test rules "$1"/*.test.yaml
   while read -r alert; do
-    # What it expects is a list, and not the empty one.
+    # The expected alerts must be a list that is not empty.
     grep --no-filename --after-context 1 "alertname: $alert\$" "$1"/*.test.yaml | grep 'exp_alerts:$' >/dev/null \
       || die "no case of $cases raises $alert" "add one that raises it and one that does not"
   done < <(sed -n 's/^ *- alert: //p' "$rules")

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# `make up` with public images, from nothing to a stack that answers: as a user who is not root and has neither Rust nor Go, with a
-# mirror on loopback that is busy at first and serves what closed machines build under the public names, and releases of
-# kind, kubectl and helm from there. For Debian as root, after `make up` or `make test` in the closed way: it takes their images.
+# Runs `make up` with public images, from nothing to a stack that answers, as a user without root, Rust and Go. A
+# mirror on loopback is busy at first and serves the images of closed machines under the public names; releases of
+# kind, kubectl and helm come from there too. For Debian as root, after `make up` or `make test` on a closed
+# machine, whose images it uses.
 #
-#   public-path.sh            all of it; removes cluster, user and images at the end
-#   public-path.sh builder    only the image that stands in for the public one with the Rust compiler
+#   public-path.sh            runs everything; removes the cluster, the user and the images at the end
+#   public-path.sh builder    makes only the image that replaces the public one with the Rust compiler
 #
-# OLD_BASH names a bash 3.2 for the user. KEEP_CLUSTER=1 leaves everything as it is.
+# OLD_BASH names a bash 3.2 for the user. KEEP_CLUSTER=1 removes nothing.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source e2e/checks/registry.sh
@@ -29,7 +30,8 @@ cleanup() {
   fi
 }
 
-# Debian's C compiler and this machine's Rust, where `rust:<version>` has them too, and the certificates that this machine trusts.
+# Debian's C compiler and this machine's Rust, at the paths of `rust:<version>`, and the
+# certificates that this machine trusts.
 make_builder() {
   local context
   if docker image inspect "$builder" >/dev/null 2>&1; then return; fi
@@ -49,7 +51,7 @@ DOCKERFILE
   rm -rf "$context"
 }
 
-# The node image that closed machines build, with what the public one has besides: a network that kind finds and starts.
+# The node image of closed machines, with the addition of the public one: a network that kind finds and starts.
 make_node() {
   local context
   context=$(mktemp -d)
@@ -75,7 +77,8 @@ public_names() {
   builder_image
 }
 
-# stand_in_for <public image>: the local image in its place: of the same name below localhost/, or of the same repository.
+# stand_in_for <public image>: prints the local image that replaces it: of the same name below
+# localhost/, or of the same repository.
 stand_in_for() {
   local repository=${1%:*} image
   case $1 in
@@ -91,7 +94,7 @@ stand_in_for() {
   esac
 }
 
-# Fills the registry, and writes the list of images with the digests that it gave them.
+# Fills the registry, and writes the list of images with their digests there.
 push_images() {
   local image target
   public_names | while IFS= read -r image; do
@@ -103,7 +106,7 @@ push_images() {
   done >"$work/images"
 }
 
-# The programs and the chart that closed machines build, as releases of this platform.
+# Provides the programs and the chart that closed machines build as releases of this platform.
 release_files() {
   local platform files=$work/files program
   platform=$(host_platform)
@@ -117,7 +120,7 @@ release_files() {
   done >"$work/releases"
 }
 
-# A user with a checkout of their own. A compiler that they call all the same leaves a trace and fails.
+# Creates a user with a checkout. A call of a compiler is recorded and fails.
 make_user() {
   local program
   useradd --system --home-dir "$home" --create-home --groups docker --shell /bin/bash "$user"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pulls public images by way of a mirror on loopback that is slow, busy, broken or refuses, with the engine of this machine:
-# what can succeed with patience does, and what can not ends with what to do.
+# Pulls public images through a mirror on loopback that is slow, busy, broken or refuses, with the engine of this
+# machine: a temporary failure is retried until it succeeds, and a permanent one ends with a remedy.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source e2e/checks/registry.sh
@@ -17,7 +17,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# The images as public ones would be called: one name without a folder, one with.
+# Pushes the images under two names as public ones have: one without a folder, one with.
 push_images() {
   local digest
   printf '%s\n' "$work" >"$work/file" # new at every run, or the engine would know the digest already
@@ -30,17 +30,17 @@ push_images() {
   done
   digest=$(crane digest "$registry_address/library/$name:1")
   printf '%s:1 %s\n%s/two:1 -\n' "$name" "$digest" "$name" >"$work/images"
-  # Otherwise the engine would have the layers already and ask for nothing.
+  # Otherwise the engine would have the layers already and request nothing.
   docker image rm "pushed/$name" >/dev/null
 }
 
-# forget: the engine has none of the images and no layer of them.
+# forget: removes the images and all their layers from the engine.
 forget() {
   docker image ls --quiet --no-trunc --filter "reference=$name" --filter "reference=$name/two" \
     --filter "reference=$SHORTENER_MIRROR/*/*" | sort -u | while IFS= read -r image; do docker image rm --force "$image"; done
 }
 
-# pulled image...: pulls them afresh as make up does; what it said is in $work/out.
+# pulled image...: pulls them as make up does; the output is in $work/out.
 pulled() {
   forget >/dev/null
   : >"$work/requests"
@@ -57,7 +57,7 @@ succeeds() {
   say "ok: $title"
 }
 
-# fails <title> <attempts> <image>: pulling gives up after so many attempts and says what to do.
+# fails <title> <attempts> <image>: pulling must give up after this number of attempts and print a remedy.
 fails() {
   local title=$1 attempts=$2
   if pulled "$3"; then die "$title: pulling succeeds" "see $work/requests"; fi
@@ -76,7 +76,7 @@ succeeds "both names are found on the mirror" "$name:1" "$name/two:1"
 grep -q "/library/$name/manifests/sha256:" "$work/requests" || die "the known digest is not asked for" "see source_of in public.sh"
 grep -q "/$name/two/manifests/1" "$work/requests" || die "the tag is not asked for" "see source_of in public.sh"
 
-# By the tag from here on: the engine keeps for a while what it was told of a digest, and does not ask.
+# Pulls by the tag from here on: the engine caches the answer for a digest for a while and sends no request.
 plan slow 700
 begin=$SECONDS
 succeeds "a slow mirror is waited for" "$name/two:1"

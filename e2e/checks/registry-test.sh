@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The registry on loopback: what crane pushes comes back byte for byte, also after a restart, and it ends when told to.
+# Tests the registry on loopback: images that crane pushes come back byte for byte, also after a
+# restart, and it ends on a signal.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"
@@ -7,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"
 work=$(mktemp -d)
 trap 'stop_registry; rm -rf "$work"' EXIT
 
-# pulls_back <image>: the image that the registry serves holds the very file.
+# pulls_back <image>: the image in the registry must contain the same file.
 pulls_back() {
   crane export "$1" - | tar --extract --to-stdout greeting | cmp - "$work/greeting" \
     || die "the registry serves $1 with another content" "read $work/registry/log"

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# An image registry on the loopback of this machine, and crane to speak with it. Sourced after lib.sh.
+# Runs an image registry on loopback, with crane as its client. Sourced after lib.sh.
 # shellcheck disable=SC2034 # the variables are read by the scripts that source this file
 
 registry_tools=$cluster_dir/tools/registry
 
-# Builds registry and crane once and puts both on the PATH.
+# Builds the registry and crane once and puts both on the PATH.
 registry_programs() {
   if [[ ! -d $(built "$registry_tools") ]]; then
     remedy="the Go module proxy must be reachable (go env GOPROXY)" \
@@ -14,7 +14,7 @@ registry_programs() {
 }
 
 # start_registry <folder>: starts a registry that keeps its data in <folder>/data and its log in <folder>/log. Sets
-# registry_address (127.0.0.1:<port>) and registry_pid; a caller that wants two of them copies both in between.
+# registry_address (127.0.0.1:<port>) and registry_pid; a caller with two registries copies both in between.
 start_registry() {
   local folder deadline=$((SECONDS + 30))
   registry_programs
@@ -30,7 +30,7 @@ http: {addr: "127.0.0.1:0"}
 CONFIG
   OTEL_TRACES_EXPORTER=none registry serve "$folder/config.yml" >"$folder/log" 2>&1 </dev/null &
   registry_pid=$!
-  # The kernel chooses the port, so two registries never want the same one.
+  # The kernel chooses the port, so two registries never conflict.
   until registry_address=$(sed -n 's/.*listening on \(127\.0\.0\.1:[0-9]*\).*/\1/p' "$folder/log") \
     && [[ -n $registry_address ]] && curl --silent --fail --output /dev/null "http://$registry_address/v2/"; do
     if ! kill -0 "$registry_pid" 2>/dev/null || ((SECONDS >= deadline)); then
@@ -42,7 +42,7 @@ CONFIG
   done
 }
 
-# stop_registry [pid]: stops the registry started last, or the one named, and waits until it is gone.
+# stop_registry [pid]: stops the registry that was started last, or the given one, and waits until it has ended.
 # shellcheck disable=SC2120 # most callers have one registry
 stop_registry() {
   local pid=${1:-${registry_pid:-}}

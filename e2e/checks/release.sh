@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A release, rehearsed: the scripts of .ci/release with the binaries of the tests (PROFILE=quick), into a registry on
-# loopback, and everything that users would get, taken back from there. Signatures need the identity of a workflow and
-# are not part of it.
+# Rehearses a release: runs the scripts of .ci/release with the binaries of the tests (PROFILE=quick) and a
+# registry on loopback, and fetches everything that users would get from there. Signatures need the identity of a
+# workflow and are not part of it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"
@@ -12,7 +12,7 @@ export PROFILE=quick RELEASE_OUT=$work/out
 files=$RELEASE_OUT/files
 expected=$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"/\1/p' .cargo/config.toml)
 
-# runs <architecture> <file> arguments...: on this machine, or emulated.
+# runs <architecture> <file> arguments...: runs the file on this machine, or emulated.
 runs() {
   local machine=$1
   shift
@@ -38,7 +38,7 @@ answers_version() {
   [[ $(runs "$1" "$2" --version) == *"$version" ]] || die "$3 for $1 does not say that it is $version" "run it by hand: $2 --version"
 }
 
-# image_is_right <program> <Dockerfile>: as the registry serves it, on both architectures.
+# image_is_right <program> <Dockerfile>: checks the image in the registry, on both architectures.
 image_is_right() {
   local program=$1 image=$PUSH_TO/$1:$version architecture config folder=$work/$1
   [[ $(crane manifest "$image" | jq --raw-output '[.manifests[].platform | .os + "/" + .architecture] | join(" ")') \
@@ -64,7 +64,7 @@ image_is_right() {
   done
 }
 
-# The folders and times of this run are others, the bytes must not be.
+# Builds again in other folders and at another time; the bytes must be the same.
 images_are_reproducible() {
   local program
   mkdir -p "$work/again"
@@ -108,7 +108,7 @@ files_are_right() {
   [[ -s $RELEASE_OUT/notes.md ]] || die "the release has no notes"
 }
 
-# A tag stays what it was published as.
+# A published tag must never change.
 refuses_replacement() {
   printf x >>"$RELEASE_OUT/bin/x86_64-unknown-linux-gnu/worker"
   .ci/release/images.sh

@@ -1,5 +1,5 @@
-# One OpenAPI v3 document of Kubernetes in; out, for every kind in it a line `<file name> TAB <JSON schema>`.
-# kubeconform wants a JSON schema of its own per kind; the references stay local to the document.
+# Reads one OpenAPI v3 document of Kubernetes, and prints a line `<file name> TAB <JSON schema>` for every kind in it.
+# kubeconform needs a separate JSON schema per kind; the references stay local to the document.
 
 # A misspelt field must fail, as it does with `kubectl apply --validate=strict`.
 def strict:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The operator limited to a list of namespaces, on the test cluster: it works inside with Roles alone, and outside it
-# neither acts nor may look. Changes the installed release, so it runs after everything that wants it cluster-wide.
+# Tests the operator with a list of namespaces, on the test cluster: inside it works with Roles alone, and
+# outside it does nothing and may read nothing. It changes the installed release, so it runs after all
+# tests of a cluster-wide operator.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -9,7 +10,8 @@ release=shortener-operator
 inside=scope-inside
 outside=scope-outside
 
-# A database that never answers (an address for documentation): all children appear, and nobody waits for a ready stack.
+# The database never answers (an address reserved for documentation): all children appear, and the test
+# need not wait for a ready stack.
 stack_in() {
   kubectl create namespace "$1" --dry-run=client --output yaml | kubectl apply --filename -
   kubectl create secret generic elsewhere --namespace "$1" --from-literal=url=postgres://nobody:none@192.0.2.1:5432/links
@@ -29,12 +31,12 @@ limit_operator() {
     --set "watchNamespaces={$inside}" --wait --timeout 3m
 }
 
-# may <verb> <resource> <namespace>: what the API server thinks of the operator's ServiceAccount.
+# may <verb> <resource> <namespace>: true if the API server allows it to the operator's ServiceAccount.
 may() {
   [[ $(kubectl auth can-i "$1" "$2" --namespace "$3" --as "system:serviceaccount:$namespace:$release") == yes ]]
 }
 
-# The outside stack comes first, so an operator that saw it would have written its status by the time of the other.
+# The outside stack is created first, so an operator that saw it would have written its status before the other's.
 works_inside_only() {
   stack_in "$outside"
   stack_in "$inside"

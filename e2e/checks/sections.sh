@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Counts the cluster tests that passed by the section of the specification that they are about, and fails when a section
-# has none.
+# Counts the passed cluster tests by section of the specification, and fails when a section has none.
 #
 #   e2e/checks/sections.sh <log of cargo test>...
 #
-# A file of tests names its sections in a line `//! Specification: 3.1, 2.2.`, and a test of another section than its file
-# has a line `/// Specification: 7.` of its own.
+# A test file names its sections in a line `//! Specification: 3.1, 2.2.`, and a test of other sections than its
+# file has a line `/// Specification: 7.` of its own.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# What a running stack can be asked for. The specification's first section is an overview of the others. Of section 5 the
-# dashboards' viewers and administrator need the image of the managed backend: its objects are tested, not its pages.
+# The sections that a running stack can be tested for. The specification's first section is an overview of
+# the others. Of section 5, viewers and administrator of the dashboards need the image of the managed
+# backend: only its objects are tested.
 sections='2.1 short link
 2.2 cache entry
 2.3 job message
@@ -30,7 +30,7 @@ sections='2.1 short link
 7 errors
 8 limits'
 
-# One line for each file and each test that names sections: the path of its module, a tab, the sections.
+# Prints one line for each file and each test that names sections: the path of its module, a tab, the sections.
 named() {
   find e2e/tests -name '*.rs' -print0 | xargs -0 awk '
     FNR == 1 {
@@ -57,7 +57,7 @@ awk -F '\t' -v list="$sections" '
     name = path
     sub(/.*::/, "", name)
     found = ""
-    # The modules between a file and its test are those of a macro.
+    # Modules between a file and its test come from a macro.
     for (module = path; found == "" && module != ""; ) {
       if ((module "::" name) in sections) found = sections[module "::" name]
       else if (module in sections) found = sections[module]

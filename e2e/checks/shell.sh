@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the shell linter over every script that git knows; fragments without a first line are read through their users.
+# Runs the shell linter over every tracked script; a fragment without a first line is checked
+# through the scripts that source it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -12,8 +13,8 @@ mapfile -t scripts < <(
 ((${#scripts[@]})) || die "found no shell script"
 shellcheck --severity=warning --external-sources --check-sourced --source-path=SCRIPTDIR:e2e/checks:e2e/cluster "${scripts[@]}"
 
-# A reader that stops at the first match breaks the pipe of a writer that is not done, and pipefail then reports a
-# failure that comes and goes with the load.
+# A reader that stops at the first match breaks the pipe of a writer that has not finished. With pipefail that is a
+# failure that depends on the load.
 if early=$(git grep --untracked -nE '(^|[^|])\| *(head\b|grep +(-[A-Za-z]*[qm]|--quiet|--max-count))' -- '*.sh' ':!e2e/checks/shell.sh'); then
   printf '%s\n' "$early" >&2
   die "these pipes end in a reader that stops early" "use sed -n 1p for head -n 1, and grep … >/dev/null for grep -q"

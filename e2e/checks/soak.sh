@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Kills workers in the middle of their jobs: SOAK_KILLS times while SOAK_JOBS jobs run.
+# Kills workers during their jobs: SOAK_KILLS times while SOAK_JOBS jobs run.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

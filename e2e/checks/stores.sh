@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure of the images that the tests of app and worker run as their stores, where they cannot be pulled.
+# Builds the images of the stores for the tests of the app and the worker, where they cannot be pulled.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

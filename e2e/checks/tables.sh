@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Performs every request of the specification's tables 4.1 and 4.3 through the gateway of the stack that `make up` brought,
-# and of 2.5 and 4.4 through forwarded ports with the credentials of its Secrets. Shows each request with its answer, and
-# fails with the rows whose answer is not what the table says.
+# Sends every request of the specification's tables 4.1 and 4.3 through the gateway of the stack of `make up`, and
+# those of 2.5 and 4.4 through forwarded ports with the credentials of its Secrets. Prints each request with its
+# answer, and fails with the rows whose answer differs from the table.
 #
-# Credentials are given to curl on its standard input: they are in no argument, in no file and in no output.
+# curl reads the credentials from its standard input, so no argument, file or output contains them.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=../cluster/forward.sh
@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 gateway=http://localhost:$GATEWAY_PORT
 target='https://example.com/a?b=c'
 json='content-type: application/json'
-# A worker that starts, and a broker that counts anew every few seconds only.
+# Time for a worker to start, and for the broker, which updates its counts only every few seconds.
 patience=120
 work=$(mktemp -d)
 collection=tables-$$
@@ -24,7 +24,7 @@ store=
 clean_up() {
   local status=$?
   trap - EXIT
-  # Without the key, which an early failure leaves empty, there is no collection.
+  # An early failure leaves the key empty; then there is no collection to delete.
   if [[ -n $store ]]; then
     printf '%s' "$credentials" | curl --config - --silent --request DELETE --output /dev/null "$store/collections/$collection" || true
   fi
@@ -35,13 +35,13 @@ clean_up() {
 
 trap clean_up EXIT
 
-# row <table> <what it says>: begins with a row of a table.
+# row <table> <what it says>: starts a row of a table.
 row() {
   row="$1, $2"
   printf '\n%s  %s\n' "$1" "$2"
 }
 
-# ask <base> <method> <path> [JSON]: sends a request, shows it with its answer, and sets status, location and body.
+# ask <base> <method> <path> [JSON]: sends a request, prints it with its answer, and sets status, location and body.
 ask() {
   send "$@"
   show "$2 $3${4:+ $4}"
@@ -67,7 +67,7 @@ show() {
   if ((lines > 4)); then printf '    ... %d lines\n' "$lines"; fi
 }
 
-# right <what> command...: the row is wrong unless the command succeeds.
+# right <what> command...: marks the row as wrong unless the command succeeds.
 right() {
   local what=$1
   shift
@@ -78,7 +78,7 @@ right() {
 
 status_is() { right "status $1" test "$status" = "$1"; }
 
-# body_is <what> <jq expression>: the body is JSON of which the expression is true.
+# body_is <what> <jq expression>: the body must be JSON for which the expression is true.
 body_is() { right "$1" holds "$2"; }
 holds() { jq --exit-status "$1" <<<"$body" >/dev/null 2>&1; }
 
@@ -95,7 +95,7 @@ leads_to_target() {
 # secret <name> <key>
 secret() { kubectl get secret "$1" --namespace default --output "go-template={{index .data \"$2\" | base64decode}}"; }
 
-# As a value in curl's configuration.
+# Quotes a value for curl's configuration.
 quoted() {
   local value=${1//\\/\\\\}
   printf '"%s"' "${value//\"/\\\"}"
@@ -137,7 +137,7 @@ gateway_routes() {
   status_is 404
 }
 
-# Their paths have no prefix; from outside they are reached through the catch-all route only.
+# Their paths have no prefix; from outside only the catch-all route leads to them.
 app_routes() {
   local address answered
   row 4.3 "GET /health, through the catch-all"
@@ -168,15 +168,15 @@ app_routes() {
     answered=0
     curl --silent --max-time 5 --output /dev/null "http://$address:3000/health" || answered=$?
     printf '  > GET http://%s:3000/health\n  < curl ended with %d\n' "$address" "$answered"
-    # Whatever else listens on that port of this machine has to stop for this row.
+    # Another program on this port of this machine has to be stopped for this row.
     right "refused on port 3000 of $address" no_connection "$answered"
   done
 }
 
-# Refused, or without an answer.
+# curl's exit code for a refused connection, or for a timeout.
 no_connection() { [[ $1 == 7 || $1 == 28 ]]; }
 
-# As many jobs as keep every worker busy for a while, and two that wait.
+# Enqueues enough jobs to keep every worker busy for a while, and two that wait.
 queue_statistics() {
   local workers jobs deadline=$((SECONDS + patience)) queue='/api/queues/%2F/jobs?columns=name,messages_ready,messages_unacknowledged,messages'
   row 2.5 "the broker's management UI wants credentials"
@@ -192,7 +192,7 @@ queue_statistics() {
 
   row 2.5 "Ready, Unacked, and Total: Ready plus Unacked"
   workers=$(kubectl get sst demo --namespace default --output jsonpath='{.spec.workers.replicas}')
-  # Without one nothing would ever be held.
+  # Without a worker no job would ever be unacknowledged.
   [[ ${workers:-1} != 0 ]] || die "the stack demo has no worker" "kubectl scale sst/demo --replicas=1"
   for ((jobs = 0; jobs < ${workers:-1} + 2; jobs++)); do
     credentials='' ask "$gateway" POST /api/jobs '{"task":"wait","ms":12000}'
@@ -248,7 +248,7 @@ vector_database() {
   are_results .result '[2]'
 }
 
-# are_results <path> <ids>: the points in this order, by descending score.
+# are_results <path> <ids>: checks the points in this order, by descending score.
 are_results() {
   body_is "the points $2 with id, score and payload" \
     "[$1[].id] == $2 and all($1[]; (.score | type == \"number\") and (.payload.title | type == \"string\"))"

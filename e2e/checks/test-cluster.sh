@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The cluster of `make test`: a name, a port and a kubeconfig of its own, so that it runs beside the one of `make up`.
-# Sourced by e2e/test.sh after lib.sh.
+# The cluster of `make test`: with a name, a port and a kubeconfig of its own, so that it runs beside the one of
+# `make up`. Sourced by e2e/test.sh after lib.sh.
 # shellcheck source=../images/names.sh
 . "$repo/e2e/images/names.sh"
 
@@ -15,17 +15,17 @@ engine_and_tools() {
   e2e/cluster/tools.sh cluster
 }
 
-# Public images need no proof that they keep their own contract.
+# Only the stand-ins are tested: public images keep their own contract.
 image_contract() {
   if closed; then e2e/images/contract.sh; fi
 }
 
-# A cluster that an earlier run left behind is no evidence, so there is always a new one.
+# A cluster of an earlier run would prove nothing, so there is always a new one.
 cluster_up() {
   e2e/cluster/down.sh && e2e/cluster/up.sh cluster && load_images_before
 }
 
-# Names of images that the upgrade test starts from. The app and the worker of 0.1.0 were never published.
+# Loads the images that the upgrade test starts from. The app and the worker of 0.1.0 were never published.
 load_images_before() {
   local name image names=()
   while read -r name image; do
@@ -65,11 +65,11 @@ cluster_tests() {
   E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/quick/operator
   E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE "$(default_image POSTGRES_IMAGE)") || return
   export E2E_OPERATOR E2E_POSTGRES_IMAGE
-  # Where a run is ended from outside nobody would learn why it took so long.
+  # If CI ended the run from outside, the log would not show the reason.
   timeout 45m cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
 }
 
-# operator_setting <variable> <default>: what the installed operator was told.
+# operator_setting <variable> <default>: prints the setting of the installed operator.
 operator_setting() {
   local value
   value=$(kubectl --namespace "$operator_namespace" get deployment shortener-operator \
@@ -77,7 +77,7 @@ operator_setting() {
   printf '%s\n' "${value:-$2}"
 }
 
-# What a person would ask next after a failure, into the output, because CI keeps nothing else.
+# Prints the state that you would look at after a failure, because CI keeps only the output.
 diagnose() {
   local kinds=shortenerstacks,deployments,statefulsets,pods,services,ingresses,networkpolicies
   say "--- state of the cluster"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Every Rust test that needs no cluster: builders against golden manifests, conditions, the fake API server, parsers,
-# and app and worker against a throwaway PostgreSQL, RabbitMQ and vector store and throwaway Redis servers.
-# Golden manifests are never written here, and one that no test looks at any more fails the run.
+# Runs every Rust test that needs no cluster: builders against golden manifests, conditions, the fake API server,
+# parsers, and the app and the worker against temporary servers: PostgreSQL, RabbitMQ, the vector store and Redis.
+# It never writes golden manifests, and fails if no test uses one of them any more.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 references=$(mktemp)
 trap 'rm -f "$references"' EXIT
-# Most of them wait for something, so there are more of them at once than cores.
+# Most tests wait for something, so more of them run at once than there are cores.
 export RUST_TEST_THREADS=4
 export CI=true INSTA_UPDATE=no INSTA_SNAPSHOT_REFERENCES_FILE=$references
 
-# The kinds of tests are chosen instead of the packages, because another choice of packages has other features in the
-# crates that all share and would compile them anew. What needs a cluster is in the `--test` targets of e2e.
+# It selects kinds of tests instead of packages: another selection of packages has other features in the common
+# crates and would compile them again. The `--test` targets of e2e need a cluster.
 targets=(--lib --bins)
 for file in {operator,workloads/*}/tests/*.rs; do
   [[ ! -e $file ]] || targets+=(--test "$(basename "$file" .rs)")
@@ -26,7 +26,7 @@ workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh work
   cargo test --profile quick --workspace --no-fail-fast "${targets[@]}" || status=$?
 cargo test --profile quick --workspace --no-fail-fast --doc || status=$?
 
-# Tests that failed may have looked at fewer manifests, so only a green run is judged.
+# Failed tests may have used fewer manifests, so only a run without failures is judged.
 if ((status == 0)); then
   unreferenced=$(
     comm -23 \

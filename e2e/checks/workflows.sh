@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The workflows of the project and of examples/ci: actionlint knows them sound, every foreign action is pinned to a commit,
-# rights are named, and whatever runs is one script of this repository, because scripts are what the tests can run.
+# Checks the workflows of the project and of examples/ci: actionlint accepts them, every foreign action is pinned to a
+# commit, rights are explicit, and every command is one script of this repository, because the tests can run scripts.
 #
 #   e2e/checks/workflows.sh [folder of another checkout]
 set -euo pipefail
@@ -17,11 +17,11 @@ complain() {
   failed=1
 }
 
-# runs_a_script <command>: it is a script of this repository with its arguments, alone on its line.
+# runs_a_script <command>: true for a script of this repository with its arguments, alone on its line.
 runs_a_script() {
   local command=${1#sudo } program
   if [[ $command =~ [\;\&\|\<\>\`] || $command == *'$('* ]]; then return 1; fi
-  # The folder of a composite action is known by this name while it runs.
+  # While a composite action runs, this expression is its folder.
   program=${command/#'${{ github.action_path }}'/$(dirname "$file")}
   program=${program%% *}
   [[ -f $program && -x $program ]]
@@ -30,7 +30,7 @@ runs_a_script() {
 mapfile -t workflows < <(find .github/workflows -name '*.yml' -o -name '*.yaml' | sort)
 mapfile -t examples < <(find examples/ci -name '*.yml' | sort)
 ((${#workflows[@]} > 0 && ${#examples[@]} > 0)) || die "found no workflow" "they are in .github/workflows and examples/ci"
-# An action is not a workflow; actionlint reads it where a workflow uses it.
+# An action is not a workflow; actionlint checks it where a workflow uses it.
 linted=()
 for file in "${workflows[@]}" "${examples[@]}"; do
   if [[ $(basename "$file") != action.yml ]]; then linted+=("$file"); fi
@@ -38,7 +38,7 @@ done
 "$(built "$tool")/actionlint" -no-color "${linted[@]}" || complain "actionlint finds the above"
 
 for file in "${workflows[@]}" "${examples[@]}"; do
-  # Comments may name what code may not.
+  # Comments may contain words that commands may not.
   while IFS=: read -r line text; do
     command=$(sed -E 's/^[- ]*run: *//' <<<"$text")
     runs_a_script "$command" || complain "$file:$line runs more than one script of this repository: $text"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the operator's chart, or brings it up to date.
+# Installs or upgrades the operator's chart.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=../images/names.sh
@@ -7,7 +7,7 @@
 
 values=$cache/clusters/$CLUSTER_NAME/values.yaml
 
-# The tag stays the same while the code changes, so the image's ID tells the Deployment when to roll.
+# The tag stays the same while the code changes, so the Deployment rolls when the image's ID changes.
 write_values() {
   mkdir -p "$(dirname "$values")"
   cat >"$values" <<VALUES

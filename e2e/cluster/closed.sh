@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Which way a cluster comes up: with public images (the usual one), or closed, with everything built here. Sourced by
-# lib.sh, with what only a closed machine needs: Debian's packages.
+# Decides how a cluster is created: with public images (the usual way), or closed, with everything built here.
+# Sourced by lib.sh. Also has the functions for Debian's packages, which only a closed machine needs.
 # shellcheck disable=SC2154 # cache comes from lib.sh
 
-# True where this machine may not raise resource limits (a container, a small virtual machine): bit 24 of CapBnd.
+# True if this machine may not raise resource limits (a container, a small virtual machine): bit 24 of CapBnd.
 lacks_sys_resource() {
   local bounding
   [[ -r /proc/self/status ]] || return 1
@@ -11,7 +11,8 @@ lacks_sys_resource() {
   ((((16#$bounding >> 24) & 1) == 0))
 }
 
-# True when engine.sh had to start the engine without that capability, or will have to; the node needs the same care then.
+# True if engine.sh had to start the engine without that capability, or will have to; the
+# node then needs the same setting.
 restricted() {
   local runtime
   if runtime=$(docker info --format '{{.DefaultRuntime}}' 2>/dev/null) && [[ -n $runtime ]]; then
@@ -21,8 +22,8 @@ restricted() {
   fi
 }
 
-# decide: chooses the way once, for this process and its children, and sets why_closed to the reason. A failed or slow pull
-# never chooses: nobody wants Kubernetes compiled because a registry was busy.
+# decide: chooses the way once, for this process and its children, and sets why_closed to the reason. A failed or
+# slow pull never changes the choice: a busy registry is no reason to compile Kubernetes.
 decide() {
   case "${SHORTENER_CLOSED:-}" in
     yes | no) : "${why_closed:=SHORTENER_CLOSED=$SHORTENER_CLOSED}" ;;
@@ -40,13 +41,13 @@ decide() {
   export SHORTENER_CLOSED why_closed
 }
 
-# True when everything is built here.
+# True if everything is built here.
 closed() {
   decide
   [[ $SHORTENER_CLOSED == yes ]]
 }
 
-# The decision, as a sentence.
+# Prints the decision as a sentence.
 chosen_way() {
   if closed; then
     printf 'Everything is built here from packages and nothing is pulled: %s\n' "$why_closed"
@@ -55,7 +56,7 @@ chosen_way() {
   fi
 }
 
-# apt_install package...: installs those Debian packages that are missing.
+# apt_install package...: installs those of these Debian packages that are missing.
 apt_install() {
   local missing=() package
   for package in "$@"; do
@@ -69,7 +70,7 @@ apt_install() {
   DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
 }
 
-# The description of this machine's own Debian mirrors, for mmdebstrap.
+# Prints the description of this machine's own Debian mirrors, for mmdebstrap.
 debian_sources() {
   local file
   for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
@@ -81,7 +82,7 @@ debian_sources() {
   die "this machine has no list of Debian packages" "without public images Debian 12 is needed to build them"
 }
 
-# Prints the address of the mirror that this machine's Debian packages come from.
+# Prints the address of the mirror of this machine's Debian packages.
 debian_mirror() {
   sed -n -e 's/^URIs:[[:space:]]*\([^[:space:]]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\{0,1\}\([^[:space:]]*\).*/\2/p' "$(debian_sources)" |
     head -n 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Removes the cluster $CLUSTER_NAME. Tools, images and build output stay, so that the next one is there quickly.
+# Removes the cluster $CLUSTER_NAME. Tools, images and build output stay, so that the next cluster starts quickly.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

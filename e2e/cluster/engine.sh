@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a Docker engine answer: uses the one that runs, starts the one that is installed, installs Debian's otherwise.
+# Makes sure that a Docker engine answers: uses the running one, starts the installed one, or installs Debian's.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# RUNLEVEL keeps an old-style init script from starting the engine at once: here it is started with what it needs.
+# RUNLEVEL keeps an old-style init script from starting the engine: start_engine starts it with the right arguments.
 install_engine() {
   RUNLEVEL=1 apt_install docker.io iptables cgroupfs-mount ca-certificates
   if runs_systemd && lacks_sys_resource; then systemctl disable --now docker.socket docker.service; fi
@@ -11,7 +11,7 @@ install_engine() {
 
 runs_systemd() { [[ -d /run/systemd/system ]]; }
 
-# Containers need the cgroup controllers mounted; a machine without an init system may not have done it.
+# Containers need mounted cgroup controllers; a machine without an init system may not have mounted them.
 mount_cgroups() {
   if [[ ! -f /sys/fs/cgroup/cgroup.controllers && ! -d /sys/fs/cgroup/memory ]]; then
     apt_install cgroupfs-mount
@@ -19,8 +19,8 @@ mount_cgroups() {
   fi
 }
 
-# A killed engine leaves its process number behind. It may be another process's by now, and an engine that finds it
-# alive does not start.
+# A killed engine leaves a file with its process id behind. Another process may have that id by now, and an engine
+# that finds it alive does not start.
 forget_killed_engine() {
   local file pid
   for file in /var/run/docker.pid /var/run/docker/containerd/containerd.pid; do
@@ -37,13 +37,13 @@ start_engine() {
   mount_cgroups
   forget_killed_engine
   if lacks_sys_resource; then
-    # The engine grants a privileged container every capability it knows and fails on the one it does not hold itself.
-    # The engine outlives this checkout, so it gets a copy.
+    # The engine grants a privileged container every capability that it knows, and fails on the one that it lacks
+    # itself. The engine outlives this checkout, so it gets a copy.
     install -m 0755 "$cluster_dir/runtime-wrapper.sh" "$wrapper"
     arguments+=(--add-runtime "without-sys-resource=$wrapper")
     arguments+=(--default-runtime without-sys-resource)
   fi
-  # Its own session and no terminal: the engine must outlive the script that started it.
+  # It runs in a session of its own without a terminal, because the engine must outlive the script that starts it.
   setsid dockerd "${arguments[@]}" </dev/null >"$logs/dockerd.log" 2>&1 &
 }
 

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Ways to what no gateway leads to: forwarded ports of the stack demo. Sourced after lib.sh.
+# Forwarded ports of the stack demo, for servers that the gateway does not lead to. Sourced after lib.sh.
 
 forwards=()
 
-# forward <kind/name> <port>: forwards the port to a free one here and sets `forwarded` to its address. It is there until
-# end_forwards.
+# forward <kind/name> <port>: forwards a free port here to the port and sets `forwarded` to its
+# address. It lasts until end_forwards.
 forward() {
   local target=$1 port=$2 log=$logs/forward-${1##*/}.log deadline=$((SECONDS + 60)) pid
   forwarded=

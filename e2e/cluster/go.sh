@@ -1,28 +1,29 @@
 # shellcheck shell=bash
-# Programs from pinned Go modules, for machines that cannot fetch released ones. Sourced by lib.sh; used on Linux alone.
+# Builds programs from pinned Go modules, for machines that cannot fetch releases. Sourced
+# by lib.sh; used on Linux alone.
 # shellcheck disable=SC2154 # cache comes from lib.sh
 set -euo pipefail
 
 export CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
-# A cache of their own keeps these large builds from filling the person's, and lets us put a ceiling on it.
+# Caches of their own keep these large builds out of the user's caches, and have a size limit.
 export GOMODCACHE=$cache/go/mod GOCACHE=$cache/go/build
 
-# built <folder of a tool's go.mod> [package]: where gobuild puts its programs.
+# built <folder of a tool's go.mod> [package]: prints the folder of gobuild's programs.
 built() {
   local key
   key=$( (content_key "$1"; go env GOVERSION GOOS GOARCH; printf '%s' "${2:-}") | sha256sum | cut -c 1-12)
   printf '%s/tools/%s-%s\n' "$cache" "$(basename "$1")${2:+-$(basename "$2")}" "$key"
 }
 
-# The linker leaves debug information out (-s -w), so the compiler has no need to write any: a sixth of its work.
+# The linker drops debug information (-s -w), so the compiler need not write any, which saves a sixth of its work.
 go_compiler_flags=all=-dwarf=false
 
-# go_compile command args...: runs a command that compiles Go code. The compiler's processes are short, so their garbage is
-# not worth collecting before one of them has grown large.
+# go_compile command args...: runs a command that compiles Go code. The compiler's processes are short, so garbage
+# collection is off until one of them is large.
 go_compile() { GOGC=off GOMEMLIMIT=2GiB "$@"; }
 
 # gobuild <folder of a tool's go.mod> [package]: builds that package, or every package on its `tool` lines, once per
-# content of the folder. A file `flags` beside go.mod holds further arguments of `go build`, one per line.
+# content of the folder. A file `flags` beside go.mod has further arguments of `go build`, one per line.
 gobuild() {
   local module=$1 package=${2:-tool} out flags=()
   out=$(built "$@")
@@ -42,7 +43,8 @@ gobuild() {
   exec 9>&-
 }
 
-# module_dir <folder of a go.mod> <module path>: the unpacked source of that module, downloaded when absent.
+# module_dir <folder of a go.mod> <module path>: prints the unpacked source of that module, and
+# downloads it if it is missing.
 module_dir() {
   (cd "$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2")
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# load.sh image...: brings images from the engine into the node, only those that are not there in this version.
+# load.sh image...: loads those images from the engine into the node that it does not have in this version.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 in_node() { docker exec --interactive "$node" ctr --namespace k8s.io images "$@"; }
 
-# The node knows an image by its name and by `sha256:<ID>`; both lead to the same digest when it is the same image.
+# The node lists an image by its name and by `sha256:<ID>`; for the same image both have the same digest.
 loaded() {
   local image=$1 id name
   id=$(docker image inspect --format '{{.Id}}' "$image")
@@ -16,8 +16,8 @@ loaded() {
     END { exit !(byName != "" && (byName == byId || byName == id)) }' <<<"$present"
 }
 
-# The snapshotter of the node's containerd, which differs with the file system below it. In each version of its
-# configuration the one of the part that serves Kubernetes comes with that part's name in the section's.
+# Prints the snapshotter of the node's containerd, which depends on the file system. In each version of the
+# configuration its setting is in the section with the name of the part that serves Kubernetes.
 snapshotter() {
   docker exec "$node" containerd config dump | awk '
     /^ *\[/ { inside = /io\.containerd\.cri\.v1\.images.?\]/ || /io\.containerd\.grpc\.v1\.cri.?\.containerd\]/ }
@@ -26,7 +26,7 @@ snapshotter() {
     "docker exec $node containerd config dump"
 }
 
-# An engine may hold of an image of several platforms only its own, so the import must not ask for the others.
+# An engine may have only its own platform of an image for several, so the import must not require the others.
 load() {
   local kind
   kind=$(snapshotter)

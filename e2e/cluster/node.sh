@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the kind node image for machines that cannot pull the public one: real Kubernetes and containerd from their Go
-# modules, kind's own base files, Debian packages for the rest. `node.sh name` prints the image's name.
+# Builds the kind node image for machines that cannot pull the public one: real Kubernetes and containerd from their
+# Go modules, kind's own base files, and Debian packages for the rest. `node.sh name` prints the image's name.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -21,7 +21,7 @@ node_image() {
   printf 'localhost/node:%s\n' "$key"
 }
 
-# Unpacking packages keeps one core busy, so the compiler runs meanwhile.
+# Unpacking packages uses only one core, so the compiler runs at the same time.
 build_parts() {
   local packages
   "$cluster_dir/rootfs.sh" &
@@ -31,7 +31,7 @@ build_parts() {
   wait "$packages"
 }
 
-# program_image <image> <program> <file> [base]: an image with this one program.
+# program_image <image> <program> <file> [base]: makes an image with only this program.
 program_image() {
   local image=$1 program=$2 file=$3 base=${4:-scratch} folder=$context/$2
   mkdir -p "$folder"
@@ -44,7 +44,7 @@ ENTRYPOINT ["/usr/local/bin/$program"]
 EOT
 }
 
-# The images that kubeadm asks for, under exactly the names and tags it asks for.
+# Makes the images that kubeadm needs, with exactly the names and tags that it uses.
 kubernetes_images() {
   local image name
   "$programs/kubeadm" config images list --kubernetes-version "$("$programs/kubeadm" version -o short)" >"$context/images"
@@ -62,7 +62,7 @@ kubernetes_images() {
   program_image "$provisioner" provisioner "$programs/provisioner"
 }
 
-# Where CAP_SYS_RESOURCE is missing neither resource limits nor out-of-memory scores can be raised inside the node.
+# Without CAP_SYS_RESOURCE, processes in the node can raise neither resource limits nor out-of-memory scores.
 restrict_node() {
   local root=$1
   sed -i -E '/^(Limit|OOMScoreAdjust)/d' "$root/etc/systemd/system/containerd.service"
@@ -72,7 +72,7 @@ restrict_node() {
   ln -s /usr/sbin/runc "$root/usr/local/sbin/runc.real"
 }
 
-# The files that are laid over the root file system.
+# Adds the files that lie over the root file system.
 node_files() {
   local root=$context/node/root base pause
   base=$(module_dir "$cluster_dir/tools/cluster" sigs.k8s.io/kind)/images/base/files
@@ -100,7 +100,7 @@ build_node() {
   remove_leftovers "${images[@]}"
 }
 
-# What lies inside the node image is not needed beside it, nor are the node images of earlier contents.
+# Removes the images that are now inside the node image, and node images of earlier contents.
 remove_leftovers() {
   local image
   docker image rm "$@" "$provisioner" >/dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says what this machine lacks, and what to do about it, before anything long begins.
+# Reports the requirements that this machine does not meet, with a remedy, before any long step begins.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -25,14 +25,14 @@ check_curl() {
   fi
 }
 
-# Everything is built from packages: that needs their manager, and compilers.
+# Building everything from packages needs their manager, and compilers.
 check_closed() {
   on_debian_as_root || die "everything would be built from Debian's packages ($why_closed), and this is not root on Debian" \
     "use public images (SHORTENER_CLOSED=no, SHORTENER_MIRROR=host:port), or run this as root on Debian"
   need_program go "install Go 1.26 or later: https://go.dev/doc/install"
 }
 
-# Where the programs are compiled on this machine they are linked statically, which takes the static C library.
+# If this machine compiles the programs, it links them statically, which needs the static C library.
 check_compiler() {
   need_program cargo "install Rust with rustup: https://rustup.rs"
   if ! command -v cc >/dev/null && on_debian_as_root; then step "Install gcc and libc6-dev" apt_install gcc libc6-dev; fi
@@ -49,14 +49,14 @@ need_program() {
 check_disk() {
   local folder=$1 free
   free=$(free_gib df -Pk "$folder")
-  # The caches of an earlier run are part of what is needed.
+  # Caches of an earlier run already are a part of the required space.
   if [[ ! -d $cache/tools ]] && ((free < disk_gib)); then
     die "$free GiB free in $folder ($2), the first run needs $disk_gib" "free some space, or set SHORTENER_CACHE to a folder on a larger disk"
   fi
   if ((free < 4)); then die "only $free GiB free in $folder ($2)" "free some space; 'docker system prune' may help"; fi
 }
 
-# The engine's own folder is on this machine unless the engine is in a virtual machine: create.sh asks that one.
+# The engine's own folder is on this machine unless the engine is in a virtual machine: there create.sh checks it.
 check_disks() {
   local root
   check_disk "$cache" "the caches"
@@ -76,7 +76,7 @@ check_memory() {
 
 check_port() {
   local port=$1 cluster=$2
-  # A cluster of ours that holds the port is what we want.
+  # The port may be in use by our own cluster.
   if [[ -n $(docker ps --quiet --filter "label=io.x-k8s.kind.cluster=$cluster" 2>/dev/null) ]]; then return; fi
   if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
     die "port $port of this machine is in use" \

@@ -1,30 +1,30 @@
 # shellcheck shell=bash
-# Public images: which ones a cluster needs, and pulling them with patience. Sourced by lib.sh.
+# Public images: the list of those that a cluster needs, and pulling them with retries. Sourced by lib.sh.
 #
-# SHORTENER_MIRROR=host[:port] names a registry that serves them under the same repository names; they are tagged with their
-# public names afterwards.
+# SHORTENER_MIRROR=host[:port] names a registry that serves them under the same repository names; after a pull they
+# are tagged with their public names.
 # shellcheck disable=SC2154 # repo, cache and cluster_dir come from lib.sh
 
-# Every public image that the code names, with the digest that is pulled, where it is known.
+# Every public image that the code names, with the digest to pull it by, if it is known.
 public_list=${SHORTENER_IMAGES:-$repo/e2e/images/public.txt}
 pull_attempts=6
 pull_remedy="check that this machine reaches the registry; 'docker login' when it says toomanyrequests, denied or unauthorized;
                 SHORTENER_MIRROR=host:port for a registry that serves the same images;
                 on Debian as root, SHORTENER_CLOSED=yes builds everything without pulling (20 to 30 minutes)"
 
-# The node image that a public cluster starts from; kind's is named by the Kubernetes version in it.
+# Prints the node image of a public cluster; the name of kind's image contains the version of its Kubernetes.
 node_image() {
   printf '%s\n' "${NODE_IMAGE:-kindest/node:$(awk '$1 == "kubectl" { print $2; exit }' "$cluster_dir/tools/releases.txt")}"
 }
 
-# The image that the programs are compiled in, with the compiler of rust-toolchain.toml.
+# Prints the image for compiling the programs, with the compiler of rust-toolchain.toml.
 builder_image() {
   local channel
   channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$repo/rust-toolchain.toml")
   printf '%s\n' "${BUILDER_IMAGE:-rust:$channel-slim-bookworm}"
 }
 
-# default_images: each image that the operator starts by default, as `<variable> <image>`, out of its settings.
+# default_images: prints each default image of the operator as `<variable> <image>`, from the source of its settings.
 default_images() {
   awk '
     match($0, /env = "[A-Z0-9_]*_IMAGE"/) { name = substr($0, RSTART + 7, RLENGTH - 8) }
@@ -32,13 +32,13 @@ default_images() {
     /default_value = [A-Z]/ { name = "" }' "$repo/operator/src/settings.rs"
 }
 
-# The ingress controller's image, out of the values of its chart.
+# Prints the ingress controller's image, from the values of its chart.
 controller_image() {
   awk '$1 == "registry:" { r = $2 } $1 == "image:" && NF == 2 { i = $2 } $1 == "tag:" { t = $2 } END { print r "/" i ":" t }' \
     "$cluster_dir/addons/ingress-nginx.yaml"
 }
 
-# What the sample stack runs on. Whatever else a stack asks for is pulled by its node.
+# Prints the images of the sample stack. The node pulls the images of other stacks.
 stack_images() {
   local name image
   default_images | while read -r name image; do
@@ -49,17 +49,17 @@ stack_images() {
   controller_image
 }
 
-# digest_of <image>: prints nothing when it is not known.
+# digest_of <image>: prints its digest, or nothing if it is unknown.
 digest_of() { awk -v image="$1" '$1 == image && $2 != "-" { print $2 }' "$public_list"; }
 
-# registry_of <image>: the host that serves it.
+# registry_of <image>: prints the host that serves it.
 registry_of() {
   local first=${1%%/*}
   if [[ $1 != */* || ($first != *.* && $first != *:* && $first != localhost) ]]; then first=docker.io; fi
   printf '%s\n' "$first"
 }
 
-# repository_of <image>: its name on that host, with its tag.
+# repository_of <image>: prints its name on that host, with its tag.
 repository_of() {
   local registry rest=$1
   registry=$(registry_of "$1")
@@ -68,7 +68,7 @@ repository_of() {
   printf '%s\n' "$rest"
 }
 
-# source_of <image>: the name to pull it by, from the mirror and by its digest where those are known.
+# source_of <image>: prints the name to pull it by, from the mirror if there is one, and by its digest if that is known.
 source_of() {
   local source=$1 digest
   digest=$(digest_of "$1")
@@ -77,10 +77,10 @@ source_of() {
   printf '%s\n' "$source"
 }
 
-# An answer that asking again does not change.
+# True for an answer that a retry does not change.
 is_final() { grep -qiE 'denied|unauthorized|manifest unknown|not found|invalid reference|no matching manifest|no basic auth' "$1"; }
 
-# try_pull <name>: pulls it, and again after a failure, with longer and longer pauses. Progress and errors go to the log.
+# try_pull <name>: pulls it, and retries with growing pauses after a failure. Progress and errors go to the log.
 try_pull() {
   local attempt pause=${SHORTENER_PULL_PAUSE:-5} errors
   errors=$(mktemp)
@@ -104,11 +104,11 @@ pull_as() {
   try_pull "$source" || return
   if [[ $source == "$image" ]]; then return; fi
   docker tag "$source" "$image"
-  # The public name is enough: a mirror may be another one tomorrow.
+  # Only the public name stays, because another run may use another mirror.
   if [[ -n ${SHORTENER_MIRROR:-} ]]; then docker image rm "$source" >/dev/null; fi
 }
 
-# pull image...: makes sure that the engine holds each of them.
+# pull image...: makes sure that the engine has each of them.
 pull() {
   local image
   for image in "$@"; do

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Fetches pinned releases. Sourced by those who need one, after lib.sh.
+# Fetches pinned releases. Sourced after lib.sh by the scripts that need one.
 # shellcheck disable=SC2154 # cache, cluster_dir and sha256 come from lib.sh
 
 releases=${SHORTENER_RELEASES:-$cluster_dir/tools/releases.txt}
 
-# release <name> <field>: version or sum of its line for this machine's platform; fails when there is none.
+# release <name> <field>: prints version or sum from its line for this machine's platform; fails if there is none.
 release() {
   awk -v name="$1" -v field="$2" -v platform="$(host_platform)" '
     $1 == name && ($3 == platform || $3 == "any") { print field == "version" ? $2 : $4; found = 1; exit }
@@ -19,13 +19,13 @@ release_url() {
       -e "s|{system}|${platform%-*}|g" -e "s|{machine}|${platform#*-}|g"
 }
 
-# download <address> <file>: a server that is busy or silent is asked again.
+# download <address> <file>: downloads it, and retries if the server is busy or silent.
 download() {
   curl --fail --location --silent --show-error --retry 5 --retry-connrefused --connect-timeout 20 \
     --speed-limit 1 --speed-time 60 --output "$2" "$1"
 }
 
-# fetch_release <name> <file>: downloads it, once per version, and takes it only with the right sum.
+# fetch_release <name> <file>: downloads it once per version, and accepts it only with the right sum.
 fetch_release() {
   local name=$1 file=$2 url wanted found part
   [[ ! -e $file ]] || return 0

@@ -1,7 +1,7 @@
 #!/bin/sh
-# runc for hosts that do not hold CAP_SYS_RESOURCE (a container, a small virtual machine): takes that capability out
-# of what the caller asks for, because "every capability" cannot be granted there. Used as the engine's default
-# runtime and as the node's runc.
+# runc for hosts without CAP_SYS_RESOURCE (a container, a small virtual machine): removes that capability
+# from the caller's request, because "every capability" cannot be granted there. It is the engine's
+# default runtime and the node's runc.
 set -eu
 
 strip() {
@@ -17,6 +17,6 @@ for argument in "$@"; do
   previous=$argument
 done
 
-# In the node this file stands in for runc itself, with the real one beside it.
+# In the node this file replaces runc, and the real one is beside it.
 if [ -x "$0.real" ]; then exec "$0.real" "$@"; fi
 exec runc "$@"

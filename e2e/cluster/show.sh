@@ -1,14 +1,15 @@
 # shellcheck shell=bash
-# Shows that each part of the sample stack works. The functions show_* are steps of sample.sh; what they saw is kept in
-# $shown_file, the requests with their answers and times. Sourced by sample.sh.
+# Shows that each component of the sample stack works. The functions show_* are steps of sample.sh. They write the
+# requests with their answers and times to $shown_file. Sourced by sample.sh.
 # shellcheck disable=SC2154 # url, target, state, code_file, trace_file and shown_file come from sample.sh
 
-# A stack that has just become ready on a busy machine: its gateway, its broker and its workers find each other by then.
+# Seconds in which the gateway, the broker and the workers of a new stack find each other, on a busy machine.
 patience=180
 # The last request through the gateway, with its answer.
 asked=
 
-# ask <method> <path> [JSON]: a request through the public gateway. Sets status, location, milliseconds and answer.
+# ask <method> <path> [JSON]: sends a request through the public gateway. Sets status,
+# location, milliseconds and answer.
 ask() {
   local method=$1 path=$2 told seconds request=(--request "$1")
   if (($# > 2)); then request+=(--header 'content-type: application/json' --data "$3"); fi
@@ -21,13 +22,13 @@ ask() {
   asked="$method $path: $status after $milliseconds ms${location:+, Location: $location}${answer:+, $answer}"
 }
 
-# text <field> [JSON]: the text of a field of the last answer, or of a line of a log.
+# text <field> [JSON]: prints the text of a field of the last answer, or of a log line.
 text() { sed -nE "s/.*\"$1\" *: *\"([^\"]+)\".*/\1/p" <<<"${2-$answer}"; }
 
 # note <topic> <what was seen>
 note() { printf '  %-9s %s\n' "$@" >>"$shown_file"; }
 
-# await <what> command...: until it succeeds.
+# await <what> command...: repeats the command until it succeeds.
 await() {
   local what=$1 deadline=$((SECONDS + patience))
   shift
@@ -58,14 +59,14 @@ show_link() {
   printf '%s\n' "$code" >"$code_file"
 }
 
-# Each replica of the app counts for itself, and the gateway asks any of them.
+# Each replica of the app has its own counters, and the gateway may choose any replica.
 hit_is_counted() {
   local followed hits
   ask GET "/api/links/$(<"$code_file")" && [[ $status == 302 ]] || return
   followed=$asked
   ask GET /api/metrics || return
   hits=$(sed -n 's/^cache_requests_total{result="hit"} //p' <<<"$answer")
-  # The page is too long to be shown, should this be the last request.
+  # The page is too long to print if this is the last request.
   asked="GET /api/metrics: cache_requests_total{result=\"hit\"} ${hits:-is not there}"
   [[ $hits =~ ^[1-9] ]] || return
   note cache "$followed"
@@ -76,7 +77,7 @@ show_caching() { await "a redirect from the cache" hit_is_counted; }
 
 job_is_accepted() { ask POST /api/jobs '{"task":"email","id":1}' && [[ $status == 202 ]]; }
 
-# One job has a path that is no route of its own, so it is found without /api.
+# The gateway has no route /api/jobs/<id>, so this request takes the catch-all route.
 job_is_done() { ask GET "/jobs/$1" && [[ $(text status) == 'done' ]]; }
 
 show_queue() {
@@ -89,7 +90,7 @@ show_queue() {
   note '' "$asked"
 }
 
-# logged <component>: the lines with the trace of the job that the component's pods wrote.
+# logged <component>: prints the lines of the component's pods with the trace of the job.
 logged() {
   kubectl logs --namespace default --selector "app.kubernetes.io/instance=demo,app.kubernetes.io/component=$1" \
     --container "$1" --tail -1 --since 15m --max-log-requests 50 | grep "\"trace_id\":\"$(<"$trace_file")\""
@@ -108,7 +109,7 @@ trace_is_logged() {
 
 show_trace() { await "request, job_start and job_done with one trace id in the logs" trace_is_logged; }
 
-# The collector's own counters: what it has taken from the app and the workers.
+# Reads the collector's own counters of records from the app and the workers.
 telemetry_arrived() {
   local taken
   taken=$(curl --silent --fail --max-time 20 "http://$forwarded/metrics" | awk '
@@ -124,7 +125,7 @@ show_observability() {
   await "spans and log records at the collector" telemetry_arrived
 }
 
-# A number and a category that nobody else's documents are likely to have.
+# An id and a category that other documents are unlikely to have.
 document_is_stored() {
   ask PUT /api/docs/8080 '{"vector":[0.1,0.9,0.2,0.4],"payload":{"title":"A guide","category":"make up"}}' \
     && [[ $status == 20[012] ]]

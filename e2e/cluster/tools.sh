@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes sure that there are kind, kubectl and helm. Those on the PATH are used when their version fits; otherwise $cache/bin
-# gets the pinned release (tools/releases.txt), or, on a closed machine, what is built from the pinned Go modules.
-# `tools.sh checks` brings helm, kubeconform and kube-score, and `tools.sh helm` helm alone, always from their modules.
+# Makes sure that kind, kubectl and helm exist. Those on the PATH are used if their version fits. Otherwise $cache/bin
+# gets the pinned release (tools/releases.txt), or, on a closed machine, a program built from the pinned Go modules.
+# `tools.sh checks` adds helm, kubeconform and kube-score, and `tools.sh helm` helm alone, always from their modules.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=releases.sh
 . "$cluster_dir/releases.sh"
 
-# These caches would grow without end, since every upgrade adds to them. Everything of one version fits.
+# Every upgrade adds to these caches, so they have limits. Everything of one version fits.
 compiled_limit_gib=8
 downloaded_limit_gib=6
 
@@ -21,8 +21,8 @@ link() {
   ln -sfn "$(built "$@")/$program" "$cache/bin/$program"
 }
 
-# need <program> <folder of the tool> [package]: build it when it is not there yet, then link it. `title="..." need ...` says
-# what is built when it is more than the program.
+# need <program> <folder of the tool> [package]: builds it if it is missing, then links it. `title="..." need ...`
+# names what is built if that is more than the program.
 need() {
   local program=$1
   shift
@@ -33,7 +33,7 @@ need() {
   link "$program" "$@"
 }
 
-# What each program says of its version, as 1.36 with or without more behind it.
+# Prints the version of a program, such as 1.36 or 1.36.2.
 version_of() {
   case $1 in
     kind) "$2" version | sed -n 's/^kind v\([0-9.]*\).*/\1/p' ;;
@@ -42,7 +42,7 @@ version_of() {
   esac
 }
 
-# The Kubernetes version of the node, as 1.36 with or without more behind it.
+# Prints the Kubernetes version of the node, such as 1.36 or 1.36.2.
 node_version() {
   local image
   if closed; then
@@ -54,11 +54,11 @@ node_version() {
   fi
 }
 
-# A client may be one minor version off its server.
+# A client may differ from its server by one minor version.
 kubectl_fits() { awk -v a="$1" -v b="$(node_version)" 'BEGIN {
   split(a, x, "."); split(b, y, "."); d = x[2] - y[2]; exit !(x[1] == y[1] && d >= -1 && d <= 1) }'; }
 
-# fits <program> <file>: kind starts only node images that it knows; Helm 3 has never been tried.
+# fits <program> <file>: kind starts only node images that it knows; Helm 3 is untested.
 fits() {
   local version
   version=$(version_of "$1" "$2" 2>/dev/null) && [[ -n $version ]] || return 1
@@ -69,14 +69,14 @@ fits() {
   esac
 }
 
-# uses_own <program>: the person's own one is there and fits.
+# uses_own <program>: true if the user has it in a version that fits.
 uses_own() {
   local found
   found=$(on_path "$1") && fits "$1" "$found" || return 1
   rm -f "$cache/bin/$1"
 }
 
-# fetch <program>: its release, unpacked when it comes in an archive, into the cache.
+# fetch <program>: puts its release into the cache, and unpacks an archive.
 fetch() {
   local program=$1 platform home file
   platform=$(host_platform)
@@ -100,7 +100,7 @@ need_release() {
     step "Fetch $program $(release "$program" version)" fetch "$program"
 }
 
-# need_of_node <program>: out of the build of everything that a node image is made of.
+# need_of_node <program>: needs it from the build of all programs of a node image.
 need_of_node() {
   title="Build Kubernetes, containerd, etcd, CoreDNS, kind and Helm from their Go modules (10 minutes the first time)" \
     need "$1" "$cluster_dir/tools/cluster"
@@ -120,7 +120,7 @@ cluster_tools() {
 
 size_gib() { du -sk "$1" 2>/dev/null | awk '{ print int($1 / 1048576) }'; }
 
-# Go keeps what it compiled and downloaded; the finished tools are elsewhere, so over the limit it can go.
+# Go keeps all compiled and downloaded files. The finished tools are elsewhere, so files over the limit can be deleted.
 trim_go_caches() {
   local compiled downloaded
   closed || return 0

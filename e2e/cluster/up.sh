@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Brings a local cluster with the operator, from whatever this machine has so far.
+# Creates a local cluster with the operator, whatever this machine already has.
 #
-#   up.sh            everything, then the sample stack, each part of which shows that it works (make up)
-#   up.sh cluster    up to the installed operator, for the tests
+#   up.sh            everything, then the sample stack, with a demonstration of each component (make up)
+#   up.sh cluster    only up to the installed operator, for the tests
 #
-# CLUSTER_NAME (shortener), GATEWAY_PORT (8080) and KUBECONFIG decide which cluster. Every part is a script of its own
-# that does nothing when its work is done already.
+# CLUSTER_NAME (shortener), GATEWAY_PORT (8080) and KUBECONFIG select the cluster. Every step is a script of its own
+# that does nothing if its work is done already.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# A kubectl that people can type, when the machine has none.
+# Offers a kubectl for the user, if the machine has none.
 offer_kubectl() {
   if on_path kubectl >/dev/null; then return; fi
   if [[ -w /usr/local/bin && $(uname -s) == Linux ]]; then

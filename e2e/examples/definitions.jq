@@ -1,4 +1,4 @@
-# CustomResourceDefinitions in; out, for every version of each a line `<file name> TAB <JSON schema>` as kubeconform wants it.
+# Reads CustomResourceDefinitions, and prints a line `<file name> TAB <JSON schema>` for kubeconform for every version of each.
 
 # A misspelt field must fail, as it does at the API server with strict validation.
 def strict:

@@ -1,5 +1,5 @@
-# The cases in, a Lua program out that runs the health check in `$script` over each, as Argo CD would, and ends at the first
-# answer that is not the expected one.
+# Reads the cases, and prints a Lua program that runs the health check in `$script` over each, as Argo CD would, and stops at
+# the first wrong answer.
 
 def lua:
   if type == "object" then "{" + (to_entries | map("[\(.key | tojson)] = \(.value | lua)") | join(", ")) + "}"

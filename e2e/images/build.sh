@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes sure that the Docker engine holds every image the cluster needs. An image carries the content key of what it
-# was made from as a label, and one whose key is unchanged is left alone.
+# Makes sure that the Docker engine has every image that the cluster needs. The label of an image has a hash of its
+# sources, and an image with an unchanged hash is not built again.
 #
-#   build.sh         builds what is missing
+#   build.sh         builds the missing images
 #   build.sh stores  builds only the stand-ins that run on this machine itself: the stores of the tests, the nginx of the
 #                    benchmark
 #   build.sh list    prints the images to load into the cluster, one per line
 #
-# PROFILE=release compiles the product with link-time optimization, for published images. SHORTENER_COMPILER=host|docker
-# chooses between this machine's cargo and a container, see cluster/lib.sh.
+# PROFILE=release compiles the product with link-time optimization, for published images.
+# SHORTENER_COMPILER=host|docker selects this machine's cargo or a container, see cluster/lib.sh.
 set -euo pipefail
 
 images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,7 +26,8 @@ list() {
   if closed; then service_images; else stack_images; fi
 }
 
-# Two runs on one machine build one after the other, and the second finds the result. macOS has no flock: one at a time.
+# Two runs on one machine build one after the other, and the second finds the images of the first. On macOS, which
+# has no flock, run only one at a time.
 take_turn() {
   if command -v flock >/dev/null; then
     exec 7>"$cache/images.lock"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks that the images built here keep the contract of the public images, under the restrictions that the operator puts
-# on their pods: a fixed user, a read-only root, no capabilities.
+# Checks that the images built here keep the contract of the public images, under the restrictions of the operator's
+# pods: a fixed user, a read-only root, no capabilities.
 #
-#   contract.sh                        all of them, side by side
+#   contract.sh                        all of them, in parallel
 #   contract.sh postgres|postgres_17|nginx|valkey|rabbitmq|qdrant|prometheus|collector
 set -euo pipefail
 
@@ -26,31 +26,32 @@ expect() {
   say "ok: $title"
 }
 
-# is_named_by_version <image> command...: major and minor version that the program prints are those of the image's tag.
+# is_named_by_version <image> command...: compares major and minor of the program's version
+# with those of the image's tag.
 is_named_by_version() {
   local image=$1
   shift
   expect "it is the version of its name" "$(major_minor <<<"${image##*:}")" "$("$@" 2>&1 | major_minor)"
 }
 
-# major_minor: of the first version in the input.
+# major_minor: prints major and minor of the first version in the input.
 major_minor() { grep --only-matching --extended-regexp '[0-9]+\.[0-9]+' | sed -n 1p; }
 
-# program_of <image> <program> arguments...: runs a program of an image as it is.
+# program_of <image> <program> arguments...: runs a program of an image without its entry point.
 program_of() {
   local image=$1 program=$2
   shift 2
   docker run --rm --entrypoint "$program" "$image" "$@"
 }
 
-# says <text> command...: `yes` when the text is in what the command prints, whatever it thinks of it.
+# says <text> command...: prints `yes` if the command prints the text, whatever its exit code.
 says() {
   local text=$1
   shift
   if [[ $("$@" 2>&1) == *"$text"* ]]; then echo yes; fi
 }
 
-# await command...: until it succeeds, a minute at most.
+# await command...: repeats the command until it succeeds, for a minute at most.
 await() {
   local deadline=$((SECONDS + 60))
   until "$@" >/dev/null 2>&1; do
@@ -64,7 +65,7 @@ await() {
 
 in_container() { docker exec "$container" "$@"; }
 
-# stop_container: stops it as a cluster does and prints its exit code.
+# stop_container: stops the container as a cluster does and prints its exit code.
 stop_container() {
   docker stop --time 30 "$container" >/dev/null
   docker inspect --format '{{.State.ExitCode}}' "$container"
@@ -82,7 +83,7 @@ check() {
   "check_$1"
 }
 
-# Each check speaks when it is done, so that their lines do not mix.
+# Each check prints its output when it is done, so that their lines do not mix.
 check_all() {
   local name failed=0 pids=() logs
   logs=$(mktemp -d)

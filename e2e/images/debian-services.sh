@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # debian-services.sh <image>: imports one Debian root file system with every service that a stack or a test needs.
-# The service images differ in a few files only, so they share it: one installation, one layer to load.
+# The service images differ only in a few files, so they share it: one installation, one layer to load.
 # shellcheck source=../cluster/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
 image=$1
-# Debian's testing suite has the versions of the operator's default images, which contract.sh compares. The stable suite has
-# the last major version of PostgreSQL, which stacks keep that were made with it.
+# Debian's testing suite has the versions of the operator's default images, which contract.sh compares. The stable
+# suite has the previous major version of PostgreSQL, for stacks whose volumes were made with it.
 suite=forky
 older_suite=trixie
 packages=(
@@ -17,15 +17,15 @@ packages=(
 )
 
 options=()
-# Documentation is of no use in a container, and without the compiler that PostgreSQL's JIT brings (half of the whole)
-# the server runs as before: it looks for the JIT library and goes on when there is none. Prometheus' web pages bring
-# libraries for browsers, a quarter of a gigabyte, and nobody looks at the pages.
+# A container needs no documentation. PostgreSQL's JIT brings a compiler (half of the whole); without it the server
+# looks for the JIT library and continues without it. Prometheus' web pages, which are not used, bring a quarter of
+# a gigabyte of libraries for browsers.
 for unused in '/usr/share/man/*' '/usr/share/doc/*' '/usr/share/locale/*' '/usr/share/javascript/*' '/usr/lib/*/libLLVM*' '/usr/lib/*/libz3.so*' \
   '/usr/lib/llvm-*' '/usr/lib/postgresql/*/lib/llvmjit*' '/usr/lib/postgresql/*/lib/bitcode/*'; do
   options+=(--dpkgopt="path-exclude=$unused")
 done
-# PostgreSQL's package would create a database cluster of its own. Accounts of the packages get numbers from 200 on,
-# because those of the public images, which the Dockerfiles set, are below or at 999.
+# PostgreSQL's package would create a database cluster of its own. The packages' accounts get ids from 200 on,
+# because the Dockerfiles set the ids of the public images, which are below 200 or 999.
 # shellcheck disable=SC2016 # mmdebstrap replaces $1 by the folder of the new system
 options+=(
   --dpkgopt=force-confold
@@ -36,7 +36,7 @@ options+=(
   --customize-hook='rm -rf "$1/usr/share/i18n" "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/*'
 )
 
-# A mirror may be a copy of a day, whose lists of these suites count as expired.
+# A mirror may be a day old, and then the lists of these suites count as expired.
 source_of() { printf 'deb [check-valid-until=no] %s %s main\n' "$(debian_mirror)" "$1"; }
 
 apt_install mmdebstrap

@@ -3,16 +3,16 @@
 # shellcheck disable=SC2034 # the names are for the scripts that source this file
 set -euo pipefail
 
-# default_image <variable>: the image that the operator takes where that variable and a stack name none.
+# default_image <variable>: prints the image that the operator uses if neither that variable nor a stack names one.
 default_image() {
   default_images | awk -v name="$1" '$1 == name { print $2 }' | grep . ||
     die "settings.rs has no default for $1" "correct the name in e2e/images"
 }
 
-# stand_in <public image>: under a name that no registry serves.
+# stand_in <public image>: prints its name below localhost/, which no registry serves.
 stand_in() { printf 'localhost/%s\n' "$1"; }
 
-# What the tests scrape and ask with, which no stack runs.
+# The Prometheus of the tests, which is not part of a stack.
 public_prometheus=prom/prometheus:v3.5.3
 
 postgres_image=$(stand_in "$(default_image POSTGRES_IMAGE)")
@@ -26,7 +26,7 @@ prometheus_image=$(stand_in "$public_prometheus")
 controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
 calico_image=localhost/calico:v3.28.5
 
-# images_before: the images that release 0.1.0 ran, each with the one of this release that stands in for it.
+# images_before: prints the images of release 0.1.0, each with the image of this release that replaces it.
 images_before() {
   cat <<IMAGES
 localhost/postgres:17.6 $postgres_17_image

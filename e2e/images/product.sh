@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The project's own images: one static binary each, compiled by this machine's cargo or in a container. Sourced by build.sh.
+# The project's own images: each has one static binary, compiled by this machine's cargo or in a
+# container. Sourced by build.sh.
 # shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
 set -euo pipefail
 
-# The profile that the tests use as well, so that every dependency is compiled once.
+# The profile is that of the tests, so that every dependency is compiled once.
 profile=${PROFILE:-quick}
 
 operator_image=$local_images/operator:$version
@@ -16,27 +17,27 @@ product_images() {
   printf '%s\n' "$operator_image" "$app_image" "$worker_image" "$echo_image" "$sink_image"
 }
 
-# Always the whole workspace: a part of it would be built with other features in the crates that all share, and the
-# tests would build them again. Static linking is set in .cargo/config.toml; flags in the environment would replace it.
+# It always compiles the whole workspace: a part of it would have other features in the common crates, and the tests
+# would compile them again. .cargo/config.toml sets static linking; flags in the environment would replace it.
 compile_here() {
   claim_target
   cd "$repo"
   cargo build --locked --profile "$profile" --workspace --bins
 }
 
-# compile_in_container <folder>: compiles as compile_here does, by the Dockerfile, and puts programs and the bundle of
-# certificate authorities into the folder.
+# compile_in_container <folder>: compiles like compile_here, by the Dockerfile, and puts the programs and the bundle
+# of certificate authorities into the folder.
 compile_in_container() {
   local folder=$1 image=$local_images/programs:$version container
   docker_build --tag "$image" --label "$key_label=programs" --build-arg "RUST=$(builder_image)" \
     --build-arg "PROFILE=$profile" --file "$images_dir/programs/Dockerfile" "$repo"
-  # The image is empty but for the files, so nothing in it runs; the engine wants a command all the same.
+  # The image has only files, so none of its programs runs; but the engine requires a command.
   container=$(docker create "$image" none)
   docker cp "$container:/programs/." "$folder"
   docker rm "$container" >/dev/null
 }
 
-# Puts everything that goes into the images into $binaries.
+# Puts all files for the images into $binaries.
 compile() {
   if compiles_here; then
     binaries=$CARGO_TARGET_DIR/$(host_triple)/$profile
@@ -75,7 +76,7 @@ ensure_product_image() {
   key=$(content_key "$context")
   if ! has_image "$image" "$key"; then
     step "Build the image $image" make_image "$image" "$key" "$context"
-    # A binary that is not static has no loader in there and cannot start.
+    # The image has no loader, so a binary that is not static cannot start.
     remedy="the binary must be linked statically" step "Start $image" \
       docker run --rm --read-only --network none "$image" --help
   fi

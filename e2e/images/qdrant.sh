@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The program of qdrant/, the stand-in for the Qdrant server. It is compiled once per content and compiler: the engine in
-# it takes minutes, and nothing else in the workspace needs that.
+# The program of qdrant/, the stand-in for the Qdrant server. It is compiled once per content and compiler: the engine
+# takes minutes to compile, and no other part of the project needs it.
 #
 #   qdrant.sh        compiles the program and prints its path
 #   qdrant.sh test   lints and tests it as well
@@ -16,12 +16,12 @@ key=$(
 )
 home=$cache/tools/qdrant-$key
 
-# Cargo goes by file times, and to it this crate is the same in every checkout.
+# Cargo compares file times, and it treats this crate as the same one in every checkout.
 forget_other_checkouts() {
   cargo clean --quiet --locked --manifest-path "$manifest" --package qdrant-stand-in
 }
 
-# Clippy takes the compiler's place for our own crate alone; `cargo clippy` would go through the engine once more.
+# Clippy replaces the compiler for our own crate alone; `cargo clippy` would compile the engine once more.
 lint_and_test() {
   forget_other_checkouts
   RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo test --locked --manifest-path "$manifest"
@@ -38,7 +38,7 @@ compile() {
   mv "$home.part" "$home"
 }
 
-# Two runs on one machine build one after the other, and the second finds the result.
+# Two runs on one machine build one after the other, and the second finds the result of the first.
 exec {lock}>"$cache/qdrant.lock"
 flock "$lock"
 export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/qdrant

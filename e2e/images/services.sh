@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Images of the services that a closed machine cannot pull, from Debian packages, Go modules and crates. They keep the
-# public images' contract. Sourced by build.sh.
+# Images of the services for machines that cannot pull them, from Debian packages, Go modules and crates. They keep
+# the public images' contract. Sourced by build.sh.
 # shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
 set -euo pipefail
 
@@ -14,14 +14,14 @@ service_images() {
 
 debian_image=localhost/debian-services:$(content_key "$images_dir/debian-services.sh")
 
-# Images that still need an older one keep its layers.
+# Other images that still use an older one keep its layers.
 remove_older_debian_images() {
   docker image ls --filter dangling=false --format '{{.Repository}}:{{.Tag}}' "${debian_image%:*}" |
     awk -v kept="$debian_image" '$0 != kept' |
     xargs --no-run-if-empty docker image rm >/dev/null
 }
 
-# ensure_service_image <image> <folder> [docker-build-arguments]: for those that need nothing but their folder and the
+# ensure_service_image <image> <folder> [docker-build-arguments]: for images that need only their folder and the
 # Debian packages.
 ensure_service_image() {
   local image=$1 folder=$images_dir/$2 key
@@ -41,7 +41,7 @@ go_programs() {
   fi
 }
 
-# program_key <name>: changes with the programs of modules/<name> and with the compiler.
+# program_key <name>: prints a key that changes with the programs of modules/<name> and with the compiler.
 program_key() { basename "$(built "$images_dir/modules/$1")"; }
 
 controller_context() {

@@ -1,4 +1,4 @@
-//! The managed broker of a stack, seen by its management API through a forwarded port with the Secret's credentials.
+//! A client of the management API of a stack's managed broker, through a forwarded port with the Secret's credentials.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::{Client, Method};
@@ -9,7 +9,7 @@ use crate::{Forward, Stack};
 /// Port of the management UI and its API.
 pub const MANAGEMENT_PORT: u16 = 15672;
 
-/// The management API; it ends with the pod that it was opened to.
+/// A client of the management API. It works as long as the pod that the port is forwarded to.
 pub struct Broker {
     /// The forwarded port.
     pub forward: Forward,
@@ -18,19 +18,19 @@ pub struct Broker {
     http: Client,
 }
 
-/// Messages of a queue, as the management UI shows them.
+/// The message counts of a queue, as the management UI shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// Waiting for a worker.
+    /// Messages that wait for a worker.
     pub ready: u64,
-    /// Delivered to a worker and not acknowledged.
+    /// Messages that are delivered to a worker and not acknowledged.
     pub unacked: u64,
-    /// Both together.
+    /// The sum of both.
     pub total: u64,
 }
 
 impl Broker {
-    /// Opens the way to the broker of a stack.
+    /// Forwards a port to the broker of a stack and reads its credentials.
     pub async fn open(stack: &Stack) -> Result<Self> {
         let name = format!("{}-rabbitmq", stack.name);
         Ok(Self {
@@ -41,7 +41,7 @@ impl Broker {
         })
     }
 
-    /// What queue `name` holds. The broker itself counts anew every few seconds only.
+    /// Returns the message counts of queue `name`. The broker updates them only every few seconds.
     pub async fn depth(&self, name: &str) -> Result<Depth> {
         let queue = self
             .ask(Method::GET, &format!("queues/%2f/{name}"), None)
@@ -57,7 +57,7 @@ impl Broker {
         })
     }
 
-    /// What waits first in queue `name`, now and not when the broker counted last. It goes back to its place.
+    /// Returns the first waiting message of queue `name`, which is current, unlike the counts. The message is requeued.
     pub async fn first(&self, name: &str) -> Result<Option<Value>> {
         let look = json!({"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"});
         let path = format!("queues/%2f/{name}/get");
@@ -67,7 +67,7 @@ impl Broker {
         Ok(list.first().cloned())
     }
 
-    /// Puts a message into a queue past the app, whatever it is.
+    /// Publishes a message with any body to a queue, without the app.
     pub async fn publish(&self, queue: &str, id: &str, body: &str) -> Result<()> {
         let message = json!({
             "properties": {"delivery_mode": 2, "message_id": id, "content_type": "application/json"},
@@ -79,7 +79,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Asks the API; the path begins behind `/api/`.
+    /// Sends a request to the API; `path` is the part after `/api/`.
     pub async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
         let url = format!("http://{}/api/{path}", self.forward.address);
         let mut request = self.http.request(method, url);

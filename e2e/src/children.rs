@@ -1,4 +1,4 @@
-//! The objects that the operator makes for a stack, seen without their types.
+//! The child objects of a stack, as dynamic objects.
 
 use anyhow::Result;
 use kube::{
@@ -42,7 +42,7 @@ const fn kind(group: &'static str, kind: &'static str, plural: &'static str) -> 
 }
 
 impl Kind {
-    /// The objects of this kind in a namespace.
+    /// Returns the API of this kind in a namespace.
     pub fn api(self, client: &Client, namespace: &str) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk(self.group, "v1", self.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, self.plural);
@@ -57,20 +57,20 @@ pub struct Child {
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// The objects of its kind in its namespace.
+    /// The API of its kind in its namespace.
     pub api: Api<DynamicObject>,
     /// The object as it was when it was listed.
     pub seen: DynamicObject,
 }
 
 impl Child {
-    /// `Kind/name`, for messages and tables.
+    /// Returns `Kind/name`, for messages and tables.
     pub fn title(&self) -> String {
         format!("{}/{}", self.kind.kind, self.name)
     }
 }
 
-/// Every child of a stack, found by the labels that all children carry.
+/// Returns every child of a stack, found by the labels that all children carry.
 pub async fn children_of(stack: &Stack) -> Result<Vec<Child>> {
     let selector = ListParams::default().labels(&format!(
         "app.kubernetes.io/managed-by=shortener-operator,app.kubernetes.io/instance={}",

@@ -1,4 +1,4 @@
-//! Documents of a stack through its gateway, and what searches for them find.
+//! Documents of a stack, through its gateway, and results of queries for them.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use crate::{Answer, Door};
 
-/// How far a score may be off what is computed by hand: the store has single precision.
+/// The tolerance between a score and the value computed by hand: the store has single precision.
 const TOLERANCE: f64 = 1e-5;
 
 /// A result of a search.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// What was found.
+    /// Id of the document.
     pub id: u64,
-    /// How near it is.
+    /// Score of the document.
     pub score: f64,
-    /// What belongs to it; null where nobody asked.
+    /// Payload of the document; null if the query did not request it.
     pub payload: Value,
 }
 
@@ -42,7 +42,7 @@ pub fn hits(list: &Value) -> Result<Vec<Hit>> {
 }
 
 impl Hit {
-    /// Checks that exactly these were found, in this order and with these scores.
+    /// Checks that exactly these documents were found, in this order and with these scores.
     pub fn are(found: &[Self], expected: &[(u64, f64)]) -> Result<()> {
         let same = found.len() == expected.len()
             && found
@@ -55,28 +55,28 @@ impl Hit {
 }
 
 impl Door {
-    /// Hands in a document; any answer.
+    /// Stores a document; returns any answer.
     pub async fn put_document(&self, id: u64, vector: &[f64], payload: Value) -> Result<Answer> {
         let request = self.request(Method::PUT, &format!("/api/docs/{id}"));
         let body = json!({"vector": vector, "payload": payload});
         self.send(request.json(&body)).await
     }
 
-    /// Deletes a document; any answer.
+    /// Deletes a document; returns any answer.
     pub async fn delete_document(&self, id: u64) -> Result<Answer> {
         self.send(self.request(Method::DELETE, &format!("/api/docs/{id}")))
             .await
     }
 
-    /// Searches for documents, and returns what must be found.
+    /// Queries documents, and returns the results; the query must succeed.
     pub async fn find_documents(&self, query: &Value) -> Result<Vec<Hit>> {
         let answer = self.post("/api/docs/query", query).await?;
         ensure!(answer.status == 200, "{answer:?}");
         hits(&answer.json()?["result"])
     }
 
-    /// Deletes every document that an earlier test may have left, and stores these under the ids from 1 on; each is
-    /// answered with `status`.
+    /// Deletes every document that an earlier test may have left, and stores these under the ids from 1 on; each
+    /// request must be answered with `status`.
     pub async fn only_documents(&self, documents: &[(Vec<f64>, Value)], status: u16) -> Result<()> {
         self.no_documents().await?;
         for (id, (vector, payload)) in (1..).zip(documents) {
@@ -86,7 +86,7 @@ impl Door {
         Ok(())
     }
 
-    /// Deletes every document that searches find.
+    /// Deletes every document that a query finds.
     pub async fn no_documents(&self) -> Result<()> {
         crate::await_condition("no document is left", async || {
             let left = self

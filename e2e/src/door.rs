@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::{Provider, Space, Stack, await_condition};
 
-/// Right answers in a row after which every part of a gateway is taken to know the stack.
+/// Number of consecutive right answers after which every instance of the gateway is assumed to know the stack.
 const SETTLED: usize = 32;
 
-/// A way into one stack.
+/// A client of one stack's gateway.
 #[derive(Clone)]
 pub struct Door {
     base: String,
@@ -21,14 +21,14 @@ pub struct Door {
     http: reqwest::Client,
 }
 
-/// An answer, read to its end.
+/// An answer with its whole body.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Status code.
     pub status: u16,
     /// Header values by lower case name; several values of one name are joined by `, `.
     pub headers: BTreeMap<String, String>,
-    /// The body, which every route of the service makes text.
+    /// The body, which is text on every route of the service.
     pub body: String,
 }
 
@@ -45,8 +45,8 @@ impl Door {
             Provider::Standalone => node_port(&space.client, stack).await?,
         };
         let door = Self::at(base, host)?;
-        // Nodes and an ingress controller hear of a stack and of its pods a moment after the stack is ready, and each
-        // worker of the controller by itself: only a row of right answers comes from all of them.
+        // Nodes and an ingress controller learn of a stack and its pods a moment after the stack is ready, and each
+        // worker process of the controller does so separately. Only many right answers in a row come from all of them.
         await_condition(&format!("the gateway serves {host}"), async || {
             for _ in 0..SETTLED {
                 let answer = door.get("/gateway-health").await?;
@@ -60,12 +60,12 @@ impl Door {
         Ok(door)
     }
 
-    /// A door at a known address.
+    /// Returns a client of a known address.
     pub fn at(base: String, host: &str) -> Result<Self> {
         let http = reqwest::Client::builder()
             .redirect(Policy::none())
             .timeout(Duration::from_secs(20))
-            // Each request is a connection of its own, so that a test never sees a connection's past.
+            // Each request has a connection of its own, so that earlier requests cannot influence a test.
             .pool_max_idle_per_host(0)
             .build()?;
         Ok(Self {
@@ -75,7 +75,7 @@ impl Door {
         })
     }
 
-    /// A request that can still be changed before [`Door::send`].
+    /// Returns a request that can still be changed before [`Door::send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http
             .request(method, format!("{}{path}", self.base))
@@ -102,22 +102,23 @@ impl Door {
         })
     }
 
-    /// GET.
+    /// Sends a `GET` request.
     pub async fn get(&self, path: &str) -> Result<Answer> {
         self.send(self.request(Method::GET, path)).await
     }
 
-    /// POST of a JSON body.
+    /// Sends a `POST` request with a JSON body.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    /// The value of a series of the app's metrics, such as `cache_requests_total{result="hit"}`; 0 before it begins.
+    /// Returns the value of a series of the app's metrics, such as
+    /// `cache_requests_total{result="hit"}`; 0 before its first sample.
     pub async fn count(&self, series: &str) -> Result<u64> {
         self.count_at("/api/metrics", series).await
     }
 
-    /// The same of metrics at another path.
+    /// Returns the value of a series of the metrics at another path.
     pub async fn count_at(&self, path: &str, series: &str) -> Result<u64> {
         let metrics = self.get(path).await?;
         ensure!(metrics.status == 200, "{metrics:?}");
@@ -136,7 +137,7 @@ impl Door {
         code.with_context(|| format!("an answer without a code: {answer:?}"))
     }
 
-    /// Waits until a code redirects to exactly this URL, through a gateway that may still learn of new pods.
+    /// Waits until a code redirects to exactly this URL, because the gateway may still learn of new pods.
     pub async fn comes_to_lead_to(&self, code: &str, url: &str) -> Result<()> {
         await_condition(&format!("{code} leads to {url}"), async || {
             self.leads_to(code, url).await
@@ -156,12 +157,12 @@ impl Door {
 }
 
 impl Answer {
-    /// A header's value; empty if it is absent.
+    /// Returns a header's value; empty if it is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.body)
             .with_context(|| format!("a body that is not JSON: {self:?}"))

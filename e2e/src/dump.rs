@@ -1,4 +1,4 @@
-//! What a person needs to see when a test failed.
+//! The state of a namespace and of the operator, printed when a test failed.
 
 use std::fmt::{Display, Write};
 
@@ -10,7 +10,7 @@ use kube::{
 
 use crate::{Operator, stack_resource};
 
-/// The stacks, pods and events of a namespace and the end of the operator's log, as text.
+/// Returns the stacks, pods and events of a namespace and the end of the operator's log, as text.
 pub(crate) async fn namespace(client: &Client, namespace: &str) -> String {
     let mut text = format!("\n===== what namespace {namespace} looks like =====\n");
     section(&mut text, "stacks", stacks(client, namespace).await);
@@ -95,7 +95,7 @@ async fn events(client: &Client, namespace: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The end of the operator's log, only the lines that name the namespace and those that complain.
+/// Returns the end of the operator's log: only warnings, errors and the lines that name the namespace.
 async fn operator(client: &Client, namespace: &str) -> anyhow::Result<String> {
     let operator = Operator::find(client).await?;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What the stand-in app answers: the request as it reached the app.
+//! The answer of the stand-in app: the request as it reached the app.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Echoed {
 }
 
 impl Echoed {
-    /// All values of a header joined by `, `; empty if it is absent.
+    /// Returns all values of a header joined by `, `; empty if it is absent.
     pub fn header(&self, name: &str) -> String {
         self.headers
             .get(name)

@@ -1,4 +1,4 @@
-//! Background jobs: handed in through the gateway, and what workers write about them.
+//! Background jobs: enqueueing through the gateway, their ledger entries, and the workers' log lines about them.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::{Answer, Door, Stack, await_condition};
 
-/// A job that was accepted.
+/// An accepted job.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its identity.
+    /// Id of the job.
     pub id: String,
-    /// The trace of the request that handed it in.
+    /// The trace of the request that enqueued it.
     pub trace_id: String,
 }
 
@@ -37,19 +37,19 @@ impl Job {
     }
 }
 
-/// A job that keeps its worker busy for so many milliseconds.
+/// Returns a job that keeps its worker busy for `ms` milliseconds.
 #[must_use]
 pub fn wait_job(ms: u32) -> Value {
     json!({"task": "wait", "id": 1, "ms": ms})
 }
 
 impl Door {
-    /// Hands in a job.
+    /// Enqueues a job.
     pub async fn enqueue(&self, job: &Value) -> Result<Job> {
         Job::accepted(&self.post("/api/jobs", job).await?)
     }
 
-    /// What the ledger says of a job; nothing until a worker took it.
+    /// Returns the ledger entry of a job; `None` until a worker takes it.
     pub async fn job(&self, id: &str) -> Result<Option<Value>> {
         let answer = self
             .send(self.request(Method::GET, &format!("/jobs/{id}")))
@@ -61,7 +61,7 @@ impl Door {
         }
     }
 
-    /// Waits until the ledger says `status` of a job, and returns the whole entry.
+    /// Waits until the ledger entry of a job has `status`, and returns the entry.
     pub async fn job_comes_to_be(&self, id: &str, status: &str) -> Result<Value> {
         await_condition(&format!("job {id} is {status}"), async || {
             let entry = self.job(id).await?;
@@ -73,7 +73,7 @@ impl Door {
     }
 }
 
-/// The pods of a component that are not on their way out, by name.
+/// Returns the pods of a component that are not being deleted.
 pub async fn pods_of(stack: &Stack, component: &str) -> Result<Vec<Pod>> {
     let selector = format!(
         "app.kubernetes.io/instance={},app.kubernetes.io/component={component}",
@@ -88,7 +88,7 @@ pub async fn pods_of(stack: &Stack, component: &str) -> Result<Vec<Pod>> {
     Ok(pods)
 }
 
-/// The lines that the workers of a stack wrote about a job, by the name of the event.
+/// Returns the log lines of an event about a job, from all workers of a stack.
 pub async fn log_of_job(stack: &Stack, event: &str, id: &str) -> Result<Vec<Value>> {
     let api = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
     let mut found = Vec::new();
@@ -97,7 +97,7 @@ pub async fn log_of_job(stack: &Stack, event: &str, id: &str) -> Result<Vec<Valu
             container: Some("worker".to_owned()),
             ..LogParams::default()
         };
-        // A pod that starts has no log yet.
+        // A starting pod has no log yet.
         let log = api
             .logs(&pod.name_any(), &parameters)
             .await

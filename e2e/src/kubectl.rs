@@ -1,4 +1,4 @@
-//! What people do with kubectl: run a command in a pod, forward a port, scale a stack.
+//! Commands of kubectl: running a command in a pod, forwarding a port, scaling a stack.
 
 use std::process::Stdio;
 
@@ -10,19 +10,19 @@ use tokio::{
 
 use crate::Stack;
 
-/// Runs kubectl in the namespace of a stack and returns what it printed.
+/// Runs kubectl in the namespace of a stack and returns its output.
 pub async fn kubectl(stack: &Stack, arguments: &[&str]) -> Result<String> {
     kubectl_with_input(stack, arguments, "").await
 }
 
-/// Like [`kubectl`] with something on the standard input, where a password belongs.
+/// Like [`kubectl`] with text on the standard input, where a password belongs.
 pub async fn kubectl_with_input(stack: &Stack, arguments: &[&str], input: &str) -> Result<String> {
     let mut command = Command::new("kubectl");
     command.args(["--namespace", &stack.namespace]);
     run(command.args(arguments), input).await
 }
 
-/// Runs a program with something on its standard input and returns what it printed.
+/// Runs a program with text on its standard input and returns its output.
 pub(crate) async fn run(command: &mut Command, input: &str) -> Result<String> {
     let shown = format!("{:?}", command.as_std());
     let mut child = command
@@ -33,7 +33,7 @@ pub(crate) async fn run(command: &mut Command, input: &str) -> Result<String> {
         .spawn()
         .with_context(|| format!("starting {shown}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that reads nothing may be gone already.
+        // A program that does not read its input may have exited already.
         stdin.write_all(input.as_bytes()).await.ok();
     }
     let output = child.wait_with_output().await?;
@@ -46,7 +46,7 @@ pub(crate) async fn run(command: &mut Command, input: &str) -> Result<String> {
     Ok(printed)
 }
 
-/// A forwarded port; it ends with the value.
+/// A forwarded port; forwarding ends when the value is dropped.
 pub struct Forward {
     /// Host and port on this machine.
     pub address: String,
@@ -54,7 +54,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Forwards a port of a Service to a free one here.
+    /// Forwards a free local port to a port of a Service.
     pub async fn to(stack: &Stack, service: &str, port: u16) -> Result<Self> {
         let mut process = Command::new("kubectl")
             .args(["--namespace", &stack.namespace, "port-forward"])
@@ -78,7 +78,7 @@ impl Forward {
             .strip_prefix("Forwarding from ")
             .and_then(|rest| rest.split(' ').next());
         let address = address.with_context(|| format!("not an address: {line}"))?;
-        // Whoever writes into a closed pipe ends, and kubectl writes a line for every connection.
+        // A write to a closed pipe would end kubectl, and kubectl writes a line for every connection.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self {
             address: address.to_owned(),

@@ -1,10 +1,11 @@
 //! Helpers of the tests that run on a real cluster.
 //!
 //! The tests know the operator only from outside: stacks are plain JSON, children are found by their labels, and
-//! everything public is asked for through the gateway. So this crate does not depend on the operator's.
+//! requests to public routes go through the gateway. So this crate does not depend on the operator's.
 //!
-//! A test reads: take a [`Space`] (a namespace of its own), apply a [`Stack`], wait with [`await_condition`], talk
-//! through the [`Door`]. What fails is dumped; with `E2E_KEEP=1` the namespace of a failed test stays.
+//! A test takes a [`Space`] (a namespace of its own), applies a [`Stack`], waits with [`await_condition`], and
+//! sends requests through the [`Door`]. When a test fails, the state of its namespace is printed; with
+//! `E2E_KEEP=1` the namespace stays.
 
 mod broker;
 mod children;

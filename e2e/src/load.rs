@@ -1,4 +1,4 @@
-//! An open-loop load: requests leave by the clock, whatever became of the earlier ones.
+//! An open-loop load: requests are sent at fixed times, regardless of the outcome of earlier ones.
 
 use std::time::{Duration, Instant};
 
@@ -15,24 +15,25 @@ use crate::Door;
 const MOST_IN_FLIGHT: usize = 600;
 const KEPT_FAILURES: usize = 20;
 
-/// What became of the requests.
+/// The outcome of the requests.
 #[derive(Clone, Debug, Default)]
 pub struct LoadReport {
     /// Requests that were due.
     pub due: u64,
-    /// Requests that failed or could not leave in time.
+    /// Requests that failed or could not be sent in time.
     pub failed: u64,
-    /// Those of them that met no app: the connection broke, or the gateway answered in its place.
+    /// Failed requests that reached no app: the connection broke, or the gateway answered in the app's place.
     pub dropped: u64,
     /// The first failures.
     pub failures: Vec<String>,
-    /// The slowest success.
+    /// The time of the slowest success.
     pub slowest: Duration,
 }
 
-/// Sends 200 requests per second, every other one a redirect and a `POST`, until `work` is done.
+/// Sends 200 requests per second, half of them redirects and half `POST`s, until `work` is done.
 ///
-/// The `POST` matters: a proxy repeats a failed `GET` on another pod, and so hides what a pod did wrong.
+/// The `POST`s are needed because a proxy retries a failed `GET` on another pod, which
+/// hides the failure of the first pod.
 pub async fn under_load(door: &Door, work: impl Future<Output = Result<()>>) -> Result<LoadReport> {
     send(door, Duration::from_millis(5), 2, work).await
 }
@@ -45,7 +46,7 @@ pub async fn follow_links(
     send(door, Duration::from_millis(10), 1, work).await
 }
 
-/// One request per period. Every `one_reads`th is a redirect, the others are `POST`s.
+/// Sends one request per period: every `one_reads`th is a redirect, the others are `POST`s.
 async fn send(
     door: &Door,
     period: Duration,
@@ -105,7 +106,7 @@ impl LoadReport {
     }
 }
 
-/// An answer that is not the right one.
+/// An answer with the wrong status.
 #[derive(Debug)]
 struct Answered {
     text: String,

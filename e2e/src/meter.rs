@@ -1,7 +1,7 @@
-//! Counts the operator's requests at the API server.
+//! A counter of the operator's requests at the API server.
 //!
-//! The API server has no figure per client, but it has one per FlowSchema. So the operator's service account gets
-//! FlowSchemas of its own: for its lease, and of everything else for what writes, lists and reads.
+//! The API server has no metric per client, but it has one per FlowSchema. So the operator's service account gets
+//! FlowSchemas of its own: one for leases, and one each for writes, lists and other reads of everything else.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::flowcontrol::v1::FlowSchema;
@@ -18,12 +18,12 @@ const WRITES: &str = "e2e-operator-writes";
 const LISTS: &str = "e2e-operator-lists";
 const READS: &str = "e2e-operator-reads";
 
-/// Counts requests while it stays installed.
+/// A counter of requests. The FlowSchemas stay installed.
 pub struct Meter {
     client: Client,
 }
 
-/// Requests since the API server started to count.
+/// Request counts since the start of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Requests for leases.
@@ -40,7 +40,7 @@ impl Meter {
     /// Installs the FlowSchemas and waits until the API server counts by them.
     pub async fn install(client: &Client, operator: &Operator) -> Result<Self> {
         let writing = ["create", "update", "patch", "delete", "deletecollection"];
-        // The first that matches counts, so the lease comes before everything else.
+        // The first match counts, so leases come before everything else.
         for (name, precedence, rule) in [
             (LEASES, 501, rule(&["*"], "coordination.k8s.io", "leases")),
             (WRITES, 502, rule(&writing, "*", "*")),
@@ -98,7 +98,7 @@ fn flow_schema(name: &str, precedence: i32, account: &str, rule: &Value) -> Valu
         "metadata": {"name": name},
         "spec": {
             "matchingPrecedence": precedence,
-            // What service accounts get anyway, so that measuring changes nothing.
+            // The priority level of service accounts by default, so that measuring changes nothing.
             "priorityLevelConfiguration": {"name": "workload-low"},
             "distinguisherMethod": {"type": "ByUser"},
             "rules": [{
@@ -112,7 +112,7 @@ fn flow_schema(name: &str, precedence: i32, account: &str, rule: &Value) -> Valu
     })
 }
 
-/// The sum of a FlowSchema's dispatched requests; a series that has not begun counts 0.
+/// Returns the sum of a FlowSchema's dispatched requests; a series without a sample counts as 0.
 fn dispatched(metrics: &str, flow_schema: &str) -> Result<u64> {
     let label = format!("flow_schema=\"{flow_schema}\"");
     let mut sum = 0;

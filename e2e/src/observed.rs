@@ -1,4 +1,4 @@
-//! The stack whose telemetry tests look at, and what all of them do with it.
+//! The stack of the telemetry tests, and their common helpers.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{Answer, Caller, Door, SharedStack, Sink, Stack, await_condition, observed_stack};
 
-/// The stack with every profile, which one test has for itself, and the sink that takes what its collector sends.
+/// The stack with every profile, reserved for one test, and the sink that its collector exports to.
 pub struct Observed {
     /// The stack.
     pub shared: SharedStack,
@@ -19,7 +19,7 @@ pub struct Observed {
     pub sink: Sink,
 }
 
-/// Runs a test on the stack with every profile, which it has for itself.
+/// Runs a test on the stack with every profile, which is reserved for it meanwhile.
 pub async fn with_telemetry(test: impl AsyncFnOnce(Observed) -> Result<()>) -> Result<()> {
     let (shared, _alone) = observed_stack().await?;
     let space = shared.space.clone();
@@ -32,7 +32,7 @@ pub async fn with_telemetry(test: impl AsyncFnOnce(Observed) -> Result<()>) -> R
 }
 
 impl Door {
-    /// GET in a trace of a caller.
+    /// Sends a `GET` request with the `traceparent` of a caller.
     pub async fn get_traced(&self, path: &str, caller: &Caller) -> Result<Answer> {
         let request = self.request(Method::GET, path);
         let header = caller.traceparent();
@@ -40,7 +40,7 @@ impl Door {
     }
 }
 
-/// Waits until every pod of a stack is of its newest kind, and the older ones have gone.
+/// Waits until every pod of a stack has the newest template, and the older pods are gone.
 pub async fn settled(stack: &Stack) -> Result<()> {
     stack.ready().await?;
     stack.until("Progressing", "False").await?;
@@ -57,7 +57,7 @@ pub async fn settled(stack: &Stack) -> Result<()> {
     .await
 }
 
-/// What the pods of a component wrote, one entry a line; a line that is not JSON is a string.
+/// Returns the log of a component's pods, one entry per line; a line that is not JSON becomes a string.
 pub async fn log_lines(stack: &Stack, component: &str, since: &LogParams) -> Result<Vec<Value>> {
     let api = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
     let parameters = LogParams {

@@ -52,7 +52,7 @@ impl Operator {
         })
     }
 
-    /// Its running pods.
+    /// Returns its pods that are not being deleted.
     pub async fn running(&self) -> Result<Vec<Pod>> {
         let mut pods = self
             .pods
@@ -88,7 +88,7 @@ impl Operator {
         .await
     }
 
-    /// Who holds the lease: the name of a running pod.
+    /// Returns the holder of the lease, which must be a pod that is not being deleted.
     pub async fn leader(&self) -> Result<String> {
         let lease = self.leases.get(&self.name).await?;
         let holder = lease

@@ -1,4 +1,4 @@
-//! Stores of a stack that are taken away, killed or cut off, and come back.
+//! Outages of a stack's stores: stopping, killing and isolating them, and recovery.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod, networking::v1::NetworkPolicy};
@@ -11,20 +11,20 @@ use serde_json::json;
 use crate::{Stack, await_condition, is_ready};
 
 impl Stack {
-    /// Holds the operator off this stack: it would undo what a test does to it.
+    /// Pauses the operator's work on this stack, because it would revert the changes of a test.
     pub async fn pause(&self) -> Result<()> {
         self.edit(json!({"paused": true})).await?;
         self.until_reason("Progressing", "False", "Paused").await?;
         Ok(())
     }
 
-    /// Lets the operator put everything back, and waits until it has.
+    /// Ends the pause and waits until the operator has reverted the changes.
     pub async fn resume(&self) -> Result<()> {
         self.edit(json!({"paused": false})).await?;
         self.ready().await
     }
 
-    /// Takes a store away until the stack, which must be paused, is resumed.
+    /// Scales a store to zero. It stays down until the stack, which must be paused, is resumed.
     pub async fn take_away(&self, store: &str) -> Result<()> {
         let name = format!("{}-{store}", self.name);
         let sets = Api::<StatefulSet>::namespaced(self.client.clone(), &self.namespace);
@@ -39,8 +39,8 @@ impl Stack {
         .await
     }
 
-    /// Drops every packet to a store until the stack, which must be paused, is resumed. Connections there are go with the
-    /// old pod, because a policy leaves them alone.
+    /// Drops every packet to a store until the stack, which must be paused, is resumed. A policy does not affect
+    /// open connections, so the store's pod is killed too, which ends them.
     pub async fn cut_off(&self, store: &str) -> Result<()> {
         let name = format!("{}-{store}", self.name);
         let policies = Api::<NetworkPolicy>::namespaced(self.client.clone(), &self.namespace);
@@ -51,7 +51,7 @@ impl Stack {
         self.kill(store).await
     }
 
-    /// Kills the pod of a store outright, and waits until another one is ready in its place.
+    /// Kills the pod of a store without a grace period, and waits until its replacement is ready.
     pub async fn kill(&self, store: &str) -> Result<()> {
         let name = format!("{}-{store}-0", self.name);
         let pods = self.pods();

@@ -1,4 +1,4 @@
-//! How long redirects take while something that they can do without is away.
+//! Redirect times while a dependency that redirects can do without is down.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,14 @@ use crate::Door;
 
 /// Redirects that are followed.
 const FOLLOWED: usize = 60;
-/// A cache that does not answer costs the app 100 ms, and whoever waited for what is cut off or frozen would wait for
-/// seconds. Between them is what a busy machine may add.
+/// The limit for the slowest redirect. A cache that does not answer costs 100 ms; a request that waited for an
+/// isolated or frozen server would take seconds. The limit leaves room between them for a busy machine.
 const QUICK: Duration = Duration::from_millis(1500);
-/// What most redirects take although the machine is busy; past the cache's breaker they do not wait at all.
+/// The limit for the median redirect on a busy machine; once the cache's circuit breaker is
+/// open, redirects do not wait at all.
 const USUAL: Duration = Duration::from_millis(250);
 
-/// Creates a link and follows it; prints the slowest.
+/// Creates a link, follows it, checks the times and prints them.
 pub async fn redirects_are_right_and_quick(door: &Door) -> Result<()> {
     let url = "https://example.com/during-the-outage";
     let code = door.shorten(url).await?;

@@ -1,4 +1,4 @@
-//! Pods of the tests' own, which pass the restricted Pod Security Standard.
+//! Pods that the tests create, which pass the restricted Pod Security Standard.
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{Space, await_condition, merge};
 
-/// A container that the restricted standard lets run.
+/// Returns a container that the restricted standard admits.
 pub fn restricted_container(image: &str, more: Value) -> Value {
     let mut container = json!({
         "name": "main",
@@ -23,7 +23,7 @@ pub fn restricted_container(image: &str, more: Value) -> Value {
     container
 }
 
-/// A pod that the restricted standard lets run.
+/// Returns a pod that the restricted standard admits.
 pub fn restricted_pod(name: &str, labels: &Value, container: Value, volumes: Value) -> Result<Pod> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name, "labels": labels},
@@ -41,7 +41,7 @@ pub fn restricted_pod(name: &str, labels: &Value, container: Value, volumes: Val
     }))?)
 }
 
-/// Whether a pod says that it is ready.
+/// Returns true when the condition `Ready` of a pod is true.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| &status.conditions);
     conditions
@@ -49,7 +49,7 @@ pub fn is_ready(pod: &Pod) -> bool {
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Runs a bash script in a pod of its own and returns what it printed.
+/// Runs a bash script in a new pod and returns its output.
 pub async fn run_script(space: &Space, name: &str, labels: Value, script: &str) -> Result<String> {
     let container = restricted_container(
         &space.settings.postgres_image,

@@ -1,4 +1,4 @@
-//! A Prometheus of the tests' own, configured as the documentation says, asked by its API through a forwarded port.
+//! A Prometheus server of the tests, configured as documented and queried through a forwarded port.
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -18,13 +18,14 @@ use crate::{
 const NAME: &str = "prometheus";
 const PORT: u16 = 9090;
 
-/// Reads the metrics of the app, the workers and the collector of one stack; it ends with the pod that it was opened to.
+/// A Prometheus that scrapes the app, the workers and the collector of one stack. It works as long as the pod
+/// that the port is forwarded to.
 pub struct Prometheus {
     http: Client,
     forward: Forward,
 }
 
-/// What leads from a metric to a trace.
+/// A link from a metric to a trace.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Exemplar {
     /// `trace_id` and `span_id`.
@@ -32,17 +33,17 @@ pub struct Exemplar {
 }
 
 impl Prometheus {
-    /// The member of `spec.observability.scrapeFrom` that lets it in.
+    /// Returns the entry of `spec.observability.scrapeFrom` that admits it.
     #[must_use]
     pub fn peer() -> Value {
         json!({"podSelector": {"matchLabels": {LABEL: NAME}}})
     }
 
-    /// Starts it beside a stack unless it runs already.
+    /// Starts it beside a stack unless it already runs.
     pub async fn start(space: &Space, stack: &Stack) -> Result<Self> {
         let files = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME},
-            // JSON is YAML too.
+            // JSON is valid YAML.
             "data": {"prometheus.yml": configuration(stack).to_string()},
         });
         Api::<ConfigMap>::namespaced(space.client.clone(), &space.name)
@@ -80,7 +81,7 @@ impl Prometheus {
         })
     }
 
-    /// Waits for the exemplar of these series that leads to a trace.
+    /// Waits for an exemplar of these series that leads to the trace.
     pub async fn exemplar(&self, series: &str, trace_id: &str) -> Result<Exemplar> {
         #[derive(Deserialize)]
         struct OfSeries {
@@ -97,7 +98,7 @@ impl Prometheus {
         .await
     }
 
-    /// The one value of an expression, as of now.
+    /// Returns the only value of an expression, as of now.
     pub async fn value(&self, expression: &str) -> Result<f64> {
         let result = &self.ask("query", expression).await?["result"];
         match result.as_array().map(Vec::as_slice) {
@@ -110,7 +111,7 @@ impl Prometheus {
         }
     }
 
-    /// Waits until the one value of an expression is right.
+    /// Waits until `right` accepts the only value of an expression.
     pub async fn comes_to_say(&self, expression: &str, right: impl Fn(f64) -> bool) -> Result<()> {
         await_condition(&format!("{expression} is right"), async || {
             let value = self.value(expression).await?;
@@ -129,7 +130,7 @@ impl Prometheus {
     }
 }
 
-/// Every pod of app and workers by the names that lead to them, and the collector.
+/// Returns the configuration: DNS names that resolve to every pod of the app and the workers, and the collector.
 fn configuration(stack: &Stack) -> Value {
     let (name, namespace) = (&stack.name, &stack.namespace);
     let jobs = [

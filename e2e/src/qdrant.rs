@@ -1,4 +1,4 @@
-//! The managed vector store of a stack, asked by its HTTP API through a forwarded port with the Secret's key.
+//! A client of the HTTP API of a stack's managed vector store, through a forwarded port with the Secret's key.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
@@ -9,16 +9,16 @@ use crate::{Answer, Door, Forward, Stack};
 /// Port of the HTTP API.
 const HTTP_PORT: u16 = 6333;
 
-/// The HTTP API; it ends with the pod that it was opened to.
+/// A client of the HTTP API. It works as long as the pod that the port is forwarded to.
 pub struct Qdrant {
-    /// The same without a key.
+    /// A client of the same address without the key.
     pub door: Door,
     key: String,
     _forward: Forward,
 }
 
 impl Qdrant {
-    /// Opens the way to the vector store of a stack.
+    /// Forwards a port to the vector store of a stack and reads its key.
     pub async fn open(stack: &Stack) -> Result<Self> {
         let name = format!("{}-qdrant", stack.name);
         let forward = Forward::to(stack, &name, HTTP_PORT).await?;
@@ -29,7 +29,7 @@ impl Qdrant {
         })
     }
 
-    /// Asks, and takes any answer.
+    /// Sends a request and returns any answer.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
         let request = self.door.request(method, path).header("api-key", &self.key);
         let request = match body {
@@ -39,7 +39,7 @@ impl Qdrant {
         self.door.send(request).await
     }
 
-    /// Asks, and returns the result of what must succeed.
+    /// Sends a request that must succeed, and returns its result.
     pub async fn ask(&self, method: Method, path: &str, body: Value) -> Result<Value> {
         let answer = self.send(method, path, Some(&body)).await?;
         ensure!(answer.status == 200, "{path}: {answer:?}");
@@ -48,7 +48,7 @@ impl Qdrant {
         Ok(answer["result"].take())
     }
 
-    /// What there is to know of a collection.
+    /// Returns the description of a collection.
     pub async fn collection(&self, name: &str) -> Result<Value> {
         let path = format!("/collections/{name}");
         let answer = self.send(Method::GET, &path, None).await?;
@@ -56,7 +56,7 @@ impl Qdrant {
         Ok(answer.json()?["result"].take())
     }
 
-    /// Makes a collection.
+    /// Creates a collection.
     pub async fn create(&self, name: &str, size: u64, distance: &str) -> Result<()> {
         let vectors = json!({"vectors": {"size": size, "distance": distance}});
         let path = format!("/collections/{name}");
@@ -65,7 +65,7 @@ impl Qdrant {
         Ok(())
     }
 
-    /// Deletes a collection that is there.
+    /// Deletes an existing collection.
     pub async fn drop(&self, name: &str) -> Result<()> {
         let path = format!("/collections/{name}");
         let answer = self.send(Method::DELETE, &path, None).await?;
@@ -83,7 +83,7 @@ impl Qdrant {
         Ok(())
     }
 
-    /// How many points a collection holds.
+    /// Returns the number of points in a collection.
     pub async fn count(&self, name: &str) -> Result<u64> {
         let path = format!("/collections/{name}/points/count");
         let counted = self

@@ -9,7 +9,8 @@ use crate::{OPERATOR_NAMESPACE, kubectl::run};
 
 /// Name of the release that the cluster's scripts install.
 const RELEASE: &str = "shortener-operator";
-/// Tests before scaled the operator by hand, so its replicas are not Helm's alone.
+/// The flag for field managers other than Helm: earlier tests scaled the operator by
+/// hand, so they own its replicas too.
 const FORCE: &str = "--force-conflicts";
 
 /// The release of the operator with the values that it was installed with.
@@ -21,7 +22,7 @@ impl Release {
     /// Reads the values of the installed release.
     ///
     /// # Errors
-    /// When helm is not on the PATH or finds no release.
+    /// Fails if helm is not on the PATH or finds no release.
     pub async fn installed() -> Result<Self> {
         let arguments = ["get", "values", RELEASE, "--output", "yaml"];
         Ok(Self {
@@ -29,11 +30,11 @@ impl Release {
         })
     }
 
-    /// Puts the chart of an earlier release in the place of the installed one, without a pod of its operator: that release's
-    /// image need not exist.
+    /// Replaces the installed release by the chart of an earlier one, with no operator pod, because the image of
+    /// that release need not exist.
     ///
     /// # Errors
-    /// When helm refuses the chart or the cluster its objects.
+    /// Fails if helm refuses the chart, or the cluster one of its objects.
     pub async fn replace_by(&self, chart: &Path) -> Result<()> {
         let chart = text(chart)?;
         let arguments = [
@@ -48,10 +49,10 @@ impl Release {
         helm(&arguments, "").await.map(|_| ())
     }
 
-    /// Upgrades to the chart of this checkout with the values that were installed first, and waits for the operator.
+    /// Upgrades to the chart of this checkout with the values of the first installation, and waits for the operator.
     ///
     /// # Errors
-    /// When helm refuses the chart or the operator does not become ready.
+    /// Fails if helm refuses the chart or the operator does not become ready.
     pub async fn put_back(&self) -> Result<()> {
         let chart = checkout("../charts/shortener-operator");
         let chart = text(&chart)?;
@@ -71,7 +72,7 @@ impl Release {
     }
 }
 
-/// A path below the folder of this crate.
+/// Returns a path relative to the folder of this crate.
 #[must_use]
 pub fn checkout(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

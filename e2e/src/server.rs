@@ -1,4 +1,4 @@
-//! Servers of the tests' own beside a stack: a Deployment of one pod, and a Service of the same name.
+//! Servers that the tests run beside a stack: a Deployment of one pod, and a Service of the same name.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::{Space, await_condition, merge, restricted_pod};
 
-/// Name of the label by which the pods of a server are known; its value is the server's name.
+/// Key of the label that selects the pods of a server; its value is the server's name.
 pub(crate) const LABEL: &str = "app";
 
-/// A server that tests start.
+/// A server that a test starts.
 pub(crate) struct Server<'a> {
-    /// Name of the Deployment and the Service, and so of the host.
+    /// Name of the Deployment and the Service, and therefore the host name.
     pub name: &'static str,
     /// Ports of the pod and the Service.
     pub ports: &'a [u16],
@@ -29,7 +29,7 @@ pub(crate) struct Server<'a> {
 }
 
 impl Server<'_> {
-    /// Starts it unless it runs already, and waits until it takes requests.
+    /// Starts the server unless it already runs, and waits until it is ready.
     pub(crate) async fn start(self, space: &Space) -> Result<()> {
         let (name, labels) = (self.name, json!({LABEL: self.name}));
         let pod = restricted_pod(name, &labels, self.container, self.volumes)?;
@@ -61,7 +61,7 @@ impl Server<'_> {
     }
 }
 
-/// Takes a server away until it is started again.
+/// Stops a server and waits until its pod is gone.
 pub(crate) async fn stop(space: &Space, name: &str) -> Result<()> {
     let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
     deployments(space)

@@ -1,8 +1,8 @@
-//! Where the cluster under test is and which images it holds.
+//! The address of the cluster under test and the images that it holds.
 
 use anyhow::{Context, Result};
 
-/// Settings of a run, from the environment. `KUBECONFIG` is read by the Kubernetes client itself.
+/// Settings of a run, from the environment. The Kubernetes client reads `KUBECONFIG` itself.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Base URL of the ingress controller (`E2E_GATEWAY_URL`).
@@ -17,11 +17,12 @@ pub struct Settings {
     pub sink_image: String,
     /// Image of Prometheus (`E2E_PROMETHEUS_IMAGE`).
     pub prometheus_image: String,
-    /// Registry prefix of the images of 0.1.0, empty where they are pulled (`E2E_REGISTRY_BEFORE`).
+    /// Registry prefix of the images of 0.1.0; empty if they are pulled from their public
+    /// registries (`E2E_REGISTRY_BEFORE`).
     pub registry_before: String,
     /// The operator's program on this machine, for its commands (`E2E_OPERATOR`).
     pub operator: String,
-    /// Namespaces of failed tests stay (`E2E_KEEP=1`).
+    /// True when the namespaces of failed tests stay (`E2E_KEEP=1`).
     pub keep_failed: bool,
 }
 

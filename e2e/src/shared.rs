@@ -1,5 +1,6 @@
-//! Long-lived stacks that tests share: for each gateway provider one of the real app and one that echoes, which are only
-//! read, and one for each profile whose store counts, which one test at a time has for itself.
+//! Long-lived stacks that tests share. For each gateway provider there is one stack of the real app and one of the
+//! stand-in app; tests only read them. For each profile there is one stack, reserved for one test at a time (that
+//! of `observability` has every profile).
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
@@ -17,13 +18,13 @@ static QUEUED: Profiled = Profiled::new("e2e-shared-queue");
 static VECTORS: Profiled = Profiled::new("e2e-shared-vector");
 static OBSERVED: Profiled = Profiled::new("e2e-shared-observed");
 
-/// Holds a stack with profiles for one test.
+/// The reservation of a stack with profiles for one test.
 pub type Alone = MutexGuard<'static, bool>;
 
-/// A stack with profiles, which one test at a time has for itself.
+/// A stack with profiles, reserved for one test at a time.
 struct Profiled {
     namespace: &'static str,
-    /// True once it did not come up: the next tests would only wait as long for the same.
+    /// True once it failed to come up: further tests fail at once instead of waiting as long for the same.
     lost: Mutex<bool>,
 }
 
@@ -35,8 +36,8 @@ impl Profiled {
         }
     }
 
-    /// Waits for the test that has the stack. Whatever that one left, the stack is as described when this returns, and no
-    /// pod of what it was answers.
+    /// Reserves the stack, after the test that has it. Whatever that test left, the stack then has the described
+    /// spec, and no pod of its earlier state answers.
     async fn take(&'static self, changes: Value) -> Result<(SharedStack, Alone)> {
         let mut lost = self.lost.lock().await;
         ensure!(
@@ -49,7 +50,7 @@ impl Profiled {
         Ok((stack?, lost))
     }
 
-    /// Runs a test on the stack, which it has for itself.
+    /// Runs a test on the stack, which is reserved for it meanwhile.
     async fn lend(
         &'static self,
         changes: Value,
@@ -69,7 +70,7 @@ impl Profiled {
     }
 }
 
-/// How a stack is reached.
+/// A gateway provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     /// The cluster's ingress-nginx controller.
@@ -95,17 +96,17 @@ impl Provider {
     }
 }
 
-/// A ready stack of a shared namespace, and the way in.
+/// A ready stack of a shared namespace, and a client of its gateway.
 pub struct SharedStack {
     /// The namespace.
     pub space: Space,
     /// The stack; do not change it.
     pub stack: Stack,
-    /// Its public address.
+    /// The client of its gateway.
     pub door: Door,
 }
 
-/// The shared stack of the real app, `acme`, with two pods of the app.
+/// Returns the shared stack of the real app, `acme`, with two pods of the app.
 pub async fn real_stack(provider: Provider) -> Result<SharedStack> {
     static READY: [OnceCell<()>; 2] = [const { OnceCell::const_new() }; 2];
     let space = Space::shared(provider.namespace()).await?;
@@ -114,7 +115,7 @@ pub async fn real_stack(provider: Provider) -> Result<SharedStack> {
     shared(&READY[provider as usize], space, "acme", spec, provider).await
 }
 
-/// The shared stack that echoes, `mirror`, in the same namespace as the real one.
+/// Returns the shared stack of the stand-in app, `mirror`, in the same namespace as the real one.
 pub async fn echo_stack(provider: Provider) -> Result<SharedStack> {
     static READY: [OnceCell<()>; 2] = [const { OnceCell::const_new() }; 2];
     let space = Space::shared(provider.namespace()).await?;
@@ -127,31 +128,31 @@ pub async fn echo_stack(provider: Provider) -> Result<SharedStack> {
     shared(&READY[provider as usize], space, "mirror", spec, provider).await
 }
 
-/// Runs a test on the stack with a cache, which it has for itself: what is counted is what the test did.
+/// Runs a test on the reserved stack with a cache: the counters change only by the requests of this test.
 pub async fn with_cache(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
-    // What a test counts must not depend on how busy the machine is, so the app waits for its cache.
+    // The counts of a test must not depend on the load of the machine, so the app waits longer for its cache.
     let patient = json!([{"name": "CACHE_TIMEOUT_SECONDS", "value": "5"}]);
     let changes = json!({
         "profiles": ["caching"],
-        // Copies in the app change nothing of what the specification says.
+        // The copies in the app's memory do not change any behavior that the specification describes.
         "cache": {"nearMemory": "8Mi"},
         "app": {"env": patient},
     });
     CACHED.lend(changes, test).await
 }
 
-/// Runs a test on the stack with a queue, which it has for itself.
+/// Runs a test on the reserved stack with a queue.
 pub async fn with_queue(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
     let changes = json!({"profiles": ["queue"], "workers": {"replicas": 1}});
     QUEUED.lend(changes, test).await
 }
 
-/// Runs a test on the stack with a vector store, which it has for itself. Documents are indexed before the answer.
+/// Runs a test on the reserved stack with a vector store. Documents are indexed before the answer.
 pub async fn with_vector(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
     VECTORS.lend(vector_changes(&["vector"]), test).await
 }
 
-/// The same with the profile `queue` on that stack: workers index the documents.
+/// Runs a test on the same stack with the profile `queue` as well: workers index the documents.
 pub async fn with_vector_and_queue(
     test: impl AsyncFnOnce(&SharedStack) -> Result<()>,
 ) -> Result<()> {
@@ -164,17 +165,17 @@ fn vector_changes(profiles: &[&str]) -> Value {
     json!({"profiles": profiles, "workers": {"replicas": 1}})
 }
 
-/// Runs a test on the stack with every profile, which it has for itself.
+/// Runs a test on the reserved stack with every profile.
 pub async fn with_every_profile(test: impl AsyncFnOnce(&SharedStack) -> Result<()>) -> Result<()> {
     OBSERVED.lend(every_profile(), test).await
 }
 
-/// The shared stack with every profile, for one test at a time. What its collector takes goes to a sink in its namespace.
+/// Reserves the shared stack with every profile. Its collector exports to a sink in its namespace.
 pub async fn observed_stack() -> Result<(SharedStack, Alone)> {
     OBSERVED.take(every_profile()).await
 }
 
-/// Gives up the stacks with profiles: with nothing to do they take half of two cores from a test that measures.
+/// Deletes the stacks with profiles: even idle they take half of two cores from a test that measures.
 pub async fn give_up_profiled_stacks(client: &Client) -> Result<()> {
     let namespaces = Api::<Namespace>::all(client.clone());
     for stack in [&CACHED, &QUEUED, &VECTORS, &OBSERVED] {
@@ -186,7 +187,7 @@ pub async fn give_up_profiled_stacks(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// What makes the base spec that of the stack with every profile.
+/// Returns the changes that turn the base spec into that of the stack with every profile.
 #[must_use]
 pub fn every_profile() -> Value {
     json!({
@@ -208,7 +209,7 @@ async fn shared(
     provider: Provider,
 ) -> Result<SharedStack> {
     let stack = space.stack(name);
-    // Every test has a runtime and a client of its own; what they share is only that the stack is up.
+    // Every test has a runtime and a client of its own; the tests share only the fact that the stack is ready.
     ready
         .get_or_try_init(async || {
             let _turn = turn().await?;

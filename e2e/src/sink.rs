@@ -1,4 +1,4 @@
-//! The stand-in for a telemetry backend, and for a collector of somebody else: it takes OTLP and tells what it took.
+//! The stand-in for a telemetry backend or an external collector: it receives OTLP and returns the received records.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
@@ -10,60 +10,60 @@ use crate::{
     server::{Server, stop},
 };
 
-/// Where it takes OTLP by gRPC, as its neighbours know it.
+/// The address for OTLP over gRPC from pods in the same namespace.
 pub const SINK_ENDPOINT: &str = "http://sink:4317";
 
 const NAME: &str = "sink";
 const QUESTIONS: u16 = 8080;
 
-/// The sink of a namespace, asked through a forwarded port. What it took it forgets when it is stopped.
+/// The sink of a namespace, queried through a forwarded port. It forgets its records when it is stopped.
 pub struct Sink {
     door: Door,
     _forward: Forward,
 }
 
-/// A span as the sink took it.
+/// A span as the sink received it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Span {
-    /// Its own identifier.
+    /// Its id.
     pub span_id: String,
-    /// Of what it is a part; nothing at the root of a trace.
+    /// The id of its parent; empty at the root of a trace.
     pub parent_span_id: String,
     /// Its name.
     pub name: String,
     /// `SERVER`, `CLIENT`, `PRODUCER` or `CONSUMER`.
     pub kind: String,
-    /// Which program sent it.
+    /// The program that sent it.
     pub service: String,
     /// `UNSET`, `OK` or `ERROR`.
     pub status: String,
-    /// What it says of itself, by name.
+    /// Its attributes, by name.
     pub attributes: Value,
-    /// What it says of the process that sent it, by name.
+    /// The attributes of the process that sent it, by name.
     pub resource: Value,
-    /// Other spans that it names.
+    /// Its links to other spans.
     pub links: Vec<Link>,
 }
 
-/// Another span.
+/// A link to another span.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Link {
-    /// Its trace.
+    /// The trace of that span.
     pub trace_id: String,
-    /// Its own identifier.
+    /// The id of that span.
     pub span_id: String,
 }
 
-/// A log record as the sink took it.
+/// A log record as the sink received it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Record {
     /// The name of the event.
     pub body: String,
-    /// The span during which it was made.
+    /// The span in which it was written.
     pub span_id: String,
-    /// Which program sent it.
+    /// The program that sent it.
     pub service: String,
-    /// Its metadata, by name.
+    /// Its attributes, by name.
     pub attributes: Value,
 }
 
@@ -71,7 +71,7 @@ pub struct Record {
 #[derive(Clone, Debug)]
 pub struct Trace(pub Vec<Span>);
 
-/// A program that begins a trace and does not sample it.
+/// A client that begins a trace without the sampled flag.
 pub struct Caller {
     /// The trace.
     pub trace_id: String,
@@ -79,10 +79,10 @@ pub struct Caller {
     pub span_id: String,
 }
 
-/// How the sink behaves.
+/// The behavior of the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// It takes everything.
+    /// It accepts everything.
     Taking,
     /// It answers every batch with an error.
     Refusing,
@@ -91,7 +91,7 @@ pub enum Mood {
 }
 
 impl Sink {
-    /// Starts the sink of a namespace unless it runs already.
+    /// Starts the sink of a namespace unless it already runs.
     pub async fn start(space: &Space) -> Result<Self> {
         let probe = json!({"httpGet": {"path": "/livez", "port": QUESTIONS}, "periodSeconds": 1});
         let server = Server {
@@ -109,17 +109,17 @@ impl Sink {
             door: Door::at(format!("http://{}", forward.address), "localhost")?,
             _forward: forward,
         };
-        // An earlier test may have ended in the middle.
+        // An earlier test may have stopped halfway and left another mode.
         sink.behave(Mood::Taking).await?;
         Ok(sink)
     }
 
-    /// Takes the sink away.
+    /// Stops the sink.
     pub async fn stop(self, space: &Space) -> Result<()> {
         stop(space, NAME).await
     }
 
-    /// From now on.
+    /// Sets the behavior of the sink.
     pub async fn behave(&self, mood: Mood) -> Result<()> {
         let mood = match mood {
             Mood::Taking => "taking",
@@ -132,7 +132,7 @@ impl Sink {
         Ok(())
     }
 
-    /// What there is of a trace.
+    /// Returns the received spans of a trace.
     pub async fn trace(&self, trace_id: &str) -> Result<Trace> {
         Ok(Trace(self.ask(&format!("/traces/{trace_id}")).await?))
     }
@@ -150,7 +150,7 @@ impl Sink {
         .await
     }
 
-    /// Waits until a trace has log records with these bodies, and returns all it has.
+    /// Waits until a trace has log records with these bodies, and returns all its records.
     pub async fn records_with(&self, trace_id: &str, bodies: &[&str]) -> Result<Vec<Record>> {
         let what = format!("trace {trace_id} has the log records {bodies:?}");
         await_condition(&what, async || {
@@ -173,20 +173,20 @@ impl Sink {
 }
 
 impl Trace {
-    /// The first span of this name.
+    /// Returns the first span of this name.
     pub fn span(&self, name: &str) -> Result<&Span> {
         let found = self.0.iter().find(|span| span.name == name);
         found.with_context(|| format!("no {name} among {:?}", self.names()))
     }
 
-    /// The call to a store of this system (`postgresql`, `redis`, `qdrant`) by the name of its span.
+    /// Returns the call of this span name to a store of this system (`postgresql`, `redis`, `qdrant`).
     pub fn call(&self, system: &str, name: &str) -> Result<&Span> {
         let mut calls = self.calls(system);
         let found = calls.find(|span| span.name == name);
         found.with_context(|| format!("no {name} of {system} among {:?}", self.names()))
     }
 
-    /// Every call to stores of this system.
+    /// Returns every call to stores of this system.
     pub fn calls(&self, system: &str) -> impl Iterator<Item = &Span> {
         let of_system = move |span: &&Span| span.attributes["db.system.name"] == system;
         self.0.iter().filter(of_system)
@@ -198,7 +198,7 @@ impl Trace {
 }
 
 impl Caller {
-    /// One that nobody has seen before.
+    /// Returns a caller with new random ids.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -207,7 +207,7 @@ impl Caller {
         }
     }
 
-    /// The header `traceparent` of its requests.
+    /// Returns the header `traceparent` of its requests.
     #[must_use]
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-00", self.trace_id, self.span_id)

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{Door, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
 
-/// Tests that use the cluster at the same time: more of them only wait for two cores.
+/// Number of tests that use the cluster at the same time; on two cores, more would only wait for each other.
 const AT_ONCE: usize = 3;
 
 /// A namespace that enforces the restricted Pod Security Standard.
@@ -29,7 +29,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// Runs a test in a namespace of its own, which is deleted afterwards without waiting for the end of it.
+    /// Runs a test in a namespace of its own, and deletes the namespace afterwards without
+    /// waiting for the end of the deletion.
     pub async fn with(theme: &str, test: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
         let client = Client::try_default().await?;
         let settings = Settings::from_env()?;
@@ -54,7 +55,8 @@ impl Space {
         outcome
     }
 
-    /// A namespace that several tests share. It stays until the cluster goes, so a second run finds it warm.
+    /// Returns a namespace that several tests share. It stays as long as the cluster, so a
+    /// second run finds its stacks ready.
     pub async fn shared(name: &str) -> Result<Self> {
         let client = Client::try_default().await?;
         let namespace = json!({
@@ -75,7 +77,7 @@ impl Space {
         })
     }
 
-    /// Runs a test in its turn, prints how long it took, and dumps the namespace when it fails or panics.
+    /// Runs a test once a slot is free, prints its duration, and dumps the namespace when it fails or panics.
     pub async fn check(&self, test: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
         let _turn = turn().await?;
         let begin = Instant::now();
@@ -90,12 +92,13 @@ impl Space {
         outcome
     }
 
-    /// The stack of the given name in this namespace, whether it exists or not.
+    /// Returns the stack of the given name in this namespace, even if it does not exist.
     pub fn stack(&self, name: &str) -> Stack {
         Stack::new(&self.client, &self.name, name)
     }
 
-    /// Brings up the stack `acme` of the real app, the base spec with `changes` laid over it, and opens its gateway.
+    /// Applies the stack `acme` of the real app (the base spec merged with `changes`), waits until it
+    /// is ready, and opens its gateway.
     pub async fn serve(
         &self,
         provider: Provider,
@@ -107,7 +110,7 @@ impl Space {
         stack.apply(&spec).await?;
         stack.ready().await?;
         let door = Door::open(self, &stack, provider, &self.host()).await?;
-        // A stack is ready to follow links before its app has found the broker.
+        // A stack is ready to redirect before its app is connected to the broker.
         if spec["profiles"].to_string().contains("queue") {
             await_condition("the app has found its broker", async || {
                 let up = door.count("queue_up").await?;
@@ -119,13 +122,13 @@ impl Space {
         Ok((stack, door))
     }
 
-    /// Makes the Secret of a database that nobody asks, for stacks that echo.
+    /// Creates the Secret of a database that is never used, for stacks of the stand-in app.
     pub async fn unused_database(&self) -> Result<()> {
         let url = "postgres://nobody:nothing@unused.invalid:5432/nothing";
         self.secret("unused-database", &json!({"url": url})).await
     }
 
-    /// Makes a Secret, or makes an existing one this.
+    /// Creates or updates a Secret.
     pub async fn secret(&self, name: &str, data: &serde_json::Value) -> Result<()> {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data,
@@ -140,14 +143,14 @@ impl Space {
         Ok(())
     }
 
-    /// The host name that belongs to this namespace alone.
+    /// Returns the host name of this namespace.
     pub fn host(&self) -> String {
         format!("{}.test", self.name)
     }
 }
 
-/// Waits for a place among those that use the cluster now. Whoever waits for a stack that another test has takes none, so
-/// there may be many more threads than places; nobody may wait for a stack while it has a place.
+/// Acquires one of the slots for tests that use the cluster. A test that waits for a reserved stack must hold no
+/// slot, or the tests could deadlock; so there may be many more threads than slots.
 pub(crate) async fn turn() -> Result<SemaphorePermit<'static>> {
     static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
     Ok(PLACES.acquire().await?)

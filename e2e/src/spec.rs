@@ -1,11 +1,11 @@
-//! Specs that tests start from.
+//! The specs of the tests' stacks.
 
 use serde_json::{Value, json};
 
 use crate::{Provider, Space};
 
-/// A small stack of the real app without rate limits: one pod of each component, reached by the namespace's host. No
-/// profile is on; the pods of those that are switched on are small too, the collector's apart.
+/// Returns the spec of a small stack of the real app without rate limits: one pod of each component, reached by the
+/// namespace's host. No profile is on; if a test switches one on, its pods are small too, except the collector's.
 pub fn base_spec(space: &Space, provider: Provider) -> Value {
     let mut spec = json!({
         "publicUrl": format!("http://{}", space.host()),
@@ -25,7 +25,8 @@ pub fn base_spec(space: &Space, provider: Provider) -> Value {
     spec
 }
 
-/// A stack whose app only echoes. Its database is an external one that nobody asks; the Secret is `unused-database`.
+/// Returns the spec of a stack with the stand-in app. Its external database is never used;
+/// the Secret is `unused-database`.
 pub fn echo_spec(space: &Space, provider: Provider) -> Value {
     let mut spec = base_spec(space, provider);
     merge(
@@ -38,7 +39,7 @@ pub fn echo_spec(space: &Space, provider: Provider) -> Value {
     spec
 }
 
-/// Lays `patch` over `target` as a JSON merge patch: null removes.
+/// Applies `patch` to `target` as a JSON merge patch: null removes a field.
 pub fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
@@ -58,7 +59,7 @@ pub fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// Requests so small that two dozen stacks fit on a node of two cores; the limits stay the operator's.
+/// Returns requests so small that two dozen stacks fit on a node of two cores; the limits stay the operator's.
 pub(crate) fn small() -> Value {
     json!({"requests": {"cpu": "5m", "memory": "16Mi"}})
 }

@@ -1,4 +1,4 @@
-//! A `ShortenerStack` as a person sees it with kubectl.
+//! A `ShortenerStack`, as a user sees it with kubectl.
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Secret;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::await_condition;
 
-/// A condition in a status. Its time is left out: a test may put one there that nobody can read.
+/// A condition in a status, without its time, because a test may write one there that does not parse.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it speaks of.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
@@ -24,11 +24,11 @@ pub struct Condition {
     pub reason: String,
     /// The cause in sentences.
     pub message: String,
-    /// The generation that it speaks of.
+    /// The generation that it describes.
     pub observed_generation: Option<i64>,
 }
 
-/// The resource definition under test.
+/// Returns the API resource of the stacks.
 pub fn stack_resource() -> ApiResource {
     let kind = GroupVersionKind::gvk("shortener.dev", "v1alpha1", "ShortenerStack");
     ApiResource::from_gvk_with_plural(&kind, "shortenerstacks")
@@ -57,7 +57,7 @@ impl Stack {
         }
     }
 
-    /// Creates the stack, or makes an existing one this.
+    /// Creates or updates the stack.
     pub async fn apply(&self, spec: &Value) -> Result<()> {
         let object = json!({
             "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
@@ -93,12 +93,12 @@ impl Stack {
         .await
     }
 
-    /// The live object.
+    /// Returns the live object.
     pub async fn get(&self) -> Result<DynamicObject> {
         Ok(self.api.get(&self.name).await?)
     }
 
-    /// A value of a Secret in the stack's namespace.
+    /// Returns a value of a Secret in the stack's namespace.
     pub async fn credential(&self, secret: &str, key: &str) -> Result<String> {
         let secrets = Api::<Secret>::namespaced(self.client.clone(), &self.namespace);
         let data = secrets.get(secret).await?.data.unwrap_or_default();
@@ -107,13 +107,13 @@ impl Stack {
         Ok(String::from_utf8(value.0.clone())?)
     }
 
-    /// Waits for a condition that speaks of the current generation, and returns it.
+    /// Waits until a condition has this status for the current generation, and returns the condition.
     pub async fn until(&self, kind: &str, status: &str) -> Result<Condition> {
         let what = format!("stack {} shows {kind}={status}", self.name);
         await_condition(&what, async || self.current(kind, status).await).await
     }
 
-    /// Waits for a condition with a reason, and returns it.
+    /// Waits until a condition has this status and reason for the current generation, and returns the condition.
     pub async fn until_reason(&self, kind: &str, status: &str, reason: &str) -> Result<Condition> {
         let what = format!("stack {} shows {kind}={status}, reason {reason}", self.name);
         await_condition(&what, async || {
@@ -124,7 +124,7 @@ impl Stack {
         .await
     }
 
-    /// The condition, if it has this status and speaks of the current generation.
+    /// Returns the condition if it has this status for the current generation.
     pub async fn current(&self, kind: &str, status: &str) -> Result<Condition> {
         let object = self.get().await?;
         let condition = condition_of(&object, kind)?;
@@ -141,7 +141,7 @@ impl Stack {
     }
 }
 
-/// A condition of a stack by type.
+/// Returns the condition of this type.
 pub fn condition_of(stack: &DynamicObject, kind: &str) -> Result<Condition> {
     conditions_of(stack)?
         .into_iter()
@@ -149,7 +149,7 @@ pub fn condition_of(stack: &DynamicObject, kind: &str) -> Result<Condition> {
         .with_context(|| format!("the stack has no condition {kind} yet"))
 }
 
-/// Every condition of a stack.
+/// Returns every condition of a stack.
 pub fn conditions_of(stack: &DynamicObject) -> Result<Vec<Condition>> {
     let conditions = stack.data.pointer("/status/conditions");
     let conditions = conditions.context("the stack has no conditions yet")?;

@@ -1,25 +1,25 @@
-//! Waiting for the cluster: by condition, never by time.
+//! Waiting for the cluster: for a condition, never for a fixed time.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How long a test waits for anything that has no promised time. Generous, because two cores carry the whole cluster.
+/// The time limit for a condition without a promised time. It is generous, because two cores run the whole cluster.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Between two looks at what has no promised time: each costs the API server something.
+/// The interval between checks of a condition without a promised time: each check loads the API server.
 const UNHURRIED: Duration = Duration::from_millis(300);
-/// Between two looks at what is measured.
+/// The interval between checks when the time is measured.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Polls until `check` succeeds and returns its value. An error means "not yet"; the last one explains a time-out.
+/// Polls until `check` succeeds and returns its value. An error means "not yet"; a timeout reports the last one.
 pub async fn await_condition<T>(what: &str, check: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     poll(PATIENCE, UNHURRIED, what, check)
         .await
         .map(|(value, _)| value)
 }
 
-/// Like [`await_condition`] with a time limit of its own; also returns how long it took.
+/// Polls like [`await_condition`], with a time limit of its own; also returns the elapsed time.
 pub async fn await_within<T>(
     limit: Duration,
     what: &str,
@@ -52,7 +52,7 @@ async fn poll<T>(
     }
 }
 
-/// Watches that `check` keeps succeeding for the whole time; fails at the first error.
+/// Calls `check` repeatedly for the whole time; fails at its first error.
 pub async fn holds_for(
     time: Duration,
     what: &str,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the operator in the cluster of the current context, applies a stack, and waits until it is ready. Needs kubectl
-# and helm. A step of other people's CI, by action.yml; it runs as well without.
+# Installs the operator in the cluster of the current context, applies a stack, and waits until it is ready. Needs
+# kubectl and helm. It is a step for the CI of other projects, used by action.yml, and also works without it.
 #
 #   STACK            a file with one ShortenerStack, stack.yaml beside this script by default
 #   STACK_NAMESPACE  default
@@ -21,7 +21,7 @@ die() {
   exit 1
 }
 
-# Whoever reads the log of a job has nothing else to look at.
+# The log of a job is often the only source of information about a failure.
 explain() {
   kubectl get --namespace "$namespace" shortenerstacks,pods || true
   kubectl get --namespace "$namespace" "$name" \

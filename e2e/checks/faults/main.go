@@ -1,8 +1,8 @@
-// A bad way to a registry, for tests: a proxy on loopback that passes requests on, late, refused or not at all.
+// A faulty connection to a registry, for tests: a proxy on loopback that passes requests on, delays, refuses or drops them.
 //
 //	faults <registry> <folder>
 //
-// Prints its own address. <folder>/plan says how it behaves, and is read at every request:
+// Prints its own address. <folder>/plan sets its behavior, and is read at every request:
 //
 //	well          everything is passed on
 //	slow N        every answer begins N milliseconds late and comes in small pieces, each as late
@@ -69,7 +69,7 @@ func (p *proxy) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// Returns what happens to this request, and writes it down. What concerns manifests alone passes all others on.
+// Returns the behavior for this request, and records the request. A plan for manifests passes all other requests on.
 func (p *proxy) next(request *http.Request) (string, int) {
 	p.lock.Lock()
 	defer p.lock.Unlock()

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What contract.sh checks of nginx.
+# The checks of contract.sh for nginx.
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
 check_nginx() {

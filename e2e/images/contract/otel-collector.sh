@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What contract.sh checks of the OpenTelemetry collector.
+# The checks of contract.sh for the OpenTelemetry collector.
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
 check_collector() {
@@ -28,7 +28,7 @@ YAML
     "spanId": "eee19b7ec3c1b174", "name": "checked", "startTimeUnixNano": "1", "endTimeUnixNano": "2"}]}]}]}'
   docker run --detach --name "$container" "${restrictions[@]}" --user 10001:10001 \
     --volume "$work/collector.yaml:/etc/otelcol/config.yaml:ro" "$collector_image" >/dev/null
-  # There is no shell in this image.
+  # This image has no shell.
   address=$(docker inspect --format '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "$container")
   await curl --silent --fail "http://$address:13133/"
   expect "it takes a span over HTTP" '{"partialSuccess":{}}' \

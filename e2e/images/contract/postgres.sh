@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What contract.sh checks of PostgreSQL.
+# The checks of contract.sh for PostgreSQL.
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
 query() { in_container psql --no-psqlrc --tuples-only --no-align --username shortener --dbname links --command "$1"; }
 
-# The container's own address is not the loopback one, which trusts everybody as in the public image.
+# Uses the container's own address instead of the loopback one, which needs no password, as in the public image.
 # shellcheck disable=SC2016 # for the shell in the container
 query_with_password() {
   in_container env PGPASSWORD="$1" bash -c \

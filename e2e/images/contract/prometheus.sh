@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What contract.sh checks of Prometheus.
+# The checks of contract.sh for Prometheus.
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
 check_prometheus() {

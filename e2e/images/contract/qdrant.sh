@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What contract.sh checks of Qdrant.
+# The checks of contract.sh for Qdrant.
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
-# store <curl arguments> <path>: the answer to a request with the key.
+# store <curl arguments> <path>: prints the answer to a request with the key.
 store() { in_container curl --silent --header "api-key: $key" "${@:1:$#-1}" "http://127.0.0.1:6333${!#}"; }
 
 # send <method> <path> <body>
@@ -10,8 +10,8 @@ send() { store --request "$1" --header 'content-type: application/json' --data "
 
 status_of() { in_container curl --silent --output /dev/null --write-out '%{http_code}' "http://127.0.0.1:6333$1"; }
 
-# grpc_status [curl arguments]: of a call that lists the collections, whose message is empty. The trailer with the status
-# follows the answer's last byte, which is no end of a line.
+# grpc_status [curl arguments]: prints the status of a call that lists the collections and has an empty message. The
+# trailer with the status follows the last byte of the answer, without a line break.
 grpc_status() {
   in_container sh -c 'head -c 5 /dev/zero >/tmp/empty && curl --silent --http2-prior-knowledge --include --output - \
     --header "content-type: application/grpc" --header "te: trailers" --data-binary @/tmp/empty "$@" \
@@ -20,7 +20,7 @@ grpc_status() {
 
 found() { send POST /collections/docs/points/search '{"vector":[1,0,0,0],"limit":2}' | sed -n 's/.*"result":\(.*\),"status.*/\1/p'; }
 
-# As the operator starts it.
+# Starts it as the operator does.
 start_store() {
   docker run --detach --name "$container" "${restrictions[@]}" --user 1000:1000 --volume "$work/data:/qdrant/storage" \
     --tmpfs /qdrant/snapshots:mode=1777 --tmpfs /qdrant/init:mode=1777 \

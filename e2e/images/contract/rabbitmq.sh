@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# What contract.sh checks of RabbitMQ.
+# The checks of contract.sh for RabbitMQ.
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
-# manage <password> <path> curl-arguments...: asks the management API; prints the status code after the answer.
+# manage <password> <path> curl-arguments...: sends a request to the management API; prints
+# the status code after the answer.
 manage() {
   local password=$1 path=$2
   shift 2
@@ -14,7 +15,7 @@ manages() { [[ $(manage secret overview) == *' 200' ]]; }
 
 manages_version() { manage secret overview | sed -n 's/.*"rabbitmq_version":"\([^"]*\)".*/\1/p'; }
 
-# The salted hash of `secret` with a salt of zeros, in the form that definitions hold.
+# The salted hash of `secret` with a salt of zeros, in the form of RabbitMQ's definitions.
 definitions() {
   local salt='\0\0\0\0' digest
   digest=$( (printf '%b' "$salt"; printf 'secret') | sha256sum | cut -d ' ' -f 1 | sed 's/../\\x&/g')
@@ -30,7 +31,8 @@ definitions() {
 JSON
 }
 
-# As the operator starts it: everything it reads in folders of our own, everything it writes beside the data in another.
+# Starts it as the operator does: with its configuration in folders of our own, and everything it
+# writes beside the data in another.
 start_rabbitmq() {
   docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 \
     --volume "$work/data:/var/lib/rabbitmq" --volume "$work/home:/run/rabbitmq" --volume "$work/config:/etc/shortener:ro" \

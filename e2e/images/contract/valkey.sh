@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What contract.sh checks of Valkey.
+# The checks of contract.sh for Valkey.
 # shellcheck disable=SC2154 # container, work and the names of images come from contract.sh
 
-# ask <password, or empty> <command>...: the answer of the server, errors included.
+# ask <password, or empty> <command>...: prints the answer of the server, errors included.
 ask() {
   local password=$1
   shift
@@ -15,7 +15,7 @@ check_valkey() {
   local other
   is_named_by_version "$valkey_image" program_of "$valkey_image" valkey-server --version
   printf 'maxmemory 32mb\nmaxmemory-policy allkeys-lfu\nsave ""\n' >"$work/valkey.conf"
-  # As the operator starts it: settings from a file, users from the standard input.
+  # Starts it as the operator does: settings from a file, users from the standard input.
   printf 'exec valkey-server /etc/shortener/valkey.conf - <<USERS\nuser default on >secret ~* &* +@all\nUSERS\n' >"$work/start.sh"
   docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 --volume "$work/data:/data" \
     --volume "$work/valkey.conf:/etc/shortener/valkey.conf:ro" --volume "$work/start.sh:/start.sh:ro" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# patch-template.sh TEMPLATE: makes the controller's nginx template fit Debian's nginx.
-# Every edit must find its place exactly once, so that another version of the template fails here and not at run time.
+# patch-template.sh TEMPLATE: adapts the controller's nginx template to Debian's nginx. Every edit must match
+# exactly once, so that another version of the template fails here and not at run time.
 set -euo pipefail
 
 template="$1"
@@ -18,8 +18,8 @@ expect_one() {
 expect_one '^pid \{\{ \.PID \}\};$'
 sed -i 's#^pid {{ \.PID }};$#&\ninclude /etc/nginx/modules-enabled/*.conf;#' "$template"
 
-# Debian has no Lua for the stream module, so TCP and UDP services cannot be had. The controller still dials this port
-# once at its start and wants somebody to accept.
+# Debian has no Lua for the stream module, so TCP and UDP services are not available. The controller still connects
+# to this port once at its start, so a server must accept the connection.
 expect_one '^stream \{$'
 sed -i '/^stream {$/,/^}$/d' "$template"
 expect_one '^    # default server, used for NGINX healthcheck'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts PostgreSQL with the contract of the public image: POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB (each also
 # as NAME_FILE), POSTGRES_INITDB_ARGS, POSTGRES_HOST_AUTH_METHOD and PGDATA, and the scripts of
-# /docker-entrypoint-initdb.d, all of them looked at only when the data directory is empty.
+# /docker-entrypoint-initdb.d. All of them are used only when the data directory is empty.
 set -Eeuo pipefail
 
 fail() {
@@ -9,7 +9,7 @@ fail() {
     exit 1
 }
 
-# read_setting NAME DEFAULT: fills NAME from NAME_FILE if that is set, so that a password need not stand in the
+# read_setting NAME DEFAULT: reads NAME from NAME_FILE if that is set, so that a password need not be in the
 # environment.
 read_setting() {
     local name="$1" file_name="$1_FILE"
@@ -40,7 +40,7 @@ create_cluster() {
     if [[ -z "$POSTGRES_PASSWORD" && "$method" != trust ]]; then
         fail "the data directory is empty and no password is given: set POSTGRES_PASSWORD to a non-empty value"
     fi
-    # The arguments are meant to be split into words, as a shell would.
+    # The arguments are split into words as a shell does.
     local -a arguments=()
     eval "arguments=(${POSTGRES_INITDB_ARGS:-})"
     initdb --username="$POSTGRES_USER" --pwfile=<(printf '%s\n' "$POSTGRES_PASSWORD") \
@@ -48,7 +48,7 @@ create_cluster() {
     printf '\nhost all all all %s\n' "$method" >>"$PGDATA/pg_hba.conf"
 }
 
-# Questions to the server's program that need no database.
+# True for arguments that print information and need no database.
 only_asks() {
     local argument
     for argument in "$@"; do
@@ -59,7 +59,7 @@ only_asks() {
     return 1
 }
 
-# Everything below talks to a server that listens on the socket only, so nobody else sees a half-made database.
+# Runs a command with a server that listens only on the socket, so that no client sees an incomplete database.
 with_local_server() {
     pg_ctl --pgdata="$PGDATA" --options="-c listen_addresses=''" --wait --silent start
     "$@"
@@ -93,7 +93,7 @@ populate() {
 }
 
 main() {
-    # `docker run IMAGE -c setting=value` means the server.
+    # `docker run IMAGE -c setting=value` passes arguments to the server.
     if [[ "${1:-}" == -* ]]; then
         set -- postgres "$@"
     fi
@@ -113,7 +113,7 @@ main() {
         create_cluster
         PGPASSWORD="$POSTGRES_PASSWORD" with_local_server populate
     fi
-    # The server has no use for the password, and its environment can be read.
+    # The server does not need the password, and other processes can read its environment.
     unset POSTGRES_PASSWORD
     exec "$@"
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# manifests.sh <checkout> <folder>: copies the workspace's manifests into the folder, each with empty sources beside it, so
-# that cargo can compile the dependencies from there. Runs in the container that compiles.
+# manifests.sh <checkout> <folder>: copies the workspace's manifests with empty sources into the folder, so that
+# cargo can compile the dependencies from there. Runs in the container that compiles.
 set -eu
 
 from=$1
@@ -26,6 +26,6 @@ find . -mindepth 2 -name Cargo.toml | while IFS= read -r manifest; do
   for source in src/lib.rs src/main.rs build.rs; do
     if [ -e "$folder/$source" ]; then empty "$source"; fi
   done
-  # Targets that the manifest names itself, some of which are not in the context: tests.
+  # Tests and other targets that the manifest names itself, some of which are not in the context.
   sed -n 's/^path = "\(.*\.rs\)"/\1/p' "$manifest" | while IFS= read -r source; do empty "$source"; done
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts RabbitMQ with the contract of the public image: as the user rabbitmq, with the settings in /etc/rabbitmq and in
-# RABBITMQ_* variables, which the server reads itself. What the public image refuses is refused here too.
+# Starts RabbitMQ with the contract of the public image: as the user rabbitmq, with the settings in /etc/rabbitmq
+# and in RABBITMQ_* variables, which the server reads itself. It refuses the same settings as the public image.
 set -euo pipefail
 
 if [[ "${1:-}" == rabbitmq* && "$(id -u)" == 0 ]]; then
@@ -21,7 +21,7 @@ for name in RABBITMQ_DEFAULT_PASS_FILE RABBITMQ_DEFAULT_USER_FILE RABBITMQ_VM_ME
 done
 [[ "$refused" == no ]] || exit 1
 
-# A host name with a domain needs long names of nodes.
+# A host name with a domain requires long node names.
 if [[ -z "${RABBITMQ_USE_LONGNAME:-}" && "$(hostname)" != "$(hostname -s)" ]]; then
     export RABBITMQ_USE_LONGNAME=true
 fi

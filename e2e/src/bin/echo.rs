@@ -1,6 +1,6 @@
-//! A stand-in for the app that answers every request with what it received.
+//! A stand-in for the app that answers every request with the request as it received it.
 //!
-//! It has the app's ports, probes and subcommands, so that a stack takes it through `spec.app.image`.
+//! It has the app's ports, probes and subcommands, so that a stack can run it through `spec.app.image`.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn serve() -> anyhow::Result<()> {
-    // The gateway's limit is under test, not one of ours.
+    // The test is about the gateway's body limit, so this server has a much larger one.
     let public = Router::new()
         .fallback(echo)
         .layer(DefaultBodyLimit::max(16 * 1024 * 1024));

@@ -1,8 +1,8 @@
-//! A stand-in for a telemetry backend: takes OTLP over gRPC, and tells what it took over HTTP.
+//! A stand-in for a telemetry backend: receives OTLP over gRPC, and returns the received records over HTTP.
 //!
 //! - `GET /traces/<trace_id>`: the spans of a trace as a JSON list.
 //! - `GET /logs?trace_id=<trace_id>`: the log records of a trace as a JSON list.
-//! - `PUT /mode/taking`, `/mode/refusing`, `/mode/frozen`: how it behaves from now on.
+//! - `PUT /mode/taking`, `/mode/refusing`, `/mode/frozen`: sets the behavior of the OTLP server.
 //! - `GET /livez`
 
 use axum::{

@@ -1,4 +1,4 @@
-//! What the API server refuses, and with which words.
+//! Refusals of the API server and their messages.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,7 @@ async fn a_volume_neither_shrinks_nor_changes_its_class() -> Result<()> {
     Space::with("transition", async |space| {
         let stack = space.stack("acme");
         let mut spec = base_spec(space, shortener_e2e::Provider::IngressNginx);
-        // Nothing of it has to run for the rules to hold.
+        // The rules hold without any running pod.
         merge(&mut spec, json!({"paused": true, "stopped": true}));
         merge(
             &mut spec,
@@ -122,7 +122,7 @@ async fn refused_as_expected(space: &Space, file: &Path) -> Result<()> {
     }
 }
 
-/// What `kubectl apply` sends for a new object, as a dry run.
+/// Sends the request of `kubectl apply` for a new object, as a dry run.
 async fn create(space: &Space, object: &Value) -> Result<DynamicObject> {
     let url = format!(
         "/apis/shortener.dev/v1alpha1/namespaces/{}/shortenerstacks?dryRun=All&fieldValidation=Strict",

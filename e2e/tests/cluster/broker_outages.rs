@@ -1,5 +1,6 @@
-//! A broker that is killed, short of disk space, full, or that lost its queues: jobs are refused in good order, redirects do
-//! not notice, every accepted job is done, and it all comes back by itself (A5). One that is replaced is in `queue`.
+//! A broker that is killed, short of disk space, full, or that lost its queues: jobs are refused with 503 and
+//! `Retry-After`, redirects are not affected, every accepted job is done, and the service recovers by itself (A5).
+//! The tests of a replaced broker are in `queue`.
 //!
 //! Specification: 3.2, 7.
 
@@ -16,9 +17,9 @@ use shortener_e2e::{
     redirects_are_right_and_quick, wait_job, with_queue,
 };
 
-/// Jobs that are handed in before something happens.
+/// Jobs that are enqueued before the outage.
 const BEFORE: usize = 5;
-/// Far more than the full queue of a test takes.
+/// Far more jobs than the test's full queue accepts.
 const MANY: usize = 200;
 const FILE: &str = "rabbitmq.conf";
 const DISK_LIMIT: &str = "disk_free_limit.absolute";
@@ -44,7 +45,7 @@ async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_
             redirects_are_right_and_quick(door).await
         }
         .await;
-        // The operator puts the file back, and the server reads it when it starts.
+        // The operator restores the file, and the server reads it when it starts.
         stack.edit(json!({"paused": false})).await?;
         await_condition("the configuration is as before", async || {
             let now = configuration(shared).await?;
@@ -125,7 +126,7 @@ async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> 
     .await
 }
 
-/// Hands in jobs until the queue is full.
+/// Enqueues jobs until the queue is full, and returns the accepted ones.
 async fn filled(door: &Door) -> Result<Vec<Job>> {
     let mut accepted = Vec::new();
     while accepted.len() < MANY {
@@ -141,14 +142,14 @@ async fn filled(door: &Door) -> Result<Vec<Job>> {
     anyhow::bail!("{MANY} jobs fitted into a queue for 3")
 }
 
-/// Waits until jobs are accepted, refused in good order until then.
+/// Waits until a job is accepted; until then every answer must be a 503 with `Retry-After`.
 async fn taken_again(door: &Door) -> Result<Job> {
     await_condition("a job is accepted", async || {
         let answer = door.post("/api/jobs", &wait_job(0)).await?;
         if answer.status == 202 {
             return Ok(Job::accepted(&answer));
         }
-        // Anything else is wrong for good, so it must not be waited for.
+        // Any other answer is a permanent failure, so it ends the wait.
         match refused(&answer) {
             Ok(()) => anyhow::bail!("still refused"),
             Err(wrong) => Ok(Err(wrong)),
@@ -170,14 +171,14 @@ fn refused(answer: &Answer) -> Result<()> {
     Ok(())
 }
 
-/// The file that the broker reads when it starts.
+/// Returns the configuration file that the broker reads when it starts.
 async fn configuration(shared: &SharedStack) -> Result<String> {
     let data = config_maps(shared).get("acme-rabbitmq").await?.data;
     let file = data.unwrap_or_default().remove(FILE);
     file.with_context(|| format!("no {FILE} in the ConfigMap"))
 }
 
-/// Makes the broker want more free space than any disk has.
+/// Makes the broker require more free space than any disk has.
 async fn demand_disk_space(shared: &SharedStack, file: &str) -> Result<()> {
     let lines = file.lines().map(|line| match line.split_once(" = ") {
         Some((DISK_LIMIT, _)) => format!("{DISK_LIMIT} = {}\n", 1_u64 << 50),

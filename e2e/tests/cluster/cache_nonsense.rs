@@ -1,5 +1,5 @@
-//! A cache that is slow or answers nonsense: redirects go on from the database, each one right and quick (A2). One that is
-//! away, frozen or cut off is in `outages`.
+//! A cache that is slow or sends invalid answers: redirects continue from the database, each one right and quick
+//! (A2). The tests of a stopped, frozen or isolated cache are in `outages`.
 //!
 //! Specification: 7, 3.1.
 
@@ -17,7 +17,7 @@ const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
 #[tokio::test]
 async fn redirects_go_on_while_the_cache_is_slow() -> Result<()> {
     with_every_profile(async |shared| {
-        // Every pause is three times what a request waits, and the next one comes right behind it.
+        // Every pause is three times as long as a request waits, and the next one follows at once.
         let pauses = ["-r", "100", "client", "pause", "300", "all"];
         let mut pauses = std::pin::pin!(valkey(&shared.stack, &pauses));
         let mut measured = 0;
@@ -32,9 +32,9 @@ async fn redirects_go_on_while_the_cache_is_slow() -> Result<()> {
             }
         };
         ensure!(answer.lines().all(|line| line.trim() == "OK"), "{answer}");
-        // The first time may be over before the first pause.
+        // The first measurement may end before the first pause.
         ensure!(measured > 2, "{measured} times measured");
-        // Each of them follows a link that the cache holds, which is a miss only where the cache is too slow.
+        // The cache holds every link that is followed, so a miss proves that the cache was too slow.
         let misses = shared.door.count(MISSES).await? - misses;
         ensure!(misses > 0, "the cache was never too slow");
         Ok(())
@@ -61,7 +61,7 @@ async fn redirects_go_on_while_the_cache_answers_nonsense() -> Result<()> {
     .await
 }
 
-/// A server that takes connections and speaks another language: the stand-in app.
+/// Starts a server that accepts connections and speaks another protocol: the stand-in app.
 async fn nonsense(space: &Space) -> Result<()> {
     let container = restricted_container(&space.settings.echo_image, json!({"args": ["serve"]}));
     let labels = json!({"app": "nonsense"});

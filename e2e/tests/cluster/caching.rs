@@ -1,4 +1,4 @@
-//! The profile `caching`: the table of the cache entry's states in the specification, row by row.
+//! The profile `caching`: the specification's table of the states of a cache entry, row by row.
 //!
 //! Specification: 3.1, 2.2.
 
@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use shortener_e2e::{Door, SharedStack, Stack, await_condition, valkey, with_cache};
 
-/// The default time to live and its jitter of a tenth.
+/// The default time to live in seconds, plus or minus a tenth; ten seconds may pass before the check.
 const TTL: std::ops::RangeInclusive<i64> = 3230..=3960;
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<
     with_cache(async |SharedStack { stack, door, .. }| {
         let url = "https://example.com/over";
         let code = door.shorten(url).await?;
-        // Its time is over when the server answers.
+        // The entry has expired when the server answers.
         valkey(stack, &["pexpireat", &format!("link:{code}"), "1"]).await?;
         assert_eq!(time_to_live(stack, &code).await?, -2);
         counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
@@ -79,7 +79,7 @@ async fn no_entry_lives_for_ever() -> Result<()> {
         ensure!(time_to_live(stack, &code).await? > 0);
         for key in valkey(stack, &["--scan"]).await?.lines() {
             let left: i64 = valkey(stack, &["ttl", key]).await?.parse()?;
-            // It may have gone between the two questions, but it never stays.
+            // The key may have expired between the two commands, but it must never lack an expiry.
             ensure!(left != -1, "{key} has no expiry");
         }
         Ok(())
@@ -153,7 +153,7 @@ async fn the_store_counts_hits_and_misses_too() -> Result<()> {
     .await
 }
 
-/// A3: the cache tells the app of deleted keys over a connection that is lost. Specification: 3.1.
+/// A3: the cache notifies the app of deleted keys over a connection, which is lost here. Specification: 3.1.
 #[tokio::test]
 async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() -> Result<()> {
     with_cache(async |SharedStack { stack, door, .. }| {
@@ -176,7 +176,7 @@ async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() ->
     .await
 }
 
-/// Checks how many hits and misses the app counts for something.
+/// Checks the numbers of hits and misses that the app counts while `what` runs.
 async fn counted(
     door: &Door,
     hits: u64,
@@ -197,7 +197,7 @@ async fn lookups(door: &Door) -> Result<(u64, u64)> {
     Ok((hits, misses))
 }
 
-/// The cache holds this URL for the code, and not for ever.
+/// Checks that the cache holds this URL for the code, with an expiry.
 async fn holds_copy(stack: &Stack, code: &str, url: &str) -> Result<()> {
     let copy = valkey(stack, &["get", &format!("link:{code}")]).await?;
     ensure!(copy == url, "the cache holds {copy:?}");

@@ -1,4 +1,4 @@
-//! The gateway table and the headers of the specification, for every provider.
+//! The specification's gateway table and headers, for every provider.
 
 mod answers;
 mod forwarding;
@@ -6,7 +6,7 @@ mod forwarding;
 use anyhow::Result;
 use shortener_e2e::{Door, SharedStack};
 
-/// One test per sentence and provider, on the shared stack that `$stack` gives.
+/// Defines one test per sentence and provider, on the shared stack that `$stack` returns.
 macro_rules! conformance {
     ($stack:path, $checks:ident: $($sentence:ident),+ $(,)?) => {
         mod ingress_nginx {

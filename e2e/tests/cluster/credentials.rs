@@ -1,4 +1,5 @@
-//! Passwords: never minted over existing data, rotated by an edit of the Secret; and names that somebody else holds.
+//! Passwords: never generated over existing data, and rotated by an edit of the Secret.
+//! Also names that are already taken.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use kube::{
 use serde_json::json;
 use shortener_e2e::{Provider, Space, await_condition, condition_of, echo_spec, holds_for};
 
-/// Long enough for several reconciles, each of which would act if it ever did.
+/// Long enough for several reconciles, any of which could do the wrong thing.
 const WATCHED: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -78,7 +79,7 @@ async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()
             door.shorten("https://example.com/after").await
         })
         .await?;
-        // The old pod of the app still answers for a moment, with a password that is no longer right.
+        // The old pod of the app still answers for a moment, with the old password.
         door.comes_to_lead_to(&code, "https://example.com/before")
             .await
     })
@@ -121,7 +122,7 @@ async fn an_object_of_somebody_else_with_the_name_of_a_child_is_never_touched() 
     .await
 }
 
-/// The uids of the pods of app and database that are not on their way out.
+/// Returns the uids of the pods of the app and the database that are not being deleted.
 async fn pods_using_the_password(space: &Space) -> Result<Vec<String>> {
     let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
     let selector = "app.kubernetes.io/component in (app,postgres)";

@@ -43,7 +43,8 @@ async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result
     .await
 }
 
-/// Shortens all the time, keeps what is acknowledged, and wants the status to tell that the database is away.
+/// Shortens links without a pause, records the accepted ones, and checks that the status
+/// reports the outage of the database.
 async fn shorten_until_a_new_pod_serves(
     stack: &Stack,
     door: &Door,
@@ -103,7 +104,7 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
         let code = door.shorten("https://example.com/external").await?;
         door.leads_to(&code, "https://example.com/external").await?;
 
-        // As CloudNativePG writes it.
+        // The form in which CloudNativePG writes it.
         let parts = json!({
             "host": "my-postgres", "port": "5432", "dbname": "links", "username": "people", "password": PASSWORD,
         });
@@ -120,10 +121,10 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
     .await
 }
 
-/// Cannot stand in a URL as it is.
+/// A password with characters that a URL must encode.
 const PASSWORD: &str = "s3%cr@t/";
 
-/// A PostgreSQL server that no operator looks after.
+/// Starts a PostgreSQL server outside the stack.
 async fn foreign_postgres(space: &Space) -> Result<()> {
     let container = restricted_container(
         &space.settings.postgres_image,

@@ -1,5 +1,5 @@
-//! A database that is away, cut off or read-only: what the cache holds redirects, all else is refused at once, and nothing
-//! that was acknowledged is lost (A4).
+//! A database that is down, isolated or read-only: links in the cache redirect, all other requests are refused at
+//! once, and no acknowledged data is lost (A4).
 //!
 //! Specification: 7, 2.1.
 
@@ -11,7 +11,7 @@ use shortener_e2e::{Answer, Door, SharedStack, await_condition, kubectl, valkey,
 
 /// Attempts of each kind during an outage.
 const TRIED: usize = 20;
-/// The promise, which half of the answers keep on a busy machine too.
+/// The promised time, which half of the answers keep even on a busy machine.
 const AT_ONCE: Duration = Duration::from_millis(250);
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_database_that_became_read_only_stops_writes_and_keeps_every_redirect(
             links.lead(&shared.door).await
         }
         .await;
-        // The next test wants to write again, whatever became of this one.
+        // The next test needs to write, even if this one failed.
         writable(shared, true).await?;
         outcome?;
         links.are_all_there(shared).await
@@ -60,10 +60,10 @@ async fn a_database_that_became_read_only_stops_writes_and_keeps_every_redirect(
     .await
 }
 
-/// The metrics' count of new links that were refused because the server failed.
+/// The series of new links that were refused with 503.
 const REFUSED_CREATES: &str = r#"http_requests_total{http_request_method="POST",http_route="/shorten",http_response_status_code="503"}"#;
 
-/// A link that the cache holds, and one that only the database knows.
+/// A link that is in the cache, and one that is only in the database.
 struct Links {
     cached: String,
     uncached: String,
@@ -99,16 +99,16 @@ impl Links {
         door.get(&format!("/api/links/{}", self.uncached)).await
     }
 
-    /// Both lead where they should.
+    /// Checks that both redirect to the right URL.
     async fn lead(&self, door: &Door) -> Result<()> {
         door.leads_to(&self.cached, CACHED).await?;
         door.leads_to(&self.uncached, UNCACHED).await
     }
 
-    /// The database is not there: hits are served, misses and new links are refused.
+    /// Checks the behavior without a database: hits are served, misses and new links are refused.
     async fn survive(&self, shared: &SharedStack) -> Result<()> {
         let door = &shared.door;
-        // The first one finds out.
+        // The first request detects the outage.
         refused_from_now_on(async || self.miss(door).await).await?;
         refused_from_now_on(async || self.create(door).await).await?;
         let counted = door.count(REFUSED_CREATES).await?;
@@ -131,7 +131,7 @@ impl Links {
         Ok(())
     }
 
-    /// Everything acknowledged is there again, and new links can be made.
+    /// Checks that every acknowledged link is there again, and that new links can be created.
     async fn are_all_there(&self, shared: &SharedStack) -> Result<()> {
         let door = &shared.door;
         shared.stack.ready().await?;
@@ -144,7 +144,7 @@ impl Links {
     }
 }
 
-/// Waits until it is refused in good order.
+/// Waits until the answer is a 503 with `Retry-After`.
 async fn refused_from_now_on(ask: impl AsyncFn() -> Result<Answer>) -> Result<()> {
     await_condition("it is refused", async || refused(&ask().await?)).await
 }
@@ -155,7 +155,7 @@ fn refused(answer: &Answer) -> Result<()> {
     Ok(())
 }
 
-/// What a failover to a standby does, and its end.
+/// Makes the database read-only, as a failover to a standby does, or writable again.
 async fn writable(shared: &SharedStack, writable: bool) -> Result<()> {
     let set = if writable {
         "ALTER SYSTEM RESET default_transaction_read_only"

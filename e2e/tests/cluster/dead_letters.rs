@@ -1,4 +1,4 @@
-//! Dead letters: how a job becomes one, and what `operator dlq` does with it.
+//! Dead letters: jobs that become one, and the commands of `operator dlq`.
 //!
 //! Specification: 3.2.
 
@@ -61,7 +61,7 @@ async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
     .await
 }
 
-/// `operator dlq <action>` on the stack.
+/// Runs `operator dlq <action>` on the stack.
 async fn dlq(shared: &SharedStack, action: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(&shared.space.settings.operator);
     command.args(["dlq", action, &shared.stack.name]);

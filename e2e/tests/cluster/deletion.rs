@@ -1,4 +1,4 @@
-//! What stays when a stack is deleted.
+//! Objects that stay when a stack is deleted.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
@@ -8,14 +8,14 @@ use shortener_e2e::{
     Door, Provider, Space, await_condition, base_spec, children_of, every_profile, holds_for, merge,
 };
 
-/// What outlives a stack under the policy `Retain`.
+/// The objects that outlive a stack under the policy `Retain`.
 const DATA: [&str; 3] = [
     "Secret/acme-checksum",
     "Secret/acme-postgres",
     "PersistentVolumeClaim/acme-postgres",
 ];
 
-/// The same of a stack with every profile and a backend of its own.
+/// The same for a stack with every profile and the managed telemetry backend.
 const DATA_OF_EVERY_PROFILE: [&str; 10] = [
     "Secret/acme-cache",
     "Secret/acme-checksum",
@@ -102,7 +102,7 @@ async fn the_policy_can_change_while_the_stack_lives() -> Result<()> {
     .await
 }
 
-/// Waits until everything else of the stack is gone.
+/// Waits until only `data` is left of the stack.
 async fn only_left(space: &Space, data: &[&str]) -> Result<()> {
     await_condition("everything but the data is gone", async || {
         let left = titles(space).await?;
@@ -112,7 +112,7 @@ async fn only_left(space: &Space, data: &[&str]) -> Result<()> {
     .await
 }
 
-/// Waits until volumes and Secrets of every profile have an owner, or have none.
+/// Waits until the volume claims and Secrets of every profile have an owner reference, or have none.
 async fn owned(space: &Space, expected: bool) -> Result<()> {
     let what = format!("the data is owned by the stack: {expected}");
     await_condition(&what, async || {
@@ -141,7 +141,7 @@ async fn titles(space: &Space) -> Result<Vec<String>> {
     Ok(children.iter().map(shortener_e2e::Child::title).collect())
 }
 
-/// The uids of volume and password.
+/// Returns the uids of the database's volume claim and Secret.
 async fn data_of(space: &Space) -> Result<(Option<String>, Option<String>)> {
     let claims = Api::<PersistentVolumeClaim>::namespaced(space.client.clone(), &space.name);
     let secrets = Api::<Secret>::namespaced(space.client.clone(), &space.name);

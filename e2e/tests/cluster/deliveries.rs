@@ -1,5 +1,6 @@
-//! Jobs that are delivered more than once: done already (A6), or failing each time (A7). A worker that is killed in the
-//! middle of its job is in `queue`, and what can never be done in `dead_letters`.
+//! Jobs that are delivered more than once: because the acknowledgement was lost (A6), or because they fail
+//! each time (A7). The test of a worker that is killed during its job is in `queue`, that of jobs that can
+//! never succeed in `dead_letters`.
 //!
 //! Specification: 3.2, 2.3.
 
@@ -10,7 +11,7 @@ use shortener_e2e::{Broker, Provider, Space, await_condition, log_of_job, wait_j
 /// Deliveries that `spec.queue.deliveryLimit` allows by default.
 const DELIVERIES: usize = 5;
 
-/// What a worker leaves that died after the effect and before the acknowledgement: the ledger says that the job is done,
+/// The state after a worker died between the effect and the acknowledgement: the ledger says that the job is done,
 /// and the broker delivers it again.
 #[tokio::test]
 async fn a_job_that_is_done_and_comes_again_is_not_done_again() -> Result<()> {
@@ -22,7 +23,7 @@ async fn a_job_that_is_done_and_comes_again_is_not_done_again() -> Result<()> {
         broker
             .publish("jobs", &job.id, &wait_job(0).to_string())
             .await?;
-        // There is one worker, so this one's turn comes after.
+        // There is only one worker, so this job is processed after the redelivered one.
         let next = door.enqueue(&wait_job(0)).await?;
         door.job_comes_to_be(&next.id, "done").await?;
         assert_eq!(door.job(&job.id).await?, Some(entry));
@@ -55,7 +56,8 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
         })
         .await?;
         let entry = door.job_comes_to_be(&poison.id, "failed").await?;
-        // The ledger may know of more attempts: one that the database interrupts is made again with the same delivery.
+        // The ledger may count more attempts: when the database interrupts one, the worker
+        // repeats it within the same delivery.
         let deliveries = log_of_job(&stack, "job_start", &poison.id).await?;
         assert_eq!(deliveries.len(), DELIVERIES, "{entry}");
         let why = entry["error"].as_str().unwrap_or_default();

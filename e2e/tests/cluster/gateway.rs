@@ -1,4 +1,4 @@
-//! Changes to a live gateway, and what the app makes of what the gateway tells it.
+//! Changes to a live gateway, and the app's use of the headers that the gateway sets.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Service;

@@ -1,4 +1,4 @@
-//! Who may connect to whom, on a network that enforces policies.
+//! Allowed and denied connections, on a network that enforces NetworkPolicies.
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
@@ -51,12 +51,13 @@ async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
 #[tokio::test]
 async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_collector()
 -> Result<()> {
-    // Nobody takes a store away meanwhile: a door without a server behind it is closed without any policy.
+    // The stack is reserved, so no other test stops a store: a port without a server
+    // would be closed without any policy.
     let (shared, _alone) = observed_stack().await?;
     let mut closed = Vec::new();
     closed.extend(doors_of(&shared, "cache", &[6379]).await?);
     closed.extend(doors_of(&shared, "rabbitmq", &[5672, 15672]).await?);
-    // Erlang's own ports are nobody's business, workers included.
+    // No client, not even a worker, needs the ports of Erlang's distribution.
     closed.push(format!("{} 25672", pod_address(&shared, "rabbitmq").await?));
     closed.push(format!("{} 9090", pod_address(&shared, "worker").await?));
     closed.extend(doors_of(&shared, "qdrant", &[6333, 6334]).await?);
@@ -67,7 +68,7 @@ async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_col
     .await
 }
 
-/// Ports of a component, by Service and by pod.
+/// Returns the ports of a component, by Service and by pod.
 async fn doors_of(shared: &SharedStack, component: &str, ports: &[u16]) -> Result<Vec<String>> {
     let address = pod_address(shared, component).await?;
     let doors = ports.iter().flat_map(|port| {
@@ -79,7 +80,7 @@ async fn doors_of(shared: &SharedStack, component: &str, ports: &[u16]) -> Resul
     Ok(doors.collect())
 }
 
-/// Everything behind the gateway, by Service and by pod.
+/// Returns every port behind the gateway, by Service and by pod.
 async fn inner_doors(shared: &SharedStack) -> Result<Vec<String>> {
     let mut doors = vec![
         service(shared, "app", 3000),
@@ -106,7 +107,7 @@ async fn pod_address(shared: &SharedStack, component: &str) -> Result<String> {
         .with_context(|| format!("pod {name} has no address"))
 }
 
-/// Tries to open each connection from a pod of its own. DNS has to work, or closed doors would prove nothing.
+/// Tries to open each connection from a new pod. Names must resolve, or a closed port would prove nothing.
 async fn probe(
     space: &Space,
     name: &str,

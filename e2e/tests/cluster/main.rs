@@ -1,4 +1,5 @@
-//! Tests that run side by side on one cluster: each in a namespace of its own or on a shared stack that it only reads.
+//! Tests that run in parallel on one cluster: each in a namespace of its own, on a shared stack that it only reads,
+//! or on one that is reserved for it.
 
 mod admission;
 mod broker_outages;

@@ -1,4 +1,4 @@
-//! The profile `observability`: every event of the specification, and the ways from one signal to the next.
+//! The profile `observability`: every event of the specification, and the links between the signals.
 //!
 //! Specification: 2.7, 6.
 
@@ -14,15 +14,15 @@ use shortener_e2e::{
 
 use signals::{from, is_a_job_of, is_part, leads_back, pod_of};
 
-/// Durations of requests that handed in jobs.
+/// Durations of requests that enqueue jobs.
 const JOB_REQUESTS: &str = r#"http_server_request_duration_seconds_bucket{job="app",http_route="/jobs",http_request_method="POST"}"#;
-/// Durations of the work on jobs.
+/// Durations of the processing of jobs.
 const JOB_WORK: &str = r#"messaging_process_duration_seconds_bucket{job="worker"}"#;
 /// Durations of redirects.
 const REDIRECT_REQUESTS: &str = r#"http_server_request_duration_seconds_bucket{job="app",http_route="/{code}",http_response_status_code="302"}"#;
-/// How many redirects there were.
+/// Number of redirects.
 const REDIRECTS: &str = r#"http_requests_total{http_request_method="GET",http_route="/{code}",http_response_status_code="302"}"#;
-/// Redirects of a caller that does not sample.
+/// Number of redirects for a caller that does not set the sampled flag.
 const UNSAMPLED: usize = 40;
 
 #[tokio::test]
@@ -281,7 +281,7 @@ async fn switched_off_nothing_is_exported_and_nothing_of_it_is_left() -> Result<
         let metrics = door.get("/api/metrics").await?;
         ensure!(!metrics.body.contains("otel_"), "{}", metrics.body);
 
-        // What a trace is known by is there all the same.
+        // The trace id is logged nonetheless.
         let job = door.enqueue(&json!({"task": "email", "id": 3})).await?;
         door.job_comes_to_be(&job.id, "done").await?;
         for event in ["job_start", "job_done"] {

@@ -1,4 +1,4 @@
-//! A cache that is away, frozen or cut off: redirects go on from the database, each one right and quick (A2).
+//! A cache that is stopped, frozen or isolated: redirects continue from the database, each one right and quick (A2).
 //!
 //! Specification: 7, 3.1.
 
@@ -37,7 +37,7 @@ async fn redirects_go_on_without_any_pod_of_the_cache() -> Result<()> {
 #[tokio::test]
 async fn redirects_go_on_while_the_cache_is_frozen() -> Result<()> {
     with_every_profile(async |shared| {
-        // It takes connections and answers nobody, shorter than its liveness probe has patience.
+        // The cache accepts connections and answers no request, for less time than its liveness probe tolerates.
         valkey(&shared.stack, &["client", "pause", "25000", "all"]).await?;
         no_redirect_is_a_hit(&shared.door).await?;
         used_again(shared).await
@@ -57,7 +57,7 @@ async fn redirects_go_on_while_packets_to_the_cache_are_dropped() -> Result<()> 
     .await
 }
 
-/// Follows a link where nothing can come from the cache, which shows that it is away indeed.
+/// Follows a link and checks that no redirect is a hit, which proves that the cache is really unavailable.
 async fn no_redirect_is_a_hit(door: &Door) -> Result<()> {
     let before = hits(door).await?;
     redirects_are_right_and_quick(door).await?;

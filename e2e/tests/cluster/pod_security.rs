@@ -1,4 +1,4 @@
-//! How the pods of a stack run. That they run at all in these namespaces already shows the restricted standard.
+//! The security settings of a stack's pods. These namespaces admit only pods that pass the restricted standard.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Container, Namespace, PodSpec};
@@ -72,7 +72,7 @@ fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
 }
 
 async fn each_pod(check: impl Fn(&str, &PodSpec) -> Result<()>) -> Result<()> {
-    // Nobody takes a store away meanwhile, or its pod would not be looked at.
+    // The stack is reserved, so no other test stops a store, whose pod would then be missing here.
     let (observed, _alone) = observed_stack().await?;
     let stacks: [(SharedStack, &[&str]); 3] = [
         (real_stack(Provider::IngressNginx).await?, &[]),

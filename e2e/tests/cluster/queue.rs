@@ -1,4 +1,4 @@
-//! The profile `queue`: the table of a job's states in the specification, row by row, and what is done to jobs from outside.
+//! The profile `queue`: the specification's table of a job's states, row by row, and operations on jobs from outside.
 //!
 //! Specification: 3.2.
 
@@ -112,13 +112,13 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
         }
         ensure!(hosts.len() == 3, "begun on {hosts:?}");
 
-        // Those that wait are not needed any more.
+        // The waiting jobs are not needed any more.
         broker
             .ask(Method::DELETE, "queues/%2f/jobs/contents", None)
             .await?;
         stack.edit(json!({"workers": {"replicas": 1}})).await?;
         workers_are(stack, 1).await?;
-        // Workers that leave finish what they hold.
+        // Workers that are removed finish the jobs that they hold.
         await_condition("the three begun jobs are done", async || {
             let mut done = 0;
             for job in &jobs {
@@ -178,7 +178,7 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
                     ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
                     refused += 1;
                 }
-                // Anything else is wrong for good, so it must not be waited for.
+                // Any other answer is a permanent failure, so it ends the wait.
                 _ => return Ok(Err(answer)),
             }
             shared.door.leads_to(&code, url).await?;
@@ -260,7 +260,7 @@ async fn the_management_ui_wants_the_credentials_of_the_secret_and_no_gateway_le
     .await
 }
 
-/// The one line of this event that the workers wrote about a job.
+/// Returns the only line of this event that the workers wrote about a job.
 async fn only_line(stack: &Stack, event: &str, job: &Job) -> Result<Value> {
     await_condition(
         &format!("{event} of job {} is logged", job.id),
@@ -275,7 +275,7 @@ async fn only_line(stack: &Stack, event: &str, job: &Job) -> Result<Value> {
     .await
 }
 
-/// Waits until so many workers run, and the status says so.
+/// Waits until `count` workers run and the status says so.
 async fn workers_are(stack: &Stack, count: usize) -> Result<()> {
     await_condition(&format!("{count} workers run"), async || {
         let pods = pods_of(stack, "worker").await?.len();
@@ -286,7 +286,7 @@ async fn workers_are(stack: &Stack, count: usize) -> Result<()> {
     .await
 }
 
-/// `kubectl get` shows these values in these columns.
+/// Waits until `kubectl get` shows these values in these columns.
 async fn columns_show(stack: &Stack, expected: &[(&str, &str)]) -> Result<()> {
     let table = kubectl(stack, &["get", "sst", "acme"]).await?;
     let mut lines = table.lines().map(|line| line.split_whitespace());

@@ -1,4 +1,4 @@
-//! What the status says, above all when something is wrong.
+//! The status, above all when a component fails.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use shortener_e2e::{
     real_stack,
 };
 
-/// The promise: what is wrong is named within 30 s.
+/// The promised time in which the status names a failure.
 const NAMED_WITHIN: Duration = Duration::from_secs(30);
 const CONDITIONS: [&str; 6] = [
     "AppReady",
@@ -80,7 +80,7 @@ async fn an_image_that_cannot_be_pulled_is_named_within_30_seconds() -> Result<(
     Space::with("image", async |space| {
         space.unused_database().await?;
         let mut spec = echo_spec(space, Provider::IngressNginx);
-        // Nothing listens there, so the pull fails at once, with or without the internet.
+        // No server listens there, so the pull fails at once, with or without internet access.
         merge(&mut spec, json!({"app": {"image": "127.0.0.1:1/none:1"}}));
         let stack = space.stack("acme");
         stack.apply(&spec).await?;
@@ -115,7 +115,7 @@ async fn of_two_stacks_with_one_host_the_younger_reports_the_conflict() -> Resul
         let (older, younger) = (space.stack("older"), space.stack("younger"));
         older.apply(&spec).await?;
         older.ready().await?;
-        // The order is by time of creation, which the API server gives in whole seconds.
+        // The order is by creation time, which the API server stores in whole seconds.
         let born = older.get().await?.metadata.creation_timestamp;
         await_condition("a second has passed at the API server", async || {
             younger.apply(&spec).await?;
@@ -170,7 +170,7 @@ async fn the_scale_subresource_sets_the_workers() -> Result<()> {
     .await
 }
 
-/// A component's condition and `Degraded` name the cause.
+/// Checks that the component's condition names the cause, and that `Degraded` is true.
 async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
     let limit = NAMED_WITHIN;
     let (condition, time) = await_within(limit, &format!("{component} names {part}"), async || {
@@ -190,14 +190,15 @@ async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
     Ok(())
 }
 
-/// Exactly the conditions of a base stack that stay, each with reason, message and this generation.
+/// Checks that the stack has exactly the permanent conditions of a base stack, each with a reason,
+/// a message and this generation.
 async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
     let mut conditions = conditions_of(&stack.get().await?)?;
     conditions.sort_by(|one, other| one.kind.cmp(&other.kind));
     let types: Vec<&str> = conditions
         .iter()
         .map(|condition| condition.kind.as_str())
-        // There only while something is on its way.
+        // This condition exists only while a change is in progress.
         .filter(|kind| *kind != "Reconciling")
         .collect();
     ensure!(types == CONDITIONS, "{types:?}");

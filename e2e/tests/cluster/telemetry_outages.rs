@@ -1,5 +1,5 @@
-//! A collector that is away, replaced, cut off, frozen or refusing, and one without a backend: redirects and jobs go on at
-//! their usual speed, what is lost is counted and mentioned once, and the export goes on by itself (A9).
+//! A collector that is stopped, replaced, isolated, frozen or refusing, and one without a backend: redirects and
+//! jobs keep their usual speed, lost records are counted and logged once, and the export resumes by itself (A9).
 //!
 //! Specification: 7.
 
@@ -57,7 +57,7 @@ async fn while_packets_to_the_collector_are_dropped_redirects_and_jobs_go_on() -
         Api::<NetworkPolicy>::namespaced(shared.space.client.clone(), &shared.space.name)
             .patch("acme-otel", &PatchParams::default(), &closed)
             .await?;
-        // A policy leaves the connections alone that there are; they end with the pod.
+        // A policy does not affect open connections; they end with the pod.
         replace_collector(&shared).await?;
         outage.is_survived().await?;
         shared.stack.edit(json!({"paused": false})).await?;
@@ -116,7 +116,7 @@ async fn a_collector_of_somebody_else_gets_everything_and_may_freeze_or_refuse()
     with_telemetry(async |Observed { shared, sink }| {
         let stack = &shared.stack;
         let mut changes = every_profile();
-        // The sink is such a collector.
+        // The sink serves as the external collector.
         let collector = json!({"managed": null, "external": {"endpoint": SINK_ENDPOINT}});
         let external = json!({"backend": null, "collector": collector});
         merge(&mut changes, json!({"observability": external}));
@@ -144,7 +144,7 @@ async fn a_collector_of_somebody_else_gets_everything_and_may_freeze_or_refuse()
     .await
 }
 
-/// Ends the pod of the collector at once, and waits until another one is ready in its place.
+/// Kills the pod of the collector without a grace period, and waits until its replacement is ready.
 async fn replace_collector(shared: &SharedStack) -> Result<()> {
     let stack = &shared.stack;
     let old = pods_of(stack, "otel").await?;

@@ -1,11 +1,11 @@
-//! A resource that the schema lets pass and the operator cannot read.
+//! A resource that passes the schema but that the operator cannot parse.
 
 use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use shortener_e2e::{Provider, Space, Stack, echo_spec, merge};
 
-/// A date for the API server, whose check of offsets is lax, and for nobody else.
+/// A date with an offset that only the API server accepts, because its check is lax.
 const LAX_DATE: &str = "2026-01-01T00:00:00+99:99";
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_resource_that_does_not_parse_says_so_and_holds_up_nobody() -> Result<
     .await
 }
 
-/// Adds a condition to the status, as another controller may.
+/// Adds a condition to the status, as another controller might.
 async fn foreign_condition(stack: &Stack, date: &str) -> Result<()> {
     let condition = json!({
         "type": "Foreign", "status": "True", "reason": "Added", "message": "by somebody else",

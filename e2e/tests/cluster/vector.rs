@@ -1,5 +1,5 @@
-//! The profile `vector`: the collection, its points and queries as the specification has them (2.6 and 4.4), on the store
-//! itself and by the app's documents.
+//! The profile `vector`: the collection, its points and queries as in the specification (2.6 and 4.4), directly on
+//! the store and through the app's documents.
 //!
 //! Specification: 2.6, 4.4.
 
@@ -8,8 +8,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use shortener_e2e::{Answer, Hit, Qdrant, Stack, children_of, hits, kubectl, with_vector};
 
-/// Three points. To `[2, 0, 0, 0]` their cosines are 1, 0.6 and 0, their dot products 2, 6 and 0, and their distances 1,
-/// the root of 17 and the root of 8.
+/// Returns three points. For the query `[2, 0, 0, 0]` their cosines are 1, 0.6 and 0, their dot products 2, 6 and
+/// 0, and their distances 1, the root of 17 and the root of 8.
 fn points() -> Value {
     json!([
         {"id": 1, "vector": [1, 0, 0, 0], "payload": {"title": "one", "category": "x"}},
@@ -280,7 +280,7 @@ async fn logs_nothing_of(stack: &Stack, workload: &str, key: &str) -> Result<()>
     Ok(())
 }
 
-/// Runs a test on a collection of its own that holds the three points.
+/// Runs a test on a new collection that holds the three points.
 async fn in_a_collection(
     distance: &str,
     test: impl AsyncFnOnce(&Qdrant, &str) -> Result<()>,
@@ -288,7 +288,7 @@ async fn in_a_collection(
     with_vector(async |shared| {
         let store = Qdrant::open(&shared.stack).await?;
         let name = format!("lab-{}", distance.to_lowercase());
-        // An earlier run may have failed in between.
+        // An earlier run may have failed and left the collection.
         store
             .send(Method::DELETE, &format!("/collections/{name}"), None)
             .await?;
@@ -306,7 +306,7 @@ fn says(answer: &Answer, status: u16, word: &str) -> Result<()> {
     Ok(())
 }
 
-/// A refusal for the length of the vector.
+/// Checks that a refusal names the length of the vector.
 fn names_the_vector(answer: &Answer) -> Result<()> {
     ensure!(answer.status == 400, "{answer:?}");
     ensure!(

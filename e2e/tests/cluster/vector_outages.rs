@@ -1,5 +1,5 @@
-//! A vector store that is away, or whose collection is missing or another one: `/docs` says so, all else goes on, and it
-//! heals by itself (A8).
+//! A vector store that is down, or whose collection is missing or has another size: `/docs` reports it, all else
+//! works, and the service recovers by itself (A8).
 //!
 //! Specification: 4.4.
 
@@ -12,9 +12,9 @@ use shortener_e2e::{
     with_vector, with_vector_and_queue,
 };
 
-/// The app gives the store 3 s; between them is what a busy machine may add.
+/// The longest time of an answer: the app waits 3 s for the store, the rest is for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Documents enough for a search to have something to choose from.
+/// Number of documents, enough for a query to have a choice.
 const COUNT: u64 = 30;
 
 fn documents() -> Vec<(Vec<f64>, Value)> {
@@ -28,7 +28,7 @@ fn documents() -> Vec<(Vec<f64>, Value)> {
     (1..=COUNT).map(document).collect()
 }
 
-/// Questions whose answers must be the same before and after.
+/// Returns queries that must have the same answers before and after an outage.
 fn questions() -> [Value; 3] {
     [
         json!({"vector": [1, 0, 0, 0], "limit": 30, "with_payload": true}),
@@ -128,7 +128,7 @@ async fn a_collection_of_another_size_is_not_used_and_not_touched() -> Result<()
         let before = answers(shared).await?;
         let store = Qdrant::open(&shared.stack).await?;
         await_condition("a collection of another size is there", async || {
-            // The app may be quicker and make its own.
+            // The app may be faster and create its own collection.
             store.drop("docs").await?;
             store.create("docs", 3, "Cosine").await
         })
@@ -170,7 +170,7 @@ async fn with_the_queue_documents_are_accepted_while_the_store_is_away() -> Resu
             Ok(())
         })
         .await?;
-        // An outage spends no delivery.
+        // An outage does not count as a delivery.
         let letter = Broker::open(&shared.stack).await?.first("jobs.dlq").await?;
         assert_eq!(letter, None);
         Ok(())
@@ -220,13 +220,13 @@ async fn with_the_queue_a_worker_indexes_what_was_accepted() -> Result<()> {
     .await
 }
 
-/// Takes the store away until the stack is resumed.
+/// Stops the store until the stack is resumed.
 async fn away(shared: &SharedStack) -> Result<()> {
     shared.stack.pause().await?;
     shared.stack.take_away("qdrant").await
 }
 
-/// Links and the documents in the database do not notice.
+/// Checks that links and the documents in the database are not affected.
 async fn all_else_goes_on(shared: &SharedStack) -> Result<()> {
     let door = &shared.door;
     let url = "https://example.com/without-the-vector-store";
@@ -247,7 +247,7 @@ fn refused(answer: &Answer) -> Result<()> {
     Ok(())
 }
 
-/// The job of a document that was accepted.
+/// Returns the job id of an accepted document.
 fn enqueued(answer: &Answer) -> Result<String> {
     let body = answer.json()?;
     let accepted = answer.status == 202 && body["status"] == "enqueued";
@@ -256,7 +256,7 @@ fn enqueued(answer: &Answer) -> Result<String> {
         .ok_or_else(|| anyhow::anyhow!("{answer:?}"))
 }
 
-/// Everything that the questions find.
+/// Returns the answers to the queries.
 async fn answers(shared: &SharedStack) -> Result<Vec<String>> {
     let mut answers = Vec::new();
     for question in questions() {

@@ -1,4 +1,4 @@
-//! Children that somebody deletes or edits come back; what somebody adds stays.
+//! Deleted or edited children are restored; additions of other field managers stay.
 
 mod children;
 
@@ -18,7 +18,7 @@ use shortener_e2e::{
 use self::children::{EVERY_CHILD, OF_THE_PROFILES};
 use crate::{alone, undisturbed};
 
-/// What the operator promises, and what a machine with two busy cores may take at worst.
+/// The promised time of a repair, and the time limit on a machine with two busy cores.
 const PROMISED: Duration = Duration::from_secs(2);
 const AT_WORST: Duration = Duration::from_secs(15);
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -54,7 +54,7 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
     .await
 }
 
-/// A stopped stack has all of them and no pod, so this takes little.
+/// A stopped stack has all children and no pod, so this test is cheap.
 #[tokio::test]
 async fn every_child_of_every_profile_is_put_back_too() -> Result<()> {
     let _alone = undisturbed().await?;
@@ -128,7 +128,7 @@ async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
 
 type Times = Vec<(Duration, String)>;
 
-/// Deletes the child, unlabels it, edits it, and waits each time until it is as before.
+/// Deletes the child, removes a label and edits the child; waits after each step until the child is restored.
 async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> {
     let title = child.title();
     let others = uids_of_others(stack, &title).await?;
@@ -161,13 +161,13 @@ async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> 
     Ok(())
 }
 
-/// Volumes, and passwords of what is on them: neither is ever made anew.
+/// Returns true for volume claims and for Secrets of stores with a volume: neither is ever recreated.
 fn holds_data(child: &Child) -> bool {
     let without = ["acme-cache", "acme-checksum"].contains(&child.name.as_str());
     child.kind.kind == "PersistentVolumeClaim" || child.kind.kind == "Secret" && !without
 }
 
-/// A change of a managed field by kind, and where it shows.
+/// Returns a change of a managed field of this kind, and the JSON pointer to that field.
 fn vandalism(child: &Child) -> Option<(&'static str, Value)> {
     let nobody = json!({COMPONENT: "nobody"});
     let pods = json!({"podSelector": {"matchLabels": nobody}});
@@ -183,7 +183,7 @@ fn vandalism(child: &Child) -> Option<(&'static str, Value)> {
             Some(("/data", json!({"data": {file.as_str(): "broken"}})))
         }
         "Service" => Some(("/spec/selector", json!({"spec": {"selector": nobody}}))),
-        // Nothing starts by it.
+        // This change starts no pod.
         "StatefulSet" | "Deployment" if stopped => Some((
             "/spec/template/spec/automountServiceAccountToken",
             json!({"spec": {"template": {"spec": {"automountServiceAccountToken": true}}}}),
@@ -238,7 +238,7 @@ async fn restored(
     Ok(time)
 }
 
-/// A part of an object; null where there is none.
+/// Returns a part of an object; null if it is absent.
 fn value(object: &DynamicObject, pointer: &str) -> Value {
     if pointer == "/metadata/labels" {
         return json!(object.labels());
@@ -254,7 +254,7 @@ async fn uids_of_others(stack: &Stack, except: &str) -> Result<Vec<(String, Opti
         .collect())
 }
 
-/// Prints the slowest repairs and holds the typical one to the promise; on a busy machine a single one may be slower.
+/// Prints the slowest repairs and checks that at most one in twenty is late; on a busy machine a single one may be.
 fn report(times: &mut Times) -> Result<()> {
     times.sort();
     for (time, what) in times.iter().rev().take(5) {

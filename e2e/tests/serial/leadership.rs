@@ -1,4 +1,4 @@
-//! Two replicas of the operator: one works, the other takes over.
+//! Two replicas of the operator: one leads, and the other takes over.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn take_over_twice(space: &Space, operator: &Operator) -> Result<()> {
     operator.settled(2).await
 }
 
-/// Removes the leader and a child, and measures until the child is back.
+/// Deletes the leader's pod and a child, and returns the time until the child is restored.
 async fn replaced_by_the_other(
     space: &Space,
     operator: &Operator,

@@ -1,4 +1,4 @@
-//! Tests that need the cluster for themselves: they measure, put the node under load, or change the operator.
+//! Tests that must run alone on the cluster: they measure, load the node, or change the operator.
 
 mod drift;
 mod leadership;
@@ -14,14 +14,14 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use shortener_e2e::{await_condition, give_up_profiled_stacks};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Waits for the tests before this one; the next test waits for the guard.
+/// Waits until no other test of this kind runs; the next one waits until the guard is dropped.
 async fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::const_new(());
     ONE.lock().await
 }
 
-/// As [`alone`], and waits for the end of the namespaces of earlier tests: for tests that measure, or that allow nothing to
-/// fail.
+/// Waits like [`alone`], then deletes the stacks with profiles and waits until the namespaces of earlier tests are
+/// gone. It is for tests that measure, or that tolerate no failed request.
 async fn undisturbed() -> Result<MutexGuard<'static, ()>> {
     let guard = alone().await;
     let client = Client::try_default().await?;

@@ -1,4 +1,4 @@
-//! The kinds of the Prometheus operator, which a cluster may lack and get later.
+//! The kinds of the Prometheus operator, which a cluster may lack at first and get later.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::{
@@ -30,7 +30,7 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
 {
     let _alone = alone().await;
     Space::with("monitored", async |space| {
-        // An earlier run on the same cluster may have left them.
+        // An earlier run on the same cluster may have left the kinds.
         for kind in [MONITORS, RULES] {
             undefine(space, kind).await?;
         }
@@ -40,7 +40,7 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
         let stack = space.stack("acme");
         stack.apply(&spec).await?;
         stack.ready().await?;
-        // They stay in the cluster: later tests see that nothing else changes by them.
+        // The kinds stay in the cluster, so later tests show that they change nothing else.
         for kind in [MONITORS, RULES] {
             define(space, kind).await?;
         }
@@ -69,7 +69,7 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
     .await
 }
 
-/// Takes a kind from the cluster, if it has it.
+/// Removes a kind from the cluster, if it exists.
 async fn undefine(space: &Space, kind: Kind) -> Result<()> {
     let name = format!("{}.{}", kind.plural, kind.group);
     let definitions = Api::<CustomResourceDefinition>::all(space.client.clone());
@@ -84,7 +84,7 @@ async fn undefine(space: &Space, kind: Kind) -> Result<()> {
     .await
 }
 
-/// Gives the cluster a kind, with no more of a schema than it must have.
+/// Adds a kind to the cluster, with the smallest possible schema.
 async fn define(space: &Space, kind: Kind) -> Result<()> {
     let Kind {
         group,
@@ -119,7 +119,7 @@ async fn define(space: &Space, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the stack has an object of this kind, or none. The operator looks for new kinds once a minute.
+/// Waits until the stack has an object of this kind, or none. The operator checks for new kinds once a minute.
 async fn exists(stack: &Stack, kind: Kind, expected: bool) -> Result<()> {
     let what = format!("{} acme exists: {expected}", kind.kind);
     await_condition(&what, async || {
@@ -131,7 +131,7 @@ async fn exists(stack: &Stack, kind: Kind, expected: bool) -> Result<()> {
     .await
 }
 
-/// Names of the Services at which a Prometheus that goes by the stack's ServiceMonitor finds metrics.
+/// Returns the names of the Services that the stack's ServiceMonitor selects.
 async fn read_services(stack: &Stack) -> Result<Vec<String>> {
     let monitor = MONITORS.api(&stack.client, &stack.namespace);
     let monitor = monitor.get("acme").await?.data["spec"].take();

@@ -1,4 +1,4 @@
-//! The matrix of profiles: each alone and all together, switched on and off on a stack that serves.
+//! The matrix of profiles: each alone and all together, switched on and off on a stack that serves requests.
 
 use std::time::Instant;
 
@@ -14,8 +14,7 @@ use crate::undisturbed;
 
 const ALL: [&str; 4] = ["caching", "queue", "observability", "vector"];
 
-/// What the stack goes through, from none and back to none: every profile alone, and all of them. So each is switched on
-/// and off twice, as the only one and as one of four.
+/// The profiles of the stack in each step, starting from none: every profile alone, all of them, and none again.
 const STEPS: [&[&str]; 6] = [
     &["caching"],
     &["queue"],
@@ -25,7 +24,7 @@ const STEPS: [&[&str]; 6] = [
     &[],
 ];
 
-/// What runs, with or without a profile. Two pods or more have a budget.
+/// The objects that run in every step. A component with two pods or more has a disruption budget.
 const BASE: [&str; 5] = [
     "Deployment/acme-app",
     "Deployment/acme-gateway",
@@ -34,7 +33,7 @@ const BASE: [&str; 5] = [
     "StatefulSet/acme-postgres",
 ];
 
-/// What outlives a profile that is switched off.
+/// The objects that outlive a profile that is switched off.
 const KEPT: [&str; 5] = [
     "PersistentVolumeClaim/acme-qdrant",
     "PersistentVolumeClaim/acme-rabbitmq",
@@ -72,7 +71,8 @@ async fn each_profile_alone_and_all_of_them_work_and_switching_them_fails_no_red
     .await
 }
 
-/// Switches, and sees everything work: the load ends after the last pod of the earlier kind.
+/// Sets the profiles and checks each of them. It returns after the last old pod is gone, so the
+/// load covers the whole rollout.
 async fn step(profiles: &[&str], stack: &Stack, door: &Door, sink: &Sink) -> Result<()> {
     let begin = Instant::now();
     switched(stack, profiles).await?;
@@ -87,7 +87,7 @@ async fn step(profiles: &[&str], stack: &Stack, door: &Door, sink: &Sink) -> Res
     Ok(())
 }
 
-/// Switches and waits until everything that follows from it has happened.
+/// Sets the profiles and waits until all their effects are complete.
 async fn switched(stack: &Stack, profiles: &[&str]) -> Result<()> {
     stack.edit(json!({"profiles": profiles})).await?;
     let mut expected = BASE.to_vec();
@@ -104,7 +104,7 @@ async fn switched(stack: &Stack, profiles: &[&str]) -> Result<()> {
         }
         running.sort_unstable();
         ensure!(running == expected, "{running:?}");
-        // No profile is no list.
+        // A status without profiles has no list.
         let status = &stack.get().await?.data["status"]["profiles"];
         let told = status.as_array().cloned().unwrap_or_default();
         ensure!(json!(told) == json!(profiles), "status: {status}");
@@ -138,7 +138,7 @@ fn workloads(profile: &str) -> Result<&'static [&'static str]> {
     })
 }
 
-/// Waits until a request shows that the profile works: the app finds its servers a moment after they are ready.
+/// Waits until a request shows that the profile works: the app connects to its servers a moment after they are ready.
 async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result<()> {
     let url = format!("https://example.com/with/{profile}");
     await_condition(&format!("{profile} works"), async || match profile {
@@ -174,7 +174,7 @@ async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result
     .await
 }
 
-/// Routes of a profile that is off say so; the other two have none.
+/// Checks that the routes of a profile that is off answer 501; the other two profiles have no routes.
 async fn is_off(profile: &str, door: &Door) -> Result<()> {
     let request = match profile {
         "queue" => door.post("/api/jobs", &json!({"task": "email"})).await?,
@@ -188,7 +188,7 @@ async fn is_off(profile: &str, door: &Door) -> Result<()> {
     Ok(())
 }
 
-/// Every profile is off. What they stored was kept, and goes with an edit of the policy.
+/// Checks that the data of the profiles, which are all off, is kept, and that an edit of `deletionPolicy` deletes it.
 async fn the_data_goes_when_it_is_told_to(stack: &Stack) -> Result<()> {
     let kept = kept(stack).await?;
     ensure!(kept == KEPT, "kept: {kept:?}");

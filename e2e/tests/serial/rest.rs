@@ -1,4 +1,4 @@
-//! An operator with nothing to do does nothing.
+//! An idle operator sends no writes and no lists.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use shortener_e2e::{Meter, Operator, Provider, Reading, await_condition, holds_f
 
 use crate::undisturbed;
 
-/// The time that is measured.
+/// The measured time.
 const MINUTE: Duration = Duration::from_secs(60);
-/// Quiet for this long means that what earlier tests caused has ended.
+/// The time without writes and lists after which all effects of earlier tests are assumed to have ended.
 const QUIET: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn at_rest_the_operator_writes_and_lists_nothing_for_a_minute() -> Result<
     );
     ensure!(end.leases > start.leases, "the meter itself stood still");
 
-    // The same meter has to show a write, or the zero above would mean nothing.
+    // The meter must also count a write, or the zero above would prove nothing.
     Api::<ConfigMap>::namespaced(client, &shared.space.name)
         .delete("acme-gateway", &DeleteParams::default())
         .await?;
@@ -87,7 +87,7 @@ async fn an_operator_that_starts_over_writes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Waits until the counters of writes and lists stand still for a while, and returns them.
+/// Waits until the counters of writes and lists stop for a while, and returns them.
 async fn quiet(meter: &Meter) -> Result<Reading> {
     await_condition("the operator has come to rest", async || {
         let start = meter.read().await?;

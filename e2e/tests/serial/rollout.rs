@@ -1,5 +1,5 @@
-//! Rolling updates of the app under load (A1). `E2E_ROLLOUTS` says how many in a row: one unless set, and 20 are about
-//! 100,000 requests.
+//! Rolling updates of the app under load (A1). `E2E_ROLLOUTS` sets their number: 1 by default;
+//! 20 are about 100,000 requests.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -9,7 +9,7 @@ use shortener_e2e::{Door, LoadReport, Provider, Space, Stack, await_condition, u
 
 use crate::undisturbed;
 
-/// Rollouts without a drain until one request is dropped at the latest.
+/// The number of rollouts without a drain in which at least one request must be dropped.
 const MOST_ROLLOUTS: u32 = 12;
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn a_rolling_update_behind_a_standalone_gateway_fails_no_request() -> Resu
     updates_fail_nothing(Provider::Standalone).await
 }
 
-/// Shows that the two tests above can fail.
+/// Proves that the two tests above can fail.
 #[tokio::test]
 async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
     let _alone = undisturbed().await?;
@@ -59,7 +59,7 @@ async fn updates_fail_nothing(provider: Provider) -> Result<()> {
 }
 
 async fn two_of_everything(space: &Space, provider: Provider, env: Value) -> Result<(Stack, Door)> {
-    // The operator's own requests: with next to none a busy machine starves the pods, and that is not what is tested.
+    // The operator's default requests: with smaller ones a busy machine starves the pods, which is not under test.
     let changes = json!({
         "app": {"replicas": 2, "env": env, "resources": null},
         "gateway": {"replicas": 2, "resources": null},
@@ -68,7 +68,7 @@ async fn two_of_everything(space: &Space, provider: Provider, env: Value) -> Res
     space.serve(provider, changes).await
 }
 
-/// Replaces every pod of the app under load and reports what became of the requests.
+/// Replaces every pod of the app under load and reports the outcome of the requests.
 async fn update_under_load(stack: &Stack, door: &Door, number: u32) -> Result<LoadReport> {
     let report = under_load(door, async {
         let mut env = stack.get().await?.data["spec"]["app"]["env"].take();

@@ -1,19 +1,19 @@
-//! The check of the API key, the same for both APIs.
+//! The check of the API key, which both APIs use.
 
-/// The key that requests must carry, if any.
+/// The key that requests must have, if any.
 #[derive(Debug, Clone)]
 pub struct ApiKey(Option<String>);
 
 impl ApiKey {
-    /// As in the real server an empty key is none.
+    /// Returns a check of this key. As in the real server, an empty key means no check.
     pub fn new(key: Option<String>) -> Self {
         Self(key.filter(|key| !key.is_empty()))
     }
 
-    /// Looks for the key among the headers of a request.
+    /// Checks the key in the headers of a request.
     ///
     /// # Errors
-    /// What the client is told when it may not go on.
+    /// The message for the client, if the key is missing or wrong.
     pub fn check<'a>(&self, header: impl Fn(&str) -> Option<&'a str>) -> Result<(), &'static str> {
         let Some(wanted) = &self.0 else { return Ok(()) };
         let given = header("api-key")

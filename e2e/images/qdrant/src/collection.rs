@@ -24,7 +24,7 @@ pub struct Collection {
     name: String,
     vectors: VectorParams,
     operations: AtomicU64,
-    // None once it is closed. Whoever changes it holds it alone: the engine flushes only what nobody reads.
+    // `None` once it is closed. A change takes the write lock, because the engine flushes only data without a reader.
     shard: RwLock<Option<EdgeShard>>,
 }
 
@@ -32,7 +32,7 @@ impl Collection {
     /// Writes the files of an empty collection.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn create(path: &Path, vectors: VectorParams) -> Result<(), Error> {
         let size = usize::try_from(vectors.size.get())
             .map_err(|error| Error::Invalid(error.to_string()))?;
@@ -49,7 +49,7 @@ impl Collection {
     /// Opens the files of a collection.
     ///
     /// # Errors
-    /// What the engine says, and when its vectors are not of this program's making.
+    /// An error of the engine, or vectors that this program did not create.
     pub fn load(name: &str, path: &Path) -> Result<Self, Error> {
         let shard = EdgeShard::load(path, None)?;
         let vectors = shard
@@ -74,14 +74,16 @@ impl Collection {
         })
     }
 
-    /// Waits for what is under way and closes the files.
+    /// Waits until no operation is in progress and closes the files.
     pub fn close(&self) {
         // Dropping the shard flushes it.
         drop(self.shard.write().take());
     }
 
+    /// Returns the description of the collection.
+    ///
     /// # Errors
-    /// [`Error::NoCollection`] once it is deleted; so with all that follow.
+    /// [`Error::NoCollection`] once it is deleted, as in all further methods.
     pub fn info(&self) -> Result<CollectionInfo, Error> {
         self.read(|shard| {
             let info = shard.info();
@@ -94,7 +96,7 @@ impl Collection {
         })
     }
 
-    /// Stores points, all of them or none, and gives the number of the operation.
+    /// Stores points, all of them or none, and returns the number of the operation.
     ///
     /// # Errors
     /// [`Error::BadInput`] for a vector of another length, [`Error::BadRequest`] for no points.
@@ -118,8 +120,10 @@ impl Collection {
         ))
     }
 
+    /// Deletes points and returns the number of the operation.
+    ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn delete(&self, selection: Selection) -> Result<u64, Error> {
         self.update(UpdateOperation::PointOperation(match selection {
             Selection::Points { points } => PointOperations::DeletePoints { ids: points },
@@ -127,8 +131,10 @@ impl Collection {
         }))
     }
 
+    /// Creates an index and returns the number of the operation.
+    ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn create_index(&self, index: CreateIndex) -> Result<u64, Error> {
         self.update(UpdateOperation::FieldIndexOperation(
             FieldIndexOperations::CreateIndex(EngineIndex {
@@ -138,30 +144,36 @@ impl Collection {
         ))
     }
 
+    /// Deletes the index of a field and returns the number of the operation.
+    ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn delete_index(&self, field: JsonPath) -> Result<u64, Error> {
         self.update(UpdateOperation::FieldIndexOperation(
             FieldIndexOperations::DeleteIndex(field),
         ))
     }
 
+    /// Counts points.
+    ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn count(&self, request: CountRequest) -> Result<usize, Error> {
         self.read(|shard| Ok(shard.count(request)?))
     }
 
-    /// A page of points by their ids, and the id that the next page begins with.
+    /// Returns a page of points in the order of their ids, and the first id of the next page.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn scroll(&self, request: ScrollRequest) -> Result<(Vec<Record>, Option<PointId>), Error> {
         self.read(|shard| Ok(shard.scroll(request)?))
     }
 
+    /// Returns the points with the requested ids.
+    ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn fetch(&self, request: Fetch) -> Result<Vec<Record>, Error> {
         self.read(|shard| {
             Ok(shard.retrieve(
@@ -172,8 +184,10 @@ impl Collection {
         })
     }
 
+    /// Returns the points nearest to a vector.
+    ///
     /// # Errors
-    /// [`Error::BadInput`] for a vector of another length.
+    /// [`Error::BadInput`] for a vector of another length, or an error of the engine.
     pub fn nearest(&self, request: Nearest) -> Result<Found, Error> {
         if let Some(vector) = &request.vector {
             self.check_size(vector)?;
@@ -186,7 +200,7 @@ impl Collection {
             }),
             filter: request.filter,
             score_threshold: request.score_threshold.map(OrderedFloat),
-            // A shard answers from the beginning: in the server the collection cuts, over all of its shards.
+            // A shard ignores the offset: in the real server the collection applies it over all of its shards.
             limit: request.limit.saturating_add(offset),
             offset: 0,
             params: request.params,
@@ -213,8 +227,8 @@ impl Collection {
         ask(self.shard.read().as_ref().ok_or_else(|| self.deleted())?)
     }
 
-    // The engine reads its log of changes only together with what was flushed, so every change is flushed: what was
-    // answered survives even a process that is killed.
+    // Applies a change and flushes it. The engine replays its log only on top of flushed data, so an acknowledged
+    // change survives even a kill of the process only if it is flushed.
     fn update(&self, operation: UpdateOperation) -> Result<u64, Error> {
         let shard = self.shard.write();
         let shard = shard.as_ref().ok_or_else(|| self.deleted())?;

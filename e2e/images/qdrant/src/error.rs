@@ -1,4 +1,4 @@
-//! What can go wrong, in the real server's words, and what each API makes of it.
+//! The errors, with the messages of the real server, and their status in each API.
 
 use axum::http::StatusCode;
 use qdrant_edge::OperationError;
@@ -7,37 +7,37 @@ use tonic::{Code, Status};
 /// A refused or failed request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The body is not what the request takes.
+    /// The body is not valid for the request.
     #[error("Format error in JSON body: {0}")]
     Format(String),
-    /// The body is not declared as JSON.
+    /// The content type of the body is not JSON.
     #[error("Content type error")]
     ContentType,
-    /// A value is out of its range; names the field and the range.
+    /// A value is out of range; the text names the field and the range.
     #[error("Validation error: [{0}]")]
     Invalid(String),
     /// The request does not fit the collection.
     #[error("Wrong input: {0}")]
     BadInput(String),
-    /// The request asks for nothing.
+    /// The request is empty.
     #[error("Bad request: {0}")]
     BadRequest(String),
-    /// Such a collection exists.
+    /// A collection of this name exists.
     #[error("Wrong input: Collection `{0}` already exists!")]
     CollectionExists(String),
-    /// No such collection.
+    /// No collection of this name exists.
     #[error("Not found: Collection `{0}` doesn't exist!")]
     NoCollection(String),
-    /// No such point.
+    /// No point with this id exists.
     #[error("Not found: {0}")]
     NoPoint(String),
-    /// The engine, or the disk under it.
+    /// An error of the engine, or of the disk.
     #[error("Service internal error: {0}")]
     Internal(String),
 }
 
 impl Error {
-    /// The status of an HTTP response.
+    /// Returns the status of the HTTP response.
     pub fn http_status(&self) -> StatusCode {
         match self {
             Self::Format(_) | Self::ContentType | Self::BadInput(_) | Self::BadRequest(_) => {

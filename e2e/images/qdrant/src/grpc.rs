@@ -1,4 +1,4 @@
-//! The gRPC API: Qdrant's services as its client crate generates them. A method or field that is not known here is
+//! The gRPC API: Qdrant's services as its client crate generates them. Unsupported methods and fields are
 //! answered with `UNIMPLEMENTED`.
 
 mod collections;
@@ -25,10 +25,10 @@ use tonic::{
 
 use crate::{VERSION, auth::ApiKey, error::Error, store::Store};
 
-/// Answers on `listener` until `stop` is there.
+/// Serves requests on `listener` until `stop` completes.
 ///
 /// # Errors
-/// When the connection to clients breaks as a whole.
+/// An error of the gRPC server.
 pub async fn serve(
     listener: TcpListener,
     store: Arc<Store>,
@@ -68,7 +68,8 @@ impl Qdrant for Health {
     }
 }
 
-/// Does what touches files where it may block; `wrap` puts what comes of it and the seconds that it took into a message.
+/// Runs `work`, which uses files, on a thread that may block; `wrap` makes a message of its
+/// result and its time in seconds.
 async fn answer<T, M>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     wrap: impl FnOnce(T, f64) -> M,
@@ -83,7 +84,7 @@ where
     Ok(Response::new(wrap(result, begun.elapsed().as_secs_f64())))
 }
 
-/// Refuses a request that makes use of something that is not known here.
+/// Refuses a request that uses an unsupported feature.
 fn refuse(what: &str, given: bool) -> Result<(), Status> {
     if given { Err(unknown(what)) } else { Ok(()) }
 }
@@ -92,7 +93,7 @@ fn unknown(what: &str) -> Status {
     Status::unimplemented(format!("the stand-in for Qdrant does not know {what}"))
 }
 
-/// Methods that are answered with `UNIMPLEMENTED`, in the form that `async_trait` gives to methods.
+/// Generates methods that answer `UNIMPLEMENTED`, in the form that `async_trait` gives to methods.
 macro_rules! unknown_methods {
     ($($name:ident($request:ty) -> $response:ty;)*) => {$(
         fn $name<'this, 'future>(

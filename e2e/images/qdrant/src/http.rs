@@ -1,4 +1,4 @@
-//! The HTTP API: which path does what, and the envelope that every answer comes in.
+//! The HTTP API: the routes, and the envelope of every answer.
 
 mod body;
 mod collections;
@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::{VERSION, auth::ApiKey, error::Error, store::Store};
 
-/// All routes. Probes and the version need no key.
+/// Returns all routes. Probes and the version need no key.
 pub fn router(store: Arc<Store>, key: ApiKey) -> Router {
     let guarded = Router::new()
         .route("/collections", get(collections::list))
@@ -76,7 +76,7 @@ struct Envelope<T> {
     time: f64,
 }
 
-/// Does what touches files where it may block, and wraps what comes of it.
+/// Runs `work`, which uses files, on a thread that may block, and wraps its result in the envelope.
 async fn answer<T>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Response
 where
     T: Serialize + Send + 'static,

@@ -1,5 +1,6 @@
-//! A stand-in for the Qdrant server: the real engine (`qdrant-edge`) behind the parts of Qdrant's HTTP and gRPC API that
-//! the project and its users call. What it does not know it refuses aloud, where the real server would go on.
+//! A stand-in for the Qdrant server: the real engine (`qdrant-edge`) behind the parts of Qdrant's HTTP
+//! and gRPC API that the project and its users call. It refuses unsupported requests with an error, so
+//! that none of them seems to work.
 
 pub mod auth;
 pub mod collection;
@@ -11,5 +12,5 @@ pub mod server;
 pub mod settings;
 pub mod store;
 
-/// The version of the API that is spoken: clients compare it with their own.
+/// The version of the API that the server reports: clients compare it with their own.
 pub const VERSION: &str = "1.20.0";

@@ -1,4 +1,4 @@
-//! Settings, the store and both servers, until the process is told to stop.
+//! The program: reads the settings, opens the store and runs both servers until a signal stops the process.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ async fn main() -> anyhow::Result<()> {
             _ = interrupt.recv() => {}
         }
     };
-    // The real server does not start either without a place for snapshots.
+    // Like the real server, it does not start without a folder for snapshots.
     fs::create_dir_all(&settings.snapshots_path).with_context(|| {
         format!(
             "cannot create {}: mount something there that may be written to, or set QDRANT__STORAGE__SNAPSHOTS_PATH",

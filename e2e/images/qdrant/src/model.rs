@@ -1,5 +1,5 @@
-//! Requests and answers in the form that both APIs share. What HTTP carries is read straight into the engine's own
-//! types; fields that are not known here are refused.
+//! Requests and answers in the form that both APIs share. The JSON of the HTTP API is parsed directly into the
+//! engine's types; unsupported fields are refused.
 
 use std::{collections::HashMap, num::NonZeroU64};
 
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// The longest vector that the real server takes.
+/// The longest vector that the real server accepts.
 const MAX_SIZE: u64 = 65_536;
 
-/// What all vectors of a collection have in common.
+/// The size and the distance of all vectors of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VectorParams {
-    /// How many numbers a vector has.
+    /// Length of a vector.
     pub size: NonZeroU64,
-    /// How vectors are compared.
+    /// Function that compares two vectors.
     pub distance: Distance,
 }
 
@@ -33,6 +33,8 @@ pub struct CreateCollection {
 }
 
 impl CreateCollection {
+    /// Returns the parameters of the vectors if they are valid.
+    ///
     /// # Errors
     /// [`Error::Invalid`] for a vector that is too long.
     pub fn validated(self) -> Result<VectorParams, Error> {
@@ -46,14 +48,14 @@ impl CreateCollection {
     }
 }
 
-/// What there is to know of a collection.
+/// The description of a collection.
 #[derive(Debug, Clone)]
 pub struct CollectionInfo {
     /// Its vectors.
     pub vectors: VectorParams,
-    /// How many points it holds.
+    /// Number of its points.
     pub points: usize,
-    /// How many segments the points are in.
+    /// Number of its segments.
     pub segments: usize,
     /// The fields of payloads that have an index.
     pub indexes: HashMap<JsonPath, PayloadIndexInfo>,
@@ -63,9 +65,9 @@ pub struct CollectionInfo {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateIndex {
-    /// The field of payloads.
+    /// The indexed field of the payload.
     pub field_name: JsonPath,
-    /// What the field holds.
+    /// The type of the field.
     pub field_schema: PayloadFieldSchema,
 }
 
@@ -73,11 +75,11 @@ pub struct CreateIndex {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// Takes the place of the point that had this one before.
+    /// Its id; a point with the same id is replaced.
     pub id: PointId,
-    /// As long as the collection's.
+    /// Its vector, with the length that the collection requires.
     pub vector: Vec<f32>,
-    /// What comes back with the point and what filters look at.
+    /// Its payload, which answers return and filters match.
     pub payload: Option<Payload>,
 }
 
@@ -85,7 +87,7 @@ pub struct Point {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upsert {
-    /// At least one.
+    /// The points, at least one.
     pub points: Vec<Point>,
 }
 
@@ -95,12 +97,12 @@ pub struct Upsert {
 pub enum Selection {
     /// By their ids.
     Points {
-        /// Those that do not exist do no harm.
+        /// Their ids; an id without a point is ignored.
         points: Vec<PointId>,
     },
     /// By their payloads.
     Filter {
-        /// What they match.
+        /// The filter that matches them.
         filter: Filter,
     },
 }
@@ -109,38 +111,40 @@ pub enum Selection {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
-    /// Those that do not exist are left out.
+    /// Their ids; an id without a point is left out of the answer.
     pub ids: Vec<PointId>,
-    /// None without saying so.
+    /// Selects the payload in the answer; none by default.
     #[serde(default = "nothing")]
     pub with_payload: WithPayloadInterface,
-    /// None without saying so.
+    /// Selects the vector in the answer; none by default.
     #[serde(default, alias = "with_vectors")]
     pub with_vector: WithVector,
 }
 
-/// A search for the points nearest to a vector; without a vector all points, by their ids.
+/// A query for the points nearest to a vector; without a vector, all points in the order of their ids.
 #[derive(Debug, Clone)]
 pub struct Nearest {
-    /// As long as the collection's.
+    /// The vector, with the length that the collection requires.
     pub vector: Option<Vec<f32>>,
-    /// Which points may be found.
+    /// A filter that every found point must match.
     pub filter: Option<Filter>,
-    /// How to search.
+    /// Parameters of the search.
     pub params: Option<SearchParams>,
-    /// No point that is further away.
+    /// The worst score that a found point may have.
     pub score_threshold: Option<f32>,
-    /// At most that many points.
+    /// The maximum number of points.
     pub limit: usize,
-    /// After leaving out that many.
+    /// Number of points to skip.
     pub offset: usize,
-    /// None without saying so.
+    /// Selects the payload in the answer; none by default.
     pub with_payload: WithPayloadInterface,
-    /// None without saying so.
+    /// Selects the vector in the answer; none by default.
     pub with_vector: WithVector,
 }
 
 impl Nearest {
+    /// Returns the query if it is valid.
+    ///
     /// # Errors
     /// [`Error::Invalid`] for a limit of 0.
     pub fn validated(self) -> Result<Self, Error> {
@@ -149,6 +153,8 @@ impl Nearest {
     }
 }
 
+/// Checks that a value is absent or positive.
+///
 /// # Errors
 /// [`Error::Invalid`] for 0.
 pub fn at_least_one(field: &str, value: Option<usize>) -> Result<(), Error> {
@@ -160,15 +166,15 @@ pub fn at_least_one(field: &str, value: Option<usize>) -> Result<(), Error> {
     }
 }
 
-/// What `with_payload` means when it is not there.
+/// Returns the default of `with_payload`.
 pub fn nothing() -> WithPayloadInterface {
     WithPayloadInterface::Bool(false)
 }
 
-/// Points that were found, nearest first.
+/// The found points, nearest first.
 pub type Found = Vec<ScoredPoint>;
 
-/// Collections here have one vector per point, and no other kind.
+/// Returns the vector, if it is the only one of its point. Collections here have no other kind.
 pub fn unnamed(vector: VectorStructInternal) -> Option<Vec<f32>> {
     match vector {
         VectorStructInternal::Single(vector) => Some(vector),

@@ -1,4 +1,4 @@
-//! Both servers over one store.
+//! The HTTP and the gRPC server over one store.
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -7,10 +7,10 @@ use tokio::{net::TcpListener, sync::watch};
 
 use crate::{auth::ApiKey, grpc, http, settings::Settings, store::Store};
 
-/// How long requests that are under way may take once the server is told to stop.
+/// The time limit for requests in flight after the server is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A store and the two ports that it is reached at.
+/// A store and the listeners of its two ports.
 pub struct Server {
     http: TcpListener,
     grpc: TcpListener,
@@ -19,10 +19,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the store and takes the ports.
+    /// Opens the store and binds the ports.
     ///
     /// # Errors
-    /// When files or ports cannot be had.
+    /// Fails if a file cannot be opened or a port cannot be bound.
     pub async fn bind(settings: &Settings) -> anyhow::Result<Self> {
         let path = &settings.storage_path;
         let store = Store::open(path)
@@ -40,22 +40,26 @@ impl Server {
         })
     }
 
+    /// Returns the address of the HTTP server.
+    ///
     /// # Errors
-    /// When the system does not say.
+    /// An error of the operating system.
     pub fn http_address(&self) -> io::Result<SocketAddr> {
         self.http.local_addr()
     }
 
+    /// Returns the address of the gRPC server.
+    ///
     /// # Errors
-    /// When the system does not say.
+    /// An error of the operating system.
     pub fn grpc_address(&self) -> io::Result<SocketAddr> {
         self.grpc.local_addr()
     }
 
-    /// Answers until `stop` is there, then finishes what is under way and closes the files.
+    /// Serves requests until `stop` completes, then finishes requests in flight and closes the files.
     ///
     /// # Errors
-    /// When one of the servers breaks.
+    /// An error of one of the servers.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let (stopping, mut stopped) = watch::channel(false);
         let mut http_stopped = stopped.clone();
@@ -72,7 +76,7 @@ impl Server {
             result = &mut servers => result,
             () = stop => {
                 stopping.send_replace(true);
-                // A client that holds on to its connection does not hold up the end.
+                // A client that keeps its connection open does not delay the end beyond this limit.
                 tokio::time::timeout(GRACE, servers).await.unwrap_or(Ok(()))
             }
         };

@@ -1,14 +1,14 @@
-//! The settings of the real server that matter here, under the names of its environment variables.
+//! The settings of the real server that this program supports, under the names of its environment variables.
 
 use std::path::PathBuf;
 
 use clap::Parser;
 
-/// What the server is told at its start.
+/// The settings of the server.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "qdrant", version = crate::VERSION)]
 pub struct Settings {
-    /// The key that requests must carry; none or an empty one lets everybody in.
+    /// The key that requests must have; without a key, or with an empty one, every client has access.
     #[arg(long, env = "QDRANT__SERVICE__API_KEY", hide_env_values = true)]
     pub api_key: Option<String>,
 
@@ -24,7 +24,7 @@ pub struct Settings {
     #[arg(long, env = "QDRANT__SERVICE__GRPC_PORT", default_value_t = 6334)]
     pub grpc_port: u16,
 
-    /// Where collections are kept.
+    /// The folder of the collections.
     #[arg(
         long,
         env = "QDRANT__STORAGE__STORAGE_PATH",
@@ -32,7 +32,7 @@ pub struct Settings {
     )]
     pub storage_path: PathBuf,
 
-    /// Made at the start and not used.
+    /// The folder for snapshots. It is created at the start and not used.
     #[arg(
         long,
         env = "QDRANT__STORAGE__SNAPSHOTS_PATH",
@@ -40,7 +40,7 @@ pub struct Settings {
     )]
     pub snapshots_path: PathBuf,
 
-    /// Written once the server is ready.
+    /// The file that is written once the server is ready.
     #[arg(
         long,
         env = "QDRANT_INIT_FILE_PATH",

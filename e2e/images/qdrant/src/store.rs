@@ -1,5 +1,5 @@
-//! All collections, one folder each. A folder is complete before it gets its name and loses its name before it goes, so
-//! that a process that dies in between leaves nothing half done.
+//! All collections, one folder each. A folder is renamed into place once it is complete, and renamed away before it
+//! is deleted, so that a process that dies in between leaves no half-written collection.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 
 use crate::{collection::Collection, error::Error, model::VectorParams};
 
-/// What the real server does not take in a name; `.` and `..` are no names of files.
+/// Characters that the real server refuses in a name; `.` and `..` are refused too, because they cannot name a file.
 const FORBIDDEN: [char; 11] = ['<', '>', ':', '"', '/', '\\', '|', '?', '*', '\0', '\u{1F}'];
 
 /// The collections.
@@ -23,10 +23,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens what is stored at `path`, or begins there.
+    /// Opens the store at `path`, and creates it if necessary.
     ///
     /// # Errors
-    /// When the files cannot be read or written.
+    /// Fails if a file cannot be read or written.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let store = Self {
             complete: path.join("collections"),
@@ -44,8 +44,10 @@ impl Store {
         Ok(store)
     }
 
+    /// Creates a collection.
+    ///
     /// # Errors
-    /// [`Error::CollectionExists`], [`Error::Invalid`] for a name that cannot be, or what writing files gives.
+    /// [`Error::CollectionExists`], [`Error::Invalid`] for an invalid name, or an error of writing its files.
     pub fn create(&self, name: &str, vectors: VectorParams) -> Result<(), Error> {
         validate_name(name)?;
         let mut collections = self.collections.write();
@@ -61,10 +63,10 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes a collection; false when there is none.
+    /// Deletes a collection; returns false if it does not exist.
     ///
     /// # Errors
-    /// What removing files gives.
+    /// An error of removing its files.
     pub fn delete(&self, name: &str) -> Result<bool, Error> {
         let mut collections = self.collections.write();
         let Some(collection) = collections.remove(name) else {
@@ -77,19 +79,21 @@ impl Store {
         Ok(true)
     }
 
+    /// Returns a collection.
+    ///
     /// # Errors
-    /// [`Error::NoCollection`].
+    /// [`Error::NoCollection`] if it does not exist.
     pub fn collection(&self, name: &str) -> Result<Arc<Collection>, Error> {
         let found = self.collections.read().get(name).cloned();
         found.ok_or_else(|| Error::NoCollection(name.to_owned()))
     }
 
-    /// In alphabetical order.
+    /// Returns the names of all collections in alphabetical order.
     pub fn names(&self) -> Vec<String> {
         self.collections.read().keys().cloned().collect()
     }
 
-    /// Lets go of all files; what is asked afterwards finds no collection.
+    /// Closes all files; later requests find no collection.
     pub fn close(&self) {
         for collection in std::mem::take(&mut *self.collections.write()).into_values() {
             collection.close();

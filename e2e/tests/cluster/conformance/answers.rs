@@ -1,4 +1,4 @@
-//! What the real app answers through the gateway.
+//! The answers of the real app through the gateway.
 //!
 //! Specification: 4.1, 2.4.
 

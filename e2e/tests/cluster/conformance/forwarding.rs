@@ -1,4 +1,4 @@
-//! What the gateway forwards, seen by an app that answers with what it received.
+//! The requests that the gateway forwards, as the stand-in app receives them.
 //!
 //! Specification: 4.1.
 

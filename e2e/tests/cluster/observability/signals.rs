@@ -1,10 +1,11 @@
-//! What must be true of spans and log records.
+//! Checks of spans and log records.
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use shortener_e2e::{Link, Record, Span, Stack, Trace, pods_of};
 
-/// A request was published by the app and processed by a worker, which names the publication as parent and as link.
+/// Checks that the app published a job for a request and that a worker processed it, with the
+/// publication as parent and link.
 pub(super) fn is_a_job_of(request: &Span, trace: &Trace, trace_id: &str) -> Result<()> {
     ensure!(
         (request.kind.as_str(), request.service.as_str()) == ("SERVER", "app"),
@@ -21,7 +22,7 @@ pub(super) fn is_a_job_of(request: &Span, trace: &Trace, trace_id: &str) -> Resu
     Ok(())
 }
 
-/// A span is a part of another one, and nothing went wrong.
+/// Checks that a span is a child of another one and has no error.
 pub(super) fn is_part(span: &Span, whole: &Span, kind: &str, service: &str) -> Result<()> {
     let right = span.parent_span_id == whole.span_id
         && (span.kind.as_str(), span.service.as_str()) == (kind, service)
@@ -30,7 +31,7 @@ pub(super) fn is_part(span: &Span, whole: &Span, kind: &str, service: &str) -> R
     Ok(())
 }
 
-/// A span says which pod of which stack sent it.
+/// Checks that the attributes of a span name the pod and the stack that sent it.
 pub(super) async fn from(stack: &Stack, span: &Span, component: &str) -> Result<()> {
     let pod = pod_of(stack, component).await?;
     let deployment = format!("{}-{component}", stack.name);
@@ -50,7 +51,7 @@ pub(super) async fn from(stack: &Stack, span: &Span, component: &str) -> Result<
     Ok(())
 }
 
-/// The body of a record is the name of its event, and its metadata leads to a span of the trace.
+/// Checks that the body of a record is the name of its event, and that its attributes lead to a span of the trace.
 pub(super) fn leads_back(record: &Record, trace: &Trace, trace_id: &str) -> Result<()> {
     let attributes = &record.attributes;
     ensure!(attributes["event"] == record.body.as_str(), "{record:?}");
@@ -64,7 +65,7 @@ pub(super) fn leads_back(record: &Record, trace: &Trace, trace_id: &str) -> Resu
     Ok(())
 }
 
-/// The name of the one pod of a component.
+/// Returns the name of the only pod of a component.
 pub(super) async fn pod_of(stack: &Stack, component: &str) -> Result<String> {
     let pods = pods_of(stack, component).await?;
     let names: Vec<String> = pods.iter().map(ResourceExt::name_any).collect();

@@ -1,4 +1,4 @@
-//! What must be true while nobody takes what app and worker export, and afterwards.
+//! Checks during and after a time in which the exports of the app and the worker fail.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,19 @@ use shortener_e2e::{
     redirects_are_right_and_quick, settled,
 };
 
-/// Jobs that are done during an outage.
+/// Number of jobs during an outage.
 const JOBS: usize = 5;
-/// What most jobs take although the machine is busy; one that waited for the collector would take 5 s, which is how long
-/// an export may.
+/// The limit for the median job on a busy machine; a job that waited for the collector would take
+/// 5 s, the timeout of an export.
 const USUAL: Duration = Duration::from_secs(3);
-/// Lines of a program in which it tells of an outage: that of traces and that of logs.
+/// Log lines of a program about an outage: one for traces and one for logs.
 const SIGNALS: usize = 2;
-/// Fewer lines than requests were made are no flood; a busy machine is worth some of them.
+/// A limit for unusual log lines: one per request would be far more. A busy machine causes some of them.
 const FEW: usize = 20;
-/// The longest way of a span to the sink: two batches of a second each, on a busy machine.
+/// The longest time until a span reaches the sink: two batches of a second each, on a busy machine.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A time in which nobody takes what app and worker export.
+/// A time in which the exports of the app and the worker fail.
 pub(super) struct Outage<'a> {
     shared: &'a SharedStack,
     counters: Counters,
@@ -32,7 +32,7 @@ pub(super) struct Outage<'a> {
 }
 
 impl<'a> Outage<'a> {
-    /// What is so far.
+    /// Records the counters and the time at the start of the outage.
     pub(super) async fn begin(shared: &'a SharedStack) -> Result<Self> {
         let counters = Counters::open(shared).await?;
         Ok(Self {
@@ -46,7 +46,8 @@ impl<'a> Outage<'a> {
         })
     }
 
-    /// Requests and jobs do not notice, everything that is lost is counted, and nobody makes a fuss of it.
+    /// Checks that requests and jobs are not affected, that lost records are counted, and that
+    /// the log has few lines about them.
     pub(super) async fn is_survived(&self) -> Result<()> {
         let door = &self.shared.door;
         redirects_are_right_and_quick(door).await?;
@@ -72,7 +73,7 @@ impl<'a> Outage<'a> {
         Ok(())
     }
 
-    /// Waits until a component tells of the outage, and returns all unusual lines.
+    /// Waits until a component logs the outage, and returns all its unusual lines.
     async fn told_by(&self, component: &str) -> Result<Vec<Value>> {
         await_condition(&format!("the {component} tells of it"), async || {
             let mut lines = log_lines(&self.shared.stack, component, &self.since).await?;
@@ -89,10 +90,10 @@ fn is_of_outage(line: &&Value) -> bool {
     line["body"] == "telemetry_unavailable"
 }
 
-/// What app and worker could not get rid of: traces and logs of either.
+/// Counts of dropped records: traces and logs of the app, traces and logs of the worker.
 pub(super) type Dropped = [u64; 4];
 
-/// Where app and worker count that.
+/// The metrics of the app and the worker with these counts.
 pub(super) struct Counters {
     app: Door,
     worker: Door,
@@ -100,7 +101,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// They end with the worker's pod.
+    /// Opens both. They work as long as the worker's pod that the port is forwarded to.
     pub(super) async fn open(shared: &SharedStack) -> Result<Self> {
         let forward = Forward::to(&shared.stack, "acme-worker-metrics", 9090).await?;
         Ok(Self {
@@ -127,7 +128,7 @@ impl Counters {
     }
 }
 
-/// Hands in jobs one by one, each when the one before is done.
+/// Enqueues jobs one by one, each after the previous one is done, and checks the median time.
 pub(super) async fn jobs_are_done_quickly(door: &Door) -> Result<()> {
     let mut times = Vec::with_capacity(JOBS);
     for _ in 0..JOBS {
@@ -143,7 +144,7 @@ pub(super) async fn jobs_are_done_quickly(door: &Door) -> Result<()> {
     Ok(())
 }
 
-/// Waits until what app and worker do arrives at the sink.
+/// Waits until new spans of the app and the worker reach the sink.
 pub(super) async fn exported_again(shared: &SharedStack, sink: &Sink) -> Result<()> {
     await_condition("traces of new jobs arrive", async || {
         let job = shared

@@ -1,6 +1,6 @@
 //! The children of a stack, by kind and name.
 
-/// What a stack without profiles has.
+/// The children of a stack without profiles.
 pub const EVERY_CHILD: [&str; 21] = [
     "ServiceAccount/acme-app",
     "ServiceAccount/acme-gateway",
@@ -25,7 +25,7 @@ pub const EVERY_CHILD: [&str; 21] = [
     "PodDisruptionBudget/acme-gateway",
 ];
 
-/// What the four profiles add, the stack's own backend of telemetry included.
+/// The children that the four profiles add, including the managed telemetry backend.
 pub const OF_THE_PROFILES: [&str; 37] = [
     "ServiceAccount/acme-cache",
     "ServiceAccount/acme-otel",

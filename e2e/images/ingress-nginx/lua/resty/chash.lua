@@ -1,5 +1,5 @@
---- Consistent hashing over a map from node to weight, by rendezvous: the node whose hash together with the key
--- is the largest wins, so a node that leaves moves only its own keys.
+--- Consistent hashing over a map from node to weight, by rendezvous: the node with the largest hash of node and key
+-- wins, so the removal of a node moves only its own keys.
 --
 -- The hash is MD5: CRC-32 is affine, which would order the nodes alike for every key.
 
@@ -20,7 +20,7 @@ function _M.new(_, nodes)
   return setmetatable({ nodes = nodes }, mt)
 end
 
---- The node for a key, or nil when there is none.
+--- Returns the node for a key, or nil if there is none.
 function _M.find(self, key)
   local best, best_score
   for node, weight in pairs(self.nodes) do

@@ -7,7 +7,7 @@ function _M.new()
   return setmetatable({}, mt)
 end
 
---- The value of a request cookie, or nil and a reason.
+--- Returns the value of a request cookie, or nil and a reason.
 function _M.get(_, name)
   local value = ngx.var["cookie_" .. name]
   if not value or value == "" then
@@ -40,7 +40,7 @@ function _M.set(_, cookie)
     end
   end
 
-  -- A response may carry several cookies, each in a header of its own.
+  -- A response may have several cookies, each in a header of its own.
   local headers = ngx.header["Set-Cookie"] or {}
   if type(headers) == "string" then
     headers = { headers }

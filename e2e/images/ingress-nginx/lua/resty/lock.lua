@@ -16,7 +16,7 @@ function _M.new(_, dictionary, options)
   return setmetatable({ shared = shared, expiry = options.exptime or 30 }, mt)
 end
 
---- Returns the seconds waited (always 0), or nil and "timeout" when somebody else holds the lock.
+--- Returns the seconds waited (always 0), or nil and "timeout" if another worker holds the lock.
 function _M.lock(self, key)
   if self.key then
     return nil, "locked"

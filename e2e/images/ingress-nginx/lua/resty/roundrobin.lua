@@ -12,7 +12,7 @@ local function ring_of(nodes)
     names[#names + 1] = name
     total = total + weight
   end
-  -- The order of pairs() differs from worker to worker; the ring's must not.
+  -- The order of pairs() differs between workers; the ring's must not.
   table.sort(names)
 
   local credit, ring = {}, {}
@@ -42,7 +42,7 @@ function _M.new(_, nodes)
   return self
 end
 
---- The next node, or nil when there is none.
+--- Returns the next node, or nil if there is none.
 function _M.find(self)
   local size = #self.ring
   if size == 0 then

@@ -6,7 +6,7 @@
 return function(library, feature)
   local function refuse()
     local reason = library .. " is not part of this image: " .. feature .. " is not available"
-    -- Not every caller looks at the returned reason.
+    -- Some callers ignore the returned reason, so it is logged as well.
     ngx.log(ngx.ERR, reason)
     return nil, reason
   end

@@ -1,4 +1,4 @@
-//! The service of collections.
+//! The gRPC service of collections.
 
 use std::{collections::HashMap, future::Future, num::NonZeroU64, sync::Arc};
 
@@ -116,7 +116,7 @@ fn to_create(request: wire::CreateCollection) -> Result<(String, VectorParams), 
     let Some(wire::vectors_config::Config::Params(params)) = config else {
         return Err(unknown("collections without exactly one unnamed vector"));
     };
-    // What is left must be as if nobody had set it.
+    // All other fields must be unset.
     let bare = wire::VectorParams {
         size: params.size,
         distance: params.distance,

@@ -1,4 +1,4 @@
-//! Ids, vectors and payloads between messages and the engine's types.
+//! Conversions of ids, vectors and payloads between messages and the engine's types.
 
 use std::collections::HashMap;
 
@@ -16,8 +16,10 @@ use tonic::Status;
 use super::{refuse, unknown};
 use crate::model::{Point, nothing, unnamed};
 
+/// Converts the id of a message.
+///
 /// # Errors
-/// `INVALID_ARGUMENT` for no id and for one that is neither a number nor a UUID.
+/// `INVALID_ARGUMENT` for a missing id and for one that is neither a number nor a UUID.
 pub fn id(id: wire::PointId) -> Result<PointId, Status> {
     match id.point_id_options {
         Some(PointIdOptions::Num(number)) => Ok(number.into()),
@@ -31,7 +33,7 @@ pub fn id(id: wire::PointId) -> Result<PointId, Status> {
     }
 }
 
-/// An id as a message.
+/// Returns an id as a message.
 pub fn id_message(id: PointId) -> wire::PointId {
     let options = match id {
         PointId::NumId(number) => PointIdOptions::Num(number),
@@ -42,8 +44,10 @@ pub fn id_message(id: PointId) -> wire::PointId {
     }
 }
 
+/// Converts a point of a message.
+///
 /// # Errors
-/// `INVALID_ARGUMENT` when a part is missing, `UNIMPLEMENTED` for anything but one plain vector.
+/// `INVALID_ARGUMENT` for a missing or invalid id, `UNIMPLEMENTED` for anything but one plain vector.
 pub fn point(point: wire::PointStruct) -> Result<Point, Status> {
     let payload: serde_json::Map<_, _> = qdrant_client::Payload::from(point.payload).into();
     let Some(VectorsOptions::Vector(given)) =
@@ -60,7 +64,7 @@ pub fn point(point: wire::PointStruct) -> Result<Point, Status> {
     })
 }
 
-// Clients before 1.16 send the numbers themselves.
+// Clients before 1.16 send the numbers in fields that are deprecated now.
 #[expect(deprecated, reason = "older clients use these fields")]
 fn vector(vector: wire::Vector) -> Result<Vec<f32>, Status> {
     match vector.vector {
@@ -92,7 +96,7 @@ fn payload_message(payload: Option<Payload>) -> HashMap<String, wire::Value> {
         .collect()
 }
 
-/// A point that was fetched, as a message.
+/// Returns a fetched point as a message.
 pub fn record_message(record: Record) -> wire::RetrievedPoint {
     wire::RetrievedPoint {
         id: Some(id_message(record.id)),
@@ -102,7 +106,7 @@ pub fn record_message(record: Record) -> wire::RetrievedPoint {
     }
 }
 
-/// A point that was found, as a message.
+/// Returns a found point as a message.
 pub fn scored_message(point: ScoredPoint) -> wire::ScoredPoint {
     wire::ScoredPoint {
         id: Some(id_message(point.id)),
@@ -114,8 +118,10 @@ pub fn scored_message(point: ScoredPoint) -> wire::ScoredPoint {
     }
 }
 
+/// Converts the payload selector of a message.
+///
 /// # Errors
-/// `INVALID_ARGUMENT` for a field that is no path.
+/// `INVALID_ARGUMENT` for a field that is not a valid path.
 pub fn with_payload(
     selector: Option<wire::WithPayloadSelector>,
 ) -> Result<WithPayloadInterface, Status> {
@@ -132,6 +138,8 @@ pub fn with_payload(
     serde_json::from_value(selector).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
+/// Converts the vector selector of a message.
+///
 /// # Errors
 /// `UNIMPLEMENTED` for named vectors.
 pub fn with_vector(selector: Option<wire::WithVectorsSelector>) -> Result<WithVector, Status> {
@@ -142,6 +150,8 @@ pub fn with_vector(selector: Option<wire::WithVectorsSelector>) -> Result<WithVe
     }
 }
 
+/// Converts the search parameters of a message.
+///
 /// # Errors
 /// `UNIMPLEMENTED` for anything but `exact` and `hnsw_ef`.
 pub fn search_params(params: Option<wire::SearchParams>) -> Result<Option<SearchParams>, Status> {

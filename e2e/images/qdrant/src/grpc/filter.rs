@@ -1,4 +1,4 @@
-//! Filters. They are put into the form that HTTP carries, so that the engine reads and checks both alike.
+//! Conversion of filters to the JSON of the HTTP API, so that the engine parses and checks both in the same way.
 
 use qdrant_client::qdrant::{self as wire, condition::ConditionOneOf, r#match::MatchValue};
 use qdrant_edge::Filter;
@@ -7,8 +7,10 @@ use tonic::Status;
 
 use super::{refuse, unknown};
 
+/// Converts the filter of a message.
+///
 /// # Errors
-/// `UNIMPLEMENTED` for a condition that is not known here, `INVALID_ARGUMENT` for one that the engine does not take.
+/// `UNIMPLEMENTED` for an unsupported condition, `INVALID_ARGUMENT` for one that the engine refuses.
 pub fn filter(filter: wire::Filter) -> Result<Filter, Status> {
     serde_json::from_value(clauses(filter)?)
         .map_err(|error| Status::invalid_argument(error.to_string()))

@@ -1,4 +1,4 @@
-//! The service of points.
+//! The gRPC service of points.
 
 use std::{future::Future, sync::Arc};
 
@@ -25,7 +25,7 @@ impl Points {
         change: impl FnOnce(&Collection) -> Result<u64, Error> + Send + 'static,
     ) -> Answer<wire::PointsOperationResponse> {
         let store = Arc::clone(&self.0);
-        // Changes are always made at once; only the answer differs.
+        // Changes are always applied at once; only the answer differs.
         let status = match wait {
             Some(true) => wire::UpdateStatus::Completed,
             _ => wire::UpdateStatus::Acknowledged,

@@ -1,5 +1,5 @@
-//! Requests about points: what a message asks for, and of which collection. What is not known here is refused, all else
-//! that the message may say (time-outs, ordering, consistency) means nothing to a single server.
+//! Conversion of requests about points. Unsupported fields are refused; all other fields (timeouts, ordering,
+//! consistency) have no meaning for a single server.
 
 use qdrant_client::qdrant::{
     self as wire, points_selector::PointsSelectorOneOf, query::Variant, vector_input,
@@ -14,12 +14,12 @@ use super::{
 };
 use crate::model::{CreateIndex, Fetch, Nearest, Point, Selection, at_least_one};
 
-/// A change: the collection, whether the client waits, and what to do.
+/// A change: the collection, whether the client waits for its completion, and the change itself.
 type Change<T> = Result<(String, Option<bool>, T), Status>;
-/// A question: the collection, and what is asked.
+/// A query: the collection, and the query itself.
 type Question<T> = Result<(String, T), Status>;
 
-/// Points to store.
+/// Converts a request to store points.
 pub fn upsert(request: wire::UpsertPoints) -> Change<Vec<Point>> {
     refuse("shard keys", request.shard_key_selector.is_some())?;
     refuse("update_filter", request.update_filter.is_some())?;
@@ -32,7 +32,7 @@ pub fn upsert(request: wire::UpsertPoints) -> Change<Vec<Point>> {
     Ok((request.collection_name, request.wait, points))
 }
 
-/// Points to delete.
+/// Converts a request to delete points.
 pub fn delete(request: wire::DeletePoints) -> Change<Selection> {
     refuse("shard keys", request.shard_key_selector.is_some())?;
     let selection = match request
@@ -50,7 +50,7 @@ pub fn delete(request: wire::DeletePoints) -> Change<Selection> {
     Ok((request.collection_name, request.wait, selection))
 }
 
-/// An index to create.
+/// Converts a request to create an index.
 pub fn create_index(request: wire::CreateFieldIndexCollection) -> Change<CreateIndex> {
     refuse(
         "parameters of an index",
@@ -68,7 +68,7 @@ pub fn create_index(request: wire::CreateFieldIndexCollection) -> Change<CreateI
     Ok((request.collection_name, request.wait, index))
 }
 
-/// An index to delete.
+/// Converts a request to delete an index.
 pub fn delete_index(request: wire::DeleteFieldIndexCollection) -> Change<JsonPath> {
     Ok((
         request.collection_name,
@@ -77,7 +77,7 @@ pub fn delete_index(request: wire::DeleteFieldIndexCollection) -> Change<JsonPat
     ))
 }
 
-/// Points to fetch.
+/// Converts a request to fetch points.
 pub fn fetch(request: wire::GetPoints) -> Question<Fetch> {
     refuse("shard keys", request.shard_key_selector.is_some())?;
     let fetch = Fetch {
@@ -88,7 +88,7 @@ pub fn fetch(request: wire::GetPoints) -> Question<Fetch> {
     Ok((request.collection_name, fetch))
 }
 
-/// Points to count.
+/// Converts a request to count points.
 pub fn count(request: wire::CountPoints) -> Question<CountRequest> {
     refuse("shard keys", request.shard_key_selector.is_some())?;
     let count = CountRequest {
@@ -98,7 +98,7 @@ pub fn count(request: wire::CountPoints) -> Question<CountRequest> {
     Ok((request.collection_name, count))
 }
 
-/// A page of points.
+/// Converts a request for a page of points.
 pub fn scroll(request: wire::ScrollPoints) -> Question<ScrollRequest> {
     refuse("shard keys", request.shard_key_selector.is_some())?;
     refuse("order_by", request.order_by.is_some())?;
@@ -118,7 +118,7 @@ pub fn scroll(request: wire::ScrollPoints) -> Question<ScrollRequest> {
     Ok((request.collection_name, scroll))
 }
 
-/// What is nearest, asked in the newer form.
+/// Converts a query for the nearest points, in the newer form.
 pub fn query(request: wire::QueryPoints) -> Question<Nearest> {
     refuse("prefetch", !request.prefetch.is_empty())?;
     refuse(
@@ -140,7 +140,7 @@ pub fn query(request: wire::QueryPoints) -> Question<Nearest> {
     Ok((request.collection_name, nearest.validated()?))
 }
 
-/// What is nearest, asked in the older form.
+/// Converts a query for the nearest points, in the older form.
 pub fn search(request: wire::SearchPoints) -> Question<Nearest> {
     refuse(
         "named vectors",

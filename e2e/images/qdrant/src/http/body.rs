@@ -1,4 +1,4 @@
-//! Reading what comes with a request.
+//! Parsing of bodies and query parameters.
 
 use axum::{
     body::Bytes,
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::refusal;
 use crate::error::Error;
 
-/// A JSON body, refused in the real server's words.
+/// A JSON body, refused with the messages of the real server.
 pub struct Body<T>(pub T);
 
 impl<T, S> FromRequest<S> for Body<T>
@@ -45,7 +45,7 @@ fn is_json(content_type: &str) -> bool {
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// How a client wants a change to be made. Changes are always made at once; only the answer differs.
+/// The query parameters of a change. Changes are always applied at once; only the answer differs.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Update {
     #[serde(default)]
@@ -60,7 +60,7 @@ pub struct Updated {
 }
 
 impl Update {
-    /// The answer to the change with this number.
+    /// Returns the answer to the change with this number.
     pub fn answer(self, operation_id: u64) -> Updated {
         let status = if self.wait {
             "completed"

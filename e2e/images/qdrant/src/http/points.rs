@@ -1,4 +1,4 @@
-//! Points: storing, fetching and finding them.
+//! Points: storing, fetching and querying them.
 
 use std::sync::Arc;
 
@@ -229,7 +229,7 @@ struct Answered {
     points: Vec<Shown>,
 }
 
-/// A point as it is sent.
+/// A point in an answer.
 #[derive(Serialize)]
 struct Shown {
     id: PointId,

@@ -1,4 +1,4 @@
-//! The HTTP API: statuses, words and shapes of the real server.
+//! The HTTP API: statuses, messages and documents of the real server.
 
 use axum::{
     body::Body,

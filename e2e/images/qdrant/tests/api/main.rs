@@ -1,5 +1,5 @@
-//! The stand-in as its clients see it: over HTTP, over gRPC with Qdrant's own client, and after a restart. Expected
-//! scores are computed by hand, never by the engine.
+//! The stand-in from the view of its clients: over HTTP, over gRPC with Qdrant's own client, and after a restart.
+//! Expected scores are computed by hand, never by the engine.
 
 #![expect(
     clippy::panic,

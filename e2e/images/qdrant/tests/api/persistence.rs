@@ -1,4 +1,4 @@
-//! What is left after the server has gone.
+//! The data that outlives the server.
 
 use qdrant_client::{
     Payload,
@@ -59,7 +59,7 @@ async fn what_was_answered_is_in_the_files_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let running = Running::start(&directory).await;
     let before = fill(&running).await;
-    // Nobody closes the first server: to the second these are the files of one that was killed.
+    // The first server is not closed, so the second one starts on the files of a killed process.
     let copy = tempfile::tempdir().unwrap();
     let copied = std::process::Command::new("cp")
         .arg("-a")

@@ -1,11 +1,11 @@
-//! Order and scores against sums that are done here.
+//! Order and scores, compared with values that the tests compute.
 
 use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::setup::Http;
 
-/// The ids and scores that a query for `[2, 0, 0, 0]` finds among three points.
+/// Returns the ids and scores that a query for `[2, 0, 0, 0]` finds among three points.
 async fn found(distance: &str, extra: Value) -> Vec<(u64, f64)> {
     let http = Http::with_docs(distance).await;
     let points = json!({"points": [
@@ -100,7 +100,7 @@ async fn limit_and_offset_cut_a_piece_out() {
     assert_close(&found("Cosine", json!({"offset": 9})).await, &[]);
 }
 
-/// Three hundred vectors without any order in them.
+/// Returns one of three hundred vectors without any order.
 fn vector(seed: u64) -> [f64; 4] {
     std::array::from_fn(|axis| ((seed * 7 + axis as u64 * 13 + 1) as f64 * 1.7).sin())
 }

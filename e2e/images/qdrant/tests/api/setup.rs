@@ -1,4 +1,4 @@
-//! A server of its own per test.
+//! A server for each test.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ impl Http {
         }
     }
 
-    /// One with the collection `docs`.
+    /// Creates a store with the collection `docs`.
     pub async fn with_docs(distance: &str) -> Self {
         let http = Self::new();
         let vectors = serde_json::json!({"vectors": {"size": 4, "distance": distance}});
@@ -66,14 +66,14 @@ impl Http {
             .await
     }
 
-    /// What a request that must succeed results in.
+    /// Returns the result of a request that must succeed.
     pub async fn result(&self, method: Method, path: &str, body: Value) -> Value {
         let (status, mut answer) = self.send(method, path, &body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         answer["result"].take()
     }
 
-    /// Status and words of a request that must be refused.
+    /// Returns the status and the message of a request that must be refused.
     pub async fn refusal(&self, method: Method, path: &str, body: Value) -> (u16, String) {
         let (status, answer) = self.send(method, path, &body).await;
         (
@@ -85,7 +85,7 @@ impl Http {
         )
     }
 
-    /// The answer to any request; what is not JSON comes as a string.
+    /// Returns the answer to any request; a body that is not JSON becomes a string.
     pub async fn answer(&self, request: Request<Body>) -> (StatusCode, Value) {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let status = response.status();
@@ -103,7 +103,7 @@ fn authorized(method: Method, path: &str) -> axum::http::request::Builder {
         .header("api-key", KEY)
 }
 
-/// A running server and how to stop it.
+/// A running server, and the means to stop it.
 pub struct Running {
     grpc_url: String,
     stop: oneshot::Sender<()>,
@@ -135,7 +135,7 @@ impl Running {
     pub fn client(&self, key: Option<&str>) -> Qdrant {
         Qdrant::from_url(&self.grpc_url)
             .api_key(key)
-            // It waits for an answer on the very thread that the server of a test runs on.
+            // The check blocks the thread that the server of the test runs on.
             .skip_compatibility_check()
             .timeout(Duration::from_secs(30))
             .build()
