@@ -9,7 +9,7 @@
 . "$cluster_dir/show.sh"
 
 url=http://localhost:$GATEWAY_PORT
-if [[ $IP_FAMILY == ipv6 ]]; then url=http://[::1]:$GATEWAY_PORT; fi
+if [[ $IP_FAMILY == ipv6 ]]; then url="http://[::1]:$GATEWAY_PORT"; fi
 target='https://example.com/a?b=c'
 state=$cache/clusters/$CLUSTER_NAME
 code_file=$state/code

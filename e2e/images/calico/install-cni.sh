@@ -9,7 +9,7 @@ conf=/host/etc/cni/net.d
 host=$KUBERNETES_SERVICE_HOST
 subnet=usePodCidr
 if [[ $host == *:* ]]; then
-  host=[$host]
+  host="[$host]"
   subnet=usePodCidrIPv6
 fi
 
