@@ -16,7 +16,7 @@ registry_programs() {
 # start_registry <folder>: starts a registry that keeps its data in <folder>/data and its log in <folder>/log. Sets
 # registry_address (127.0.0.1:<port>) and registry_pid; a caller with two registries copies both in between.
 start_registry() {
-  local folder deadline=$((SECONDS + 30))
+  local folder deadline
   registry_programs
   mkdir -p "$1/data"
   folder=$(cd "$1" && pwd)
@@ -30,6 +30,7 @@ http: {addr: "127.0.0.1:0"}
 CONFIG
   OTEL_TRACES_EXPORTER=none registry serve "$folder/config.yml" >"$folder/log" 2>&1 </dev/null &
   registry_pid=$!
+  deadline=$((SECONDS + 30))
   # The kernel chooses the port, so two registries never conflict.
   until registry_address=$(sed -n 's/.*listening on \(127\.0\.0\.1:[0-9]*\).*/\1/p' "$folder/log") \
     && [[ -n $registry_address ]] && curl --silent --fail --output /dev/null "http://$registry_address/v2/"; do
