@@ -79,7 +79,7 @@ pub fn unreadable(
     previous: &ShortenerStackStatus,
     now: &Time,
 ) -> ShortenerStackStatus {
-    let message = format!("the resource cannot be read: {error}. Correct the named field");
+    let message = format!("the resource cannot be parsed: {error}. Correct the named field");
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
     ShortenerStackStatus {
         observed_generation: generation,

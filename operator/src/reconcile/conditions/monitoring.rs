@@ -12,8 +12,8 @@ pub(super) fn refused(view: View<'_>) -> Option<Verdict> {
     Some(Verdict::yes(
         MONITORING_REFUSED,
         format!(
-            "the Prometheus operator was not told of the stack's metrics or alerts: {refused}. Remove the cause; until \
-             then it is tried again every minute, and nothing else depends on it"
+            "monitoring objects could not be written: {refused}. Remove the cause; the operator retries every minute, \
+             and requests and jobs do not depend on these objects"
         ),
     ))
 }
@@ -24,13 +24,13 @@ pub fn monitoring_ready(view: View<'_>) -> Verdict {
         if view.stack.monitored {
             Verdict::yes(
                 "Told",
-                "metrics and alerts are known to the Prometheus operator, and the dashboard is there",
+                "the ServiceMonitor, the PrometheusRule and the dashboard are written",
             )
         } else {
             Verdict::yes(
                 "NoPrometheusOperator",
-                "the dashboard is there; metrics and alerts follow when the cluster has the kinds ServiceMonitor and \
-                 PrometheusRule",
+                "only the dashboard is written, because the cluster lacks the kinds ServiceMonitor and PrometheusRule: \
+                 install the Prometheus operator to have the metrics scraped and the alerts raised",
             )
         }
     })

@@ -19,7 +19,7 @@ pub fn queue_ready(view: View<'_>, queue: &Queue) -> Verdict {
         view,
         Component::Rabbitmq,
         &queue.store,
-        "how many jobs wait there is not known here, and whoever runs it sets the limits of queue jobs",
+        "its queue depth is unknown to the operator, and its administrator sets the delivery limit",
     );
     if !verdict.holds || matches!(queue.store, Store::External { .. }) {
         return verdict;
@@ -30,13 +30,13 @@ pub fn queue_ready(view: View<'_>, queue: &Queue) -> Verdict {
         }) => Verdict::fault(
             "BrokerAlarm",
             format!(
-                "the broker takes no jobs until it has memory and disk again ({alarm}): let workers catch up, or raise \
-                 queue.managed.storage or queue.managed.resources"
+                "the broker accepts no jobs because it is out of memory or disk ({alarm}): let the workers catch up, or \
+                 raise spec.queue.managed.storage or spec.queue.managed.resources"
             ),
         ),
         Seen::Silence(why) => Verdict::yes(
             "DepthUnknown",
-            format!("the broker runs, but how many jobs wait is not known: {why}"),
+            format!("the broker runs, but the number of waiting jobs is unknown: {why}"),
         ),
         Seen::Nothing | Seen::Report(_) => verdict,
     }
@@ -45,23 +45,28 @@ pub fn queue_ready(view: View<'_>, queue: &Queue) -> Verdict {
 fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
     let state = match draining {
         _ if view.stack.stopped => {
-            "jobs may be left, and nothing runs: set spec.stopped to false to work them off"
+            "jobs may remain and the stack is stopped, so set spec.stopped to false to process them"
                 .to_owned()
         }
-        Draining { closed: false, .. } => "the app stops taking jobs".to_owned(),
-        Draining { left: None, .. } => "the broker does not tell how many jobs are left".to_owned(),
-        Draining { left: Some(0), .. } => "no job is left, the queue goes soon".to_owned(),
+        Draining { closed: false, .. } => {
+            "the app still accepts jobs until its rollout ends".to_owned()
+        }
+        Draining { left: None, .. } => {
+            "the number of remaining jobs is unknown until the broker answers".to_owned()
+        }
+        Draining { left: Some(0), .. } => "no job remains, so the queue is removed soon".to_owned(),
         Draining {
             left: Some(left), ..
         } if queue.workers.replicas == 0 => {
-            format!("{left} jobs are left and no worker runs: raise spec.workers.replicas")
+            format!("{left} jobs remain and no worker runs, so raise spec.workers.replicas")
         }
         Draining {
             left: Some(left), ..
-        } => format!("{left} jobs are left and worked off first"),
+        } => format!("{left} jobs remain and are processed first"),
     };
     format!(
-        "the queue is switched off: {state}; the annotation {FORCE_DISABLE}=queue gives up waiting"
+        "the profile queue is off and the queue is drained: {state}; set the annotation {FORCE_DISABLE}=queue to discard \
+         the remaining jobs"
     )
 }
 
@@ -124,7 +129,7 @@ mod tests {
     fn an_external_broker_is_somebody_elses_matter_and_its_depth_is_unknown() {
         let verdict = verdict(&minimal_stack().external_queue(), Seen::Nothing);
         assert!(verdict.holds && verdict.reason == "External", "{verdict:?}");
-        assert!(verdict.message.contains("not known"), "{}", verdict.message);
+        assert!(verdict.message.contains("unknown"), "{}", verdict.message);
     }
 
     #[test]
@@ -138,11 +143,11 @@ mod tests {
             stack
         };
         let table = [
-            (with(false, Some(3), 1), "stops taking jobs"),
-            (with(true, Some(3), 1), "3 jobs are left"),
+            (with(false, Some(3), 1), "still accepts jobs"),
+            (with(true, Some(3), 1), "3 jobs remain"),
             (with(true, Some(3), 0), "raise spec.workers.replicas"),
-            (with(true, Some(0), 1), "no job is left"),
-            (with(true, None, 1), "does not tell"),
+            (with(true, Some(0), 1), "no job remains"),
+            (with(true, None, 1), "is unknown"),
             (with(true, None, 1).stopped(), "spec.stopped"),
         ];
         for (stack, part) in table {

@@ -133,7 +133,7 @@ fn incomplete_and_foreign_secrets_are_named() {
     let incomplete = CredentialFact::Live(data(&[("username", "shortener"), ("password", "")]));
     assert_eq!(
         refused(json!({}), managed(incomplete)).to_string(),
-        "Secret acme-postgres has no key password: add it"
+        "Secret acme-postgres has no value for key password: add it"
     );
     assert_eq!(
         refused(json!({}), managed(CredentialFact::Foreign)).reason(),
