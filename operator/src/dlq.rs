@@ -114,15 +114,15 @@ pub enum DlqError {
     Broker(#[from] BrokerError),
     /// No dead letter has this id.
     #[error(
-        "no dead letter {0} among the first {limit}: `operator dlq ls` lists them, and a job that was replayed or never failed is none",
+        "dead letter {0} not found (`show` searches only the first {limit}): list the ids with `operator dlq ls --limit {limit}`",
         limit = letters::SCAN
     )]
     Unknown(String),
     /// The output cannot be written.
-    #[error("cannot print: {0}")]
+    #[error("cannot write the output: {0}")]
     Print(#[from] std::io::Error),
     /// A message cannot be printed as JSON.
-    #[error("cannot print the message: {0}")]
+    #[error("cannot format the dead letter as JSON: {0}")]
     Render(#[from] serde_json::Error),
 }
 

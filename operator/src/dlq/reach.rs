@@ -34,7 +34,7 @@ const FORWARDED: &str = "http://localhost:15672";
 #[derive(Debug, thiserror::Error)]
 pub enum ReachError {
     /// The kubeconfig or the named context cannot be used.
-    #[error("cannot use the kubeconfig: {0}")]
+    #[error("cannot use the kubeconfig or its context (--context): {0}")]
     Kubeconfig(#[from] KubeconfigError),
     /// The API server refused a read or did not answer.
     #[error("cannot read {what}: {source}")]
@@ -45,15 +45,13 @@ pub enum ReachError {
         source: kube::Error,
     },
     /// The client for the API server cannot be set up.
-    #[error("cannot connect to the API server: {0}")]
+    #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
     Connect(#[source] kube::Error),
     /// The object does not exist.
-    #[error(
-        "there is no {0}: has the stack the profile queue, and is the namespace right (--namespace)?"
-    )]
+    #[error("{0} not found: check --namespace, and that the stack has the profile queue")]
     Missing(String),
     /// A Secret lacks an entry.
-    #[error("Secret {secret} has no {what}")]
+    #[error("Secret {secret} has no {what}: add it")]
     Incomplete {
         /// Name of the Secret.
         secret: String,
@@ -62,7 +60,7 @@ pub enum ReachError {
     },
     /// The broker is external, so only the user knows the address of its management API.
     #[error(
-        "the broker of stack {0} is run by somebody else: give the address of its management API with --management-url"
+        "the broker of stack {0} is external: pass the address of its management API with --management-url"
     )]
     External(String),
     /// The given text is not an `http://` or `https://` address.
@@ -71,7 +69,7 @@ pub enum ReachError {
     )]
     Address(Uri),
     /// The client for `https` cannot be set up, for example without any trusted certificates.
-    #[error("cannot use https: {0}")]
+    #[error("--management-url: cannot set up https: {0}")]
     Tls(#[source] kube::Error),
 }
 
@@ -154,7 +152,7 @@ impl Cluster {
             Some(Access::Url(key)) => {
                 of_url(&entry(&secret, &key)?).ok_or_else(|| ReachError::Incomplete {
                     secret: reference.name,
-                    what: format!("user and password in the URL under {key}"),
+                    what: format!("URL with user and password under key {key}"),
                 })
             }
             Some(Access::Parts(parts)) => of_parts(&secret, &parts),
@@ -189,7 +187,9 @@ impl Cluster {
             async move {
                 let mut forwarder = pods.portforward(&pod, &[MANAGEMENT_PORT]).await?;
                 let stream = forwarder.take_stream(MANAGEMENT_PORT);
-                stream.ok_or_else(|| BoxError::from("the port-forward has no stream"))
+                stream.ok_or_else(|| {
+                    BoxError::from("the port-forward to the broker's pod opened no stream")
+                })
             }
         }))
     }
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(Some(told), found("u", "p@/", Some("a%2Fb")));
         let without_user = &parts[..1];
         let error = of_parts(&secret, without_user).unwrap_err().to_string();
-        assert_eq!(error, "Secret mq has no key username");
+        assert_eq!(error, "Secret mq has no key username: add it");
     }
 
     #[test]

@@ -92,9 +92,7 @@ pub enum ValidateError {
         key: String,
     },
     /// A Secret with a child's name does not belong to the stack.
-    #[error(
-        "Secret {0} exists but does not belong to this stack: delete it, or choose another name for the stack"
-    )]
+    #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
     NameTaken(String),
     /// An image of another major version, which cannot read the volume.
     #[error(
@@ -111,8 +109,7 @@ pub enum ValidateError {
     },
     /// The operator has no default image for the major version that initialised the volume.
     #[error(
-        "database.managed.image: PostgreSQL {major} initialised volume claim {claim}, and the operator has no default image \
-         for this version: set an image of PostgreSQL {major}"
+        "database.managed.image: PostgreSQL {major} initialised volume claim {claim}, and the operator has no default image for it: set an image of PostgreSQL {major}"
     )]
     NoImageForMajor {
         /// Name of the volume's claim.
