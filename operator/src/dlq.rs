@@ -15,7 +15,7 @@ use crate::broker::{Broker, BrokerError};
 use letters::{Choice, Fate, Swept};
 use reach::ReachError;
 
-/// Dead letters: jobs that were given up
+/// Work with dead letters, the jobs that failed for good
 #[derive(Debug, Args)]
 pub struct Dlq {
     /// Action on the dead letters

@@ -99,7 +99,7 @@ impl Elector {
                 Ok(Ok(None)) => pause = self.candidate.renew_interval(),
                 Ok(Ok(Some(lost))) => break lost,
                 Ok(Err(error)) => {
-                    warn!(lease.name = %self.name, error = %error, "the lease could not be renewed, trying again");
+                    warn!(lease.name = %self.name, error = %error, "the lease could not be renewed; retrying");
                     pause = self.candidate.poll_interval();
                 }
                 Err(_) => break Lost::Expired,
@@ -116,7 +116,7 @@ impl Elector {
             Ok(true) => info!(lease.name = %self.name, "released the lease"),
             Ok(false) => {}
             Err(error) => {
-                warn!(lease.name = %self.name, error = %error, "the lease was not released and has to run out")
+                warn!(lease.name = %self.name, error = %error, "the lease was not released; another replica takes over when it expires")
             }
         }
     }
@@ -216,7 +216,7 @@ impl Elector {
             .as_ref()
             .and_then(|sighting| self.candidate.rival(sighting));
         rival.map_or_else(
-            || "nobody holds the lease".to_owned(),
+            || "the lease has no holder".to_owned(),
             |rival| format!("`{rival}` holds the lease"),
         )
     }

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
             match run_operator(*settings) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
-                    tracing::error!(error = %error, "the operator ends");
+                    tracing::error!(error = %error, "operator failed; the process exits");
                     ExitCode::FAILURE
                 }
             }

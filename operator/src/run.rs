@@ -34,19 +34,19 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The signal handlers cannot be installed, or the HTTP address cannot be bound.
-    #[error("cannot start: {0}")]
+    #[error("cannot install the signal handlers or bind the HTTP address: {0}")]
     Start(#[from] std::io::Error),
     /// Two metrics have the same name.
-    #[error("cannot set up the metrics: {0}")]
+    #[error("cannot register the metrics: {0}")]
     Metrics(#[from] prometheus::Error),
     /// The address of the API server or the credentials for it are missing or wrong.
-    #[error("cannot connect to the API server: {0}")]
+    #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
     Connect(#[from] kube::Error),
     /// The lease is lost: another replica leads, or may lead by now.
-    #[error("this replica is not the leader any more: {0}")]
+    #[error("this replica is no longer the leader: {0}")]
     Lost(Lost),
     /// A controller or the polling of the brokers ended although no stop was requested.
-    #[error("a controller has ended by itself")]
+    #[error("a controller or the broker monitor stopped unexpectedly")]
     Controller,
 }
 
@@ -97,7 +97,7 @@ async fn lead(
         }
     };
     if timeout(RELEASE_LIMIT, elector.release()).await.is_err() {
-        warn!("the lease was not released in time and has to run out");
+        warn!("the lease was not released in time; another replica takes over when it expires");
     }
     result
 }
@@ -143,7 +143,7 @@ fn stop_on_signal() -> Result<CancellationToken, std::io::Error> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        info!("stopping: running reconciles are finished first");
+        info!("stopping; waiting for running reconciles to finish");
         asked.cancel();
     });
     Ok(stop)

@@ -58,7 +58,7 @@ async fn ask(context: &Context, mandate: &Mandate, stack: StackKey, target: Targ
         Err(error) => {
             // The last depth may be out of date, so it is not exported any more.
             context.metrics.forget_queue(namespace, name);
-            tracing::debug!(stack = %name, %namespace, %error, "the broker does not tell");
+            tracing::debug!(stack = %name, %namespace, %error, "broker query failed");
             Err(error.to_string())
         }
     };
@@ -92,7 +92,7 @@ async fn keep_limits(
         // Without the mandate, the policies are up to the next leader.
         if let Ok(written) = mandate.guard(broker.set_policy(&policy)).await {
             written?;
-            tracing::info!(policy = %policy.name, "the limits of a queue were set");
+            tracing::info!(policy = %policy.name, "set the limits of a queue");
         }
     }
     Ok(())

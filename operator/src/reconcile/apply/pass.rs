@@ -68,7 +68,7 @@ impl<'a> Pass<'a> {
             let written = timeout(PATIENCE, self.apply_one(object, &name)).await;
             match written.unwrap_or(Err(Cause::Silence(PATIENCE))) {
                 Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
-                    tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster does not have this kind any more");
+                    tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster no longer has this kind, so the object was not written");
                 }
                 Err(cause) => self.fail::<K>(&name, cause),
                 Ok(()) => {}
@@ -105,7 +105,7 @@ impl<'a> Pass<'a> {
     /// stack does not depend on, are only reported.
     pub(super) fn finish(self, watchers: Self) -> Result<Applied, ApplyError> {
         for Failure { child, cause } in &watchers.failures {
-            tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "those who watch the stack could not be told");
+            tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "failed to apply monitoring objects");
         }
         if !self.failures.is_empty() {
             return Err(ApplyError(self.failures));

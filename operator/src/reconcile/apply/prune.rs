@@ -78,7 +78,7 @@ impl Pass<'_> {
             };
             match self.api::<K>().delete(&name, &params).await {
                 Ok(_) => {
-                    tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted: no longer wanted")
+                    tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted an object that is no longer desired")
                 }
                 Err(kube::Error::Api(status)) if is_absent(&status) => {}
                 Err(error) => self.fail::<K>(&name, error.into()),
@@ -113,7 +113,7 @@ impl Pass<'_> {
             .await
         {
             Ok(_) => {
-                tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "given up: its profile is off")
+                tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "handed to the garbage collector: its profile is off")
             }
             Err(kube::Error::Api(status)) if is_absent(&status) => {}
             Err(error) => self.fail::<K>(&name, error.into()),
