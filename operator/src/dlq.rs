@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, io::Write};
 use clap::{Args, Subcommand};
 
 use crate::broker::{Broker, BrokerError};
-use letters::{Choice, Fate, Swept};
+use letters::{Choice, Operation, OperationResult};
 use reach::ReachError;
 
 /// Work with dead letters, the jobs that failed for good
@@ -136,11 +136,11 @@ pub async fn run(command: Dlq, out: &mut impl Write) -> Result<(), DlqError> {
         Action::Show { stack, id } => show(&reach::broker(&stack).await?, &id, out).await,
         Action::Replay { stack, which } => {
             let broker = reach::broker(&stack).await?;
-            sweep(&broker, which.into(), Fate::Replay, out).await
+            sweep(&broker, which.into(), Operation::Replay, out).await
         }
         Action::Drop { stack, which } => {
             let broker = reach::broker(&stack).await?;
-            sweep(&broker, which.into(), Fate::Drop, out).await
+            sweep(&broker, which.into(), Operation::Drop, out).await
         }
     }
 }
@@ -172,13 +172,13 @@ async fn show(broker: &Broker, id: &str, out: &mut impl Write) -> Result<(), Dlq
 async fn sweep(
     broker: &Broker,
     choice: Choice,
-    fate: Fate,
+    operation: Operation,
     out: &mut impl Write,
 ) -> Result<(), DlqError> {
-    let Swept { done, missing } = letters::sweep(broker, choice, fate).await?;
-    let verb = match fate {
-        Fate::Replay => "put back into the queue",
-        Fate::Drop => "deleted",
+    let OperationResult { done, missing } = letters::sweep(broker, choice, operation).await?;
+    let verb = match operation {
+        Operation::Replay => "put back into the queue",
+        Operation::Drop => "deleted",
     };
     writeln!(out, "{} {verb}", count(done))?;
     match missing.into_iter().next() {
@@ -275,7 +275,7 @@ mod tests {
         fake.fill(DEAD_LETTERS, ["m1"].map(letter));
         let mut out = Vec::new();
         let choice = Choice::Ids(["m1".to_owned(), "m9".to_owned()].into());
-        let error = sweep(&fake.broker(), choice, Fate::Replay, &mut out)
+        let error = sweep(&fake.broker(), choice, Operation::Replay, &mut out)
             .await
             .unwrap_err();
         assert!(matches!(error, DlqError::Unknown(id) if id == "m9"));

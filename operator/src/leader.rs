@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
 use crate::mandate::Mandate;
-pub use term::{Candidate, Sighting, Step};
+pub use term::{Candidate, ElectionStep, ObservedLease};
 
 /// The parameters of an election: the lease and the candidate.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub struct Elector {
     candidate: Candidate,
     mandate: Mandate,
     /// Lease as last read or written; `None` before the first read.
-    sighting: Option<Sighting>,
+    observed: Option<ObservedLease>,
     /// True when the last write failed, so that it may or may not have been carried out.
     uncertain: bool,
 }
@@ -65,7 +65,7 @@ impl Elector {
             name: election.lease,
             candidate: Candidate::new(election.identity, election.duration),
             mandate,
-            sighting: None,
+            observed: None,
             uncertain: false,
         }
     }
@@ -124,14 +124,14 @@ impl Elector {
     /// Reads the lease and takes it unless it protects another holder. Returns true when this process leads.
     async fn campaign(&mut self) -> Result<bool, kube::Error> {
         let lease = self.api.get_opt(&self.name).await?;
-        let sighting = self
+        let observed = self
             .candidate
-            .look(self.sighting.take(), lease, Instant::now());
-        let step = self.candidate.step(&sighting, Instant::now());
-        self.sighting = Some(sighting);
+            .look(self.observed.take(), lease, Instant::now());
+        let step = self.candidate.step(&observed, Instant::now());
+        self.observed = Some(observed);
         match step {
-            Step::Wait => Ok(false),
-            Step::Take => self.write().await.or_else(|error| {
+            ElectionStep::Wait => Ok(false),
+            ElectionStep::Take => self.write().await.or_else(|error| {
                 if is_conflict(&error) {
                     Ok(false)
                 } else {
@@ -151,11 +151,11 @@ impl Elector {
             }
         }
         let lease = self.api.get_opt(&self.name).await?;
-        let sighting = self
+        let observed = self
             .candidate
-            .look(self.sighting.take(), lease, Instant::now());
-        let rival = self.candidate.rival(&sighting).map(str::to_owned);
-        self.sighting = Some(sighting);
+            .look(self.observed.take(), lease, Instant::now());
+        let rival = self.candidate.rival(&observed).map(str::to_owned);
+        self.observed = Some(observed);
         match rival {
             Some(rival) => Ok(Some(Lost::Taken(rival))),
             None => self.write().await.map(|_| None),
@@ -169,19 +169,19 @@ impl Elector {
         let lease = self
             .swap(|candidate, seen| candidate.renewed(seen, Timestamp::now()))
             .await?;
-        self.sighting = Some(self.candidate.look(None, Some(lease), Instant::now()));
+        self.observed = Some(self.candidate.look(None, Some(lease), Instant::now()));
         self.mandate.extend(asked + self.candidate.renew_deadline());
         Ok(true)
     }
 
     async fn give_back(&mut self) -> Result<bool, kube::Error> {
-        if self.sighting.is_none() {
+        if self.observed.is_none() {
             return Ok(false);
         }
         let lease = self.api.get_opt(&self.name).await?;
-        let sighting = self.candidate.look(None, lease, Instant::now());
-        let held = self.candidate.holds(&sighting);
-        self.sighting = Some(sighting);
+        let observed = self.candidate.look(None, lease, Instant::now());
+        let held = self.candidate.holds(&observed);
+        self.observed = Some(observed);
         if held {
             self.swap(|candidate, seen| candidate.released(seen))
                 .await?;
@@ -193,7 +193,7 @@ impl Elector {
         &mut self,
         change: impl FnOnce(&Candidate, Option<&Lease>) -> Lease,
     ) -> Result<Lease, kube::Error> {
-        let seen = self.sighting.as_ref().and_then(Sighting::lease);
+        let seen = self.observed.as_ref().and_then(ObservedLease::lease);
         let mut wanted = change(&self.candidate, seen);
         wanted.metadata.name = Some(self.name.clone());
         self.uncertain = true;
@@ -212,9 +212,9 @@ impl Elector {
 
     fn holder(&self) -> String {
         let rival = self
-            .sighting
+            .observed
             .as_ref()
-            .and_then(|sighting| self.candidate.rival(sighting));
+            .and_then(|observed| self.candidate.rival(observed));
         rival.map_or_else(
             || "the lease has no holder".to_owned(),
             |rival| format!("`{rival}` holds the lease"),

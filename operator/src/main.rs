@@ -17,8 +17,8 @@ fn main() -> ExitCode {
         .unwrap_or_else(|error| error.exit())
         .command;
     match command {
-        Command::Crd { format } => for_people(print_crd(format)),
-        Command::Dlq(command) => for_people(dead_letters(command)),
+        Command::Crd { format } => exit_code(print_crd(format)),
+        Command::Dlq(command) => exit_code(dead_letters(command)),
         Command::Run(settings) => {
             telemetry::init();
             match run_operator(*settings) {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn for_people(result: Result<(), Box<dyn Error>>) -> ExitCode {
+fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

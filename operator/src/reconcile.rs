@@ -106,7 +106,7 @@ async fn steps(
     let gathered = gather::gather(scope, stack, identity.clone())
         .await
         .map_err(Error::Gather)?;
-    let conflict = gathered.rival.is_some();
+    let conflict = gathered.host_conflict.is_some();
     let validated = validate::validate(stack, gathered, &scope.context.settings)?;
     scope
         .context
@@ -140,7 +140,7 @@ impl Error {
                         apply::Cause::NameTaken => "NameTaken",
                         apply::Cause::Previous => "PreviousStackTerminating",
                         apply::Cause::Api(error) => refusal::reason(error, "ApplyFailed"),
-                        apply::Cause::Silence(_) => "DeadlineExceeded",
+                        apply::Cause::Timeout(_) => "DeadlineExceeded",
                         apply::Cause::Render(_) => "RenderFailed",
                     })
             }

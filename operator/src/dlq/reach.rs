@@ -91,7 +91,7 @@ pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).map_err(ReachError::Connect)?;
     let cluster = Cluster { client, namespace };
-    let Found { login, vhost, own } = cluster.credentials(&stack.name).await?;
+    let BrokerAccess { login, vhost, own } = cluster.credentials(&stack.name).await?;
     let (transport, base) = match &stack.management_url {
         Some(url) => (by_address(url)?, url.to_string()),
         None if own => (cluster.forward(&stack.name).await?, FORWARDED.to_owned()),
@@ -114,7 +114,7 @@ fn by_address(url: &Uri) -> Result<Transport, ReachError> {
 
 /// The access to a broker, as a Secret describes it.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct BrokerAccess {
     login: Login,
     /// Virtual host, percent-encoded; the default one if absent.
     vhost: Option<String>,
@@ -128,14 +128,14 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn credentials(&self, stack: &str) -> Result<Found, ReachError> {
+    async fn credentials(&self, stack: &str) -> Result<BrokerAccess, ReachError> {
         let what = format!("ShortenerStack {stack} in namespace {}", self.namespace);
         let stacks: Api<ShortenerStack> = Api::namespaced(self.client.clone(), &self.namespace);
         let found = read(stacks.get_opt(stack).await, &what)?;
         let Some(external) = found.spec.queue.external else {
             let name = component_name(stack, Component::Rabbitmq);
             let secret = self.secret(&name).await?;
-            return Ok(Found {
+            return Ok(BrokerAccess {
                 login: Login {
                     username: entry(&secret, USERNAME_KEY)?,
                     password: entry(&secret, PASSWORD_KEY)?,
@@ -217,12 +217,12 @@ fn entry(secret: &Secret, key: &str) -> Result<String, ReachError> {
 }
 
 /// Reads user, password and virtual host from separate keys.
-fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<Found, ReachError> {
+fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<BrokerAccess, ReachError> {
     let key = |wanted: Part| parts.iter().find(|(part, _)| *part == wanted);
     let value =
         |wanted: Part, name: &'static str| entry(secret, key(wanted).map_or(name, |(_, key)| *key));
     let vhost = key(Part::VirtualHost).map(|(_, key)| entry(secret, key));
-    Ok(Found {
+    Ok(BrokerAccess {
         login: Login {
             username: value(Part::Username, USERNAME_KEY)?,
             password: value(Part::Password, PASSWORD_KEY)?,
@@ -235,13 +235,13 @@ fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<Found, Re
 }
 
 /// Parses user, password and virtual host from `amqp[s]://user:password@host:port/vhost`.
-fn of_url(url: &str) -> Option<Found> {
+fn of_url(url: &str) -> Option<BrokerAccess> {
     let (_, rest) = url.trim().split_once("://")?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (userinfo, _) = authority.rsplit_once('@')?;
     let (username, password) = userinfo.split_once(':')?;
     let vhost = path.split(['?', '#']).next().unwrap_or_default();
-    Some(Found {
+    Some(BrokerAccess {
         login: Login {
             username: decode(username)?,
             password: decode(password)?,
@@ -260,8 +260,8 @@ fn decode(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn found(username: &str, password: &str, vhost: Option<&str>) -> Option<Found> {
-        Some(Found {
+    fn found(username: &str, password: &str, vhost: Option<&str>) -> Option<BrokerAccess> {
+        Some(BrokerAccess {
             login: Login {
                 username: username.to_owned(),
                 password: password.to_owned(),

@@ -27,11 +27,11 @@ pub async fn watch(context: Arc<Context>, mandate: Mandate) {
     let mut rounds = interval(PERIOD);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let everybody = tokio::select! {
+        let all = tokio::select! {
             _ = rounds.tick() => true,
             () = context.queues.changed() => false,
         };
-        stream::iter(context.queues.targets(everybody))
+        stream::iter(context.queues.targets(all))
             .for_each_concurrent(CONCURRENT, |(stack, target)| {
                 ask(&context, &mandate, stack, target)
             })

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api::{AppStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},
     metadata::{Component, worker_selector},
-    queues::Seen,
+    queues::QueueState,
 };
 
 /// The outcome of a reconcile.
@@ -160,9 +160,9 @@ fn of_queue(
     let managed = stack.queue.as_ref().and_then(|queue| queue.store.managed());
     let depth = managed.and_then(|_| match &live.queue {
         // This process has not queried the broker yet.
-        Seen::Nothing => previous.queue,
-        Seen::Silence(_) => None,
-        Seen::Report(report) => report.depth.map(|depth| QueueStatus {
+        QueueState::Unknown => previous.queue,
+        QueueState::Unreachable(_) => None,
+        QueueState::Report(report) => report.depth.map(|depth| QueueStatus {
             ready: depth.ready,
             unacked: depth.unacked,
             total: depth.total(),

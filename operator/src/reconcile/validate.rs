@@ -167,10 +167,10 @@ pub fn validate(
         mut optional,
         draining,
         headers,
-        monitored,
+        has_monitoring_kinds,
         vector_key,
         upstream,
-        rival,
+        host_conflict,
     } = gathered;
     let spec = &stack.spec;
     let checksum_key = credential(
@@ -207,13 +207,13 @@ pub fn validate(
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: app(spec, settings, near_memory),
-        gateway: gateway(spec, settings, upstream, rival),
+        gateway: gateway(spec, settings, upstream, host_conflict),
         database,
         cache,
         queue,
         collector,
         monitoring,
-        monitored,
+        has_monitoring_kinds,
         vector,
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
@@ -251,7 +251,7 @@ fn gateway(
     spec: &ShortenerStackSpec,
     settings: &Settings,
     upstream: Option<String>,
-    rival: Option<String>,
+    host_conflict: Option<String>,
 ) -> Gateway {
     let GatewaySpec {
         host,
@@ -267,7 +267,7 @@ fn gateway(
                 host,
                 class: ingress_class_name,
                 tls_secret: tls_secret_name,
-                conflict: rival,
+                conflict: host_conflict,
             },
             settings.gateway_allow_from.0.clone(),
         ),

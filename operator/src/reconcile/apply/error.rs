@@ -37,7 +37,7 @@ pub enum Cause {
     #[error(
         "the API server, or a webhook that it calls, did not answer within {} s", .0.as_secs()
     )]
-    Silence(Duration),
+    Timeout(Duration),
     /// The object cannot be written as JSON.
     #[error("the object cannot be rendered as JSON: {0}")]
     Render(#[from] serde_json::Error),

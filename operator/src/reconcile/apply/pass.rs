@@ -28,7 +28,7 @@ use crate::{
 
 /// Timeout for an object that nothing depends on. It exceeds the usual timeout of the webhook of a Prometheus
 /// operator, and leaves the reconcile enough time to report.
-const PATIENCE: Duration = Duration::from_secs(12);
+const MONITORING_WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// One pass over the children of a stack.
 pub(super) struct Pass<'a> {
@@ -65,8 +65,8 @@ impl<'a> Pass<'a> {
         for object in desired {
             let name = object.name_any();
             self.wanted.insert((kind::<K>(), name.clone()));
-            let written = timeout(PATIENCE, self.apply_one(object, &name)).await;
-            match written.unwrap_or(Err(Cause::Silence(PATIENCE))) {
+            let written = timeout(MONITORING_WRITE_TIMEOUT, self.apply_one(object, &name)).await;
+            match written.unwrap_or(Err(Cause::Timeout(MONITORING_WRITE_TIMEOUT))) {
                 Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
                     tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster no longer has this kind, so the object was not written");
                 }
@@ -81,17 +81,17 @@ impl<'a> Pass<'a> {
     pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) -> bool {
         let mut all_exist = true;
         for DesiredSecret { secret, create } in desired {
-            if let Some(mut minted) = create {
+            if let Some(mut generated) = create {
                 // Creation registers a second field manager entry, which keeps its fields when apply omits them. The
                 // owner reference must not be among them, because it is removed when the deletion policy changes.
-                minted.metadata.owner_references = None;
+                generated.metadata.owner_references = None;
                 // Creating conflicts where applying would silently rotate a credential.
                 let params = PostParams {
                     field_manager: Some(FIELD_MANAGER.to_owned()),
                     ..PostParams::default()
                 };
-                if let Err(error) = self.api::<Secret>().create(&params, &minted).await {
-                    self.fail::<Secret>(&minted.name_any(), error.into());
+                if let Err(error) = self.api::<Secret>().create(&params, &generated).await {
+                    self.fail::<Secret>(&generated.name_any(), error.into());
                     all_exist = false;
                     continue;
                 }

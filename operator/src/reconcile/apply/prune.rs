@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A uid that no object has.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+const ABSENT_OWNER_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Pass<'_> {
     /// Deletes children that are no longer desired. The kinds are listed here on purpose: volumes and Secrets are not
@@ -101,7 +101,7 @@ impl Pass<'_> {
             "apiVersion": StatefulSet::api_version(&()),
             "kind": StatefulSet::kind(&()),
             "name": name,
-            "uid": NOBODY,
+            "uid": ABSENT_OWNER_UID,
         }]}});
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),

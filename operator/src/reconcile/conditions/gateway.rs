@@ -10,7 +10,7 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
     if let Routing::IngressNginx {
         host,
         class,
-        conflict: Some(rival),
+        conflict: Some(other),
         ..
     } = &view.stack.gateway.routing
     {
@@ -18,7 +18,7 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
         return Verdict::fault(
             "HostConflict",
             format!(
-                "stack {rival} already serves {host} on IngressClass {class}: set another spec.gateway.host"
+                "stack {other} already serves {host} on IngressClass {class}: set another spec.gateway.host"
             ),
         );
     }

@@ -21,7 +21,7 @@ pub(super) fn refused(view: View<'_>) -> Option<Verdict> {
 /// Returns the verdict on the monitoring objects of a stack without the profile `observability`.
 pub fn monitoring_ready(view: View<'_>) -> Verdict {
     refused(view).unwrap_or_else(|| {
-        if view.stack.monitored {
+        if view.stack.has_monitoring_kinds {
             Verdict::yes(
                 "Told",
                 "the ServiceMonitor, the PrometheusRule and the dashboard are written",
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn a_stack_that_is_watched_serves_whatever_those_who_watch_it_are_told() {
         let stack = minimal_stack().told("release", "prometheus");
-        let monitored = stack.clone().monitored();
+        let monitored = stack.clone().with_monitoring_kinds();
         let live = Live::default();
         let refused = Live {
             monitoring_refused: Some("PrometheusRule/acme: forbidden".to_owned()),

@@ -3,7 +3,7 @@
 use super::{Verdict, View, store};
 use crate::{
     metadata::{Component, FORCE_DISABLE},
-    queues::{Report, Seen},
+    queues::{QueueState, Report},
     reconcile::stack::{Draining, Queue, Store},
 };
 
@@ -25,7 +25,7 @@ pub fn queue_ready(view: View<'_>, queue: &Queue) -> Verdict {
         return verdict;
     }
     match &view.live.queue {
-        Seen::Report(Report {
+        QueueState::Report(Report {
             alarm: Some(alarm), ..
         }) => Verdict::fault(
             "BrokerAlarm",
@@ -34,11 +34,11 @@ pub fn queue_ready(view: View<'_>, queue: &Queue) -> Verdict {
                  raise spec.queue.managed.storage or spec.queue.managed.resources"
             ),
         ),
-        Seen::Silence(why) => Verdict::yes(
+        QueueState::Unreachable(why) => Verdict::yes(
             "DepthUnknown",
             format!("the broker runs, but the number of waiting jobs is unknown: {why}"),
         ),
-        Seen::Nothing | Seen::Report(_) => verdict,
+        QueueState::Unknown | QueueState::Report(_) => verdict,
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
         testing::stack::minimal_stack,
     };
 
-    fn verdict(stack: &ValidatedStack, seen: Seen) -> Verdict {
+    fn verdict(stack: &ValidatedStack, seen: QueueState) -> Verdict {
         let workload = Workload {
             wanted: 1,
             existing: 1,
@@ -100,8 +100,8 @@ mod tests {
         queue_ready(view, stack.queue.as_ref().unwrap())
     }
 
-    fn report(alarm: Option<&str>) -> Seen {
-        Seen::Report(Report {
+    fn report(alarm: Option<&str>) -> QueueState {
+        QueueState::Report(Report {
             depth: Some(Depth {
                 ready: 1,
                 unacked: 0,
@@ -114,10 +114,14 @@ mod tests {
     fn a_broker_is_ready_when_its_pod_is_and_it_takes_messages() {
         let stack = minimal_stack().queue();
         let table = [
-            (Seen::Nothing, true, "PodsReady"),
+            (QueueState::Unknown, true, "PodsReady"),
             (report(None), true, "PodsReady"),
             (report(Some("disk")), false, "BrokerAlarm"),
-            (Seen::Silence("refused".to_owned()), true, "DepthUnknown"),
+            (
+                QueueState::Unreachable("refused".to_owned()),
+                true,
+                "DepthUnknown",
+            ),
         ];
         for (seen, holds, reason) in table {
             let found = verdict(&stack, seen.clone());
@@ -127,7 +131,7 @@ mod tests {
 
     #[test]
     fn an_external_broker_is_somebody_elses_matter_and_its_depth_is_unknown() {
-        let verdict = verdict(&minimal_stack().external_queue(), Seen::Nothing);
+        let verdict = verdict(&minimal_stack().external_queue(), QueueState::Unknown);
         assert!(verdict.holds && verdict.reason == "External", "{verdict:?}");
         assert!(verdict.message.contains("unknown"), "{}", verdict.message);
     }
@@ -151,7 +155,7 @@ mod tests {
             (with(true, None, 1).stopped(), "spec.stopped"),
         ];
         for (stack, part) in table {
-            let found = verdict(&stack, Seen::Nothing);
+            let found = verdict(&stack, QueueState::Unknown);
             assert!(found.holds && found.reason == DRAINING, "{found:?}");
             for part in [part, "shortener.dev/force-disable=queue"] {
                 assert!(found.message.contains(part), "{}", found.message);
