@@ -3,8 +3,8 @@
 //! - Every write is a compare-and-swap on the resource version, so only one of two candidates wins.
 //! - A lease has expired when its record has not changed for the lease duration, by the local monotonic clock. The
 //!   timestamps in the record are only informational.
-//! - A renewal extends the mandate by less than the lease duration, counted from before the renewal was sent. The
-//!   mandate therefore expires before any other candidate may take the lease, and a leader that cannot renew stops
+//! - A renewal extends the write deadline by less than the lease duration, counted from before the renewal was sent.
+//!   The deadline therefore passes before any other candidate may take the lease, and a leader that cannot renew stops
 //!   writing on its own.
 
 mod term;
@@ -18,7 +18,7 @@ use kube::{Api, Client, api::PostParams};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
-use crate::mandate::Mandate;
+use crate::write_deadline::WriteDeadline;
 pub use term::{Candidate, ElectionStep, ObservedLease};
 
 /// The parameters of an election: the lease and the candidate.
@@ -50,7 +50,7 @@ pub struct Elector {
     api: Api<Lease>,
     name: String,
     candidate: Candidate,
-    mandate: Mandate,
+    write_deadline: WriteDeadline,
     /// Lease as last read or written; `None` before the first read.
     observed: Option<ObservedLease>,
     /// True when the last write failed, so that it may or may not have been carried out.
@@ -59,12 +59,12 @@ pub struct Elector {
 
 impl Elector {
     /// Creates a candidate that has not read the lease yet.
-    pub fn new(client: Client, election: Election, mandate: Mandate) -> Self {
+    pub fn new(client: Client, election: Election, write_deadline: WriteDeadline) -> Self {
         Self {
             api: Api::namespaced(client, &election.namespace),
             name: election.lease,
             candidate: Candidate::new(election.identity, election.duration),
-            mandate,
+            write_deadline,
             observed: None,
             uncertain: false,
         }
@@ -87,12 +87,13 @@ impl Elector {
         }
     }
 
-    /// Renews the lease for as long as possible, then returns the reason of the loss. The mandate has ended by then.
+    /// Renews the lease for as long as possible, then returns the reason of the loss. The write deadline has passed by
+    /// then.
     pub async fn hold(&mut self) -> Lost {
         let mut pause = self.candidate.renew_interval();
         let lost = loop {
             sleep(pause).await;
-            let Ok(until) = self.mandate.until() else {
+            let Ok(until) = self.write_deadline.until() else {
                 break Lost::Expired;
             };
             match timeout_at(until, self.renew()).await {
@@ -105,13 +106,13 @@ impl Elector {
                 Err(_) => break Lost::Expired,
             }
         };
-        self.mandate.end();
+        self.write_deadline.end();
         lost
     }
 
-    /// Ends the mandate and releases the lease if this process holds it, so that another replica takes over at once.
+    /// Ends the writes and releases the lease if this process holds it, so that another replica takes over at once.
     pub async fn release(&mut self) {
-        self.mandate.end();
+        self.write_deadline.end();
         match self.give_back().await {
             Ok(true) => info!(lease.name = %self.name, "released the lease"),
             Ok(false) => {}
@@ -162,15 +163,16 @@ impl Elector {
         }
     }
 
-    /// Writes this candidate into the lease as last seen and extends the mandate. The write fails if the lease has
-    /// changed since.
+    /// Writes this candidate into the lease as last seen and extends the write deadline. The write fails if the lease
+    /// has changed since.
     async fn write(&mut self) -> Result<bool, kube::Error> {
         let asked = Instant::now();
         let lease = self
             .swap(|candidate, seen| candidate.renewed(seen, Timestamp::now()))
             .await?;
         self.observed = Some(self.candidate.look(None, Some(lease), Instant::now()));
-        self.mandate.extend(asked + self.candidate.renew_deadline());
+        self.write_deadline
+            .extend(asked + self.candidate.renew_deadline());
         Ok(true)
     }
 

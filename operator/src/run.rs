@@ -18,10 +18,10 @@ use crate::{
     fence::FenceLayer,
     http,
     leader::{Election, Elector, Lost},
-    mandate::Mandate,
     metrics::Metrics,
     queues::watch::watch,
     settings::Settings,
+    write_deadline::WriteDeadline,
 };
 
 /// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the
@@ -72,8 +72,8 @@ async fn lead(
     metrics: Metrics,
     stop: &CancellationToken,
 ) -> Result<(), RunError> {
-    let mandate = Mandate::default();
-    let fence = FenceLayer::new(mandate.clone(), metrics.clone());
+    let write_deadline = WriteDeadline::default();
+    let fence = FenceLayer::new(write_deadline.clone(), metrics.clone());
     let clients = client::connect(&fence).await?;
     let election = Election {
         namespace: settings.pod_namespace.clone(),
@@ -81,7 +81,7 @@ async fn lead(
         identity: settings.pod_name.clone(),
         duration: settings.lease_duration(),
     };
-    let mut elector = Elector::new(clients.lease, election, mandate.clone());
+    let mut elector = Elector::new(clients.lease, election, write_deadline.clone());
     let result = match stop.run_until_cancelled(elector.acquire()).await {
         None => Ok(()),
         Some(()) => {
@@ -90,7 +90,7 @@ async fn lead(
             let context = Arc::new(Context::new(clients.main, settings, metrics.clone()));
             let result = tokio::select! {
                 ended = control(context.clone(), scopes, &mut elector, stop) => ended,
-                () = watch(context, mandate) => Err(RunError::Controller),
+                () = watch(context, write_deadline) => Err(RunError::Controller),
             };
             metrics.leader(false);
             result

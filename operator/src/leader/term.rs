@@ -79,7 +79,7 @@ impl Candidate {
                 earlier.protected_until
             }
             (_, Some(lease)) => holder(lease).map(|_| now + self.duration.max(promised(lease))),
-            // Deleting the lease does not end the holder's mandate.
+            // Deleting the lease does not move the holder's write deadline.
             (Some(earlier), None) => earlier.protected_until,
             // A live holder recreates a deleted lease with its next renewal.
             (None, None) => Some(now + self.renew_interval() * 2),
