@@ -72,16 +72,16 @@ impl Elector {
 
     /// Waits until this process leads. Errors are logged and retried.
     pub async fn acquire(&mut self) {
-        let mut told = String::new();
+        let mut logged = String::new();
         loop {
             let state = match self.campaign().await {
                 Ok(true) => return info!(lease.name = %self.name, "leading"),
                 Ok(false) => format!("standing by: {}", self.holder()),
                 Err(error) => format!("standing by: the lease cannot be read or written: {error}"),
             };
-            if state != told {
+            if state != logged {
                 info!(lease.name = %self.name, "{state}");
-                told = state;
+                logged = state;
             }
             sleep(self.candidate.poll_interval()).await;
         }

@@ -172,6 +172,10 @@ async fn replay_and_drop_touch_only_what_was_named(broker: &Broker) {
     assert_eq!(swept.done, 1);
     let left = broker.peek(DEAD_LETTERS, 10).await.unwrap();
     assert_eq!(ids(&left), ["m3"]);
-    assert_eq!(left[0].reason(), Some("delivery_limit"), "it still tells");
+    assert_eq!(
+        left[0].reason(),
+        Some("delivery_limit"),
+        "its reason is kept"
+    );
     assert_eq!(broker.peek(JOBS, 10).await.unwrap(), []);
 }

@@ -8,9 +8,9 @@ pub(super) struct Alert {
     pub(super) expression: &'static str,
     /// Duration for which the expression must hold.
     pub(super) hold: &'static str,
-    /// Severity: `critical` pages a person at once, `warning` can wait until the morning.
+    /// Severity: `critical` pages at once, `warning` can wait until the morning.
     pub(super) severity: &'static str,
-    /// Summary for people.
+    /// Summary, the text of the alert.
     pub(super) summary: &'static str,
 }
 
