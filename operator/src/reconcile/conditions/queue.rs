@@ -65,7 +65,7 @@ fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
         } => format!("{left} jobs remain and are processed first"),
     };
     format!(
-        "the profile queue is off and the queue is drained: {state}; set the annotation {FORCE_DISABLE}=queue to discard \
+        "the profile queue is off and the queue is being drained: {state}; set the annotation {FORCE_DISABLE}=queue to discard \
          the remaining jobs"
     )
 }
