@@ -65,8 +65,8 @@ fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
         } => format!("{left} jobs remain and are processed first"),
     };
     format!(
-        "the profile queue is off and the queue is being drained: {state}; set the annotation {FORCE_DISABLE}=queue to discard \
-         the remaining jobs"
+        "the profile queue is off and the queue is being drained: {state}; set the annotation {FORCE_DISABLE}=queue to \
+         remove the queue now (its jobs stay on the volume unless spec.deletionPolicy is Delete)"
     )
 }
 
