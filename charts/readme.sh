@@ -65,7 +65,7 @@ helm install $name oci://$home/charts/$name --version $version \\
 helm test $name --namespace shortener-system
 \`\`\`
 
-The notes that Helm prints tell the next commands. A misspelt value is refused, and so is one of another form.
+The notes that Helm prints list the next commands. Misspelt values and values of the wrong type are refused.
 
 PAGE
   table

@@ -190,7 +190,7 @@ variables_are_named_once() {
   local message name
   for name in RUST_LOG POD_NAME; do
     if message=$(helm template test "$chart" --set "extraEnv[0].name=$name" 2>&1); then die "extraEnv may repeat $name"; fi
-    grep -q "extraEnv: $name is there already" <<<"$message" || die "extraEnv with $name fails without saying why: $message"
+    grep -q "extraEnv: $name is already set" <<<"$message" || die "extraEnv with $name fails without saying why: $message"
   done
 }
 

@@ -1,7 +1,7 @@
 //! Clients for the API server: a fenced one for everything but the lease, and one for the lease alone.
 //!
 //! Neither retries a request by itself, as kube would by default: a retry would bypass the fence and could arrive
-//! after the mandate has expired. Reconciles and watches have their own backoff.
+//! after the write deadline. Reconciles and watches have their own backoff.
 
 use std::time::Duration;
 

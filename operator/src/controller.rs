@@ -49,7 +49,7 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
             .run_until_cancelled_owned(changes.map(Ok).forward(sender)),
     ));
     let scope_name = namespace.as_deref().unwrap_or("all namespaces");
-    tracing::info!(scope = scope_name, "reading the cluster's state");
+    tracing::info!(scope = scope_name, "listing the watched objects");
     if !matches!(
         shutdown.run_until_cancelled(scope.inventory.ready()).await,
         Some(Ok(()))
@@ -193,7 +193,7 @@ fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     let (name, namespace) = (stack.name_any(), stack.namespace().unwrap_or_default());
     let reason = error.reason();
     if reason == NAMESPACE_TERMINATING {
-        tracing::info!(stack = %name, %namespace, "the stack goes with its namespace");
+        tracing::info!(stack = %name, %namespace, "the namespace of the stack is being deleted, so nothing is reconciled");
     } else {
         tracing::warn!(stack = %name, %namespace, reason, %error, "the stack could not be reconciled");
     }

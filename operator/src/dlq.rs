@@ -12,10 +12,10 @@ use std::{collections::BTreeSet, io::Write};
 use clap::{Args, Subcommand};
 
 use crate::broker::{Broker, BrokerError};
-use letters::{Choice, Fate, Swept};
+use letters::{Choice, Operation, OperationResult};
 use reach::ReachError;
 
-/// Dead letters: jobs that were given up
+/// Work with dead letters, the jobs that failed for good
 #[derive(Debug, Args)]
 pub struct Dlq {
     /// Action on the dead letters
@@ -114,15 +114,15 @@ pub enum DlqError {
     Broker(#[from] BrokerError),
     /// No dead letter has this id.
     #[error(
-        "no dead letter {0} among the first {limit}: `operator dlq ls` lists them, and a job that was replayed or never failed is none",
+        "dead letter {0} not found (`show` searches only the first {limit}): list the ids with `operator dlq ls --limit {limit}`",
         limit = letters::SCAN
     )]
     Unknown(String),
     /// The output cannot be written.
-    #[error("cannot print: {0}")]
+    #[error("cannot write the output: {0}")]
     Print(#[from] std::io::Error),
     /// A message cannot be printed as JSON.
-    #[error("cannot print the message: {0}")]
+    #[error("cannot format the dead letter as JSON: {0}")]
     Render(#[from] serde_json::Error),
 }
 
@@ -136,11 +136,11 @@ pub async fn run(command: Dlq, out: &mut impl Write) -> Result<(), DlqError> {
         Action::Show { stack, id } => show(&reach::broker(&stack).await?, &id, out).await,
         Action::Replay { stack, which } => {
             let broker = reach::broker(&stack).await?;
-            sweep(&broker, which.into(), Fate::Replay, out).await
+            sweep(&broker, which.into(), Operation::Replay, out).await
         }
         Action::Drop { stack, which } => {
             let broker = reach::broker(&stack).await?;
-            sweep(&broker, which.into(), Fate::Drop, out).await
+            sweep(&broker, which.into(), Operation::Drop, out).await
         }
     }
 }
@@ -172,13 +172,13 @@ async fn show(broker: &Broker, id: &str, out: &mut impl Write) -> Result<(), Dlq
 async fn sweep(
     broker: &Broker,
     choice: Choice,
-    fate: Fate,
+    operation: Operation,
     out: &mut impl Write,
 ) -> Result<(), DlqError> {
-    let Swept { done, missing } = letters::sweep(broker, choice, fate).await?;
-    let verb = match fate {
-        Fate::Replay => "put back into the queue",
-        Fate::Drop => "deleted",
+    let OperationResult { done, missing } = letters::sweep(broker, choice, operation).await?;
+    let verb = match operation {
+        Operation::Replay => "put back into the queue",
+        Operation::Drop => "deleted",
     };
     writeln!(out, "{} {verb}", count(done))?;
     match missing.into_iter().next() {
@@ -275,7 +275,7 @@ mod tests {
         fake.fill(DEAD_LETTERS, ["m1"].map(letter));
         let mut out = Vec::new();
         let choice = Choice::Ids(["m1".to_owned(), "m9".to_owned()].into());
-        let error = sweep(&fake.broker(), choice, Fate::Replay, &mut out)
+        let error = sweep(&fake.broker(), choice, Operation::Replay, &mut out)
             .await
             .unwrap_err();
         assert!(matches!(error, DlqError::Unknown(id) if id == "m9"));

@@ -1,6 +1,6 @@
-//! The client layer that fences writes to the cluster: it refuses writes without a valid mandate, cuts them short
-//! when the mandate expires, and counts them. Reads always pass, so a replica that stands by or has lost the lease
-//! can still read.
+//! The client layer that fences writes to the cluster: it refuses writes after the write deadline, cuts short those
+//! in flight when it passes, and counts all of them. Reads always pass, so a replica that stands by or has lost the
+//! lease can still read.
 
 use std::task::{Context, Poll};
 
@@ -8,19 +8,22 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use http::{Method, Request, Response};
 use tower::{BoxError, Layer, Service};
 
-use crate::{mandate::Mandate, metrics::Metrics};
+use crate::{metrics::Metrics, write_deadline::WriteDeadline};
 
 /// A layer that puts a [`Fence`] in front of a client.
 #[derive(Clone, Debug)]
 pub struct FenceLayer {
-    mandate: Mandate,
+    write_deadline: WriteDeadline,
     metrics: Metrics,
 }
 
 impl FenceLayer {
-    /// Creates a fence that lets writes pass while the mandate holds.
-    pub fn new(mandate: Mandate, metrics: Metrics) -> Self {
-        Self { mandate, metrics }
+    /// Creates a fence that lets writes pass until the write deadline.
+    pub fn new(write_deadline: WriteDeadline, metrics: Metrics) -> Self {
+        Self {
+            write_deadline,
+            metrics,
+        }
     }
 }
 
@@ -35,7 +38,7 @@ impl<S> Layer<S> for FenceLayer {
     }
 }
 
-/// A service that lets writes pass only while the mandate holds.
+/// A service that lets writes pass only until the write deadline.
 #[derive(Clone, Debug)]
 pub struct Fence<S> {
     inner: S,
@@ -66,14 +69,17 @@ where
                 .map(|answer| answer.map_err(Into::into))
                 .boxed();
         }
-        let FenceLayer { mandate, metrics } = self.layer.clone();
-        if let Err(refusal) = mandate.until() {
+        let FenceLayer {
+            write_deadline,
+            metrics,
+        } = self.layer.clone();
+        if let Err(refusal) = write_deadline.until() {
             metrics.mutating_request(method.as_str(), "refused");
             return ready(Err(refusal.into())).boxed();
         }
         let answer = self.inner.call(request);
         async move {
-            let answer = match mandate.guard(answer).await {
+            let answer = match write_deadline.guard(answer).await {
                 Ok(answer) => answer.map_err(Into::into),
                 Err(cut_short) => Err(cut_short.into()),
             };
@@ -103,10 +109,10 @@ mod tests {
     use tower::{ServiceExt, service_fn};
 
     use super::*;
-    use crate::mandate::NotLeading;
+    use crate::write_deadline::NotLeading;
 
     struct Scene {
-        mandate: Mandate,
+        write_deadline: WriteDeadline,
         metrics: Metrics,
         arrived: Arc<AtomicUsize>,
     }
@@ -114,7 +120,7 @@ mod tests {
     impl Scene {
         fn new() -> Self {
             Self {
-                mandate: Mandate::default(),
+                write_deadline: WriteDeadline::default(),
                 metrics: Metrics::new().unwrap(),
                 arrived: Arc::default(),
             }
@@ -130,7 +136,8 @@ mod tests {
                     Ok::<_, BoxError>(Response::new(()))
                 }
             });
-            let fence = FenceLayer::new(self.mandate.clone(), self.metrics.clone()).layer(server);
+            let fence =
+                FenceLayer::new(self.write_deadline.clone(), self.metrics.clone()).layer(server);
             fence
                 .oneshot(Request::builder().method(method).body(()).unwrap())
                 .await
@@ -162,7 +169,7 @@ mod tests {
     async fn a_leaders_writes_pass_and_are_counted() {
         let scene = Scene::new();
         scene
-            .mandate
+            .write_deadline
             .extend(Instant::now() + Duration::from_secs(10));
         scene
             .send(Method::PATCH, Duration::from_secs(1))
@@ -180,7 +187,7 @@ mod tests {
     async fn a_leader_that_was_paused_past_its_deadline_writes_nothing() {
         let scene = Scene::new();
         scene
-            .mandate
+            .write_deadline
             .extend(Instant::now() + Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(11)).await;
         assert!(is_refusal(scene.send(Method::PATCH, Duration::ZERO).await));
@@ -188,10 +195,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_outlasts_the_mandate_is_cut_short() {
+    async fn a_write_that_outlasts_the_write_deadline_is_cut_short() {
         let scene = Scene::new();
         scene
-            .mandate
+            .write_deadline
             .extend(Instant::now() + Duration::from_secs(10));
         assert!(is_refusal(
             scene.send(Method::PATCH, Duration::from_secs(20)).await

@@ -49,7 +49,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
     let listener = match open(address) {
         Err(error) if error.raw_os_error() == Some(EAFNOSUPPORT) && address == any => {
-            warn!("this machine has no IPv6: only connections by IPv4 are taken");
+            warn!("this machine has no IPv6: only IPv4 connections are accepted");
             open((Ipv4Addr::UNSPECIFIED, address.port()).into())?
         }
         opened => opened?,

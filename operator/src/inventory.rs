@@ -144,7 +144,7 @@ where
                 Ok(Event::Init) => None,
                 Ok(Event::InitDone) => std::mem::replace(&mut listed, true).then_some(Change::Relisted),
                 Err(error) => {
-                    tracing::warn!(kind = %K::kind(&()), %error, "a watch was interrupted and is opened again");
+                    tracing::warn!(kind = %K::kind(&()), %error, "a watch was interrupted; reopening it");
                     None
                 }
             })

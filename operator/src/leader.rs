@@ -3,8 +3,8 @@
 //! - Every write is a compare-and-swap on the resource version, so only one of two candidates wins.
 //! - A lease has expired when its record has not changed for the lease duration, by the local monotonic clock. The
 //!   timestamps in the record are only informational.
-//! - A renewal extends the mandate by less than the lease duration, counted from before the renewal was sent. The
-//!   mandate therefore expires before any other candidate may take the lease, and a leader that cannot renew stops
+//! - A renewal extends the write deadline by less than the lease duration, counted from before the renewal was sent.
+//!   The deadline therefore passes before any other candidate may take the lease, and a leader that cannot renew stops
 //!   writing on its own.
 
 mod term;
@@ -18,8 +18,8 @@ use kube::{Api, Client, api::PostParams};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
-use crate::mandate::Mandate;
-pub use term::{Candidate, Sighting, Step};
+use crate::write_deadline::WriteDeadline;
+pub use term::{Candidate, ElectionStep, ObservedLease};
 
 /// The parameters of an election: the lease and the candidate.
 #[derive(Clone, Debug)]
@@ -50,73 +50,74 @@ pub struct Elector {
     api: Api<Lease>,
     name: String,
     candidate: Candidate,
-    mandate: Mandate,
+    write_deadline: WriteDeadline,
     /// Lease as last read or written; `None` before the first read.
-    sighting: Option<Sighting>,
+    observed: Option<ObservedLease>,
     /// True when the last write failed, so that it may or may not have been carried out.
     uncertain: bool,
 }
 
 impl Elector {
     /// Creates a candidate that has not read the lease yet.
-    pub fn new(client: Client, election: Election, mandate: Mandate) -> Self {
+    pub fn new(client: Client, election: Election, write_deadline: WriteDeadline) -> Self {
         Self {
             api: Api::namespaced(client, &election.namespace),
             name: election.lease,
             candidate: Candidate::new(election.identity, election.duration),
-            mandate,
-            sighting: None,
+            write_deadline,
+            observed: None,
             uncertain: false,
         }
     }
 
     /// Waits until this process leads. Errors are logged and retried.
     pub async fn acquire(&mut self) {
-        let mut told = String::new();
+        let mut logged = String::new();
         loop {
             let state = match self.campaign().await {
                 Ok(true) => return info!(lease.name = %self.name, "leading"),
                 Ok(false) => format!("standing by: {}", self.holder()),
                 Err(error) => format!("standing by: the lease cannot be read or written: {error}"),
             };
-            if state != told {
+            if state != logged {
                 info!(lease.name = %self.name, "{state}");
-                told = state;
+                logged = state;
             }
             sleep(self.candidate.poll_interval()).await;
         }
     }
 
-    /// Renews the lease for as long as possible, then returns the reason of the loss. The mandate has ended by then.
+    /// Renews the lease for as long as possible, then returns the reason of the loss. The write deadline has passed by
+    /// then.
     pub async fn hold(&mut self) -> Lost {
         let mut pause = self.candidate.renew_interval();
         let lost = loop {
             sleep(pause).await;
-            let Ok(until) = self.mandate.until() else {
+            let Ok(until) = self.write_deadline.until() else {
                 break Lost::Expired;
             };
             match timeout_at(until, self.renew()).await {
                 Ok(Ok(None)) => pause = self.candidate.renew_interval(),
                 Ok(Ok(Some(lost))) => break lost,
                 Ok(Err(error)) => {
-                    warn!(lease.name = %self.name, error = %error, "the lease could not be renewed, trying again");
+                    warn!(lease.name = %self.name, error = %error, "the lease could not be renewed; retrying");
                     pause = self.candidate.poll_interval();
                 }
                 Err(_) => break Lost::Expired,
             }
         };
-        self.mandate.end();
+        self.write_deadline.end();
         lost
     }
 
-    /// Ends the mandate and releases the lease if this process holds it, so that another replica takes over at once.
+    /// Ends the writes and releases the lease if this process holds it, so that another replica takes over at once.
     pub async fn release(&mut self) {
-        self.mandate.end();
+        self.write_deadline.end();
         match self.give_back().await {
             Ok(true) => info!(lease.name = %self.name, "released the lease"),
             Ok(false) => {}
             Err(error) => {
-                warn!(lease.name = %self.name, error = %error, "the lease was not released and has to run out")
+                warn!(lease.name = %self.name, error = %error, "the lease was not released; another replica takes over when it expires")
             }
         }
     }
@@ -124,14 +125,14 @@ impl Elector {
     /// Reads the lease and takes it unless it protects another holder. Returns true when this process leads.
     async fn campaign(&mut self) -> Result<bool, kube::Error> {
         let lease = self.api.get_opt(&self.name).await?;
-        let sighting = self
+        let observed = self
             .candidate
-            .look(self.sighting.take(), lease, Instant::now());
-        let step = self.candidate.step(&sighting, Instant::now());
-        self.sighting = Some(sighting);
+            .look(self.observed.take(), lease, Instant::now());
+        let step = self.candidate.step(&observed, Instant::now());
+        self.observed = Some(observed);
         match step {
-            Step::Wait => Ok(false),
-            Step::Take => self.write().await.or_else(|error| {
+            ElectionStep::Wait => Ok(false),
+            ElectionStep::Take => self.write().await.or_else(|error| {
                 if is_conflict(&error) {
                     Ok(false)
                 } else {
@@ -151,37 +152,38 @@ impl Elector {
             }
         }
         let lease = self.api.get_opt(&self.name).await?;
-        let sighting = self
+        let observed = self
             .candidate
-            .look(self.sighting.take(), lease, Instant::now());
-        let rival = self.candidate.rival(&sighting).map(str::to_owned);
-        self.sighting = Some(sighting);
+            .look(self.observed.take(), lease, Instant::now());
+        let rival = self.candidate.rival(&observed).map(str::to_owned);
+        self.observed = Some(observed);
         match rival {
             Some(rival) => Ok(Some(Lost::Taken(rival))),
             None => self.write().await.map(|_| None),
         }
     }
 
-    /// Writes this candidate into the lease as last seen and extends the mandate. The write fails if the lease has
-    /// changed since.
+    /// Writes this candidate into the lease as last seen and extends the write deadline. The write fails if the lease
+    /// has changed since.
     async fn write(&mut self) -> Result<bool, kube::Error> {
         let asked = Instant::now();
         let lease = self
             .swap(|candidate, seen| candidate.renewed(seen, Timestamp::now()))
             .await?;
-        self.sighting = Some(self.candidate.look(None, Some(lease), Instant::now()));
-        self.mandate.extend(asked + self.candidate.renew_deadline());
+        self.observed = Some(self.candidate.look(None, Some(lease), Instant::now()));
+        self.write_deadline
+            .extend(asked + self.candidate.renew_deadline());
         Ok(true)
     }
 
     async fn give_back(&mut self) -> Result<bool, kube::Error> {
-        if self.sighting.is_none() {
+        if self.observed.is_none() {
             return Ok(false);
         }
         let lease = self.api.get_opt(&self.name).await?;
-        let sighting = self.candidate.look(None, lease, Instant::now());
-        let held = self.candidate.holds(&sighting);
-        self.sighting = Some(sighting);
+        let observed = self.candidate.look(None, lease, Instant::now());
+        let held = self.candidate.holds(&observed);
+        self.observed = Some(observed);
         if held {
             self.swap(|candidate, seen| candidate.released(seen))
                 .await?;
@@ -193,7 +195,7 @@ impl Elector {
         &mut self,
         change: impl FnOnce(&Candidate, Option<&Lease>) -> Lease,
     ) -> Result<Lease, kube::Error> {
-        let seen = self.sighting.as_ref().and_then(Sighting::lease);
+        let seen = self.observed.as_ref().and_then(ObservedLease::lease);
         let mut wanted = change(&self.candidate, seen);
         wanted.metadata.name = Some(self.name.clone());
         self.uncertain = true;
@@ -212,11 +214,11 @@ impl Elector {
 
     fn holder(&self) -> String {
         let rival = self
-            .sighting
+            .observed
             .as_ref()
-            .and_then(|sighting| self.candidate.rival(sighting));
+            .and_then(|observed| self.candidate.rival(observed));
         rival.map_or_else(
-            || "nobody holds the lease".to_owned(),
+            || "the lease has no holder".to_owned(),
             |rival| format!("`{rival}` holds the lease"),
         )
     }

@@ -17,7 +17,6 @@ pub mod http;
 pub mod inventory;
 pub mod leader;
 pub mod ledger;
-pub mod mandate;
 pub mod metadata;
 pub mod metrics;
 pub mod monitoring;
@@ -27,6 +26,7 @@ pub mod reference;
 pub mod run;
 pub mod settings;
 pub mod telemetry;
+pub mod write_deadline;
 pub mod yaml;
 
 #[cfg(test)]

@@ -17,14 +17,14 @@ fn main() -> ExitCode {
         .unwrap_or_else(|error| error.exit())
         .command;
     match command {
-        Command::Crd { format } => for_people(print_crd(format)),
-        Command::Dlq(command) => for_people(dead_letters(command)),
+        Command::Crd { format } => exit_code(print_crd(format)),
+        Command::Dlq(command) => exit_code(dead_letters(command)),
         Command::Run(settings) => {
             telemetry::init();
             match run_operator(*settings) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
-                    tracing::error!(error = %error, "the operator ends");
+                    tracing::error!(error = %error, "operator failed; the process exits");
                     ExitCode::FAILURE
                 }
             }
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn for_people(result: Result<(), Box<dyn Error>>) -> ExitCode {
+fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -38,7 +38,7 @@ const KEPT_BY_ARGO_CD: [(&str, &str); 2] = [
     ),
 ];
 
-/// Annotation with which the user abandons the data of the named profiles, so that they can be switched off at once.
+/// Annotation with which the user switches the named profiles off at once, without draining them.
 pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
 
 /// A component of a stack, as in the label `app.kubernetes.io/component`.

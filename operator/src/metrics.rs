@@ -67,10 +67,10 @@ impl Metrics {
                 .buckets(DURATIONS.to_vec()),
                 &["result"],
             )?,
-            running: IntGauge::new("reconciles_running", "Reconciles that are under way.")?,
+            running: IntGauge::new("reconciles_running", "Reconciles in progress.")?,
             waiting: IntGauge::new(
                 "reconciles_waiting",
-                "Reconciles that wait for one of the running to end.",
+                "Reconciles that wait for a free slot.",
             )?,
             stacks: IntGaugeVec::new(
                 Opts::new("stack_ready", "Whether a stack is ready (1) or not (0)."),
@@ -82,22 +82,19 @@ impl Metrics {
             )?,
             requests: counter(
                 "mutating_requests_total",
-                "Requests that change the cluster, by method and HTTP status (or error, refused), leases apart.",
+                "Requests that change the cluster, except for the lease, by method and by HTTP status, `error` or `refused`.",
                 &["method", "status"],
             )?,
             stack_registry: Registry::new_custom(Some("shortener_stack".to_owned()), None)?,
             queues: IntGaugeVec::new(
                 Opts::new(
                     "queue_messages",
-                    "Jobs in a stack's queue that wait (ready) or that a worker has (unacked).",
+                    "Jobs in a stack's queue: waiting for a worker (ready), or delivered and not acknowledged (unacked).",
                 ),
                 &["namespace", "stack", "state"],
             )?,
             dead_letters: IntGaugeVec::new(
-                Opts::new(
-                    "dead_letters",
-                    "Jobs of a stack that were given up and wait for a person.",
-                ),
+                Opts::new("dead_letters", "Messages in a stack's dead-letter queue."),
                 &["namespace", "stack"],
             )?,
         };

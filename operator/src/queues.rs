@@ -28,7 +28,7 @@ use crate::{
 /// Minimum time between two changed depths in the status.
 const SHOW_EVERY: Duration = Duration::from_secs(30);
 /// Failures in a row after which a broker counts as unreachable.
-const PATIENCE: u32 = 3;
+const FAILURE_THRESHOLD: u32 = 3;
 /// Twice the maximum age of RabbitMQ's statistics, which it collects every 5 s.
 const STATISTICS_LAG: Duration = Duration::from_secs(10);
 
@@ -82,22 +82,22 @@ pub struct Report {
 
 /// The state of a queue that the status shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Seen {
+pub enum QueueState {
     /// There is no result yet.
     #[default]
-    Nothing,
+    Unknown,
     /// The broker is unreachable, with a reason that stays the same until it answers again.
-    Silence(String),
+    Unreachable(String),
     /// The broker answers.
     Report(Report),
 }
 
-impl Seen {
+impl QueueState {
     /// Returns the depth of the queue, if it is known.
     pub fn depth(&self) -> Option<Depth> {
         match self {
             Self::Report(report) => report.depth,
-            Self::Nothing | Self::Silence(_) => None,
+            Self::Unknown | Self::Unreachable(_) => None,
         }
     }
 }
@@ -107,7 +107,7 @@ struct Record {
     /// True when the broker is to be queried before the next round.
     due: bool,
     failures: u32,
-    seen: Seen,
+    seen: QueueState,
     /// Time of the last report that the status shows.
     shown: Option<Instant>,
     /// Time of the last report, if the queue was empty in it.
@@ -120,7 +120,7 @@ struct Record {
 #[derive(Default)]
 pub struct Queues {
     records: Mutex<HashMap<StackKey, Record>>,
-    given_up: Mutex<HashSet<StackKey>>,
+    drained_stacks: Mutex<HashSet<StackKey>>,
     listeners: Mutex<Vec<UnboundedSender<StackKey>>>,
     changed: Notify,
 }
@@ -148,10 +148,10 @@ impl Queues {
     }
 
     /// Returns the brokers to query now: all of them, or only those that are new or have changed.
-    pub fn targets(&self, everybody: bool) -> Vec<(StackKey, Target)> {
+    pub fn targets(&self, all: bool) -> Vec<(StackKey, Target)> {
         let mut records = self.records();
         let due = records.iter_mut().filter_map(|(stack, record)| {
-            let due = std::mem::take(&mut record.due) || everybody;
+            let due = std::mem::take(&mut record.due) || all;
             due.then(|| (stack.clone(), record.target.clone()))
         });
         due.collect()
@@ -177,7 +177,7 @@ impl Queues {
     }
 
     /// Returns the state of a stack's queue that the status shows.
-    pub fn seen(&self, stack: &StackKey) -> Seen {
+    pub fn seen(&self, stack: &StackKey) -> QueueState {
         self.records()
             .get(stack)
             .map(|record| record.seen.clone())
@@ -192,7 +192,7 @@ impl Queues {
 
     /// Marks a queue as wanted, so that an earlier drain does not count any more.
     pub fn keep(&self, stack: &StackKey) {
-        self.given_up().remove(stack);
+        self.drained_stacks().remove(stack);
     }
 
     /// Returns true when a queue is drained. The result stays true until the queue is wanted again, because its
@@ -200,7 +200,7 @@ impl Queues {
     /// a report that the queue is empty counts only if it is from after that moment, and late enough that its
     /// statistics are not older.
     pub fn drained(&self, stack: &StackKey, closed: bool) -> bool {
-        if self.given_up().contains(stack) {
+        if self.drained_stacks().contains(stack) {
             return true;
         }
         let mut records = self.records();
@@ -213,7 +213,7 @@ impl Queues {
             .zip(record.empty)
             .is_some_and(|(closed, empty)| empty >= closed + STATISTICS_LAG);
         if drained {
-            self.given_up().insert(stack.clone());
+            self.drained_stacks().insert(stack.clone());
         }
         drained
     }
@@ -230,8 +230,10 @@ impl Queues {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn given_up(&self) -> MutexGuard<'_, HashSet<StackKey>> {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+    fn drained_stacks(&self) -> MutexGuard<'_, HashSet<StackKey>> {
+        self.drained_stacks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn listeners(&self) -> MutexGuard<'_, Vec<UnboundedSender<StackKey>>> {
@@ -247,7 +249,7 @@ impl Record {
             target,
             due: true,
             failures: 0,
-            seen: Seen::Nothing,
+            seen: QueueState::Unknown,
             shown: None,
             empty: None,
             closed: None,
@@ -261,10 +263,12 @@ impl Record {
             Err(why) => {
                 self.empty = None;
                 self.failures = self.failures.saturating_add(1);
-                if self.failures < PATIENCE || matches!(self.seen, Seen::Silence(_)) {
+                if self.failures < FAILURE_THRESHOLD
+                    || matches!(self.seen, QueueState::Unreachable(_))
+                {
                     return false;
                 }
-                self.seen = Seen::Silence(why);
+                self.seen = QueueState::Unreachable(why);
                 return true;
             }
         };
@@ -275,13 +279,13 @@ impl Record {
         if follow {
             self.shown = Some(now);
             let depth = report.depth.or(self.seen.depth());
-            self.seen = Seen::Report(Report { depth, ..report });
+            self.seen = QueueState::Report(Report { depth, ..report });
         }
         follow || (empty && self.target.draining)
     }
 
     fn may_show(&self, report: &Report, now: Instant) -> bool {
-        let Seen::Report(seen) = &self.seen else {
+        let QueueState::Report(seen) = &self.seen else {
             return true;
         };
         // A broker that has just started has no statistics, so the last known depth stays.

@@ -41,7 +41,7 @@ const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The objects that the stack depends on could not be read.
-    #[error("cannot read what the stack depends on: {0}")]
+    #[error("cannot read a Secret or volume claim that the stack depends on: {0}")]
     Gather(#[source] kube::Error),
     /// The spec conflicts with other objects of the cluster.
     #[error(transparent)]
@@ -50,16 +50,16 @@ pub enum Error {
     #[error(transparent)]
     Apply(#[from] apply::ApplyError),
     /// The status could not be written.
-    #[error("cannot write the status: {0}")]
+    #[error("cannot read or write the status of the stack: {0}")]
     Status(#[source] kube::Error),
     /// The deadline passed.
-    #[error("the API server did not answer within {} s: this is tried again", DEADLINE.as_secs())]
+    #[error("the reconcile did not finish within {} s: check the latency of the API server; the operator retries", DEADLINE.as_secs())]
     Deadline,
     /// The resource has no uid or namespace, which happens only with a stale cache.
-    #[error("the resource is not complete yet: this is tried again")]
+    #[error("the resource has no uid, name or namespace yet: the operator retries")]
     Incomplete,
     /// The resource does not parse.
-    #[error("the resource cannot be read: {0}")]
+    #[error("the resource cannot be parsed: {0}")]
     Unreadable(String),
 }
 
@@ -106,7 +106,7 @@ async fn steps(
     let gathered = gather::gather(scope, stack, identity.clone())
         .await
         .map_err(Error::Gather)?;
-    let conflict = gathered.rival.is_some();
+    let conflict = gathered.host_conflict.is_some();
     let validated = validate::validate(stack, gathered, &scope.context.settings)?;
     scope
         .context
@@ -140,7 +140,7 @@ impl Error {
                         apply::Cause::NameTaken => "NameTaken",
                         apply::Cause::Previous => "PreviousStackTerminating",
                         apply::Cause::Api(error) => refusal::reason(error, "ApplyFailed"),
-                        apply::Cause::Silence(_) => "DeadlineExceeded",
+                        apply::Cause::Timeout(_) => "DeadlineExceeded",
                         apply::Cause::Render(_) => "RenderFailed",
                     })
             }

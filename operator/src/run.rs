@@ -18,10 +18,10 @@ use crate::{
     fence::FenceLayer,
     http,
     leader::{Election, Elector, Lost},
-    mandate::Mandate,
     metrics::Metrics,
     queues::watch::watch,
     settings::Settings,
+    write_deadline::WriteDeadline,
 };
 
 /// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the
@@ -34,19 +34,19 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The signal handlers cannot be installed, or the HTTP address cannot be bound.
-    #[error("cannot start: {0}")]
+    #[error("cannot install the signal handlers or bind the HTTP address: {0}")]
     Start(#[from] std::io::Error),
     /// Two metrics have the same name.
-    #[error("cannot set up the metrics: {0}")]
+    #[error("cannot register the metrics: {0}")]
     Metrics(#[from] prometheus::Error),
     /// The address of the API server or the credentials for it are missing or wrong.
-    #[error("cannot connect to the API server: {0}")]
+    #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
     Connect(#[from] kube::Error),
     /// The lease is lost: another replica leads, or may lead by now.
-    #[error("this replica is not the leader any more: {0}")]
+    #[error("this replica is no longer the leader: {0}")]
     Lost(Lost),
     /// A controller or the polling of the brokers ended although no stop was requested.
-    #[error("a controller has ended by itself")]
+    #[error("a controller or the broker monitor stopped unexpectedly")]
     Controller,
 }
 
@@ -72,8 +72,8 @@ async fn lead(
     metrics: Metrics,
     stop: &CancellationToken,
 ) -> Result<(), RunError> {
-    let mandate = Mandate::default();
-    let fence = FenceLayer::new(mandate.clone(), metrics.clone());
+    let write_deadline = WriteDeadline::default();
+    let fence = FenceLayer::new(write_deadline.clone(), metrics.clone());
     let clients = client::connect(&fence).await?;
     let election = Election {
         namespace: settings.pod_namespace.clone(),
@@ -81,7 +81,7 @@ async fn lead(
         identity: settings.pod_name.clone(),
         duration: settings.lease_duration(),
     };
-    let mut elector = Elector::new(clients.lease, election, mandate.clone());
+    let mut elector = Elector::new(clients.lease, election, write_deadline.clone());
     let result = match stop.run_until_cancelled(elector.acquire()).await {
         None => Ok(()),
         Some(()) => {
@@ -90,14 +90,14 @@ async fn lead(
             let context = Arc::new(Context::new(clients.main, settings, metrics.clone()));
             let result = tokio::select! {
                 ended = control(context.clone(), scopes, &mut elector, stop) => ended,
-                () = watch(context, mandate) => Err(RunError::Controller),
+                () = watch(context, write_deadline) => Err(RunError::Controller),
             };
             metrics.leader(false);
             result
         }
     };
     if timeout(RELEASE_LIMIT, elector.release()).await.is_err() {
-        warn!("the lease was not released in time and has to run out");
+        warn!("the lease was not released in time; another replica takes over when it expires");
     }
     result
 }
@@ -143,7 +143,7 @@ fn stop_on_signal() -> Result<CancellationToken, std::io::Error> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        info!("stopping: running reconciles are finished first");
+        info!("stopping; waiting for running reconciles to finish");
         asked.cancel();
     });
     Ok(stop)

@@ -69,7 +69,7 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: CrdFormat,
     },
-    /// List, show, replay or delete dead letters, the jobs that were given up
+    /// List, show, replay or delete dead letters, the jobs that failed for good
     Dlq(Dlq),
 }
 

@@ -20,7 +20,7 @@ use shortener_operator::{
         topology::{DEAD_LETTERS, JOBS, User, definitions, policies},
         transport,
     },
-    dlq::letters::{self, Choice, Fate},
+    dlq::letters::{self, Choice, Operation},
 };
 use tower::ServiceExt;
 
@@ -150,7 +150,7 @@ async fn looking_often_changes_nothing(broker: &Broker) {
 
 async fn replay_and_drop_touch_only_what_was_named(broker: &Broker) {
     let chosen = |id: &str| Choice::Ids([id.to_owned()].into());
-    let swept = letters::sweep(broker, chosen("m2"), Fate::Replay)
+    let swept = letters::sweep(broker, chosen("m2"), Operation::Replay)
         .await
         .unwrap();
     assert_eq!((swept.done, swept.missing.len()), (1, 0));
@@ -166,12 +166,16 @@ async fn replay_and_drop_touch_only_what_was_named(broker: &Broker) {
     );
     assert!(headers.get("x-death").is_none(), "{headers}");
 
-    let swept = letters::sweep(broker, chosen("m1"), Fate::Drop)
+    let swept = letters::sweep(broker, chosen("m1"), Operation::Drop)
         .await
         .unwrap();
     assert_eq!(swept.done, 1);
     let left = broker.peek(DEAD_LETTERS, 10).await.unwrap();
     assert_eq!(ids(&left), ["m3"]);
-    assert_eq!(left[0].reason(), Some("delivery_limit"), "it still tells");
+    assert_eq!(
+        left[0].reason(),
+        Some("delivery_limit"),
+        "its reason is kept"
+    );
     assert_eq!(broker.peek(JOBS, 10).await.unwrap(), []);
 }

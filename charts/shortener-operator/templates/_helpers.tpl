@@ -33,7 +33,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "shortener-operator.fullname" .) .Values.serviceAccount.name }}
 {{- else }}
-{{- required "serviceAccount.name must name an existing ServiceAccount when serviceAccount.create is false" .Values.serviceAccount.name }}
+{{- required "serviceAccount.name is empty while serviceAccount.create is false: name an existing ServiceAccount, or set serviceAccount.create to true" .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
 
@@ -113,7 +113,7 @@ chart's value to use instead. */}}
 {{- range $extra := .Values.extraEnv }}
 {{- range $own }}
 {{- if eq .name $extra.name }}
-{{- fail (printf "extraEnv: %s is there already; use the chart's own value for it, or name it once" .name) }}
+{{- fail (printf "extraEnv: %s is already set: use the chart's own value for it, or list it once" .name) }}
 {{- end }}
 {{- end }}
 {{- $own = append $own $extra }}

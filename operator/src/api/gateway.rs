@@ -14,7 +14,7 @@ use super::{PodSettings, schema};
         "gateway.serviceType is for gateway.provider Standalone: remove it or change the provider"
     ),
     validation = Rule::new("self.provider == 'IngressNginx' || !has(self.tlsSecretName)").message(
-        "gateway.tlsSecretName is for gateway.provider IngressNginx: remove it and end TLS in front of the gateway"
+        "gateway.tlsSecretName is for gateway.provider IngressNginx: remove it and terminate TLS in front of the gateway"
     ),
     validation = Rule::new("!has(self.tlsSecretName) || self.host != ''").message(
         "gateway.tlsSecretName needs gateway.host: set the host name of the certificate"

@@ -15,7 +15,7 @@ const ADDRESS: &str = r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-
 #[x_kube(validation = Rule::new(
     "!(has(self.collector) && has(self.collector.external) && has(self.backend) && (has(self.backend.managed) || has(self.backend.external)))"
 ).message(
-    "observability.backend is fed by the managed collector: remove it, or remove observability.collector.external"
+    "observability.backend requires the managed collector: remove it, or remove observability.collector.external"
 ))]
 #[serde(rename_all = "camelCase")]
 pub struct ObservabilitySpec {
@@ -115,7 +115,7 @@ pub struct ManagedBackend {
         "self.protocol == 'Http' || [has(self.endpoint) ? self.endpoint : '', has(self.tracesEndpoint) ? self.tracesEndpoint : '', \
          has(self.logsEndpoint) ? self.logsEndpoint : ''].all(address, !address.matches('^https?://[^/]+/.'))"
     ).message(
-        "observability.backend.external has an endpoint with a path, which protocol Grpc does not know: remove the path, or set protocol to Http"
+        "observability.backend.external has an endpoint with a path, which protocol Grpc does not support: remove the path, or set protocol to Http"
     ),
 )]
 #[serde(rename_all = "camelCase")]

@@ -78,15 +78,15 @@ use super::{
     validation = Rule::new(
         "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
          || (has(self.vector) && has(self.vector.collection) ? self.vector.collection : 'docs') == (has(oldSelf.vector) && has(oldSelf.vector.collection) ? oldSelf.vector.collection : 'docs')"
-    ).message("vector.collection cannot change while the profile is on: switch the profile off first; a collection that is kept does not fit then"),
+    ).message("vector.collection cannot change while the profile is on: switch the profile off, change the name, and switch the profile on"),
     validation = Rule::new(
         "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
          || (has(self.vector) && has(self.vector.size) ? self.vector.size : 4) == (has(oldSelf.vector) && has(oldSelf.vector.size) ? oldSelf.vector.size : 4)"
-    ).message("vector.size cannot change while the profile is on: switch the profile off first; a collection that is kept does not fit then"),
+    ).message("vector.size cannot change while the profile is on: switch the profile off, change it together with vector.collection, and switch the profile on"),
     validation = Rule::new(
         "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
          || (has(self.vector) && has(self.vector.distance) ? self.vector.distance : 'Cosine') == (has(oldSelf.vector) && has(oldSelf.vector.distance) ? oldSelf.vector.distance : 'Cosine')"
-    ).message("vector.distance cannot change while the profile is on: switch the profile off first; a collection that is kept does not fit then"),
+    ).message("vector.distance cannot change while the profile is on: switch the profile off, change it together with vector.collection, and switch the profile on"),
     validation = Rule::new(
         "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
          || (has(self.vector) && has(self.vector.external)) || (has(oldSelf.vector) && has(oldSelf.vector.external)) \

@@ -182,7 +182,7 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         ),
         (
             json!({"observability": {"collector": {"external": {"endpoint": "http://a:4317"}}, "backend": {"managed": {}}}}),
-            "observability.backend is fed by the managed collector",
+            "observability.backend requires the managed collector",
         ),
         (
             json!({"observability": {"backend": {"managed": {}, "external": {"endpoint": "http://a:4317"}}}}),

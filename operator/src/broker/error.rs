@@ -16,17 +16,20 @@ pub enum BrokerError {
     Silent(Duration),
     /// The broker rejects the credentials, or they lack a permission.
     #[error(
-        "the broker refuses the credentials: has the Secret changed while the broker could not restart?"
+        "the broker rejected the credentials, or they lack a permission: compare the Secret with the users of the broker (a \
+         managed broker reads the Secret when its pod starts)"
     )]
     Denied,
     /// The queue, exchange or policy does not exist.
-    #[error("the broker has no {0}")]
+    #[error(
+        "the broker's management API has no path /api/{0}: check that the virtual host and the queue exist"
+    )]
     Missing(String),
     /// No queue accepted the message.
-    #[error("the broker took no responsibility for the message: queue {0} is missing or full")]
+    #[error("the broker did not accept the message: queue {0} is missing or full")]
     NotTaken(String),
     /// The broker answered with any other error status.
-    #[error("the broker refuses: {status}: {reason}")]
+    #[error("the broker answered {status}: {reason}")]
     Refused {
         /// HTTP status.
         status: StatusCode,
@@ -34,9 +37,9 @@ pub enum BrokerError {
         reason: String,
     },
     /// The response cannot be parsed as one of the management API.
-    #[error("the answer is not one of RabbitMQ's management API: {0}")]
+    #[error("the response is not from RabbitMQ's management API: {0}")]
     Unexpected(#[from] serde_json::Error),
     /// The request cannot be built.
-    #[error("cannot ask the broker: {0}")]
+    #[error("cannot build the request to the broker: {0}")]
     Request(#[from] http::Error),
 }

@@ -76,13 +76,13 @@ impl Message {
 
     /// Returns the job as if it had never failed: same id, same body, same trace.
     #[must_use]
-    pub fn afresh(&self) -> Self {
+    pub fn for_replay(&self) -> Self {
         self.without_headers(|header| OF_THE_BROKER.iter().any(|name| header.starts_with(name)))
     }
 
     /// Returns the dead letter for the end of its queue, without its delivery count.
     #[must_use]
-    pub fn again(&self) -> Self {
+    pub fn for_requeue(&self) -> Self {
         self.without_headers(|header| header == "x-delivery-count")
     }
 
@@ -129,23 +129,23 @@ mod tests {
 
     #[test]
     fn a_job_afresh_keeps_id_body_and_trace_and_forgets_its_death() {
-        let afresh = dead_letter().afresh();
+        let job = dead_letter().for_replay();
         assert_eq!(
-            (afresh.id(), &afresh.payload),
+            (job.id(), &job.payload),
             (Some("m1"), &dead_letter().payload)
         );
         assert_eq!(
-            afresh.properties.0["headers"],
+            job.properties.0["headers"],
             json!({"traceparent": "00-abc"})
         );
     }
 
     #[test]
     fn a_dead_letter_that_goes_to_the_end_still_tells_why_it_died() {
-        let again = dead_letter().again();
-        assert_eq!(again.reason(), Some("delivery_limit"));
+        let requeued = dead_letter().for_requeue();
+        assert_eq!(requeued.reason(), Some("delivery_limit"));
         assert!(
-            again.properties.0["headers"]
+            requeued.properties.0["headers"]
                 .get("x-delivery-count")
                 .is_none()
         );

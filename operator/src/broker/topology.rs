@@ -21,7 +21,7 @@ const VHOST: &str = "/";
 const MAX_JOBS: u32 = 100_000;
 /// Delivery limit of the dead-letter queue. Every read counts as a delivery, and RabbitMQ 4.0 or later deletes a
 /// message after 20 deliveries if no limit is set.
-const MAX_LOOKS: u32 = 1_000_000_000;
+const DEAD_LETTER_DELIVERY_LIMIT: u32 = 1_000_000_000;
 
 /// A policy of the broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub fn policies(delivery_limit: i32) -> [Policy; 2] {
         policy(
             "shortener-dead-letters",
             r"^jobs\.dlq$",
-            json!({"delivery-limit": MAX_LOOKS}),
+            json!({"delivery-limit": DEAD_LETTER_DELIVERY_LIMIT}),
         ),
     ]
 }
@@ -176,7 +176,7 @@ mod tests {
     fn a_policy_is_read_as_the_management_api_spells_it() {
         let answer = json!({
             "vhost": "/", "name": "shortener-dead-letters", "pattern": r"^jobs\.dlq$", "apply-to": "queues",
-            "definition": {"delivery-limit": MAX_LOOKS}, "priority": 0,
+            "definition": {"delivery-limit": DEAD_LETTER_DELIVERY_LIMIT}, "priority": 0,
         });
         let [_, expected] = policies(5);
         assert_eq!(serde_json::from_value::<Policy>(answer).unwrap(), expected);

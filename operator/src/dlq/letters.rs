@@ -28,7 +28,7 @@ pub enum Choice {
 
 /// The operation on the chosen dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Operation {
     /// Put them back into the job queue.
     Replay,
     /// Delete them.
@@ -37,7 +37,7 @@ pub enum Fate {
 
 /// The result of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct OperationResult {
     /// Number of dead letters that were replayed or deleted.
     pub done: usize,
     /// Chosen ids without a dead letter.
@@ -50,12 +50,16 @@ pub async fn first(broker: &Broker, limit: usize) -> Result<Vec<Message>, Broker
 }
 
 /// Replays or deletes the chosen dead letters. The others keep their content but change their order.
-pub async fn sweep(broker: &Broker, choice: Choice, fate: Fate) -> Result<Swept, BrokerError> {
+pub async fn sweep(
+    broker: &Broker,
+    choice: Choice,
+    operation: Operation,
+) -> Result<OperationResult, BrokerError> {
     let present = first(broker, SCAN).await?;
     let mut left = present
         .last()
         .map_or(0, |last| present.len() + last.message_count);
-    let mut swept = Swept::default();
+    let mut swept = OperationResult::default();
     let mut wanted = match choice {
         Choice::All => None,
         Choice::Ids(ids) => {
@@ -78,7 +82,7 @@ pub async fn sweep(broker: &Broker, choice: Choice, fate: Fate) -> Result<Swept,
                 None => true,
                 Some(wanted) => letter.id().is_some_and(|id| wanted.remove(id)),
             };
-            copy(broker, letter, chosen, fate).await?;
+            copy(broker, letter, chosen, operation).await?;
             swept.done += usize::from(chosen);
         }
         remove(broker, window, left).await?;
@@ -92,12 +96,12 @@ async fn copy(
     broker: &Broker,
     letter: &Message,
     chosen: bool,
-    fate: Fate,
+    operation: Operation,
 ) -> Result<(), BrokerError> {
-    match (chosen, fate) {
-        (false, _) => broker.publish(DEAD_LETTERS, &letter.again()).await,
-        (true, Fate::Replay) => broker.publish(JOBS, &letter.afresh()).await,
-        (true, Fate::Drop) => Ok(()),
+    match (chosen, operation) {
+        (false, _) => broker.publish(DEAD_LETTERS, &letter.for_requeue()).await,
+        (true, Operation::Replay) => broker.publish(JOBS, &letter.for_replay()).await,
+        (true, Operation::Drop) => Ok(()),
     }
 }
 
@@ -108,19 +112,19 @@ async fn remove(
     mut originals: Vec<Message>,
     behind: usize,
 ) -> Result<(), BrokerError> {
-    let mut patience = behind + originals.len();
-    while !originals.is_empty() && patience > 0 {
+    let mut remaining = behind + originals.len();
+    while !originals.is_empty() && remaining > 0 {
         let taken = broker.take(DEAD_LETTERS, originals.len()).await?;
         if taken.is_empty() {
             break;
         }
-        patience = patience.saturating_sub(taken.len());
+        remaining = remaining.saturating_sub(taken.len());
         for letter in taken {
             match originals.iter().position(|known| same(known, &letter)) {
                 Some(place) => {
                     originals.swap_remove(place);
                 }
-                None => broker.publish(DEAD_LETTERS, &letter.again()).await?,
+                None => broker.publish(DEAD_LETTERS, &letter.for_requeue()).await?,
             }
         }
     }
@@ -165,7 +169,7 @@ mod tests {
     #[tokio::test]
     async fn a_replayed_job_keeps_its_id_and_trace_and_the_others_stay() {
         let fake = with_letters(5);
-        let swept = sweep(&fake.broker(), ids(&["m1", "m3"]), Fate::Replay)
+        let swept = sweep(&fake.broker(), ids(&["m1", "m3"]), Operation::Replay)
             .await
             .unwrap();
         assert_eq!((swept.done, swept.missing.len()), (2, 0));
@@ -189,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn all_dead_letters_are_replayed_in_their_order_over_several_windows() {
         let fake = with_letters(250);
-        let swept = sweep(&fake.broker(), Choice::All, Fate::Replay)
+        let swept = sweep(&fake.broker(), Choice::All, Operation::Replay)
             .await
             .unwrap();
         assert_eq!(swept.done, 250);
@@ -201,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn dropped_dead_letters_are_gone() {
         let fake = with_letters(3);
-        let swept = sweep(&fake.broker(), ids(&["m2"]), Fate::Drop)
+        let swept = sweep(&fake.broker(), ids(&["m2"]), Operation::Drop)
             .await
             .unwrap();
         assert_eq!(swept.done, 1);
@@ -214,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_id_changes_nothing() {
         let fake = with_letters(3);
-        let swept = sweep(&fake.broker(), ids(&["m9"]), Fate::Drop)
+        let swept = sweep(&fake.broker(), ids(&["m9"]), Operation::Drop)
             .await
             .unwrap();
         assert_eq!((swept.done, swept.missing), (0, vec!["m9".to_owned()]));
@@ -225,7 +229,7 @@ mod tests {
     async fn a_full_queue_leaves_every_dead_letter_in_its_place() {
         let fake = with_letters(3);
         fake.refuse_messages();
-        let error = sweep(&fake.broker(), Choice::All, Fate::Replay)
+        let error = sweep(&fake.broker(), Choice::All, Operation::Replay)
             .await
             .unwrap_err();
         assert!(error.to_string().contains("Check queue limits"), "{error}");

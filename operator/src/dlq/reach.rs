@@ -34,7 +34,7 @@ const FORWARDED: &str = "http://localhost:15672";
 #[derive(Debug, thiserror::Error)]
 pub enum ReachError {
     /// The kubeconfig or the named context cannot be used.
-    #[error("cannot use the kubeconfig: {0}")]
+    #[error("cannot use the kubeconfig or its context (--context): {0}")]
     Kubeconfig(#[from] KubeconfigError),
     /// The API server refused a read or did not answer.
     #[error("cannot read {what}: {source}")]
@@ -45,15 +45,13 @@ pub enum ReachError {
         source: kube::Error,
     },
     /// The client for the API server cannot be set up.
-    #[error("cannot connect to the API server: {0}")]
+    #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
     Connect(#[source] kube::Error),
     /// The object does not exist.
-    #[error(
-        "there is no {0}: has the stack the profile queue, and is the namespace right (--namespace)?"
-    )]
+    #[error("{0} not found: check --namespace, and that the stack has the profile queue")]
     Missing(String),
     /// A Secret lacks an entry.
-    #[error("Secret {secret} has no {what}")]
+    #[error("Secret {secret} has no {what}: add it")]
     Incomplete {
         /// Name of the Secret.
         secret: String,
@@ -62,7 +60,7 @@ pub enum ReachError {
     },
     /// The broker is external, so only the user knows the address of its management API.
     #[error(
-        "the broker of stack {0} is run by somebody else: give the address of its management API with --management-url"
+        "the broker of stack {0} is external: pass the address of its management API with --management-url"
     )]
     External(String),
     /// The given text is not an `http://` or `https://` address.
@@ -71,7 +69,7 @@ pub enum ReachError {
     )]
     Address(Uri),
     /// The client for `https` cannot be set up, for example without any trusted certificates.
-    #[error("cannot use https: {0}")]
+    #[error("--management-url: cannot set up https: {0}")]
     Tls(#[source] kube::Error),
 }
 
@@ -93,7 +91,7 @@ pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).map_err(ReachError::Connect)?;
     let cluster = Cluster { client, namespace };
-    let Found { login, vhost, own } = cluster.credentials(&stack.name).await?;
+    let BrokerAccess { login, vhost, own } = cluster.credentials(&stack.name).await?;
     let (transport, base) = match &stack.management_url {
         Some(url) => (by_address(url)?, url.to_string()),
         None if own => (cluster.forward(&stack.name).await?, FORWARDED.to_owned()),
@@ -116,7 +114,7 @@ fn by_address(url: &Uri) -> Result<Transport, ReachError> {
 
 /// The access to a broker, as a Secret describes it.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct BrokerAccess {
     login: Login,
     /// Virtual host, percent-encoded; the default one if absent.
     vhost: Option<String>,
@@ -130,14 +128,14 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn credentials(&self, stack: &str) -> Result<Found, ReachError> {
+    async fn credentials(&self, stack: &str) -> Result<BrokerAccess, ReachError> {
         let what = format!("ShortenerStack {stack} in namespace {}", self.namespace);
         let stacks: Api<ShortenerStack> = Api::namespaced(self.client.clone(), &self.namespace);
         let found = read(stacks.get_opt(stack).await, &what)?;
         let Some(external) = found.spec.queue.external else {
             let name = component_name(stack, Component::Rabbitmq);
             let secret = self.secret(&name).await?;
-            return Ok(Found {
+            return Ok(BrokerAccess {
                 login: Login {
                     username: entry(&secret, USERNAME_KEY)?,
                     password: entry(&secret, PASSWORD_KEY)?,
@@ -154,7 +152,7 @@ impl Cluster {
             Some(Access::Url(key)) => {
                 of_url(&entry(&secret, &key)?).ok_or_else(|| ReachError::Incomplete {
                     secret: reference.name,
-                    what: format!("user and password in the URL under {key}"),
+                    what: format!("URL with user and password under key {key}"),
                 })
             }
             Some(Access::Parts(parts)) => of_parts(&secret, &parts),
@@ -189,7 +187,9 @@ impl Cluster {
             async move {
                 let mut forwarder = pods.portforward(&pod, &[MANAGEMENT_PORT]).await?;
                 let stream = forwarder.take_stream(MANAGEMENT_PORT);
-                stream.ok_or_else(|| BoxError::from("the port-forward has no stream"))
+                stream.ok_or_else(|| {
+                    BoxError::from("the port-forward to the broker's pod opened no stream")
+                })
             }
         }))
     }
@@ -217,12 +217,12 @@ fn entry(secret: &Secret, key: &str) -> Result<String, ReachError> {
 }
 
 /// Reads user, password and virtual host from separate keys.
-fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<Found, ReachError> {
+fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<BrokerAccess, ReachError> {
     let key = |wanted: Part| parts.iter().find(|(part, _)| *part == wanted);
     let value =
         |wanted: Part, name: &'static str| entry(secret, key(wanted).map_or(name, |(_, key)| *key));
     let vhost = key(Part::VirtualHost).map(|(_, key)| entry(secret, key));
-    Ok(Found {
+    Ok(BrokerAccess {
         login: Login {
             username: value(Part::Username, USERNAME_KEY)?,
             password: value(Part::Password, PASSWORD_KEY)?,
@@ -235,13 +235,13 @@ fn of_parts(secret: &Secret, parts: &[(Part, &'static str)]) -> Result<Found, Re
 }
 
 /// Parses user, password and virtual host from `amqp[s]://user:password@host:port/vhost`.
-fn of_url(url: &str) -> Option<Found> {
+fn of_url(url: &str) -> Option<BrokerAccess> {
     let (_, rest) = url.trim().split_once("://")?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (userinfo, _) = authority.rsplit_once('@')?;
     let (username, password) = userinfo.split_once(':')?;
     let vhost = path.split(['?', '#']).next().unwrap_or_default();
-    Some(Found {
+    Some(BrokerAccess {
         login: Login {
             username: decode(username)?,
             password: decode(password)?,
@@ -260,8 +260,8 @@ fn decode(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn found(username: &str, password: &str, vhost: Option<&str>) -> Option<Found> {
-        Some(Found {
+    fn found(username: &str, password: &str, vhost: Option<&str>) -> Option<BrokerAccess> {
+        Some(BrokerAccess {
             login: Login {
                 username: username.to_owned(),
                 password: password.to_owned(),
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(Some(told), found("u", "p@/", Some("a%2Fb")));
         let without_user = &parts[..1];
         let error = of_parts(&secret, without_user).unwrap_err().to_string();
-        assert_eq!(error, "Secret mq has no key username");
+        assert_eq!(error, "Secret mq has no key username: add it");
     }
 
     #[test]

@@ -54,7 +54,7 @@ async fn served<K: Resource<DynamicType = ()>>(client: Client) {
             // The usual answer is that there is no such API group.
             Err(kube::Error::Api(status)) if is_absent(&status) => {}
             Err(error) => {
-                tracing::warn!(kind = %K::kind(&()), %error, "cannot ask whether the cluster has this kind");
+                tracing::warn!(kind = %K::kind(&()), %error, "API discovery failed; retrying in 60 s");
             }
         }
         tokio::time::sleep(LOOK_AGAIN).await;

@@ -22,7 +22,7 @@ pub struct Candidate {
 
 /// The lease as last seen, with the end of its holder's protection, which depends on the time of the observation.
 #[derive(Clone, Debug)]
-pub struct Sighting {
+pub struct ObservedLease {
     lease: Option<Lease>,
     /// Moment before which only the holder may take the lease; `None` if the lease protects no holder.
     protected_until: Option<Instant>,
@@ -30,7 +30,7 @@ pub struct Sighting {
 
 /// The next step of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ElectionStep {
     /// Wait: the lease protects another holder.
     Wait,
     /// Take or renew the lease: it is free, expired or this candidate's own. The write fails if the lease has changed
@@ -38,7 +38,7 @@ pub enum Step {
     Take,
 }
 
-impl Sighting {
+impl ObservedLease {
     /// Returns the lease, if it exists.
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
@@ -68,41 +68,46 @@ impl Candidate {
     }
 
     /// Records a lease that was read at `now`. Every change of the lease restarts the protection of its holder.
-    pub fn look(&self, earlier: Option<Sighting>, lease: Option<Lease>, now: Instant) -> Sighting {
+    pub fn look(
+        &self,
+        earlier: Option<ObservedLease>,
+        lease: Option<Lease>,
+        now: Instant,
+    ) -> ObservedLease {
         let protected_until = match (earlier, &lease) {
             (Some(earlier), Some(lease)) if same_version(earlier.lease(), lease) => {
                 earlier.protected_until
             }
             (_, Some(lease)) => holder(lease).map(|_| now + self.duration.max(promised(lease))),
-            // Deleting the lease does not end the holder's mandate.
+            // Deleting the lease does not move the holder's write deadline.
             (Some(earlier), None) => earlier.protected_until,
             // A live holder recreates a deleted lease with its next renewal.
             (None, None) => Some(now + self.renew_interval() * 2),
         };
-        Sighting {
+        ObservedLease {
             lease,
             protected_until,
         }
     }
 
     /// Returns the next step.
-    pub fn step(&self, sighting: &Sighting, now: Instant) -> Step {
-        let protected = sighting.protected_until.is_some_and(|until| now < until);
-        if protected && !self.holds(sighting) {
-            Step::Wait
+    pub fn step(&self, observed: &ObservedLease, now: Instant) -> ElectionStep {
+        let protected = observed.protected_until.is_some_and(|until| now < until);
+        if protected && !self.holds(observed) {
+            ElectionStep::Wait
         } else {
-            Step::Take
+            ElectionStep::Take
         }
     }
 
     /// Returns true when the lease names this candidate.
-    pub fn holds(&self, sighting: &Sighting) -> bool {
-        sighting.lease().and_then(holder) == Some(&self.identity)
+    pub fn holds(&self, observed: &ObservedLease) -> bool {
+        observed.lease().and_then(holder) == Some(&self.identity)
     }
 
     /// Returns the holder of the lease if it is another candidate.
-    pub fn rival<'a>(&self, sighting: &'a Sighting) -> Option<&'a str> {
-        sighting
+    pub fn rival<'a>(&self, observed: &'a ObservedLease) -> Option<&'a str> {
+        observed
             .lease()
             .and_then(holder)
             .filter(|holder| *holder != self.identity)
@@ -186,37 +191,46 @@ mod tests {
     }
 
     /// Returns the time that a candidate waits for a lease that does not change.
-    fn patience(lease: Option<Lease>) -> Duration {
+    fn time_until_takeover(lease: Option<Lease>) -> Duration {
         let (candidate, now) = (candidate("a"), Instant::now());
         let seen = candidate.look(None, lease, now);
         (0..600)
             .map(Duration::from_secs)
-            .find(|wait| candidate.step(&seen, now + *wait) == Step::Take)
+            .find(|wait| candidate.step(&seen, now + *wait) == ElectionStep::Take)
             .unwrap()
     }
 
     #[test]
     fn a_held_lease_is_waited_out_whatever_its_time_stamps_say() {
-        assert_eq!(patience(Some(lease("b", 15, "1"))), DURATION);
+        assert_eq!(time_until_takeover(Some(lease("b", 15, "1"))), DURATION);
     }
 
     #[test]
     fn the_longer_of_both_durations_protects_the_holder() {
-        assert_eq!(patience(Some(lease("b", 60, "1"))), Duration::from_secs(60));
-        assert_eq!(patience(Some(lease("b", 1, "1"))), DURATION);
-        assert_eq!(patience(Some(lease("b", -1, "1"))), DURATION);
+        assert_eq!(
+            time_until_takeover(Some(lease("b", 60, "1"))),
+            Duration::from_secs(60)
+        );
+        assert_eq!(time_until_takeover(Some(lease("b", 1, "1"))), DURATION);
+        assert_eq!(time_until_takeover(Some(lease("b", -1, "1"))), DURATION);
     }
 
     #[test]
     fn a_lease_without_a_holder_or_of_our_own_is_taken_at_once() {
-        assert_eq!(patience(Some(lease("", 15, "1"))), Duration::ZERO);
-        assert_eq!(patience(Some(Lease::default())), Duration::ZERO);
-        assert_eq!(patience(Some(lease("a", 15, "1"))), Duration::ZERO);
+        assert_eq!(
+            time_until_takeover(Some(lease("", 15, "1"))),
+            Duration::ZERO
+        );
+        assert_eq!(time_until_takeover(Some(Lease::default())), Duration::ZERO);
+        assert_eq!(
+            time_until_takeover(Some(lease("a", 15, "1"))),
+            Duration::ZERO
+        );
     }
 
     #[test]
     fn a_lease_that_never_was_there_gives_a_live_holder_time_to_put_it_back() {
-        assert_eq!(patience(None), Duration::from_secs(5));
+        assert_eq!(time_until_takeover(None), Duration::from_secs(5));
     }
 
     #[test]
@@ -224,14 +238,20 @@ mod tests {
         let (candidate, now) = (candidate("a"), Instant::now());
         let first = candidate.look(None, Some(lease("b", 15, "1")), now);
         let unchanged = candidate.look(Some(first), Some(lease("b", 15, "1")), now + DURATION / 2);
-        assert_eq!(candidate.step(&unchanged, now + DURATION), Step::Take);
+        assert_eq!(
+            candidate.step(&unchanged, now + DURATION),
+            ElectionStep::Take
+        );
         let renewed = candidate.look(
             Some(unchanged),
             Some(lease("b", 15, "2")),
             now + DURATION / 2,
         );
-        assert_eq!(candidate.step(&renewed, now + DURATION), Step::Wait);
-        assert_eq!(candidate.step(&renewed, now + DURATION * 3 / 2), Step::Take);
+        assert_eq!(candidate.step(&renewed, now + DURATION), ElectionStep::Wait);
+        assert_eq!(
+            candidate.step(&renewed, now + DURATION * 3 / 2),
+            ElectionStep::Take
+        );
     }
 
     #[test]
@@ -239,8 +259,11 @@ mod tests {
         let (candidate, now) = (candidate("a"), Instant::now());
         let seen = candidate.look(None, Some(lease("b", 15, "1")), now);
         let gone = candidate.look(Some(seen), None, now + DURATION / 3);
-        assert_eq!(candidate.step(&gone, now + DURATION / 2), Step::Wait);
-        assert_eq!(candidate.step(&gone, now + DURATION), Step::Take);
+        assert_eq!(
+            candidate.step(&gone, now + DURATION / 2),
+            ElectionStep::Wait
+        );
+        assert_eq!(candidate.step(&gone, now + DURATION), ElectionStep::Take);
     }
 
     #[test]

@@ -11,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const DURATION: Duration = Duration::from_secs(15);
 
 struct Replica {
-    mandate: Mandate,
+    write_deadline: WriteDeadline,
     elector: Elector,
 }
 
@@ -23,10 +23,10 @@ impl Replica {
             identity: name.to_owned(),
             duration: DURATION,
         };
-        let mandate = Mandate::default();
+        let write_deadline = WriteDeadline::default();
         Self {
-            elector: Elector::new(server.client(), election, mandate.clone()),
-            mandate,
+            elector: Elector::new(server.client(), election, write_deadline.clone()),
+            write_deadline,
         }
     }
 
@@ -38,13 +38,13 @@ impl Replica {
     }
 
     /// Runs the replica until it loses the lease.
-    fn start(mut self) -> (Mandate, JoinHandle<Lost>) {
-        let mandate = self.mandate.clone();
+    fn start(mut self) -> (WriteDeadline, JoinHandle<Lost>) {
+        let write_deadline = self.write_deadline.clone();
         let task = tokio::spawn(async move {
             self.elector.acquire().await;
             self.elector.hold().await
         });
-        (mandate, task)
+        (write_deadline, task)
     }
 }
 
@@ -60,8 +60,8 @@ fn created(server: &FakeApiServer) -> usize {
         .count()
 }
 
-/// Polls two mandates for some time and fails as soon as both hold.
-async fn never_both(a: &Mandate, b: &Mandate, time: Duration) {
+/// Polls two write deadlines for some time and fails as soon as both allow writes.
+async fn never_both(a: &WriteDeadline, b: &WriteDeadline, time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
         assert!(a.until().is_err() || b.until().is_err(), "two leaders");
@@ -109,7 +109,7 @@ async fn a_paused_leader_has_stopped_writing_before_another_takes_over() {
     // This replica is not polled any more, as if its process had been stopped.
     let paused = Replica::leading(&server, "a").await;
     let (other, _task) = Replica::new(&server, "b").start();
-    never_both(&paused.mandate, &other, DURATION + SECOND).await;
+    never_both(&paused.write_deadline, &other, DURATION + SECOND).await;
     assert!(other.until().is_ok());
 }
 
@@ -132,7 +132,7 @@ async fn a_lost_compare_and_swap_does_not_take_over() {
     let mut late = Replica::new(&server, "b");
     server.fail_write(1, Fault::Refuse(409));
     assert!(!late.elector.campaign().await.unwrap());
-    assert!(late.mandate.until().is_err());
+    assert!(late.write_deadline.until().is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn a_lease_that_changed_since_it_was_read_is_not_overwritten() {
     late.elector.release().await;
     let mut winner = Replica::leading(&server, "a").await;
     assert!(is_conflict(&late.elector.write().await.unwrap_err()));
-    assert!(late.mandate.until().is_err());
+    assert!(late.write_deadline.until().is_err());
     assert!(timeout(DURATION, winner.elector.hold()).await.is_err());
 }
 
@@ -153,8 +153,8 @@ async fn releasing_hands_over_within_a_second() {
     let (next, _task) = Replica::new(&server, "b").start();
     assert!(timeout(DURATION, leader.elector.hold()).await.is_err());
     leader.elector.release().await;
-    assert!(leader.mandate.until().is_err());
-    never_both(&leader.mandate, &next, SECOND).await;
+    assert!(leader.write_deadline.until().is_err());
+    never_both(&leader.write_deadline, &next, SECOND).await;
     assert_eq!(holder(&server).as_deref(), Some("b"));
 }
 
@@ -173,7 +173,7 @@ async fn a_leader_that_cannot_renew_steps_down_at_its_deadline() {
         server.fail_all(Some(fault));
         assert_eq!(leader.elector.hold().await, Lost::Expired, "{fault:?}");
         assert_eq!(started.elapsed().as_secs(), 10, "{fault:?}");
-        assert!(leader.mandate.until().is_err());
+        assert!(leader.write_deadline.until().is_err());
     }
 }
 
@@ -223,7 +223,7 @@ async fn a_deleted_lease_of_a_dead_holder_is_created_by_one_candidate() {
     sleep(SECOND).await;
     server.delete::<Lease>(NAMESPACE, LEASE);
     never_both(&a, &b, 2 * DURATION).await;
-    assert!(dead.mandate.until().is_err());
+    assert!(dead.write_deadline.until().is_err());
     assert!(a.until().is_ok() != b.until().is_ok());
     assert_eq!(created(&server), 2);
 }
@@ -248,7 +248,7 @@ async fn a_leader_whose_lease_was_taken_ends_at_once() {
         lease["spec"]["holderIdentity"] = "b".into()
     });
     assert_eq!(leader.elector.hold().await, Lost::Taken("b".to_owned()));
-    assert!(leader.mandate.until().is_err());
+    assert!(leader.write_deadline.until().is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use super::{Report, StackKey, Target};
 use crate::{
     broker::{Broker, BrokerError, Depths, topology},
     context::Context,
-    mandate::Mandate,
+    write_deadline::WriteDeadline,
 };
 
 /// Time between two rounds of queries.
@@ -22,24 +22,24 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Maximum number of brokers that are queried at the same time.
 const CONCURRENT: usize = 16;
 
-/// Queries the brokers forever. Limits are written only while the mandate holds.
-pub async fn watch(context: Arc<Context>, mandate: Mandate) {
+/// Queries the brokers forever. Limits are written only before the write deadline.
+pub async fn watch(context: Arc<Context>, write_deadline: WriteDeadline) {
     let mut rounds = interval(PERIOD);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let everybody = tokio::select! {
+        let all = tokio::select! {
             _ = rounds.tick() => true,
             () = context.queues.changed() => false,
         };
-        stream::iter(context.queues.targets(everybody))
+        stream::iter(context.queues.targets(all))
             .for_each_concurrent(CONCURRENT, |(stack, target)| {
-                ask(&context, &mandate, stack, target)
+                ask(&context, &write_deadline, stack, target)
             })
             .await;
     }
 }
 
-async fn ask(context: &Context, mandate: &Mandate, stack: StackKey, target: Target) {
+async fn ask(context: &Context, write_deadline: &WriteDeadline, stack: StackKey, target: Target) {
     let broker = Broker::new(
         context.brokers.clone(),
         &target.url,
@@ -47,7 +47,7 @@ async fn ask(context: &Context, mandate: &Mandate, stack: StackKey, target: Targ
         LIMIT,
     );
     let (namespace, name) = &stack;
-    let said = match questions(&broker, &target, mandate).await {
+    let said = match questions(&broker, &target, write_deadline).await {
         Ok((depths, alarm)) => {
             context.metrics.queue(namespace, name, depths);
             Ok(Report {
@@ -58,7 +58,7 @@ async fn ask(context: &Context, mandate: &Mandate, stack: StackKey, target: Targ
         Err(error) => {
             // The last depth may be out of date, so it is not exported any more.
             context.metrics.forget_queue(namespace, name);
-            tracing::debug!(stack = %name, %namespace, %error, "the broker does not tell");
+            tracing::debug!(stack = %name, %namespace, %error, "broker query failed");
             Err(error.to_string())
         }
     };
@@ -68,12 +68,12 @@ async fn ask(context: &Context, mandate: &Mandate, stack: StackKey, target: Targ
 async fn questions(
     broker: &Broker,
     target: &Target,
-    mandate: &Mandate,
+    write_deadline: &WriteDeadline,
 ) -> Result<(Depths, Option<String>), BrokerError> {
     let depths = broker.depths().await?;
     let alarm = broker.alarm().await?;
     if let Some(limit) = target.delivery_limit {
-        keep_limits(broker, limit, mandate).await?;
+        keep_limits(broker, limit, write_deadline).await?;
     }
     Ok((depths, alarm))
 }
@@ -82,17 +82,17 @@ async fn questions(
 async fn keep_limits(
     broker: &Broker,
     delivery_limit: i32,
-    mandate: &Mandate,
+    write_deadline: &WriteDeadline,
 ) -> Result<(), BrokerError> {
     let live = broker.policies().await?;
     for policy in topology::policies(delivery_limit) {
         if live.contains(&policy) {
             continue;
         }
-        // Without the mandate, the policies are up to the next leader.
-        if let Ok(written) = mandate.guard(broker.set_policy(&policy)).await {
+        // After the write deadline, the policies are up to the next leader.
+        if let Ok(written) = write_deadline.guard(broker.set_policy(&policy)).await {
             written?;
-            tracing::info!(policy = %policy.name, "the limits of a queue were set");
+            tracing::info!(policy = %policy.name, "set the limits of a queue");
         }
     }
     Ok(())

@@ -73,7 +73,7 @@ pub fn build(stack: &ValidatedStack) -> Desired {
         .collect(),
         disruption_budgets: disruption_budgets(stack),
         ingresses: all([gateway::api_ingress(stack), gateway::ingress(stack)]).collect(),
-        monitoring: stack.monitored.then(|| Monitoring {
+        monitoring: stack.has_monitoring_kinds.then(|| Monitoring {
             service_monitors: all([monitoring::service_monitor(stack)]).collect(),
             rules: all([monitoring::prometheus_rule(stack)]).collect(),
         }),

@@ -76,7 +76,7 @@ pub struct Verdict {
     pub fault: bool,
     /// Reason in CamelCase, for machines.
     pub reason: &'static str,
-    /// Message of one sentence, for people.
+    /// Message of one sentence, for the user.
     pub message: String,
 }
 

@@ -4,9 +4,9 @@
 //! neither its Secret nor the volume that needs it exists. Both are read live, because a stale answer would lock the
 //! stack out of its database for good.
 
+mod host_conflict;
 mod observability;
 mod queue;
-mod rival;
 mod store;
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub struct Gathered {
     /// Name, namespace and owner reference.
     pub identity: StackIdentity,
     /// The stack's own key for checksums.
-    pub checksum_key: CredentialFact,
+    pub checksum_key: CredentialState,
     /// Facts about the database.
     pub database: StoreFacts,
     /// Facts about each store of a profile that is on.
@@ -49,13 +49,13 @@ pub struct Gathered {
     /// The headers for a backend of traces and logs, if the spec refers to any.
     pub headers: Option<HeaderFacts>,
     /// True when the cluster serves the kinds of the Prometheus operator.
-    pub monitored: bool,
+    pub has_monitoring_kinds: bool,
     /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
     /// Cluster address of the app's Service.
     pub upstream: Option<String>,
     /// An older stack (`namespace/name`) with the same class and host.
-    pub rival: Option<String>,
+    pub host_conflict: Option<String>,
 }
 
 /// Facts about a store.
@@ -64,7 +64,7 @@ pub enum StoreFacts {
     /// A store that the operator runs.
     Managed {
         /// The Secret `<stack>-<component>`.
-        credentials: CredentialFact,
+        credentials: CredentialState,
         /// Image of the running server.
         running_image: Option<String>,
         /// Its PersistentVolumeClaim, if that exists.
@@ -75,7 +75,7 @@ pub enum StoreFacts {
         /// Reference to the Secret with the address and the credentials.
         reference: SecretKeyRef,
         /// Address and credentials, if the Secret and its keys exist.
-        found: Option<Found>,
+        found: Option<ExternalAccess>,
     },
 }
 
@@ -88,14 +88,14 @@ pub struct ClaimFact {
 
 /// Address and credentials of an external server.
 #[derive(Clone)]
-pub struct Found {
+pub struct ExternalAccess {
     /// The keys of the Secret that contain them.
     pub access: Access,
     /// The values of these keys.
     pub entries: BTreeMap<String, ByteString>,
 }
 
-impl std::fmt::Debug for Found {
+impl std::fmt::Debug for ExternalAccess {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.access.fmt(formatter)
     }
@@ -112,24 +112,24 @@ pub struct Referenced {
 
 /// A Secret that the operator generates.
 #[derive(Clone)]
-pub enum CredentialFact {
+pub enum CredentialState {
     /// It exists.
-    Live(BTreeMap<String, ByteString>),
+    Existing(BTreeMap<String, ByteString>),
     /// It does not exist yet and is to be created with this data.
-    Minted(BTreeMap<String, ByteString>),
+    Generated(BTreeMap<String, ByteString>),
     /// It is missing although the volume that needs it exists.
-    Lost,
+    Missing,
     /// An object outside the stack has its name.
-    Foreign,
+    NotOwned,
 }
 
-impl std::fmt::Debug for CredentialFact {
+impl std::fmt::Debug for CredentialState {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            Self::Live(_) => "Live",
-            Self::Minted(_) => "Minted",
-            Self::Lost => "Lost",
-            Self::Foreign => "Foreign",
+            Self::Existing(_) => "Existing",
+            Self::Generated(_) => "Generated",
+            Self::Missing => "Missing",
+            Self::NotOwned => "NotOwned",
         })
     }
 }
@@ -156,7 +156,7 @@ pub async fn gather(
     let checksum_key = match read_secret(scope, &identity, &checksum_secret).await? {
         Some(secret) => existing(&identity, secret),
         // Losing this key does no harm: new checksums restart the pods once.
-        None => CredentialFact::Minted(store::minted(&[CHECKSUM_KEY])),
+        None => CredentialState::Generated(store::generated(&[CHECKSUM_KEY])),
     };
     let vector_key = match store::vector_key(&stack.spec) {
         Some(reference) => Some(store::entry(scope, &identity, reference).await?),
@@ -169,10 +169,10 @@ pub async fn gather(
         optional,
         draining,
         headers: observability::headers(scope, &identity, &stack.spec).await?,
-        monitored: scope.inventory.has::<ServiceMonitor>()
+        has_monitoring_kinds: scope.inventory.has::<ServiceMonitor>()
             && scope.inventory.has::<PrometheusRule>(),
         upstream: upstream(scope, &identity),
-        rival: rival::rival(stack, &scope.context.known_stacks()),
+        host_conflict: host_conflict::host_conflict(stack, &scope.context.known_stacks()),
         identity,
     })
 }
@@ -200,12 +200,12 @@ async fn read_secret(
     secrets.get_opt(name).await
 }
 
-fn existing(identity: &StackIdentity, secret: Secret) -> CredentialFact {
+fn existing(identity: &StackIdentity, secret: Secret) -> CredentialState {
     match ownership(&secret.metadata, identity) {
         Ownership::Ours | Ownership::Previous => {
-            CredentialFact::Live(secret.data.unwrap_or_default())
+            CredentialState::Existing(secret.data.unwrap_or_default())
         }
-        Ownership::Foreign => CredentialFact::Foreign,
+        Ownership::Foreign => CredentialState::NotOwned,
     }
 }
 

@@ -56,7 +56,7 @@ pub struct ValidatedStack {
     /// Settings of the monitoring objects for Prometheus and Grafana, if they are enabled.
     pub monitoring: Option<Monitoring>,
     /// True when the cluster serves the kinds of the Prometheus operator.
-    pub monitored: bool,
+    pub has_monitoring_kinds: bool,
     /// The store that finds documents by their vectors.
     pub vector: Option<Vector>,
     /// The stack's own key for checksums; see [`crate::reconcile::checksum`].
@@ -128,7 +128,7 @@ impl ValidatedStack {
 
     /// Returns true when something reads the metrics and shows the dashboard: Prometheus and Grafana of the cluster,
     /// or the stack's own backend.
-    pub fn is_watched(&self) -> bool {
+    pub fn has_metrics_consumer(&self) -> bool {
         self.monitoring.is_some() || self.own_backend().is_some()
     }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api::{AppStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},
     metadata::{Component, worker_selector},
-    queues::Seen,
+    queues::QueueState,
 };
 
 /// The outcome of a reconcile.
@@ -79,7 +79,7 @@ pub fn unreadable(
     previous: &ShortenerStackStatus,
     now: &Time,
 ) -> ShortenerStackStatus {
-    let message = format!("the resource cannot be read: {error}. Correct the named field");
+    let message = format!("the resource cannot be parsed: {error}. Correct the named field");
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
     ShortenerStackStatus {
         observed_generation: generation,
@@ -160,9 +160,9 @@ fn of_queue(
     let managed = stack.queue.as_ref().and_then(|queue| queue.store.managed());
     let depth = managed.and_then(|_| match &live.queue {
         // This process has not queried the broker yet.
-        Seen::Nothing => previous.queue,
-        Seen::Silence(_) => None,
-        Seen::Report(report) => report.depth.map(|depth| QueueStatus {
+        QueueState::Unknown => previous.queue,
+        QueueState::Unreachable(_) => None,
+        QueueState::Report(report) => report.depth.map(|depth| QueueStatus {
             ready: depth.ready,
             unacked: depth.unacked,
             total: depth.total(),

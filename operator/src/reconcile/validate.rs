@@ -34,8 +34,8 @@ const LOCAL_URL: &str = "http://localhost:8080";
 pub enum ValidateError {
     /// A credential is missing although its volume exists.
     #[error(
-        "Secret {secret} is gone while volume {secret} still needs its credentials: restore the Secret ({} {}, label \
-         app.kubernetes.io/instance={stack}), or delete the volume to begin with an empty one",
+        "Secret {secret} is missing, but volume claim {secret} needs its credentials: restore the Secret ({} {}, label \
+         app.kubernetes.io/instance={stack}), or delete the volume claim to start with an empty volume",
         if keys.len() == 1 { "key" } else { "keys" },
         keys.join(" and ")
     )]
@@ -48,7 +48,7 @@ pub enum ValidateError {
         keys: &'static [&'static str],
     },
     /// A credential lacks a key.
-    #[error("Secret {secret} has no key {key}: add it")]
+    #[error("Secret {secret} has no value for key {key}: add it")]
     CredentialsIncomplete {
         /// Name of the Secret.
         secret: String,
@@ -73,7 +73,7 @@ pub enum ValidateError {
     )]
     HeadersNotFound(String),
     /// A quantity that the schema accepts but the operator cannot use.
-    #[error("{field}: {value} is not a size that can be used: write a quantity such as 128Mi")]
+    #[error("{field}: {value} is not a usable size: write a quantity such as 128Mi")]
     NotASize {
         /// Field.
         field: &'static str,
@@ -82,8 +82,8 @@ pub enum ValidateError {
     },
     /// A label whose key Kubernetes does not accept.
     #[error(
-        "{field}: {key} is not the key of a label: write letters, digits, '-', '_' and '.', at most 63 of them, after a \
-         domain and '/' if there is one"
+        "{field}: {key} is not a valid label key: write at most 63 letters, digits, '-', '_' and '.', optionally after a \
+         domain and '/'"
     )]
     NotALabel {
         /// Field.
@@ -92,12 +92,12 @@ pub enum ValidateError {
         key: String,
     },
     /// A Secret with a child's name does not belong to the stack.
-    #[error("Secret {0} is not this stack's: rename or delete it, or rename the stack")]
+    #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
     NameTaken(String),
     /// An image of another major version, which cannot read the volume.
     #[error(
-        "database.managed.image: {wanted} cannot read volume {claim}, which PostgreSQL {major} made: name an image of \
-         PostgreSQL {major}, or move the data as docs/upgrading.md says"
+        "database.managed.image: {wanted} cannot read volume claim {claim}, which PostgreSQL {major} initialised: set an \
+         image of PostgreSQL {major}, or migrate the data as docs/upgrading.md describes"
     )]
     MajorVersionChange {
         /// Image in the spec.
@@ -109,7 +109,7 @@ pub enum ValidateError {
     },
     /// The operator has no default image for the major version that initialised the volume.
     #[error(
-        "database.managed.image: PostgreSQL {major} made volume {claim}, and the operator has no default image of it: name one"
+        "database.managed.image: PostgreSQL {major} initialised volume claim {claim}, and the operator has no default image for it: set an image of PostgreSQL {major}"
     )]
     NoImageForMajor {
         /// Name of the volume's claim.
@@ -167,10 +167,10 @@ pub fn validate(
         mut optional,
         draining,
         headers,
-        monitored,
+        has_monitoring_kinds,
         vector_key,
         upstream,
-        rival,
+        host_conflict,
     } = gathered;
     let spec = &stack.spec;
     let checksum_key = credential(
@@ -207,13 +207,13 @@ pub fn validate(
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: app(spec, settings, near_memory),
-        gateway: gateway(spec, settings, upstream, rival),
+        gateway: gateway(spec, settings, upstream, host_conflict),
         database,
         cache,
         queue,
         collector,
         monitoring,
-        monitored,
+        has_monitoring_kinds,
         vector,
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
@@ -251,7 +251,7 @@ fn gateway(
     spec: &ShortenerStackSpec,
     settings: &Settings,
     upstream: Option<String>,
-    rival: Option<String>,
+    host_conflict: Option<String>,
 ) -> Gateway {
     let GatewaySpec {
         host,
@@ -267,7 +267,7 @@ fn gateway(
                 host,
                 class: ingress_class_name,
                 tls_secret: tls_secret_name,
-                conflict: rival,
+                conflict: host_conflict,
             },
             settings.gateway_allow_from.0.clone(),
         ),

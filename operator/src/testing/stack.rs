@@ -81,7 +81,7 @@ pub fn minimal_stack() -> ValidatedStack {
         queue: None,
         collector: None,
         monitoring: None,
-        monitored: false,
+        has_monitoring_kinds: false,
         vector: None,
         checksum_key: credential(&[("key", "0123456789abcdef")]),
         scrape_from: Vec::new(),
@@ -154,7 +154,7 @@ fn credential(data: &[(&str, &str)]) -> Credential {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
             .collect(),
-        minted: false,
+        is_new: false,
     }
 }
 

@@ -16,8 +16,8 @@ use super::{
     stack::{settings, stored_stack},
 };
 use crate::{
-    api::ShortenerStack, context::Context, controller, mandate::Mandate, metrics::Metrics,
-    queues::watch::watch,
+    api::ShortenerStack, context::Context, controller, metrics::Metrics, queues::watch::watch,
+    write_deadline::WriteDeadline,
 };
 
 /// Namespace of every stack in the tests.
@@ -51,9 +51,9 @@ impl World {
         let mut context = Context::new(server.client(), settings(), Metrics::new().unwrap());
         context.brokers = broker.transport();
         let context = Arc::new(context);
-        let mandate = Mandate::default();
-        mandate.extend(Instant::now() + FOR_EVER);
-        let watch = tokio::spawn(watch(context.clone(), mandate));
+        let write_deadline = WriteDeadline::default();
+        write_deadline.extend(Instant::now() + FOR_EVER);
+        let watch = tokio::spawn(watch(context.clone(), write_deadline));
         let controller = tokio::spawn(controller::run(context, None, stop.clone()));
         let [controller, watch] = [controller, watch].map(AbortOnDropHandle::new);
         Self {

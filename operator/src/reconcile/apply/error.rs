@@ -21,12 +21,13 @@ pub struct Failure {
 pub enum Cause {
     /// An object outside the stack has the name.
     #[error(
-        "the name is taken by an object that is not this stack's: rename or delete that object, or rename the stack"
+        "an object of this name exists but does not belong to this stack: delete that object, or choose another name for \
+         the stack"
     )]
     NameTaken,
     /// An object of an earlier stack of the same name is still being deleted.
     #[error(
-        "it belongs to an earlier stack of this name and is being deleted: this resolves itself"
+        "the object of an earlier stack of this name is still being deleted: wait, or check its finalizers"
     )]
     Previous,
     /// The API server refused the request or did not answer.
@@ -34,11 +35,11 @@ pub enum Cause {
     Api(#[from] kube::Error),
     /// The API server or a webhook did not answer before the timeout.
     #[error(
-        "the API server, or a webhook that it asks, did not answer within {} s", .0.as_secs()
+        "the API server, or a webhook that it calls, did not answer within {} s", .0.as_secs()
     )]
-    Silence(Duration),
+    Timeout(Duration),
     /// The object cannot be written as JSON.
-    #[error("cannot be rendered: {0}")]
+    #[error("the object cannot be rendered as JSON: {0}")]
     Render(#[from] serde_json::Error),
 }
 

@@ -12,7 +12,7 @@ use crate::{
     context::Scope,
     inventory::Child,
     metadata::{Component, StackIdentity, component_name},
-    queues::Seen,
+    queues::QueueState,
 };
 
 /// The live state, and proof that every child that the stack depends on was written. Only `apply` constructs it.
@@ -48,7 +48,7 @@ pub struct Live {
     /// Ingresses of the public routes.
     pub ingresses: Vec<Arc<Ingress>>,
     /// Last observation of the queue's broker.
-    pub queue: Seen,
+    pub queue: QueueState,
     /// Pods of every component.
     pub pods: Vec<Arc<Pod>>,
     /// Error of writing the monitoring objects, if that failed.

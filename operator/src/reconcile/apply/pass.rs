@@ -28,7 +28,7 @@ use crate::{
 
 /// Timeout for an object that nothing depends on. It exceeds the usual timeout of the webhook of a Prometheus
 /// operator, and leaves the reconcile enough time to report.
-const PATIENCE: Duration = Duration::from_secs(12);
+const MONITORING_WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// One pass over the children of a stack.
 pub(super) struct Pass<'a> {
@@ -65,10 +65,10 @@ impl<'a> Pass<'a> {
         for object in desired {
             let name = object.name_any();
             self.wanted.insert((kind::<K>(), name.clone()));
-            let written = timeout(PATIENCE, self.apply_one(object, &name)).await;
-            match written.unwrap_or(Err(Cause::Silence(PATIENCE))) {
+            let written = timeout(MONITORING_WRITE_TIMEOUT, self.apply_one(object, &name)).await;
+            match written.unwrap_or(Err(Cause::Timeout(MONITORING_WRITE_TIMEOUT))) {
                 Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
-                    tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster does not have this kind any more");
+                    tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster no longer has this kind, so the object was not written");
                 }
                 Err(cause) => self.fail::<K>(&name, cause),
                 Ok(()) => {}
@@ -81,17 +81,17 @@ impl<'a> Pass<'a> {
     pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) -> bool {
         let mut all_exist = true;
         for DesiredSecret { secret, create } in desired {
-            if let Some(mut minted) = create {
+            if let Some(mut generated) = create {
                 // Creation registers a second field manager entry, which keeps its fields when apply omits them. The
                 // owner reference must not be among them, because it is removed when the deletion policy changes.
-                minted.metadata.owner_references = None;
+                generated.metadata.owner_references = None;
                 // Creating conflicts where applying would silently rotate a credential.
                 let params = PostParams {
                     field_manager: Some(FIELD_MANAGER.to_owned()),
                     ..PostParams::default()
                 };
-                if let Err(error) = self.api::<Secret>().create(&params, &minted).await {
-                    self.fail::<Secret>(&minted.name_any(), error.into());
+                if let Err(error) = self.api::<Secret>().create(&params, &generated).await {
+                    self.fail::<Secret>(&generated.name_any(), error.into());
                     all_exist = false;
                     continue;
                 }
@@ -105,7 +105,7 @@ impl<'a> Pass<'a> {
     /// stack does not depend on, are only reported.
     pub(super) fn finish(self, watchers: Self) -> Result<Applied, ApplyError> {
         for Failure { child, cause } in &watchers.failures {
-            tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "those who watch the stack could not be told");
+            tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "failed to apply monitoring objects");
         }
         if !self.failures.is_empty() {
             return Err(ApplyError(self.failures));

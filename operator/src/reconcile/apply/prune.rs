@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A uid that no object has.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+const ABSENT_OWNER_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Pass<'_> {
     /// Deletes children that are no longer desired. The kinds are listed here on purpose: volumes and Secrets are not
@@ -78,7 +78,7 @@ impl Pass<'_> {
             };
             match self.api::<K>().delete(&name, &params).await {
                 Ok(_) => {
-                    tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted: no longer wanted")
+                    tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted an object that is no longer desired")
                 }
                 Err(kube::Error::Api(status)) if is_absent(&status) => {}
                 Err(error) => self.fail::<K>(&name, error.into()),
@@ -101,7 +101,7 @@ impl Pass<'_> {
             "apiVersion": StatefulSet::api_version(&()),
             "kind": StatefulSet::kind(&()),
             "name": name,
-            "uid": NOBODY,
+            "uid": ABSENT_OWNER_UID,
         }]}});
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -113,7 +113,7 @@ impl Pass<'_> {
             .await
         {
             Ok(_) => {
-                tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "given up: its profile is off")
+                tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "handed to the garbage collector: its profile is off")
             }
             Err(kube::Error::Api(status)) if is_absent(&status) => {}
             Err(error) => self.fail::<K>(&name, error.into()),

@@ -24,7 +24,7 @@ pub fn default_resources(near_memory: u64) -> ResourceRequirements {
     if near_memory == 0 {
         own
     } else {
-        pod::with_room(own, near_memory)
+        pod::with_extra_memory(own, near_memory)
     }
 }
 

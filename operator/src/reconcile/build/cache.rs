@@ -25,7 +25,7 @@ const PORT_NAME: &str = "redis";
 pub fn default_resources(max_memory: u64) -> ResourceRequirements {
     // Memory of the server itself, with its connections.
     let own = pod::resources(["20m", "32Mi"], ["1", "32Mi"]);
-    pod::with_room(own, max_memory)
+    pod::with_extra_memory(own, max_memory)
 }
 
 #[cfg(test)]

@@ -34,9 +34,7 @@ pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
 /// Returns the NetworkPolicy `<stack>-app`: requests from the gateway, scrapes of the internal port.
 pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
     let requests = match &stack.gateway.routing {
-        Routing::IngressNginx { .. } => {
-            allowed_or_everybody(stack, pods(stack, Component::Gateway))
-        }
+        Routing::IngressNginx { .. } => allowed_peers_and(stack, pods(stack, Component::Gateway)),
         Routing::Standalone { .. } => vec![pods(stack, Component::Gateway)],
     };
     policy(
@@ -51,7 +49,7 @@ pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
 
 /// Returns the NetworkPolicy `<stack>-gateway`: requests from the allowed peers and from the operator.
 pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
-    let requests = allowed_or_everybody(stack, stack.operator.clone());
+    let requests = allowed_peers_and(stack, stack.operator.clone());
     policy(
         stack,
         Component::Gateway,
@@ -140,7 +138,7 @@ fn programs(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
 
 /// Returns the peers that may send requests, and `also`. If the user names no peer, the list is empty: the rule then
 /// omits `from`, which allows every peer.
-fn allowed_or_everybody(stack: &ValidatedStack, also: NetworkPolicyPeer) -> Vec<NetworkPolicyPeer> {
+fn allowed_peers_and(stack: &ValidatedStack, also: NetworkPolicyPeer) -> Vec<NetworkPolicyPeer> {
     let mut peers = stack.gateway.allow_from.clone();
     if !peers.is_empty() {
         peers.push(also);
@@ -235,7 +233,7 @@ mod tests {
         let stack = minimal_stack().standalone();
         golden("network-policy-app-standalone", &app(&stack));
         let spec = gateway(&stack).spec.unwrap();
-        assert_eq!(spec.ingress.unwrap()[0].from, None, "everybody may");
+        assert_eq!(spec.ingress.unwrap()[0].from, None, "every peer may");
     }
 
     #[test]

@@ -153,7 +153,7 @@ pub(super) fn exec_probe(command: &[&str]) -> Probe {
 }
 
 /// Sets the period and the timeout of a probe in seconds, and its failure threshold.
-pub(super) fn paced(probe: Probe, period: i32, timeout: i32, failures: i32) -> Probe {
+pub(super) fn with_timing(probe: Probe, period: i32, timeout: i32, failures: i32) -> Probe {
     Probe {
         period_seconds: Some(period),
         timeout_seconds: Some(timeout),
@@ -247,16 +247,16 @@ pub(super) fn resources(requests: [&str; 2], limits: [&str; 2]) -> ResourceRequi
     }
 }
 
-/// Adds memory for a program's copies of data, in bytes, to its own requests and limits. The request grows by the
-/// size of the copies. The limit grows by one and a half times that size, because freed memory returns to the system
-/// in whole pages only.
-pub(super) fn with_room(mut resources: ResourceRequirements, copies: u64) -> ResourceRequirements {
-    let with_half_more = copies.saturating_add(copies / 2);
-    let more = [
+/// Adds memory for a program's copies of data, in bytes. The request grows by the size of the copies, the limit by one
+/// and a half times that size, because freed memory returns to the system in whole pages only.
+pub(super) fn with_extra_memory(
+    mut resources: ResourceRequirements,
+    copies: u64,
+) -> ResourceRequirements {
+    for (quantities, more) in [
         (&mut resources.requests, copies),
-        (&mut resources.limits, with_half_more),
-    ];
-    for (quantities, more) in more {
+        (&mut resources.limits, copies.saturating_add(copies / 2)),
+    ] {
         let quantities = quantities.get_or_insert_default();
         let own = quantities.get("memory");
         let own = own.and_then(|own| quantity::bytes(&own.0)).unwrap_or(0);

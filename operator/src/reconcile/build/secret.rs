@@ -75,7 +75,7 @@ fn desired(
         type_: Some("Opaque".to_owned()),
         ..Secret::default()
     };
-    let create = credential.minted.then(|| Secret {
+    let create = credential.is_new.then(|| Secret {
         // Apply cannot remove a field that the create request sets. The deletion policy may change, so apply sets the
         // owner reference.
         metadata: stack
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(checksum(&live).create, None);
         assert_eq!(store(&live, Component::Postgres, database).create, None);
 
-        let new = minimal_stack().minted();
+        let new = minimal_stack().with_new_secrets();
         let database = new.database.managed().unwrap();
         let created = store(&new, Component::Postgres, database).create.unwrap();
         assert_eq!(created.data.as_ref(), Some(&database.credentials.data));

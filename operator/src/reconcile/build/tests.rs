@@ -247,11 +247,13 @@ fn an_external_collector_adds_what_others_find_the_metrics_by_only() {
 fn a_cluster_with_the_prometheus_operator_is_told_what_to_read_of_a_stack_that_is_observed() {
     let stack = minimal_stack().observability();
     let without = names(&stack);
-    let mut found = names(&stack.monitored());
+    let mut found = names(&stack.with_monitoring_kinds());
     found.retain(|name| !without.contains(name));
     assert_eq!(found, ["ServiceMonitor/acme", "PrometheusRule/acme"]);
-    assert_eq!(names(&minimal_stack().monitored()), MINIMAL);
-    let told = minimal_stack().told("release", "prometheus").monitored();
+    assert_eq!(names(&minimal_stack().with_monitoring_kinds()), MINIMAL);
+    let told = minimal_stack()
+        .told("release", "prometheus")
+        .with_monitoring_kinds();
     assert_eq!(
         beyond_minimal(&told),
         [
@@ -262,7 +264,11 @@ fn a_cluster_with_the_prometheus_operator_is_told_what_to_read_of_a_stack_that_i
         ]
     );
     // Unwanted objects are pruned, except where the cluster lacks their kinds.
-    assert!(build(&minimal_stack().monitored()).monitoring.is_some());
+    assert!(
+        build(&minimal_stack().with_monitoring_kinds())
+            .monitoring
+            .is_some()
+    );
     assert!(build(&minimal_stack()).monitoring.is_none());
 }
 

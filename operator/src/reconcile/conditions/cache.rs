@@ -9,7 +9,7 @@ pub fn cache_ready(view: View<'_>, cache: &Cache) -> Verdict {
         view,
         Component::Cache,
         &cache.store,
-        "links work without it, from the database",
+        "while it is unavailable, redirects read the database",
     )
 }
 

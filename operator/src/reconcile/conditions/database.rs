@@ -9,7 +9,7 @@ pub fn database_ready(view: View<'_>) -> Verdict {
         view,
         Component::Postgres,
         &view.stack.database,
-        "while it is away only cached links redirect",
+        "while it is unavailable, only cached links redirect",
     )
 }
 

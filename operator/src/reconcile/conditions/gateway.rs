@@ -10,7 +10,7 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
     if let Routing::IngressNginx {
         host,
         class,
-        conflict: Some(rival),
+        conflict: Some(other),
         ..
     } = &view.stack.gateway.routing
     {
@@ -18,7 +18,7 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
         return Verdict::fault(
             "HostConflict",
             format!(
-                "stack {rival} already answers to {host} on class {class}: set another gateway.host"
+                "stack {other} already serves {host} on IngressClass {class}: set another spec.gateway.host"
             ),
         );
     }
@@ -27,8 +27,8 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
         Routing::IngressNginx { class, .. } if pods.holds && !taken_up(view) => Verdict::no(
             "IngressPending",
             format!(
-                "no controller of IngressClass {class} has taken up the Ingresses: install ingress-nginx, name another \
-                 gateway.ingressClassName, or set gateway.provider to Standalone"
+                "no controller of IngressClass {class} serves the Ingresses: install ingress-nginx, set another \
+                 spec.gateway.ingressClassName, or set spec.gateway.provider to Standalone"
             ),
         ),
         _ => pods,

@@ -12,8 +12,8 @@ pub(super) fn refused(view: View<'_>) -> Option<Verdict> {
     Some(Verdict::yes(
         MONITORING_REFUSED,
         format!(
-            "the Prometheus operator was not told of the stack's metrics or alerts: {refused}. Remove the cause; until \
-             then it is tried again every minute, and nothing else depends on it"
+            "monitoring objects could not be written: {refused}. Remove the cause; the operator retries every minute, \
+             and requests and jobs do not depend on these objects"
         ),
     ))
 }
@@ -21,16 +21,16 @@ pub(super) fn refused(view: View<'_>) -> Option<Verdict> {
 /// Returns the verdict on the monitoring objects of a stack without the profile `observability`.
 pub fn monitoring_ready(view: View<'_>) -> Verdict {
     refused(view).unwrap_or_else(|| {
-        if view.stack.monitored {
+        if view.stack.has_monitoring_kinds {
             Verdict::yes(
                 "Told",
-                "metrics and alerts are known to the Prometheus operator, and the dashboard is there",
+                "the ServiceMonitor, the PrometheusRule and the dashboard are written",
             )
         } else {
             Verdict::yes(
                 "NoPrometheusOperator",
-                "the dashboard is there; metrics and alerts follow when the cluster has the kinds ServiceMonitor and \
-                 PrometheusRule",
+                "only the dashboard is written, because the cluster lacks the kinds ServiceMonitor and PrometheusRule: \
+                 install the Prometheus operator to have the metrics scraped and the alerts raised",
             )
         }
     })
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn a_stack_that_is_watched_serves_whatever_those_who_watch_it_are_told() {
         let stack = minimal_stack().told("release", "prometheus");
-        let monitored = stack.clone().monitored();
+        let monitored = stack.clone().with_monitoring_kinds();
         let live = Live::default();
         let refused = Live {
             monitoring_refused: Some("PrometheusRule/acme: forbidden".to_owned()),

@@ -25,7 +25,10 @@ fn unschedulable(pod: &Pod) -> Option<Verdict> {
     let condition = conditions.iter().find(|condition| {
         condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
     })?;
-    let why = condition.message.as_deref().unwrap_or("no node fits");
+    let why = condition
+        .message
+        .as_deref()
+        .unwrap_or("the scheduler gives no reason");
     Some(Verdict::fault(
         "Unschedulable",
         format!("pod {} cannot be scheduled: {why}", pod.name_any()),
@@ -56,7 +59,7 @@ fn waiting_problem(pod: &Pod, container: &ContainerStatus) -> Option<Verdict> {
         "CrashLoopBackOff" => Some(Verdict::fault(
             "CrashLoop",
             format!(
-                "container {container_name} of pod {name} keeps ending{}: see kubectl logs {name} -c {container_name} --previous",
+                "container {container_name} of pod {name} keeps crashing{}: see kubectl logs {name} -c {container_name} --previous",
                 last_end(container)
             ),
         )),
@@ -79,7 +82,7 @@ fn last_end(container: &ContainerStatus) -> String {
         format!(
             " (exit code {}, {})",
             end.exit_code,
-            end.reason.as_deref().unwrap_or("no reason given")
+            end.reason.as_deref().unwrap_or("reason unknown")
         )
     })
 }

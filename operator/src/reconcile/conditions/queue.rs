@@ -3,7 +3,7 @@
 use super::{Verdict, View, store};
 use crate::{
     metadata::{Component, FORCE_DISABLE},
-    queues::{Report, Seen},
+    queues::{QueueState, Report},
     reconcile::stack::{Draining, Queue, Store},
 };
 
@@ -19,49 +19,54 @@ pub fn queue_ready(view: View<'_>, queue: &Queue) -> Verdict {
         view,
         Component::Rabbitmq,
         &queue.store,
-        "how many jobs wait there is not known here, and whoever runs it sets the limits of queue jobs",
+        "its queue depth is unknown to the operator, and its administrator sets the delivery limit",
     );
     if !verdict.holds || matches!(queue.store, Store::External { .. }) {
         return verdict;
     }
     match &view.live.queue {
-        Seen::Report(Report {
+        QueueState::Report(Report {
             alarm: Some(alarm), ..
         }) => Verdict::fault(
             "BrokerAlarm",
             format!(
-                "the broker takes no jobs until it has memory and disk again ({alarm}): let workers catch up, or raise \
-                 queue.managed.storage or queue.managed.resources"
+                "the broker accepts no jobs because it is out of memory or disk ({alarm}): let the workers catch up, or \
+                 raise spec.queue.managed.storage or spec.queue.managed.resources"
             ),
         ),
-        Seen::Silence(why) => Verdict::yes(
+        QueueState::Unreachable(why) => Verdict::yes(
             "DepthUnknown",
-            format!("the broker runs, but how many jobs wait is not known: {why}"),
+            format!("the broker runs, but the number of waiting jobs is unknown: {why}"),
         ),
-        Seen::Nothing | Seen::Report(_) => verdict,
+        QueueState::Unknown | QueueState::Report(_) => verdict,
     }
 }
 
 fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
     let state = match draining {
         _ if view.stack.stopped => {
-            "jobs may be left, and nothing runs: set spec.stopped to false to work them off"
+            "jobs may remain and the stack is stopped, so set spec.stopped to false to process them"
                 .to_owned()
         }
-        Draining { closed: false, .. } => "the app stops taking jobs".to_owned(),
-        Draining { left: None, .. } => "the broker does not tell how many jobs are left".to_owned(),
-        Draining { left: Some(0), .. } => "no job is left, the queue goes soon".to_owned(),
+        Draining { closed: false, .. } => {
+            "the app still accepts jobs until its rollout ends".to_owned()
+        }
+        Draining { left: None, .. } => {
+            "the number of remaining jobs is unknown until the broker answers".to_owned()
+        }
+        Draining { left: Some(0), .. } => "no job remains, so the queue is removed soon".to_owned(),
         Draining {
             left: Some(left), ..
         } if queue.workers.replicas == 0 => {
-            format!("{left} jobs are left and no worker runs: raise spec.workers.replicas")
+            format!("{left} jobs remain and no worker runs, so raise spec.workers.replicas")
         }
         Draining {
             left: Some(left), ..
-        } => format!("{left} jobs are left and worked off first"),
+        } => format!("{left} jobs remain and are processed first"),
     };
     format!(
-        "the queue is switched off: {state}; the annotation {FORCE_DISABLE}=queue gives up waiting"
+        "the profile queue is off and the queue is being drained: {state}; set the annotation {FORCE_DISABLE}=queue to \
+         remove the queue now (its jobs stay on the volume unless spec.deletionPolicy is Delete)"
     )
 }
 
@@ -77,7 +82,7 @@ mod tests {
         testing::stack::minimal_stack,
     };
 
-    fn verdict(stack: &ValidatedStack, seen: Seen) -> Verdict {
+    fn verdict(stack: &ValidatedStack, seen: QueueState) -> Verdict {
         let workload = Workload {
             wanted: 1,
             existing: 1,
@@ -95,8 +100,8 @@ mod tests {
         queue_ready(view, stack.queue.as_ref().unwrap())
     }
 
-    fn report(alarm: Option<&str>) -> Seen {
-        Seen::Report(Report {
+    fn report(alarm: Option<&str>) -> QueueState {
+        QueueState::Report(Report {
             depth: Some(Depth {
                 ready: 1,
                 unacked: 0,
@@ -109,10 +114,14 @@ mod tests {
     fn a_broker_is_ready_when_its_pod_is_and_it_takes_messages() {
         let stack = minimal_stack().queue();
         let table = [
-            (Seen::Nothing, true, "PodsReady"),
+            (QueueState::Unknown, true, "PodsReady"),
             (report(None), true, "PodsReady"),
             (report(Some("disk")), false, "BrokerAlarm"),
-            (Seen::Silence("refused".to_owned()), true, "DepthUnknown"),
+            (
+                QueueState::Unreachable("refused".to_owned()),
+                true,
+                "DepthUnknown",
+            ),
         ];
         for (seen, holds, reason) in table {
             let found = verdict(&stack, seen.clone());
@@ -122,9 +131,9 @@ mod tests {
 
     #[test]
     fn an_external_broker_is_somebody_elses_matter_and_its_depth_is_unknown() {
-        let verdict = verdict(&minimal_stack().external_queue(), Seen::Nothing);
+        let verdict = verdict(&minimal_stack().external_queue(), QueueState::Unknown);
         assert!(verdict.holds && verdict.reason == "External", "{verdict:?}");
-        assert!(verdict.message.contains("not known"), "{}", verdict.message);
+        assert!(verdict.message.contains("unknown"), "{}", verdict.message);
     }
 
     #[test]
@@ -138,15 +147,15 @@ mod tests {
             stack
         };
         let table = [
-            (with(false, Some(3), 1), "stops taking jobs"),
-            (with(true, Some(3), 1), "3 jobs are left"),
+            (with(false, Some(3), 1), "still accepts jobs"),
+            (with(true, Some(3), 1), "3 jobs remain"),
             (with(true, Some(3), 0), "raise spec.workers.replicas"),
-            (with(true, Some(0), 1), "no job is left"),
-            (with(true, None, 1), "does not tell"),
+            (with(true, Some(0), 1), "no job remains"),
+            (with(true, None, 1), "is unknown"),
             (with(true, None, 1).stopped(), "spec.stopped"),
         ];
         for (stack, part) in table {
-            let found = verdict(&stack, Seen::Nothing);
+            let found = verdict(&stack, QueueState::Unknown);
             assert!(found.holds && found.reason == DRAINING, "{found:?}");
             for part in [part, "shortener.dev/force-disable=queue"] {
                 assert!(found.message.contains(part), "{}", found.message);

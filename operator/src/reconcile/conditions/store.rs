@@ -11,20 +11,24 @@ pub(super) fn ready(view: View<'_>, component: Component, store: &Store, without
     if let Store::External { secret, .. } = store {
         return Verdict::yes(
             "External",
-            format!("what Secret {secret} names is run by somebody else; {without}"),
+            format!("external server, configured by Secret {secret}; {without}"),
         );
     }
-    let claim = view.live.claims.get(&component);
+    let (name, claim) = (component.as_str(), view.live.claims.get(&component));
     if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some()) {
         return Verdict::fault(
             "VolumeTerminating",
-            "the volume was deleted and goes with the pod that still uses it: make a backup now",
+            format!(
+                "the volume claim of the {name} was deleted and disappears when the pod stops: make a backup now"
+            ),
         );
     }
     if !view.stack.stopped && claim.is_some_and(|claim| lost(claim)) {
         return Verdict::fault(
             "VolumeLost",
-            "the volume's storage is gone: restore a backup into a new stack",
+            format!(
+                "the storage behind the volume claim of the {name} is lost: restore a backup into a new stack"
+            ),
         );
     }
     workload::ready(view, component)

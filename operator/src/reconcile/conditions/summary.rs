@@ -18,7 +18,10 @@ pub fn ready(components: Components<'_>) -> Verdict {
 /// Returns the verdict `Progressing`: true while a component changes without action by the user.
 pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
     if paused {
-        return Verdict::no("Paused", "changes wait until spec.paused is false");
+        return Verdict::no(
+            "Paused",
+            "the stack is paused: set spec.paused to false to apply changes",
+        );
     }
     let moving = components.iter().find(|(_, verdict)| {
         verdict.reason == ROLLING_OUT
@@ -30,7 +33,7 @@ pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
         .find(|(_, verdict)| verdict.reason == DRAINING);
     match draining.or(moving) {
         Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),
-        None => Verdict::no("Settled", "nothing is on its way"),
+        None => Verdict::no("Settled", "no change is in progress"),
     }
 }
 

@@ -24,7 +24,7 @@ fn export_ready(view: View<'_>, collector: &Collector) -> Verdict {
         Collector::External { endpoint } => {
             return Verdict::yes(
                 "External",
-                format!("{endpoint} is run by somebody else; what it does not take is dropped"),
+                format!("external collector {endpoint}; data that it does not accept is dropped"),
             );
         }
     };
@@ -38,7 +38,7 @@ fn export_ready(view: View<'_>, collector: &Collector) -> Verdict {
                 view,
                 Component::Telemetry,
                 own,
-                "what it does not take is dropped",
+                "data that it does not accept is dropped",
             );
             // A rollout of either component is reported.
             if backend.holds && verdict.reason == workload::ROLLING_OUT {
@@ -51,7 +51,7 @@ fn export_ready(view: View<'_>, collector: &Collector) -> Verdict {
         Backend::Nowhere if verdict.reason == workload::ROLLING_OUT => verdict,
         Backend::Nowhere => Verdict::yes(
             "NoBackend",
-            "the collector drops what it takes: set spec.observability.backend to keep it",
+            "the collector has no backend and drops all traces and logs: set spec.observability.backend to keep them",
         ),
     }
 }

@@ -9,7 +9,7 @@ pub fn vector_ready(view: View<'_>, vector: &Vector) -> Verdict {
         view,
         Component::Qdrant,
         &vector.store,
-        "documents are found only while it answers, links work without it",
+        "while it is unavailable, documents are not found and links still work",
     )
 }
 

@@ -9,7 +9,7 @@ pub fn workers_ready(view: View<'_>, queue: &Queue) -> Verdict {
     if queue.workers.replicas == 0 && !view.stack.stopped {
         return Verdict::yes(
             "ScaledToZero",
-            "no worker is wanted, so jobs wait: raise spec.workers.replicas to have them done",
+            "spec.workers.replicas is 0, so jobs wait: raise it to process them",
         );
     }
     workload::ready(view, Component::Worker)

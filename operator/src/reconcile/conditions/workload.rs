@@ -20,7 +20,7 @@ pub(super) fn ready(view: View<'_>, component: Component) -> Verdict {
     let Some(workload) = workload.filter(|workload| workload.observed) else {
         return Verdict::no(
             "Pending",
-            format!("the cluster has yet to take up the {name}"),
+            format!("the cluster's controllers have not observed the {name} yet"),
         );
     };
     if let Some(problem) = pods::problem(&view.live.pods, component) {
@@ -45,7 +45,8 @@ pub(super) fn ready(view: View<'_>, component: Component) -> Verdict {
         return Verdict::no(
             "ScaledToZero",
             format!(
-                "somebody scaled the {name} to zero: it is scaled up when spec.paused is false"
+                "the {name} was scaled to zero manually while the stack is paused: set spec.paused to false to restore \
+                 its replicas"
             ),
         );
     }

@@ -9,7 +9,9 @@ use k8s_openapi::{
 use kube::Api;
 use rand::{RngExt, distr::Alphanumeric};
 
-use super::{ClaimFact, CredentialFact, Found, Referenced, StoreFacts, existing, read_secret};
+use super::{
+    ClaimFact, CredentialState, ExternalAccess, Referenced, StoreFacts, existing, read_secret,
+};
 use crate::{
     access,
     api::{ApiKeyRef, Profile, SecretKeyRef, ShortenerStackSpec},
@@ -111,11 +113,11 @@ fn found(
     component: Component,
     reference: &SecretKeyRef,
     mut data: BTreeMap<String, ByteString>,
-) -> Option<Found> {
+) -> Option<ExternalAccess> {
     let access = access::find(component, reference.key.as_deref(), &data)?;
     // A change of any other key is no reason to restart a pod.
     data.retain(|key, _| access.keys().contains(&key.as_str()));
-    Some(Found {
+    Some(ExternalAccess {
         access,
         entries: data,
     })
@@ -134,9 +136,9 @@ async fn managed(
             let claims: Api<PersistentVolumeClaim> =
                 Api::namespaced(scope.context.client.clone(), &identity.namespace);
             match claims.get_metadata_opt(&name).await? {
-                Some(_) => CredentialFact::Lost,
+                Some(_) => CredentialState::Missing,
                 // A store without a volume has lost its data by the time it reads its new password.
-                None => CredentialFact::Minted(minted(secret::keys(component))),
+                None => CredentialState::Generated(generated(secret::keys(component))),
             }
         }
     };
@@ -162,7 +164,7 @@ fn claim_fact(claim: &PersistentVolumeClaim) -> ClaimFact {
 }
 
 /// Returns data for a new Secret. Everything but the user name is random.
-pub(super) fn minted(keys: &[&str]) -> BTreeMap<String, ByteString> {
+pub(super) fn generated(keys: &[&str]) -> BTreeMap<String, ByteString> {
     let value = |key: &str| match key {
         secret::USERNAME_KEY => USERNAME.to_owned(),
         _ => random(PASSWORD_LENGTH),

@@ -109,14 +109,14 @@ pub struct Credential {
     /// Data of the Secret.
     pub data: BTreeMap<String, ByteString>,
     /// True when the Secret has yet to be created.
-    pub minted: bool,
+    pub is_new: bool,
 }
 
 impl std::fmt::Debug for Credential {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Credential")
-            .field("minted", &self.minted)
+            .field("is_new", &self.is_new)
             .finish_non_exhaustive()
     }
 }

@@ -120,7 +120,7 @@ async fn a_rule_of_somebody_else_stays_theirs_and_the_stack_ready() {
     rule.metadata.namespace = Some(NAMESPACE.to_owned());
     let theirs = server.create(&rule);
     let world = observed(server).await;
-    assert_refused(&world, "the name is taken");
+    assert_refused(&world, "does not belong to this stack");
     assert_eq!(
         world.server.get::<PrometheusRule>(NAMESPACE, "acme"),
         Some(theirs)

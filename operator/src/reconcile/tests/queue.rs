@@ -209,7 +209,7 @@ async fn a_queue_that_holds_jobs_is_drained_before_it_goes() {
     world.settle().await;
     let progressing = world.condition("acme", "Progressing");
     assert!(
-        progressing.message.contains("3 jobs are left"),
+        progressing.message.contains("3 jobs remain"),
         "{}",
         progressing.message
     );
@@ -276,7 +276,7 @@ async fn a_silent_broker_holds_a_drain_until_a_person_gives_up() {
     assert_eq!(world.children(), with(&[&QUEUE, &DATA]));
     let progressing = world.condition("acme", "Progressing");
     assert!(
-        progressing.message.contains("does not tell"),
+        progressing.message.contains("remaining jobs is unknown"),
         "{}",
         progressing.message
     );

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Major version of the only default image in releases that did not annotate their claims.
-const BEFORE_ANNOTATIONS: u32 = 17;
+const MAJOR_WITHOUT_ANNOTATION: u32 = 17;
 
 /// Resolves the database.
 pub(super) fn database(
@@ -62,7 +62,7 @@ fn made_by(facts: &StoreFacts) -> Option<u32> {
     let running = running_image.as_deref();
     claim
         .major
-        .or_else(|| running.map_or(Some(BEFORE_ANNOTATIONS), major))
+        .or_else(|| running.map_or(Some(MAJOR_WITHOUT_ANNOTATION), major))
 }
 
 fn same_major(wanted: &str, made_by: u32, claim: String) -> Result<(), ValidateError> {

@@ -13,7 +13,7 @@ use crate::{
     reconcile::{
         build::secret,
         checksum::{CHECKSUM_KEY, checksum},
-        gather::{CredentialFact, Found, StoreFacts},
+        gather::{CredentialState, ExternalAccess, StoreFacts},
         stack::{Credential, ManagedStore, Pod, Store, StoreVolume},
     },
     settings::Settings,
@@ -50,7 +50,7 @@ impl Surroundings<'_> {
         match facts {
             StoreFacts::External {
                 reference,
-                found: Some(Found { access, entries }),
+                found: Some(ExternalAccess { access, entries }),
             } => Ok(Store::External {
                 checksum: self.checksum(&entries),
                 secret: reference.name,
@@ -98,22 +98,22 @@ pub(super) fn volume(size: Option<String>, class: Option<String>) -> StoreVolume
 
 /// Returns the data of a Secret that the operator generates, if it is complete.
 pub(super) fn credential(
-    fact: CredentialFact,
+    fact: CredentialState,
     secret: &str,
     stack: &str,
     keys: &'static [&'static str],
 ) -> Result<Credential, ValidateError> {
-    let (mut data, minted) = match fact {
-        CredentialFact::Live(data) => (data, false),
-        CredentialFact::Minted(data) => (data, true),
-        CredentialFact::Lost => {
+    let (mut data, is_new) = match fact {
+        CredentialState::Existing(data) => (data, false),
+        CredentialState::Generated(data) => (data, true),
+        CredentialState::Missing => {
             return Err(ValidateError::CredentialsMissing {
                 secret: secret.to_owned(),
                 stack: stack.to_owned(),
                 keys,
             });
         }
-        CredentialFact::Foreign => return Err(ValidateError::NameTaken(secret.to_owned())),
+        CredentialState::NotOwned => return Err(ValidateError::NameTaken(secret.to_owned())),
     };
     match keys.iter().find(|key| {
         data.get(**key)
@@ -126,7 +126,7 @@ pub(super) fn credential(
         None => {
             // Other keys hold no credentials and are no reason to restart a pod.
             data.retain(|key, _| keys.contains(&key.as_str()));
-            Ok(Credential { data, minted })
+            Ok(Credential { data, is_new })
         }
     }
 }

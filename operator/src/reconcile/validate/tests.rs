@@ -11,7 +11,7 @@ use crate::{
     api::SecretKeyRef,
     metadata::StackIdentity,
     reconcile::{
-        gather::{ClaimFact, CredentialFact, Found, StoreFacts},
+        gather::{ClaimFact, CredentialState, ExternalAccess, StoreFacts},
         stack::{Store, StoreVolume},
     },
     testing::stack::{settings, stored_stack},
@@ -27,19 +27,19 @@ fn data(entries: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
 fn gathered(stack: &ShortenerStack, database: StoreFacts) -> Gathered {
     Gathered {
         identity: StackIdentity::of(stack).unwrap(),
-        checksum_key: CredentialFact::Live(data(&[(CHECKSUM_KEY, "k")])),
+        checksum_key: CredentialState::Existing(data(&[(CHECKSUM_KEY, "k")])),
         database,
         optional: BTreeMap::new(),
         draining: None,
         headers: None,
-        monitored: false,
+        has_monitoring_kinds: false,
         vector_key: None,
         upstream: None,
-        rival: None,
+        host_conflict: None,
     }
 }
 
-fn managed(credentials: CredentialFact) -> StoreFacts {
+fn managed(credentials: CredentialState) -> StoreFacts {
     StoreFacts::Managed {
         credentials,
         running_image: None,
@@ -47,8 +47,8 @@ fn managed(credentials: CredentialFact) -> StoreFacts {
     }
 }
 
-fn credentials() -> CredentialFact {
-    CredentialFact::Live(data(&[("username", "shortener"), ("password", "p")]))
+fn credentials() -> CredentialState {
+    CredentialState::Existing(data(&[("username", "shortener"), ("password", "p")]))
 }
 
 fn validated(spec: Value) -> ValidatedStack {
@@ -123,20 +123,21 @@ fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
 
 #[test]
 fn a_credential_that_is_gone_while_its_volume_exists_is_never_minted_anew() {
-    let error = refused(json!({}), managed(CredentialFact::Lost));
+    let error = refused(json!({}), managed(CredentialState::Missing));
     assert_eq!(error.reason(), "CredentialsMissing");
     assert!(error.to_string().contains("restore the Secret"), "{error}");
 }
 
 #[test]
 fn incomplete_and_foreign_secrets_are_named() {
-    let incomplete = CredentialFact::Live(data(&[("username", "shortener"), ("password", "")]));
+    let incomplete =
+        CredentialState::Existing(data(&[("username", "shortener"), ("password", "")]));
     assert_eq!(
         refused(json!({}), managed(incomplete)).to_string(),
-        "Secret acme-postgres has no key password: add it"
+        "Secret acme-postgres has no value for key password: add it"
     );
     assert_eq!(
-        refused(json!({}), managed(CredentialFact::Foreign)).reason(),
+        refused(json!({}), managed(CredentialState::NotOwned)).reason(),
         "NameTaken"
     );
 }
@@ -163,7 +164,7 @@ fn an_external_database_needs_its_secret() {
     let stack = stored_stack(spec);
     let present = StoreFacts::External {
         reference,
-        found: Some(Found {
+        found: Some(ExternalAccess {
             access: Access::Url("uri".to_owned()),
             entries: data(&[("uri", "postgres://")]),
         }),
@@ -261,7 +262,7 @@ fn a_major_version_without_a_default_image_is_asked_for_by_name() {
 fn another_password_gives_another_checksum() {
     let checksum = |password: &str| {
         let stack = stored_stack(json!({}));
-        let secret = CredentialFact::Live(data(&[("username", "u"), ("password", password)]));
+        let secret = CredentialState::Existing(data(&[("username", "u"), ("password", password)]));
         let validated = validate(&stack, gathered(&stack, managed(secret)), &settings()).unwrap();
         validated.database.checksum().to_owned()
     };

@@ -50,16 +50,16 @@ impl ValidatedStack {
     }
 
     /// Adds the kinds of the Prometheus operator to the cluster.
-    pub fn monitored(mut self) -> Self {
-        self.monitored = true;
+    pub fn with_monitoring_kinds(mut self) -> Self {
+        self.has_monitoring_kinds = true;
         self
     }
 
     /// Marks the Secrets as not created yet.
-    pub fn minted(mut self) -> Self {
-        self.checksum_key.minted = true;
+    pub fn with_new_secrets(mut self) -> Self {
+        self.checksum_key.is_new = true;
         for store in self.managed_stores_mut() {
-            store.credentials.minted = true;
+            store.credentials.is_new = true;
         }
         self
     }

@@ -85,9 +85,9 @@ fn serve(stack: &ValidatedStack) -> Container {
             pod::port(PORT_NAME, PORT),
             pod::port(INTERNAL_PORT_NAME, INTERNAL_PORT),
         ]),
-        startup_probe: Some(pod::paced(live(), 1, 2, 60)),
-        liveness_probe: Some(pod::paced(live(), 10, 5, 3)),
-        readiness_probe: Some(pod::paced(ready, 2, 2, 2)),
+        startup_probe: Some(pod::with_timing(live(), 1, 2, 60)),
+        liveness_probe: Some(pod::with_timing(live(), 10, 5, 3)),
+        readiness_probe: Some(pod::with_timing(ready, 2, 2, 2)),
         ..pod::container("app", &stack.app.pod, env(stack))
     }
 }

@@ -66,9 +66,9 @@ fn server(settings: &Pod) -> Container {
     Container {
         command: Some(pod::strings(&["sh", "-c", include_str!("start.sh")])),
         ports: Some(vec![pod::port(PORT_NAME, PORT)]),
-        startup_probe: Some(pod::paced(answers(), 1, 5, 60)),
-        liveness_probe: Some(pod::paced(answers(), 30, 5, 2)),
-        readiness_probe: Some(pod::paced(answers(), 10, 5, 2)),
+        startup_probe: Some(pod::with_timing(answers(), 1, 5, 60)),
+        liveness_probe: Some(pod::with_timing(answers(), 30, 5, 2)),
+        readiness_probe: Some(pod::with_timing(answers(), 10, 5, 2)),
         volume_mounts: Some(vec![
             pod::read_only("config", "/etc/shortener/config"),
             pod::read_only("credentials", "/etc/shortener/credentials"),

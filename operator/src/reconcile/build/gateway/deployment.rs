@@ -90,9 +90,9 @@ fn nginx_container(stack: &ValidatedStack) -> Container {
             }),
             ..Lifecycle::default()
         }),
-        startup_probe: Some(pod::paced(health(), 1, 2, 30)),
-        liveness_probe: Some(pod::paced(health(), 10, 5, 3)),
-        readiness_probe: Some(pod::paced(health(), 2, 2, 2)),
+        startup_probe: Some(pod::with_timing(health(), 1, 2, 30)),
+        liveness_probe: Some(pod::with_timing(health(), 10, 5, 3)),
+        readiness_probe: Some(pod::with_timing(health(), 2, 2, 2)),
         volume_mounts: Some(vec![
             pod::mount("config", CONFIG_DIRECTORY),
             pod::mount("tmp", "/tmp"),

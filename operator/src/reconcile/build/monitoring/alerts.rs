@@ -8,9 +8,9 @@ pub(super) struct Alert {
     pub(super) expression: &'static str,
     /// Duration for which the expression must hold.
     pub(super) hold: &'static str,
-    /// Severity: `critical` pages a person at once, `warning` can wait until the morning.
+    /// Severity: `critical` pages at once, `warning` can wait until the morning.
     pub(super) severity: &'static str,
-    /// Summary for people.
+    /// Summary, the text of the alert.
     pub(super) summary: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub(super) const ALERTS: [Alert; 15] = [
             / sum(rate(http_requests_total{%STACK%}[1h])) > 0.0144"#,
         hold: "2m",
         severity: "critical",
-        summary: "More than 1.4 % of requests fail: the month's budget of errors is gone in two days.",
+        summary: "More than 1.4 % of requests fail: at this rate, the monthly error budget lasts two days.",
     },
     Alert {
         name: "ShortenerErrorBudgetBurnSlow",
@@ -36,7 +36,7 @@ pub(super) const ALERTS: [Alert; 15] = [
             / sum(rate(http_requests_total{%STACK%}[6h])) > 0.006"#,
         hold: "15m",
         severity: "warning",
-        summary: "More than 0.6 % of requests have failed for hours: the month's budget of errors is gone in five days.",
+        summary: "More than 0.6 % of requests have failed for hours: at this rate, the monthly error budget lasts five days.",
     },
     Alert {
         name: "ShortenerRedirectsSlow",
@@ -51,7 +51,7 @@ pub(super) const ALERTS: [Alert; 15] = [
         expression: r"absent(http_requests_total{%STACK%})",
         hold: "10m",
         severity: "critical",
-        summary: "No pod of the app shows metrics.",
+        summary: "No pod of the app exports metrics.",
     },
     Alert {
         name: "ShortenerDatabaseDown",
@@ -89,7 +89,7 @@ pub(super) const ALERTS: [Alert; 15] = [
             unless sum(rate(jobs_processed_total{%STACK%}[10m])) > 0"#,
         hold: "15m",
         severity: "critical",
-        summary: "Jobs wait and no worker finishes any.",
+        summary: "Jobs wait, and no worker finishes a job.",
     },
     Alert {
         name: "ShortenerJobsFailing",
@@ -104,14 +104,14 @@ pub(super) const ALERTS: [Alert; 15] = [
         expression: r"sum(shortener_stack_dead_letters{%STACK%}) > 0",
         hold: "5m",
         severity: "warning",
-        summary: "Jobs were given up and wait for a person.",
+        summary: "Jobs failed for good and are in the dead-letter queue.",
     },
     Alert {
         name: "ShortenerTelemetryDropped",
         expression: r"sum by (signal) (rate(otel_dropped_total{%STACK%}[5m])) > 0",
         hold: "10m",
         severity: "warning",
-        summary: "App or workers drop traces or logs because the collector does not take them.",
+        summary: "The app or the workers drop traces or logs because the collector does not accept them.",
     },
     Alert {
         name: "ShortenerTelemetryNotSent",
@@ -119,7 +119,7 @@ pub(super) const ALERTS: [Alert; 15] = [
             + (sum(rate(otelcol_exporter_send_failed_log_records{%STACK%}[5m])) or vector(0)) > 0",
         hold: "10m",
         severity: "warning",
-        summary: "The collector gives up traces or logs because the backend does not take them.",
+        summary: "The collector drops traces or logs because the backend does not accept them.",
     },
     Alert {
         name: "ShortenerVectorDown",

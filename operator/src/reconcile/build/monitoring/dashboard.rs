@@ -31,7 +31,7 @@ pub fn config_map_name(stack: &str) -> String {
 /// Returns the ConfigMap `<stack>-dashboards`, or `None` if nothing shows it. A Grafana of the cluster finds it by
 /// its labels, the stack's own Grafana by its name.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
-    if !stack.is_watched() {
+    if !stack.has_metrics_consumer() {
         return None;
     }
     let identity = &stack.identity;

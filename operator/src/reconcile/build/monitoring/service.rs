@@ -23,7 +23,7 @@ pub fn service_name(stack: &str, component: Component) -> String {
 /// Returns the Service `<stack>-<component>-metrics` of the app or the workers, or `None` if nothing reads the
 /// metrics.
 pub fn service(stack: &ValidatedStack, component: Component) -> Option<Service> {
-    if !stack.is_watched() {
+    if !stack.has_metrics_consumer() {
         return None;
     }
     let identity = &stack.identity;

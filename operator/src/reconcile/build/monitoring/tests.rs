@@ -121,7 +121,7 @@ fn alerts_and_panels_select_series_that_app_workers_and_operator_export() {
             if series.starts_with("otelcol_") {
                 continue;
             }
-            assert!(exported.has(series), "nobody exports {series}: {text}");
+            assert!(exported.has(series), "no program exports {series}: {text}");
             let of_a_pod = !series.starts_with("shortener_");
             for (label, values) in labels {
                 if of_a_pod && OF_THE_SCRAPE.contains(label) {

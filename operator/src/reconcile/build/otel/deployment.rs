@@ -93,9 +93,9 @@ fn collect(collector: &ManagedCollector) -> Container {
             pod::port(monitoring::PORT_NAME, METRICS_PORT),
             pod::port(HEALTH_PORT_NAME, HEALTH_PORT),
         ]),
-        startup_probe: Some(pod::paced(answers(), 1, 2, 60)),
-        liveness_probe: Some(pod::paced(answers(), 10, 5, 3)),
-        readiness_probe: Some(pod::paced(answers(), 2, 2, 2)),
+        startup_probe: Some(pod::with_timing(answers(), 1, 2, 60)),
+        liveness_probe: Some(pod::with_timing(answers(), 10, 5, 3)),
+        readiness_probe: Some(pod::with_timing(answers(), 2, 2, 2)),
         volume_mounts: Some(vec![pod::read_only("config", CONFIG_PATH)]),
         ..pod::container("collector", &collector.pod, env(collector))
     }

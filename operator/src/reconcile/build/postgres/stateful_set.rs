@@ -80,9 +80,9 @@ fn server(settings: &Pod, secret: &str) -> Container {
             ..Lifecycle::default()
         }),
         // Recovery after a crash may take long. A restart would only begin it again.
-        startup_probe: Some(pod::paced(accepts_connections(), 2, 5, 300)),
-        liveness_probe: Some(pod::paced(accepts_connections(), 30, 5, 2)),
-        readiness_probe: Some(pod::paced(accepts_connections(), 10, 5, 2)),
+        startup_probe: Some(pod::with_timing(accepts_connections(), 2, 5, 300)),
+        liveness_probe: Some(pod::with_timing(accepts_connections(), 30, 5, 2)),
+        readiness_probe: Some(pod::with_timing(accepts_connections(), 10, 5, 2)),
         volume_mounts: Some(vec![
             pod::mount("data", "/var/lib/postgresql/data"),
             pod::mount("run", "/var/run/postgresql"),

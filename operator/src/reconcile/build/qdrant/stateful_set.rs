@@ -60,9 +60,9 @@ fn server(settings: &Pod, secret: &str) -> Container {
                 .collect(),
         ),
         // Loading a large collection may take long. A restart would only begin it again.
-        startup_probe: Some(pod::paced(live(), 2, 5, 300)),
-        liveness_probe: Some(pod::paced(live(), 10, 5, 6)),
-        readiness_probe: Some(pod::paced(ready, 5, 5, 2)),
+        startup_probe: Some(pod::with_timing(live(), 2, 5, 300)),
+        liveness_probe: Some(pod::with_timing(live(), 10, 5, 6)),
+        readiness_probe: Some(pod::with_timing(ready, 5, 5, 2)),
         volume_mounts: Some(vec![
             pod::mount("data", "/qdrant/storage"),
             pod::mount("snapshots", "/qdrant/snapshots"),

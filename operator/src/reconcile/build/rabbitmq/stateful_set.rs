@@ -99,9 +99,9 @@ fn server(settings: &Pod) -> Container {
                 .collect(),
         ),
         // Recovery after a crash may take long. A restart would only begin it again.
-        startup_probe: Some(pod::paced(accepts_connections(), 2, 5, 300)),
-        liveness_probe: Some(pod::paced(accepts_connections(), 10, 5, 6)),
-        readiness_probe: Some(pod::paced(accepts_connections(), 5, 5, 2)),
+        startup_probe: Some(pod::with_timing(accepts_connections(), 2, 5, 300)),
+        liveness_probe: Some(pod::with_timing(accepts_connections(), 10, 5, 6)),
+        readiness_probe: Some(pod::with_timing(accepts_connections(), 5, 5, 2)),
         volume_mounts: Some(vec![
             pod::mount("data", "/var/lib/rabbitmq"),
             pod::read_only("config", CONFIG_PATH),

@@ -100,9 +100,9 @@ fn serve(stack: &ValidatedStack, server: &ManagedStore) -> Container {
                 .map(|port| pod::port(port.name, port.number))
                 .collect(),
         ),
-        startup_probe: Some(pod::paced(answers(), 2, 5, 150)),
-        liveness_probe: Some(pod::paced(answers(), 10, 5, 6)),
-        readiness_probe: Some(pod::paced(takes, 5, 5, 2)),
+        startup_probe: Some(pod::with_timing(answers(), 2, 5, 150)),
+        liveness_probe: Some(pod::with_timing(answers(), 10, 5, 6)),
+        readiness_probe: Some(pod::with_timing(takes, 5, 5, 2)),
         volume_mounts: Some(mounts()),
         ..pod::container("lgtm", &server.pod, env(stack, server))
     }

@@ -74,9 +74,9 @@ fn work(stack: &ValidatedStack, queue: &Queue) -> Container {
     let ready = pod::http_probe("/readyz", INTERNAL_PORT_NAME);
     Container {
         ports: Some(vec![pod::port(INTERNAL_PORT_NAME, INTERNAL_PORT)]),
-        startup_probe: Some(pod::paced(live(), 1, 2, 60)),
-        liveness_probe: Some(pod::paced(live(), 10, 5, 3)),
-        readiness_probe: Some(pod::paced(ready, 2, 2, 2)),
+        startup_probe: Some(pod::with_timing(live(), 1, 2, 60)),
+        liveness_probe: Some(pod::with_timing(live(), 10, 5, 3)),
+        readiness_probe: Some(pod::with_timing(ready, 2, 2, 2)),
         ..pod::container("worker", &queue.workers.pod, env(stack))
     }
 }

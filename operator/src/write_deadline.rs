@@ -1,4 +1,4 @@
-//! The mandate: the deadline until which this process may change the cluster, by its own monotonic clock.
+//! The write deadline: the moment until which this process may change the cluster, by its own monotonic clock.
 //!
 //! Each renewal of the lease extends it, and the fence in front of the client checks it before every write. Only
 //! writes to the lease itself bypass the fence.
@@ -10,10 +10,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// The deadline until which this process may change the cluster. Clones share one deadline. A new mandate has already
-/// expired.
+/// The moment until which this process may change the cluster. Clones share one moment. For a new deadline, it has
+/// already passed.
 #[derive(Clone, Debug)]
-pub struct Mandate(watch::Sender<Option<Instant>>);
+pub struct WriteDeadline(watch::Sender<Option<Instant>>);
 
 /// An error of a write that was refused or cut short: another replica may be the leader by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,27 +22,27 @@ pub struct Mandate(watch::Sender<Option<Instant>>);
 )]
 pub struct NotLeading;
 
-impl Default for Mandate {
+impl Default for WriteDeadline {
     fn default() -> Self {
         Self(watch::Sender::new(None))
     }
 }
 
-impl Mandate {
+impl WriteDeadline {
     /// Allows writes until the given moment.
     pub fn extend(&self, until: Instant) {
         self.0.send_replace(Some(until));
     }
 
-    /// Ends the mandate at once: refuses new writes and cuts short writes in flight.
+    /// Moves the deadline into the past: refuses new writes and cuts short writes in flight.
     pub fn end(&self) {
         self.0.send_replace(None);
     }
 
-    /// Returns the moment at which the mandate expires.
+    /// Returns the deadline.
     ///
     /// # Errors
-    /// The mandate has expired.
+    /// The deadline has passed.
     pub fn until(&self) -> Result<Instant, NotLeading> {
         let until = *self.0.borrow();
         until
@@ -50,10 +50,10 @@ impl Mandate {
             .ok_or(NotLeading)
     }
 
-    /// Runs a future for as long as the mandate holds, extensions included.
+    /// Runs a future until the deadline, extensions included.
     ///
     /// # Errors
-    /// The mandate expired first. The future is dropped and is not polled after that moment.
+    /// The deadline passed first. The future is dropped and is not polled after that moment.
     pub async fn guard<F: Future>(&self, future: F) -> Result<F::Output, NotLeading> {
         let mut future = pin!(future);
         let mut changes = self.0.subscribe();
@@ -83,49 +83,49 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_mandate_ends_by_the_local_clock() {
-        let mandate = Mandate::default();
-        assert_eq!(mandate.until(), Err(NotLeading));
+    async fn a_write_deadline_passes_by_the_local_clock() {
+        let write_deadline = WriteDeadline::default();
+        assert_eq!(write_deadline.until(), Err(NotLeading));
         let until = Instant::now() + 10 * SECOND;
-        mandate.extend(until);
+        write_deadline.extend(until);
         tokio::time::advance(9 * SECOND).await;
-        assert_eq!(mandate.until(), Ok(until));
+        assert_eq!(write_deadline.until(), Ok(until));
         tokio::time::advance(SECOND).await;
-        assert_eq!(mandate.until(), Err(NotLeading));
+        assert_eq!(write_deadline.until(), Err(NotLeading));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_under_way_is_cut_short_when_the_mandate_runs_out() {
-        let mandate = Mandate::default();
-        mandate.extend(Instant::now() + SECOND);
+    async fn work_under_way_is_cut_short_when_the_write_deadline_passes() {
+        let write_deadline = WriteDeadline::default();
+        write_deadline.extend(Instant::now() + SECOND);
         let started = Instant::now();
-        assert_eq!(mandate.guard(pending::<()>()).await, Err(NotLeading));
+        assert_eq!(write_deadline.guard(pending::<()>()).await, Err(NotLeading));
         assert_eq!(started.elapsed().as_secs(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_under_way_goes_on_when_the_mandate_is_extended() {
-        let mandate = Mandate::default();
-        mandate.extend(Instant::now() + SECOND);
-        let work = mandate.guard(tokio::time::sleep(3 * SECOND));
+    async fn work_under_way_goes_on_when_the_write_deadline_is_extended() {
+        let write_deadline = WriteDeadline::default();
+        write_deadline.extend(Instant::now() + SECOND);
+        let work = write_deadline.guard(tokio::time::sleep(3 * SECOND));
         let renewal = async {
             tokio::time::sleep(SECOND / 2).await;
-            mandate.extend(Instant::now() + 5 * SECOND);
+            write_deadline.extend(Instant::now() + 5 * SECOND);
         };
         assert_eq!(tokio::join!(work, renewal).0, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ending_the_mandate_stops_work_at_once() {
-        let mandate = Mandate::default();
-        mandate.extend(Instant::now() + 60 * SECOND);
+    async fn ending_the_write_deadline_stops_work_at_once() {
+        let write_deadline = WriteDeadline::default();
+        write_deadline.extend(Instant::now() + 60 * SECOND);
         let started = Instant::now();
         let end = async {
             tokio::time::sleep(SECOND).await;
-            mandate.end();
+            write_deadline.end();
         };
         assert_eq!(
-            tokio::join!(mandate.guard(pending::<()>()), end).0,
+            tokio::join!(write_deadline.guard(pending::<()>()), end).0,
             Err(NotLeading)
         );
         assert_eq!(started.elapsed().as_secs(), 1);

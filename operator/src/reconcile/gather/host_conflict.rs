@@ -7,7 +7,7 @@ use crate::api::{GatewayProvider, ShortenerStack};
 
 /// Returns the oldest stack that claims the same class and host and is older than `stack`. The oldest stack keeps the
 /// host.
-pub(super) fn rival(stack: &ShortenerStack, others: &[ShortenerStack]) -> Option<String> {
+pub(super) fn host_conflict(stack: &ShortenerStack, others: &[ShortenerStack]) -> Option<String> {
     fn route(stack: &ShortenerStack) -> Option<(&str, &str)> {
         let gateway = &stack.spec.gateway;
         (gateway.provider == GatewayProvider::IngressNginx)
@@ -21,15 +21,15 @@ pub(super) fn rival(stack: &ShortenerStack, others: &[ShortenerStack]) -> Option
         )
     }
     let wanted = route(stack)?;
-    let rival = others
+    let older = others
         .iter()
         .filter(|other| other.uid() != stack.uid() && other.metadata.deletion_timestamp.is_none())
         .filter(|other| route(other) == Some(wanted) && age(other) < age(stack))
         .min_by_key(|other| age(other))?;
     Some(format!(
         "{}/{}",
-        rival.namespace().unwrap_or_default(),
-        rival.name_any()
+        older.namespace().unwrap_or_default(),
+        older.name_any()
     ))
 }
 
@@ -60,7 +60,7 @@ mod tests {
             younger.clone(),
             stack("c", "2025-01-01T00:00:00Z", "y"),
         ];
-        assert_eq!(rival(&younger, &all).as_deref(), Some("links/b"));
-        assert_eq!(rival(&older, &all), None);
+        assert_eq!(host_conflict(&younger, &all).as_deref(), Some("links/b"));
+        assert_eq!(host_conflict(&older, &all), None);
     }
 }
