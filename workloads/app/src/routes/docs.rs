@@ -52,7 +52,7 @@ pub const MAX_PAYLOADS: usize = fields::MAX_LIMIT as usize;
         (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
         (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database, or without the queue the vector store, is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn put(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -118,7 +118,7 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<Documen
         (status = 204, description = "The document was deleted, and queries no longer find it"),
         (status = 404, description = "No such document", body = Problem, content_type = "application/problem+json"),
         (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database, or without the queue the vector store, is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
