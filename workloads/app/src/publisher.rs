@@ -47,19 +47,19 @@ pub struct NewJob {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no connection, or it was lost before the confirmation.
-    #[error("the broker is away")]
+    #[error("there is no connection to the broker")]
     Away,
     /// The broker is low on memory or disk space and has blocked publishing.
-    #[error("the broker is blocked by an alarm")]
+    #[error("the broker has blocked publishing, because it is low on memory or disk space")]
     Blocked,
     /// Jobs arrive faster than the broker accepts them.
     #[error("too many jobs wait to be published")]
     Busy,
     /// The queue is full.
-    #[error("the broker refused the job: the queue is full")]
+    #[error("the broker rejected the job: the queue is full")]
     Rejected,
     /// The queue did not exist. It has been declared again.
-    #[error("the queue was missing")]
+    #[error("the queue did not exist and has been declared again")]
     Unroutable,
     /// The broker did not confirm in time.
     #[error("the broker did not confirm the job in time")]

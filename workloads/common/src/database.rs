@@ -144,7 +144,11 @@ impl Database {
             biased;
             result = timeout(OPERATION, work) => match result {
                 Ok(result) => result.map_err(|error| self.judge(error)),
-                Err(_) => Err(StoreError::Unavailable("the operation took too long".to_owned())),
+                Err(_) => {
+                    let limit = OPERATION.as_secs();
+                    let reason = format!("the operation took longer than {limit} s");
+                    Err(StoreError::Unavailable(reason))
+                }
             },
             _ = life_ended => Err(away()),
         }
@@ -176,5 +180,5 @@ impl Database {
 }
 
 fn away() -> StoreError {
-    StoreError::Unavailable("the database is away".to_owned())
+    StoreError::Unavailable("the database is down".to_owned())
 }

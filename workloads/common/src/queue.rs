@@ -75,7 +75,7 @@ pub async fn lost(connection: &Connection) -> lapin::Error {
     while connection.status().connected() {
         sleep(LOOK).await;
     }
-    io::Error::other("the connection was lost").into()
+    io::Error::other("the connection to the broker was lost").into()
 }
 
 /// Runs an operation with a timeout.

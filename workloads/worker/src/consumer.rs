@@ -129,7 +129,7 @@ impl Consumer {
                 delivery = subscription.deliveries.next() => delivery,
                 error = lost(&subscription.connection) => return Err(error),
             };
-            let gone = || io::Error::other("the subscription was cancelled by the broker");
+            let gone = || io::Error::other("the broker cancelled the subscription");
             let delivery = delivery.ok_or_else(gone)??;
             if let Some(left) = self.deal(&subscription, delivery, stop).await? {
                 subscription.leave().await;

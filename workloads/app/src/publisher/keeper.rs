@@ -75,7 +75,7 @@ impl Keeper {
         tokio::select! {
             ended = lanes.join_next() => match ended {
                 Some(Ok(ended)) => ended,
-                _ => Err(io::Error::other("a lane panicked").into()),
+                _ => Err(io::Error::other("the task of a publish channel panicked").into()),
             },
             error = lost(&connection) => Err(error),
             failed = keep_topology(&connection) => failed,

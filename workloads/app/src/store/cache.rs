@@ -208,7 +208,7 @@ fn both(keys: &Keys) -> Cmd {
 /// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
 /// destination only if it passes the checks of a new link. Otherwise the lookup is a miss.
 fn understand(reply: Value) -> RedisResult<Option<Known>> {
-    let garbage = || (ErrorKind::UnexpectedReturnType, "not the answer to MGET").into();
+    let garbage = || (ErrorKind::UnexpectedReturnType, "wrong reply to MGET").into();
     let Value::Array(values) = reply else {
         return Err(garbage());
     };

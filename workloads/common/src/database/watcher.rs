@@ -54,7 +54,7 @@ impl Watcher {
                 }
                 failed => {
                     let reason = failed.map_or_else(
-                        |_| "no answer".to_owned(),
+                        |_| format!("no answer within {} s", CONNECT.as_secs()),
                         |result| match result {
                             Ok(_) => String::new(),
                             Err(error) => error.to_string(),

@@ -193,7 +193,7 @@ mod tests {
             .attributes_iter()
             .filter(|(key, _)| key.as_str() == name);
         let value = found.next().map(|(_, value)| value.clone());
-        assert!(found.next().is_none(), "{name} is there twice");
+        assert!(found.next().is_none(), "{name} occurs twice");
         value
     }
 

@@ -39,7 +39,7 @@ pub(super) fn describe_end(job: &Job, end: Option<&End>, span: &mut Span) {
         Some(End::Done | End::Duplicate) => {}
         Some(End::Failed(reason)) => drop(description.fail("failed", reason)),
         Some(End::Rejected(reason)) => drop(description.fail("rejected", reason)),
-        None => drop(description.fail("given_back", "something that the job needs is away")),
+        None => drop(description.fail("given_back", "a backend that the job needs is down")),
     }
 }
 

@@ -41,7 +41,7 @@ async fn index(vector: &Vector, id: DocumentId) -> Result<Outcome, IndexError> {
     Ok(match report.unfit.is_empty() {
         true => Outcome::done(),
         false => Outcome::Reject(format!(
-            "the vector of document {} has another length than {}, that of the collection",
+            "the vector of document {} does not have {} numbers, as the collection requires: store the document again",
             id.get(),
             vector.store.size()
         )),

@@ -281,7 +281,7 @@ async fn what_can_never_be_indexed_becomes_a_dead_letter_with_the_reason(
         (json!({"task": "index", "id": "1"}), "`id` must be"),
         (
             json!({"task": "index", "id": 1}),
-            "document 1 has another length than 4",
+            "document 1 does not have 4 numbers",
         ),
     ] {
         let reason = scene.refused(job).await;
