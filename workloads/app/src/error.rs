@@ -26,9 +26,7 @@ pub enum Error {
     #[error("{0}")]
     MalformedJson(String),
     /// Fields of the body are invalid.
-    #[error(
-        "One or more fields are invalid; `errors` lists each one with the rule that it violates."
-    )]
+    #[error("One or more fields are invalid; `errors` lists them and their rules.")]
     InvalidFields(Vec<FieldError>),
     /// There is no such route, or no such code.
     #[error("Nothing exists at this path.")]
