@@ -54,7 +54,7 @@ pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
     let app = server::app(settings, &[broker_url]).await?;
     let script = accepted();
     eprintln!("warming up the publisher");
-    server::comes_to(async || load::run(app.address, 1, 1, Arc::clone(&script)).await).await?;
+    server::wait_until_ok(async || load::run(app.address, 1, 1, Arc::clone(&script)).await).await?;
     load::run(
         app.address,
         settings.connections,

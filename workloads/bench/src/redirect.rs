@@ -62,7 +62,7 @@ pub async fn measure(settings: &Settings) -> Result<(Vec<Row>, Vec<String>)> {
     let plain = server::app(settings, &[]).await?;
     let links = settings.links;
     for app in [&cached, &near, &traced] {
-        server::comes_to(async || {
+        server::wait_until_ok(async || {
             let up = load::metric(app.address, "cache_up").await?;
             ensure!(up == 1, "the app is not connected to its cache");
             Ok(())

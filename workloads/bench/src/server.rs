@@ -69,7 +69,7 @@ impl Server {
 ///
 /// # Errors
 /// Returns the last error of the check after the time limit.
-pub async fn comes_to(check: impl AsyncFn() -> Result<()>) -> Result<()> {
+pub async fn wait_until_ok(check: impl AsyncFn() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
     while let Err(refusal) = check().await {
         if begin.elapsed() > START {
