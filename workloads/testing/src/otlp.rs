@@ -189,7 +189,7 @@ impl Sink {
 }
 
 /// Returns an endpoint without a listener.
-pub async fn nobody() -> String {
+pub async fn closed_endpoint() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     endpoint(listener.local_addr().unwrap())
 }

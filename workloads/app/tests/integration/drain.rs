@@ -79,7 +79,7 @@ async fn a_request_in_flight_is_finished_and_idle_connections_end(
             br#"{"url":"https://example.com/","code":"last"}"#,
         ))
         .await;
-    blocker.somebody_waits().await;
+    blocker.wait_until_blocked().await;
 
     let served = app.stop();
     assert!(idle.closed().await.is_empty());

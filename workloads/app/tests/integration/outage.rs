@@ -243,7 +243,7 @@ async fn a_slow_database_is_waited_for(_: PgPoolOptions, database: PgConnectOpti
     // Longer than the time limit for a dead database.
     let held = Instant::now();
     while held.elapsed() < FAST * 6 {
-        blocker.somebody_waits().await;
+        blocker.wait_until_blocked().await;
     }
     blocker.release().await;
     assert_eq!(create.await.unwrap().status, 201);
