@@ -11,7 +11,7 @@ use axum::{
 use http::{StatusCode, Uri};
 use shortener_common::{
     documents::{DocumentId, Version},
-    telemetry::span::carried,
+    telemetry::span::with_current_span,
     trace::TraceContext,
 };
 
@@ -181,7 +181,7 @@ async fn disabled(request: Request) -> Result<Response, Error> {
 /// version of the document in the store, without any record of it.
 async fn index(vector: &Vector, id: DocumentId) -> Result<(), Error> {
     let vector = vector.clone();
-    let work = carried(async move { vector.documents.index([id], &vector.store).await });
+    let work = with_current_span(async move { vector.documents.index([id], &vector.store).await });
     match tokio::spawn(work).await {
         Ok(result) => Ok(result.map(drop)?),
         Err(error) => Err(Error::Internal(error.to_string())),

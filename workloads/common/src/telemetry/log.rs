@@ -244,7 +244,7 @@ mod tests {
         let trace = TraceContext::continuing(None);
         let work = span::Tracer::default().start(trace, span::SpanKind::Consumer, "work");
         let warn = async { logged(|| tracing::warn!(event = "odd", "odd")) };
-        let record = span::within(&work, warn).await;
+        let record = span::in_span(&work, warn).await;
         let context = record.trace_context().unwrap();
         assert_eq!(context.trace_id, trace.trace_id.into());
         assert_eq!(context.span_id, trace.span_id.into());
