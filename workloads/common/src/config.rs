@@ -378,7 +378,7 @@ mod tests {
         );
         let url = ["--queue-url", "amqp://other"];
         let uri = queue(&[&host[..], &url].concat()).unwrap().unwrap();
-        assert_eq!(uri.authority.host, "other", "a URL comes first");
+        assert_eq!(uri.authority.host, "other", "the URL takes precedence");
     }
 
     #[test]

@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(
             logged(|| tracing::info!("odd"))["trace_id"],
             Value::Null,
-            "nothing is under way"
+            "no span is current"
         );
     }
 

@@ -239,7 +239,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!((store.size(), store.collection.as_str()), (4, "docs"));
-        assert!(store.ready().is_err(), "nothing is known of it yet");
+        assert!(store.ready().is_err(), "the collection was not checked yet");
     }
 
     #[tokio::test]

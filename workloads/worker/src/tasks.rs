@@ -201,7 +201,7 @@ mod tests {
         };
         match registry.get(name).handle(&job, &context).await {
             Ok(Outcome::Reject(said)) => said,
-            _ => panic!("another task answered to {name}"),
+            _ => panic!("{name} was handled by another task"),
         }
     }
 

@@ -306,7 +306,7 @@ mod tests {
         assert!(span.parent_span_is_remote);
         assert!(
             span.span_context.is_sampled(),
-            "whatever the caller thought"
+            "the sampled flag of the caller is ignored"
         );
         assert_eq!(
             (span.name.as_ref(), &span.status),

@@ -135,7 +135,7 @@ async fn a_job_brings_a_document_to_the_store_and_takes_a_deleted_one_out(
         .fetch_one(&scene.pool)
         .await
         .unwrap();
-    assert_eq!(rows, 0, "nothing remains of it");
+    assert_eq!(rows, 0, "the row is deleted");
     scene.index(7).await;
     assert_eq!(scene.documents.delete(id(7)).await.unwrap(), None);
     let metrics = get(scene.worker.internal, "/metrics").await.text();
