@@ -10,9 +10,9 @@ pub enum VectorError {
     Unavailable(String),
     /// The live collection differs from the settings, which only the user can fix.
     #[error(
-        "the collection {name} has {found}, but the settings have {expected}; delete the collection, and the app \
-         creates it again from the database, or switch the profile off and set vector.size and vector.distance to \
-         the values of the collection"
+        "the collection {name} has {found}, but the settings have {expected}; switch the vector profile off and set \
+         vector.size and vector.distance to those of the collection, or delete the collection, and the app creates it \
+         again from the database"
     )]
     OtherCollection {
         /// Name of the collection.
