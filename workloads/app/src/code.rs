@@ -32,10 +32,10 @@ pub struct Code<'a>(&'a str);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// The length is wrong, or a character is outside the alphabet.
-    #[error("must be 1 to 64 characters out of A-Z, a-z, 0-9, '_' and '-'")]
+    #[error("must be 1 to 64 of the characters A-Z, a-z, 0-9, '_' and '-'")]
     Malformed,
     /// The text is the name of a route, or is reserved for one.
-    #[error("is reserved")]
+    #[error("is reserved: choose another code")]
     Reserved,
 }
 

@@ -167,7 +167,10 @@ fn public_url(text: &str) -> Result<Url, String> {
     if plain {
         Ok(url)
     } else {
-        Err("must be http:// or https:// with a host and at most a path".to_owned())
+        Err(
+            "must be http:// or https:// with a host, without credentials, a query or a fragment"
+                .to_owned(),
+        )
     }
 }
 

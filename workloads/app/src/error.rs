@@ -26,19 +26,19 @@ pub enum Error {
     #[error("{0}")]
     MalformedJson(String),
     /// Fields of the body are invalid.
-    #[error("One or more fields are invalid.")]
+    #[error("One or more fields are invalid; `errors` lists them and their rules.")]
     InvalidFields(Vec<FieldError>),
     /// There is no such route, or no such code.
-    #[error("Nothing is found under this path.")]
+    #[error("Nothing exists at this path.")]
     NotFound,
     /// The route exists, but not with this method; the router lists the allowed methods in `Allow`.
-    #[error("This path does not support the method.")]
+    #[error("This path does not support the method; `Allow` lists the supported ones.")]
     MethodNotAllowed,
     /// The body did not arrive in time.
-    #[error("The request body did not arrive in time.")]
+    #[error("The request body did not arrive in time; send the request again.")]
     RequestTimeout,
     /// The chosen code belongs to another link.
-    #[error("The code is taken, and links never change.")]
+    #[error("The code belongs to another link, and links never change; choose another code.")]
     CodeTaken,
     /// The link existed and has expired.
     #[error("The link has expired.")]
@@ -53,7 +53,7 @@ pub enum Error {
     #[error("The body must be sent as application/json without a content encoding.")]
     UnsupportedMediaType,
     /// The client exceeded its rate limit; it may retry after this time.
-    #[error("Too many requests from this address.")]
+    #[error("Too many requests from this address; `Retry-After` gives the seconds to wait.")]
     RateLimited(Duration),
     /// All header fields together are larger than this many bytes.
     #[error("The header fields may be at most {0} bytes long.")]
@@ -62,22 +62,22 @@ pub enum Error {
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),
     /// The idempotency key belongs to a job with another body.
-    #[error("The Idempotency-Key was used with another body before; a new job needs a new key.")]
+    #[error("The Idempotency-Key was already used with another body; use a new key for a new job.")]
     KeyReused,
     /// The queue does not accept the job now; the reason is logged and never shown.
-    #[error("The queue does not take jobs now.")]
+    #[error("The queue does not accept jobs at the moment; retry later.")]
     QueueUnavailable(String),
     /// The vector store is unavailable; the reason is logged and never shown.
-    #[error("The vector store is not available.")]
+    #[error("The vector store is not available; retry later.")]
     VectorUnavailable(String),
     /// The collection in the vector store differs from the settings.
-    #[error("In the vector store {0}.")]
+    #[error("The collection of the vector store does not match the settings: {0}.")]
     OtherCollection(String),
     /// The database is unavailable; the reason is logged and never shown.
-    #[error("The database is not available.")]
+    #[error("The database is not available; retry later.")]
     DatabaseUnavailable(String),
     /// The response was not ready before the deadline of the request.
-    #[error("The request took too long.")]
+    #[error("The request took longer than its time limit; retry later.")]
     Deadline,
     /// An internal error; the reason is logged and never shown.
     #[error("An internal error occurred.")]
@@ -188,7 +188,7 @@ impl Error {
             Self::OtherCollection(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "vector-collection-mismatch",
-                "Another collection",
+                "Collection mismatch",
             ),
             Self::DatabaseUnavailable(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -163,7 +163,7 @@ impl Collector for HttpCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut requests = encoder.encode_descriptor(
             "http_requests",
-            "Requests answered",
+            "Answered requests",
             None,
             MetricType::Counter,
         )?;
@@ -216,7 +216,7 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register(
             "http_server_open_connections",
-            "Connections open now",
+            "Open connections on the public port",
             self.open_connections.clone(),
         );
         registry.register(

@@ -19,7 +19,7 @@ use http::{
     HeaderMap, HeaderValue, Method, StatusCode, Uri,
     header::{ALLOW, CONNECTION},
 };
-use shortener_common::{server::Peer, telemetry::span::within as part_of, trace::TraceContext};
+use shortener_common::{server::Peer, telemetry::span::in_span, trace::TraceContext};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -50,7 +50,7 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
             request.extensions_mut().insert(deadline);
             request.extensions_mut().insert(facts.trace);
             let answer = answer(request, next, deadline.end());
-            part_of(&span, within(limit, &facts, answer)).await
+            in_span(&span, rate_limited(limit, &facts, answer)).await
         }
     };
     let (mut response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
@@ -177,7 +177,7 @@ fn admit<'a>(
 }
 
 /// Handles the request unless the client has exceeded the shared rate limit.
-async fn within(
+async fn rate_limited(
     limit: Option<&Limit>,
     facts: &Facts,
     answer: impl Future<Output = Response>,

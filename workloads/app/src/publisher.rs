@@ -23,7 +23,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::publisher::{keeper::Keeper, metrics::PublisherMetrics};
+use crate::publisher::{keeper::ConnectionTask, metrics::PublisherMetrics};
 
 /// The time limit for the broker to confirm a job.
 const CONFIRM: Duration = Duration::from_secs(5);
@@ -47,19 +47,19 @@ pub struct NewJob {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no connection, or it was lost before the confirmation.
-    #[error("the broker is away")]
-    Away,
+    #[error("there is no connection to the broker")]
+    NotConnected,
     /// The broker is low on memory or disk space and has blocked publishing.
-    #[error("the broker is blocked by an alarm")]
+    #[error("the broker has blocked publishing, because it is low on memory or disk space")]
     Blocked,
     /// Jobs arrive faster than the broker accepts them.
     #[error("too many jobs wait to be published")]
     Busy,
     /// The queue is full.
-    #[error("the broker refused the job: the queue is full")]
+    #[error("the broker rejected the job: the queue is full")]
     Rejected,
     /// The queue did not exist. It has been declared again.
-    #[error("the queue was missing")]
+    #[error("the queue did not exist and has been declared again")]
     Unroutable,
     /// The broker did not confirm in time.
     #[error("the broker did not confirm the job in time")]
@@ -70,7 +70,7 @@ impl Refusal {
     /// Returns the value of the metric label.
     fn label(self) -> &'static str {
         match self {
-            Self::Away => "away",
+            Self::NotConnected => "away",
             Self::Blocked => "blocked",
             Self::Busy => "busy",
             Self::Rejected => "rejected",
@@ -98,7 +98,7 @@ struct Pending {
     job: NewJob,
     /// The trace context of its publication, which the processing continues.
     publication: TraceContext,
-    fate: oneshot::Sender<Result<(), Refusal>>,
+    result: oneshot::Sender<Result<(), Refusal>>,
 }
 
 impl Publisher {
@@ -107,8 +107,8 @@ impl Publisher {
     pub fn start(uri: AMQPUri, metrics: PublisherMetrics, tracer: Tracer) -> Self {
         let (waiting, jobs) = mpsc::channel(WAITING);
         let (publish, state) = watch::channel(None);
-        let keeper = Keeper::new(uri, jobs, publish, metrics.clone());
-        tokio::spawn(keeper.run());
+        let task = ConnectionTask::new(uri, jobs, publish, metrics.clone());
+        tokio::spawn(task.run());
         Self {
             waiting,
             state,
@@ -136,20 +136,20 @@ impl Publisher {
 
     async fn try_publish(&self, job: NewJob, publication: TraceContext) -> Result<(), Refusal> {
         match &*self.state.borrow() {
-            None => return Err(Refusal::Away),
+            None => return Err(Refusal::NotConnected),
             Some(status) if status.blocked() => return Err(Refusal::Blocked),
             Some(_) => {}
         }
-        let (fate, told) = oneshot::channel();
+        let (result, answer) = oneshot::channel();
         let pending = Pending {
             job,
             publication,
-            fate,
+            result,
         };
         self.waiting.try_send(pending).map_err(|_| Refusal::Busy)?;
-        match timeout(CONFIRM, told).await {
-            Ok(Ok(fate)) => fate,
-            Ok(Err(_)) => Err(Refusal::Away),
+        match timeout(CONFIRM, answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(Refusal::NotConnected),
             Err(_) => Err(Refusal::Timeout),
         }
     }

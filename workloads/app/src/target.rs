@@ -15,10 +15,12 @@ pub enum TargetError {
     #[error("must begin with http:// or https://")]
     Scheme,
     /// White space, a backslash, a control character or a bidirectional formatting character.
-    #[error("must not contain white space, a backslash or a control character")]
+    #[error(
+        "must not contain white space, a backslash, a control character or a bidirectional formatting character"
+    )]
     Character,
     /// The URL has a user name or a password.
-    #[error("must not contain user information")]
+    #[error("must not contain a user name or a password")]
     UserInfo,
     /// There is no host, or no URL parser accepts it.
     #[error("must name a valid host")]

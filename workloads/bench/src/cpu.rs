@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 pub fn spent(pid: u32) -> Result<Duration> {
     let mut total = Duration::ZERO;
     let process = format!("/proc/{pid}");
-    for thread in fs::read_dir(format!("{process}/task")).context("the process has ended")? {
+    for thread in fs::read_dir(format!("{process}/task")).context("the process has exited")? {
         let Some((own, children)) = figures(&thread?.path())? else {
             continue;
         };

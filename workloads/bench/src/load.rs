@@ -95,7 +95,11 @@ impl Client {
         let mut end = None;
         while end.is_none_or(|end| self.buffer.len() < end) {
             let read = self.stream.read_buf(&mut self.buffer).await?;
-            ensure!(read > 0, "the connection ended: {}", self.text());
+            ensure!(
+                read > 0,
+                "the server closed the connection after: {}",
+                self.text()
+            );
             if end.is_none() {
                 end = complete(&self.buffer)?;
             }
@@ -105,7 +109,7 @@ impl Client {
             && (exchange.line.is_empty() || head.lines().any(|line| same(line, &exchange.line)));
         ensure!(
             right && end == Some(self.buffer.len()),
-            "expected {} and {:?}: {head}",
+            "the response is not {} with {:?}: {head}",
             exchange.status,
             exchange.line
         );
@@ -127,7 +131,8 @@ fn complete(answer: &[u8]) -> Result<Option<usize>> {
         line.split_once(':')
             .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))
     });
-    let (_, length) = length.with_context(|| format!("no content-length: {text}"))?;
+    let (_, length) =
+        length.with_context(|| format!("the response has no content-length: {text}"))?;
     Ok(Some(head + 4 + length.trim().parse::<usize>()?))
 }
 

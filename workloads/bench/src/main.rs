@@ -81,10 +81,10 @@ async fn main() -> Result<()> {
     // Each branch drops the servers that were started, which ends them.
     tokio::select! {
         done = timeout(limit, run(&settings)) => {
-            done.context("the benchmark is stuck: see above how far it came")?
+            done.context("the benchmark did not end in time: see its progress above")?
         }
         _ = ctrl_c() => bail!("interrupted"),
-        _ = terminate.recv() => bail!("told to end"),
+        _ = terminate.recv() => bail!("terminated"),
     }
 }
 
@@ -96,10 +96,10 @@ async fn run(settings: &Settings) -> Result<()> {
     for note in notes {
         println!("{note}");
     }
-    println!("\nJobs, {} under way:\n", settings.connections);
+    println!("\nJobs, {} in flight:\n", settings.connections);
     println!("{}", table::of(&jobs, publish::YARDSTICK));
     println!(
-        "The aims, by CPU: {} {}, {} {}, {} {}.",
+        "The targets, by CPU: {} {}, {} {}, {} {}.",
         redirect::CACHED,
         redirect::AIM,
         redirect::TRACED,

@@ -65,7 +65,7 @@ async fn start(name: &str, map: &str, target: &str) -> Result<Nginx> {
     let directory = tempfile::Builder::new()
         .prefix(&format!("bench-{name}-"))
         .tempdir()
-        .context("cannot make a directory for nginx")?;
+        .context("cannot create a directory for nginx")?;
     // One worker per core, as the app has one thread per core. No log, because the app's log is not read either.
     let configuration = format!(
         "worker_processes auto; daemon off; pid nginx.pid; error_log stderr warn;\n\

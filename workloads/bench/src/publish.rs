@@ -33,7 +33,7 @@ const BODY: &str = r#"{"task":"email","id":1}"#;
 /// Fails if a server does not start, or if a job is not accepted.
 pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
     let connection = Connection::connect(&settings.broker_url, ConnectionProperties::default());
-    let connection = connection.await.context("the broker does not answer")?;
+    let connection = connection.await.context("cannot connect to the broker")?;
     let channel = connection.create_channel().await?;
     channel
         .confirm_select(ConfirmSelectOptions::default())
@@ -54,7 +54,7 @@ pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
     let app = server::app(settings, &[broker_url]).await?;
     let script = accepted();
     eprintln!("warming up the publisher");
-    server::comes_to(async || load::run(app.address, 1, 1, Arc::clone(&script)).await).await?;
+    server::wait_until_ok(async || load::run(app.address, 1, 1, Arc::clone(&script)).await).await?;
     load::run(
         app.address,
         settings.connections,
@@ -103,7 +103,10 @@ async fn publish(channel: &Channel, settings: &Settings) -> Result<()> {
                 properties,
             );
             let confirmation = sent.await?.await?;
-            ensure!(confirmation.is_ack(), "not confirmed: {confirmation:?}");
+            ensure!(
+                confirmation.is_ack(),
+                "the broker did not confirm a job: {confirmation:?}"
+            );
             Ok(())
         })
         .buffer_unordered(settings.connections)

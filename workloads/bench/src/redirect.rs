@@ -62,9 +62,9 @@ pub async fn measure(settings: &Settings) -> Result<(Vec<Row>, Vec<String>)> {
     let plain = server::app(settings, &[]).await?;
     let links = settings.links;
     for app in [&cached, &near, &traced] {
-        server::comes_to(async || {
+        server::wait_until_ok(async || {
             let up = load::metric(app.address, "cache_up").await?;
-            ensure!(up == 1, "the app does not find its cache");
+            ensure!(up == 1, "the app is not connected to its cache");
             Ok(())
         })
         .await?;
@@ -95,7 +95,7 @@ pub async fn measure(settings: &Settings) -> Result<(Vec<Row>, Vec<String>)> {
         + load::metric(near.address, MISSES).await?
         + load::metric(traced.address, MISSES).await?;
     let notes = vec![
-        format!("Redirects from the cache that were none: {missed}."),
+        format!("Redirects that missed the cache: {missed}."),
         spans(&sink, traced.address).await?,
     ];
     Ok((rows, notes))
@@ -105,14 +105,14 @@ pub async fn measure(settings: &Settings) -> Result<(Vec<Row>, Vec<String>)> {
 async fn spans(sink: &Sink, traced: SocketAddr) -> Result<String> {
     let dropped = load::metric(traced, DROPPED_SPANS).await?;
     let taken = sink.spans_taken();
-    ensure!(taken > 0, "the app that is traced exports nothing");
+    ensure!(taken > 0, "the app with tracing has exported no span");
     let verdict = if 100 * dropped > taken + dropped {
-        format!(", too many for the row of \"{TRACED}\" to count")
+        format!(", too many: the row \"{TRACED}\" is not valid")
     } else {
         String::new()
     };
     Ok(format!(
-        "Spans that the collector took: {taken}; that were dropped: {dropped}{verdict}."
+        "Spans accepted by the collector: {taken}; spans dropped: {dropped}{verdict}."
     ))
 }
 

@@ -27,7 +27,7 @@ pub async fn take(
             row.samples.push(sample);
         }
         if round < rounds && begin.elapsed() + start.elapsed() > time {
-            eprintln!("no time for another round after {round} of {rounds}");
+            eprintln!("the time limit ends the benchmark after {round} of {rounds} rounds");
             break;
         }
     }

@@ -35,7 +35,7 @@ impl Server {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = child.kill_on_drop(true).spawn();
         let mut server = Self {
-            child: child.with_context(|| format!("{} does not start", name.display()))?,
+            child: child.with_context(|| format!("cannot start {}", name.display()))?,
             address,
         };
         let begin = Instant::now();
@@ -43,7 +43,7 @@ impl Server {
             let ended = server.child.try_wait()?;
             ensure!(
                 ended.is_none() && begin.elapsed() < START,
-                "{} does not answer on {address}, see its messages above",
+                "{} does not accept connections on {address}: see its messages above",
                 name.display()
             );
             sleep(Duration::from_millis(20)).await;
@@ -61,7 +61,7 @@ impl Server {
     /// # Errors
     /// Fails if the server has ended.
     pub fn cpu(&self) -> Result<Duration> {
-        cpu::spent(self.child.id().context("a server has ended")?)
+        cpu::spent(self.child.id().context("a server has exited")?)
     }
 }
 
@@ -69,7 +69,7 @@ impl Server {
 ///
 /// # Errors
 /// Returns the last error of the check after the time limit.
-pub async fn comes_to(check: impl AsyncFn() -> Result<()>) -> Result<()> {
+pub async fn wait_until_ok(check: impl AsyncFn() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
     while let Err(refusal) = check().await {
         if begin.elapsed() > START {
@@ -100,7 +100,7 @@ pub async fn migrate(settings: &Settings) -> Result<()> {
         .stdout(Stdio::null());
     ensure!(
         migrate.status().await?.success(),
-        "the app's migrations failed"
+        "`app migrate` failed: see its message above"
     );
     Ok(())
 }

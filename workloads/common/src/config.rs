@@ -58,7 +58,11 @@ impl DatabaseArgs {
                 .parse()
                 .map_err(|error| anyhow!("DATABASE_URL is invalid: {error}"))?,
             (None, Some(host)) => self.of_parts(host),
-            (None, None) => return Err(anyhow!("set DATABASE_URL or DATABASE_HOST")),
+            (None, None) => {
+                return Err(anyhow!(
+                    "no database is configured: set DATABASE_URL or DATABASE_HOST"
+                ));
+            }
         };
         if let Some(username) = given(&self.database_username) {
             options = options.username(username);
@@ -148,12 +152,12 @@ fn of_url(text: &str) -> anyhow::Result<AMQPUri> {
         .map_err(|error| anyhow!("QUEUE_URL is invalid: {error}"))?;
     let mut uri: AMQPUri = text
         .parse()
-        .map_err(|_| anyhow!("QUEUE_URL must be like amqp://host:5672/%2f"))?;
+        .map_err(|_| anyhow!("QUEUE_URL is invalid: it must be like amqp://host:5672/%2f"))?;
     // The library reads an IPv6 address in brackets as a missing host, and a missing host as localhost.
     uri.authority.host = match url.host() {
         Some(Host::Ipv6(address)) => address.to_string(),
         Some(_) => uri.authority.host,
-        None => return Err(anyhow!("QUEUE_URL names no host")),
+        None => return Err(anyhow!("QUEUE_URL is invalid: it has no host")),
     };
     Ok(uri)
 }
@@ -374,7 +378,7 @@ mod tests {
         );
         let url = ["--queue-url", "amqp://other"];
         let uri = queue(&[&host[..], &url].concat()).unwrap().unwrap();
-        assert_eq!(uri.authority.host, "other", "a URL comes first");
+        assert_eq!(uri.authority.host, "other", "the URL takes precedence");
     }
 
     #[test]
@@ -419,7 +423,10 @@ mod tests {
             .connect_options()
             .unwrap_err()
             .to_string();
-        assert_eq!(message, "set DATABASE_URL or DATABASE_HOST");
+        assert_eq!(
+            message,
+            "no database is configured: set DATABASE_URL or DATABASE_HOST"
+        );
     }
 
     #[test]

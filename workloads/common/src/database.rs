@@ -38,26 +38,26 @@ const OPERATION: Duration = Duration::from_secs(5);
 
 /// A connection pool that is valid for one uninterrupted period in which the database is up.
 #[derive(Clone, Debug)]
-struct Life {
+struct ConnectedPool {
     pool: PgPool,
     number: u64,
 }
 
 /// The current period in which the database is up; `None` while it is down.
-type State = Option<Life>;
+type State = Option<ConnectedPool>;
 
 /// A handle to the database; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Database {
     state: watch::Receiver<State>,
-    doubts: Arc<Doubts>,
+    probes: Arc<ProbeRequests>,
     server: Server,
 }
 
 /// Signals from requests to the watcher.
 #[derive(Debug, Default)]
-struct Doubts {
-    look: Notify,
+struct ProbeRequests {
+    now: Notify,
     /// Set if the connections lead to a server that is read-only now. The watcher then looks for the new primary.
     reconnect: AtomicBool,
 }
@@ -82,19 +82,19 @@ impl Database {
         let server = Server::database("postgresql", options.get_host(), options.get_port())
             .with("db.namespace", options.get_database().unwrap_or_default());
         let (publish, state) = watch::channel(None);
-        let doubts = Arc::new(Doubts::default());
+        let probes = Arc::new(ProbeRequests::default());
         let watcher = Watcher {
             options,
             max_connections,
             publish,
-            doubts: Arc::clone(&doubts),
+            probes: Arc::clone(&probes),
             up,
-            lives: 0,
+            opened: 0,
         };
         tokio::spawn(watcher.run());
         Self {
             state,
-            doubts,
+            probes,
             server,
         }
     }
@@ -131,32 +131,38 @@ impl Database {
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        let life = self.state.borrow().clone().ok_or_else(away)?;
-        let mut work = std::pin::pin!(operation(life.pool));
+        let connected = self.state.borrow().clone().ok_or_else(away)?;
+        let mut work = std::pin::pin!(operation(connected.pool));
         if let Ok(result) = timeout(SUSPICIOUS, &mut work).await {
-            return result.map_err(|error| self.judge(error));
+            return result.map_err(|error| self.classify_error(error));
         }
-        self.doubts.look.notify_one();
+        self.probes.now.notify_one();
         let mut state = self.state.clone();
-        let life_ended =
-            state.wait_for(|now| now.as_ref().is_none_or(|now| now.number != life.number));
+        let pool_closed = state.wait_for(|now| {
+            now.as_ref()
+                .is_none_or(|now| now.number != connected.number)
+        });
         tokio::select! {
             biased;
             result = timeout(OPERATION, work) => match result {
-                Ok(result) => result.map_err(|error| self.judge(error)),
-                Err(_) => Err(StoreError::Unavailable("the operation took too long".to_owned())),
+                Ok(result) => result.map_err(|error| self.classify_error(error)),
+                Err(_) => {
+                    let limit = OPERATION.as_secs();
+                    let reason = format!("the operation took longer than {limit} s");
+                    Err(StoreError::Unavailable(reason))
+                }
             },
-            _ = life_ended => Err(away()),
+            _ = pool_closed => Err(away()),
         }
     }
 
     /// Separates an unavailable database from an invalid query, and notifies the watcher of the former.
-    fn judge(&self, error: sqlx::Error) -> StoreError {
+    fn classify_error(&self, error: sqlx::Error) -> StoreError {
         if let sqlx::Error::Database(refusal) = &error {
             let code = refusal.code().unwrap_or_default();
             let passing = match &*code {
                 "25006" => {
-                    self.doubts.reconnect.store(true, Ordering::Relaxed);
+                    self.probes.reconnect.store(true, Ordering::Relaxed);
                     true
                 }
                 // Statement and lock timeouts, shutdown, lack of resources, lost connections, authentication.
@@ -170,11 +176,11 @@ impl Database {
         } else if !is_connection_error(&error) {
             return StoreError::Internal(Arc::new(error));
         }
-        self.doubts.look.notify_one();
+        self.probes.now.notify_one();
         StoreError::Unavailable(error.to_string())
     }
 }
 
 fn away() -> StoreError {
-    StoreError::Unavailable("the database is away".to_owned())
+    StoreError::Unavailable("the database is down".to_owned())
 }

@@ -204,7 +204,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        telemetry::span::{SpanKind, Tracer, within},
+        telemetry::span::{SpanKind, Tracer, in_span},
         trace::TraceContext,
     };
 
@@ -260,7 +260,7 @@ mod tests {
     async fn what_is_logged_during_work_names_its_trace_unless_it_names_another() {
         let trace = TraceContext::continuing(None);
         let work = Tracer::default().start(trace, SpanKind::Server, "work");
-        let (implied, explicit) = within(&work, async {
+        let (implied, explicit) = in_span(&work, async {
             let implied = logged(|| tracing::warn!(event = "odd", "odd"));
             (implied, logged(|| tracing::info!(trace_id = "0af7", "odd")))
         })
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(
             logged(|| tracing::info!("odd"))["trace_id"],
             Value::Null,
-            "nothing is under way"
+            "no span is current"
         );
     }
 

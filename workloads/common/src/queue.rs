@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::backoff::Backoff;
 
 /// The timeout of a connection attempt, and of every operation that is not a publication.
-pub const ANSWER: Duration = Duration::from_secs(5);
+pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The heartbeat timeout in seconds: after that much silence, either side considers the other one dead.
 const HEARTBEAT: u16 = 10;
@@ -22,18 +22,18 @@ const RECONNECT: Backoff = Backoff {
     longest: Duration::from_secs(5),
 };
 
-/// The failures of a connection that is re-established without a limit on attempts.
+/// The backoff of a connection that is re-established without a limit on attempts.
 #[derive(Debug, Default)]
-pub struct Losses {
+pub struct ReconnectBackoff {
     /// Consecutive failures.
     failures: u32,
     last_reason: String,
 }
 
-impl Losses {
+impl ReconnectBackoff {
     /// Logs the loss of the connection, or an attempt that failed for another reason than the last one. Returns the
     /// pause before the next attempt.
-    pub fn note(&mut self, error: &lapin::Error, was_up: bool) -> Duration {
+    pub fn failed(&mut self, error: &lapin::Error, was_up: bool) -> Duration {
         let reason = error.to_string();
         if was_up || reason != self.last_reason {
             tracing::warn!(
@@ -62,7 +62,7 @@ pub async fn connect(uri: &AMQPUri, name: &str) -> lapin::Result<Connection> {
     // Automatic recovery stays off: the library would declare a topology again that may have been deleted on
     // purpose.
     let properties = ConnectionProperties::default().with_connection_name(name.into());
-    within(ANSWER, Connection::connect_uri(uri, properties)).await
+    with_timeout(OPERATION_TIMEOUT, Connection::connect_uri(uri, properties)).await
 }
 
 /// The interval at which [`lost`] checks the connection.
@@ -75,14 +75,14 @@ pub async fn lost(connection: &Connection) -> lapin::Error {
     while connection.status().connected() {
         sleep(LOOK).await;
     }
-    io::Error::other("the connection was lost").into()
+    io::Error::other("the connection to the broker was lost").into()
 }
 
 /// Runs an operation with a timeout.
 ///
 /// # Errors
 /// Returns the error of the operation, or an I/O error of the kind `TimedOut`.
-pub async fn within<T>(
+pub async fn with_timeout<T>(
     at_most: Duration,
     operation: impl Future<Output = lapin::Result<T>>,
 ) -> lapin::Result<T> {
@@ -99,11 +99,11 @@ mod tests {
     #[test]
     fn a_connection_that_worked_is_made_again_quickly_and_one_that_never_did_ever_more_slowly() {
         let error: lapin::Error = io::Error::other("gone").into();
-        let mut losses = Losses::default();
+        let mut backoff = ReconnectBackoff::default();
         for failure in 1..100 {
-            let pause = losses.note(&error, false);
+            let pause = backoff.failed(&error, false);
             assert!(pause >= RECONNECT.pause(failure, 0.0) && pause <= RECONNECT.longest);
         }
-        assert!(losses.note(&error, true) <= RECONNECT.first);
+        assert!(backoff.failed(&error, true) <= RECONNECT.first);
     }
 }

@@ -144,7 +144,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => return (stream, canonical(peer)),
-            Err(error) if is_the_peer_s(&error) => {}
+            Err(error) if is_peer_error(&error) => {}
             Err(error) => {
                 // Out of descriptors or memory: a busy loop would keep the CPU from the tasks that could release
                 // some.
@@ -162,7 +162,7 @@ fn canonical(peer: SocketAddr) -> SocketAddr {
 }
 
 /// Returns true if only this connection failed before it was accepted; the next one is not affected.
-fn is_the_peer_s(error: &io::Error) -> bool {
+fn is_peer_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted

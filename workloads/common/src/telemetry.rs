@@ -134,13 +134,13 @@ impl Telemetry {
 
 /// Returns the channel to the collector, which connects on first use.
 fn channel(endpoint: &str) -> anyhow::Result<Channel> {
-    let like = || "OTEL_EXPORTER_OTLP_ENDPOINT must be like http://host:4317";
+    let like = || "OTEL_EXPORTER_OTLP_ENDPOINT is invalid: it must be like http://host:4317";
     let endpoint = Endpoint::from_shared(endpoint.to_owned()).with_context(like)?;
     let endpoint = match endpoint.uri().scheme_str() {
         Some("http") => endpoint,
         Some("https") => endpoint
             .tls_config(ClientTlsConfig::new().with_enabled_roots())
-            .context("OTEL_EXPORTER_OTLP_ENDPOINT cannot be reached over TLS")?,
+            .context("cannot set up TLS for OTEL_EXPORTER_OTLP_ENDPOINT")?,
         _ => return Err(anyhow!(like())),
     };
     Ok(endpoint

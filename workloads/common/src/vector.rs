@@ -60,7 +60,7 @@ impl VectorStore {
         };
         let key = args.vector_api_key.as_deref().filter(|key| !key.is_empty());
         let (service, server) = connection::service(&url, key)?;
-        let unknown = VectorError::Unavailable("it was not looked at yet".to_owned());
+        let unknown = VectorError::Unavailable("the collection was not checked yet".to_owned());
         Ok(Some(Self {
             collections: CollectionsClient::new(service.clone()),
             points: PointsClient::new(service).max_decoding_message_size(MAX_ANSWER),
@@ -239,7 +239,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!((store.size(), store.collection.as_str()), (4, "docs"));
-        assert!(store.ready().is_err(), "nothing is known of it yet");
+        assert!(store.ready().is_err(), "the collection was not checked yet");
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ impl Broker {
     pub async fn new() -> Self {
         let setting = |name: &str| {
             std::env::var(name).unwrap_or_else(|_| {
-                panic!("{name} is not set: run the tests under workloads/test-broker.sh")
+                panic!("{name} is not set: run the tests with workloads/test-broker.sh")
             })
         };
         let api = setting("TEST_BROKER_API").parse().unwrap();
@@ -157,7 +157,7 @@ pub async fn until<T>(what: &str, ask: impl AsyncFn() -> Result<T, String>) -> T
             Ok(answer) => return answer,
             Err(wrong) => assert!(
                 start.elapsed() < GENEROUS,
-                "waited in vain for {what}: {wrong}"
+                "timed out waiting for {what}: {wrong}"
             ),
         }
         sleep(Duration::from_millis(10)).await;

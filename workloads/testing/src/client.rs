@@ -31,7 +31,7 @@ impl Response {
             .map(|(_, value)| std::str::from_utf8(value).unwrap());
         assert!(
             values.next().is_none(),
-            "{name} is there more than once: {self:?}"
+            "{name} occurs more than once: {self:?}"
         );
         value
     }
@@ -159,7 +159,7 @@ pub async fn send(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
     connection
         .response(!request.starts_with(b"HEAD "))
         .await
-        .expect("the server closed without an answer")
+        .expect("the server closed the connection without a response")
 }
 
 /// Sends `method path` with extra header lines, each ending in CR LF.

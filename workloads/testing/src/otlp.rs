@@ -156,7 +156,7 @@ impl Sink {
             }
         };
         let found = timeout(GENEROUS, found).await;
-        found.unwrap_or_else(|_| panic!("waited in vain for {what}:\n{}", self.everything()))
+        found.unwrap_or_else(|_| panic!("timed out waiting for {what}:\n{}", self.everything()))
     }
 
     /// Waits for the span of this name in a trace.
@@ -182,14 +182,14 @@ impl Sink {
         let mode = *self.0.mode.borrow();
         match mode {
             Mode::Taking => Ok(()),
-            Mode::Refusing => Err(Status::unavailable("told to refuse")),
+            Mode::Refusing => Err(Status::unavailable("refused by the test")),
             Mode::Frozen => std::future::pending().await,
         }
     }
 }
 
 /// Returns an endpoint without a listener.
-pub async fn nobody() -> String {
+pub async fn closed_endpoint() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     endpoint(listener.local_addr().unwrap())
 }

@@ -37,7 +37,7 @@ impl Process {
                 .next_line()
                 .await
                 .unwrap()
-                .unwrap_or_else(|| panic!("the log ended without {name}"));
+                .unwrap_or_else(|| panic!("the log ended without the event {name}"));
             let line: Value =
                 serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
             if line["event"] == name {
@@ -57,7 +57,7 @@ impl Process {
     pub async fn exit(mut self) -> ExitStatus {
         tokio::time::timeout(Duration::from_secs(30), self.child.wait())
             .await
-            .expect("never exits")
+            .expect("the program did not exit within 30 s")
             .unwrap()
     }
 }

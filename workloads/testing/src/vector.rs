@@ -21,7 +21,7 @@ impl Default for Collection {
     fn default() -> Self {
         let setting = |name: &str| {
             std::env::var(name).unwrap_or_else(|_| {
-                panic!("{name} is not set: run the tests under workloads/test-vector.sh")
+                panic!("{name} is not set: run the tests with workloads/test-vector.sh")
             })
         };
         let address = |name: &str| {

@@ -23,15 +23,15 @@ use lapin::{
     uri::AMQPUri,
 };
 use shortener_common::queue::{
-    ANSWER, Losses, connect, lost,
+    OPERATION_TIMEOUT, ReconnectBackoff, connect, lost,
     topology::{self, JOBS},
-    within,
+    with_timeout,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::{
     processor::{Processor, Verdict},
-    stop::{Stop, asked},
+    stop::{Shutdown, requested},
 };
 
 /// The maximum number of unacknowledged deliveries.
@@ -53,7 +53,7 @@ pub struct Consumer {
 
 /// The reason why a subscription ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum SessionEnd {
     /// The process ends; the job in progress was finished.
     Finished,
     /// The process ends; the job in progress returns to the queue.
@@ -71,21 +71,21 @@ struct Subscription {
 
 impl Consumer {
     /// Consumes jobs until the shutdown. Returns true if the job in progress was finished.
-    pub async fn run(self, mut stop: Stop) -> bool {
-        let mut losses = Losses::default();
+    pub async fn run(self, mut shutdown: Shutdown) -> bool {
+        let mut backoff = ReconnectBackoff::default();
         let mut gave_back = false;
         loop {
             tokio::select! {
                 () = self.can_work(gave_back) => {}
-                () = asked(&mut stop) => return true,
+                () = requested(&mut shutdown) => return true,
             }
-            let ended = self.session(&mut stop).await;
+            let ended = self.session(&mut shutdown).await;
             let was_up = self.consuming.swap(false, Ordering::AcqRel);
             self.processor.metrics.queue_up.set(0);
             let error = match ended {
-                Ok(Left::Finished) => return true,
-                Ok(Left::Unfinished) => return false,
-                Ok(Left::Waiting) => {
+                Ok(SessionEnd::Finished) => return true,
+                Ok(SessionEnd::Unfinished) => return false,
+                Ok(SessionEnd::Waiting) => {
                     gave_back = true;
                     continue;
                 }
@@ -93,8 +93,8 @@ impl Consumer {
             };
             gave_back = false;
             tokio::select! {
-                () = sleep(losses.note(&error, was_up)) => {}
-                () = asked(&mut stop) => return true,
+                () = sleep(backoff.failed(&error, was_up)) => {}
+                () = requested(&mut shutdown) => return true,
             }
         }
     }
@@ -111,10 +111,10 @@ impl Consumer {
     }
 
     /// Runs one connection until it is lost or the process ends.
-    async fn session(&self, stop: &mut Stop) -> lapin::Result<Left> {
+    async fn session(&self, shutdown: &mut Shutdown) -> lapin::Result<SessionEnd> {
         let mut subscription = tokio::select! {
             subscription = self.subscribe() => subscription?,
-            () = asked(stop) => return Ok(Left::Finished),
+            () = requested(shutdown) => return Ok(SessionEnd::Finished),
         };
         self.consuming.store(true, Ordering::Release);
         self.processor.metrics.queue_up.set(1);
@@ -122,18 +122,21 @@ impl Consumer {
         loop {
             let delivery = tokio::select! {
                 biased;
-                () = asked(stop) => {
+                () = requested(shutdown) => {
                     subscription.leave().await;
-                    return Ok(Left::Finished);
+                    return Ok(SessionEnd::Finished);
                 }
                 delivery = subscription.deliveries.next() => delivery,
                 error = lost(&subscription.connection) => return Err(error),
             };
-            let gone = || io::Error::other("the subscription was cancelled by the broker");
+            let gone = || io::Error::other("the broker cancelled the subscription");
             let delivery = delivery.ok_or_else(gone)??;
-            if let Some(left) = self.deal(&subscription, delivery, stop).await? {
+            if let Some(end) = self
+                .handle_delivery(&subscription, delivery, shutdown)
+                .await?
+            {
                 subscription.leave().await;
-                return Ok(left);
+                return Ok(end);
             }
         }
     }
@@ -141,7 +144,7 @@ impl Consumer {
     async fn subscribe(&self) -> lapin::Result<Subscription> {
         let connection = connect(&self.uri, &self.name).await?;
         topology::declare(&connection).await?;
-        within(ANSWER, async {
+        with_timeout(OPERATION_TIMEOUT, async {
             let channel = connection.create_channel().await?;
             // A busy worker must not hold jobs that an idle one could process.
             channel
@@ -164,22 +167,22 @@ impl Consumer {
     }
 
     /// Handles one delivery. Returns a reason if the subscription has to end.
-    async fn deal(
+    async fn handle_delivery(
         &self,
         subscription: &Subscription,
         mut delivery: Delivery,
-        stop: &mut Stop,
-    ) -> lapin::Result<Option<Left>> {
+        shutdown: &mut Shutdown,
+    ) -> lapin::Result<Option<SessionEnd>> {
         let body = std::mem::take(&mut delivery.data);
         let work = self
             .processor
-            .process(&delivery.properties, body, stop.clone());
+            .process(&delivery.properties, body, shutdown.clone());
         let mut work = pin!(work);
         let verdict = tokio::select! {
             // First, so that the subscription is cancelled before the acknowledgement, which would bring the next
             // job.
             biased;
-            () = asked(stop) => {
+            () = requested(shutdown) => {
                 tracing::info!(event = "draining", "draining");
                 subscription.cancel().await;
                 timeout(self.drain_timeout, work).await.ok()
@@ -188,21 +191,21 @@ impl Consumer {
         };
         match verdict {
             Some(Verdict::Ack) => {
-                within(ANSWER, delivery.ack(BasicAckOptions::default())).await?;
+                with_timeout(OPERATION_TIMEOUT, delivery.ack(BasicAckOptions::default())).await?;
             }
             Some(Verdict::Retry(pause)) => {
                 tokio::select! {
                     () = sleep(pause) => {}
-                    () = asked(stop) => subscription.cancel().await,
+                    () = requested(shutdown) => subscription.cancel().await,
                 }
                 // A reject counts towards the delivery limit on every version of the broker; a nack does not from
                 // 4.3 on.
                 let requeue = BasicRejectOptions { requeue: true };
-                within(ANSWER, delivery.reject(requeue)).await?;
+                with_timeout(OPERATION_TIMEOUT, delivery.reject(requeue)).await?;
             }
             Some(Verdict::DeadLetter) => {
                 let for_good = BasicRejectOptions { requeue: false };
-                within(ANSWER, delivery.reject(for_good)).await?;
+                with_timeout(OPERATION_TIMEOUT, delivery.reject(for_good)).await?;
             }
             Some(Verdict::GiveBack) => {
                 // No attempt was made, and from version 4.3 on none is counted.
@@ -210,18 +213,18 @@ impl Consumer {
                     requeue: true,
                     ..BasicNackOptions::default()
                 };
-                within(ANSWER, delivery.nack(requeue)).await?;
-                let left = if *stop.borrow() {
-                    Left::Unfinished
+                with_timeout(OPERATION_TIMEOUT, delivery.nack(requeue)).await?;
+                let end = if *shutdown.borrow() {
+                    SessionEnd::Unfinished
                 } else {
-                    Left::Waiting
+                    SessionEnd::Waiting
                 };
-                return Ok(Some(left));
+                return Ok(Some(end));
             }
             // The broker redelivers the job once this connection closes.
-            None => return Ok(Some(Left::Unfinished)),
+            None => return Ok(Some(SessionEnd::Unfinished)),
         }
-        Ok(stop.borrow().then_some(Left::Finished))
+        Ok(shutdown.borrow().then_some(SessionEnd::Finished))
     }
 }
 
@@ -231,11 +234,15 @@ impl Subscription {
         let cancel = self
             .channel
             .basic_cancel(self.deliveries.tag(), BasicCancelOptions::default());
-        let _ = within(ANSWER, cancel).await;
+        let _ = with_timeout(OPERATION_TIMEOUT, cancel).await;
     }
 
     /// Closes the connection after everything that was sent on it. Unacknowledged messages return to the queue.
     async fn leave(self) {
-        let _ = within(ANSWER, self.connection.close(200, "goodbye".into())).await;
+        let _ = with_timeout(
+            OPERATION_TIMEOUT,
+            self.connection.close(200, "goodbye".into()),
+        )
+        .await;
     }
 }

@@ -100,12 +100,12 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register(
             "jobs_processed",
-            "Deliveries that were dealt with",
+            "Processed deliveries, by outcome",
             self.processed.clone(),
         );
         registry.register_with_unit(
             "messaging_process_duration",
-            "Time from the arrival of a job to its end, waits for what it needs included",
+            "Time from the delivery of a job to its outcome, including waits for a backend",
             Unit::Seconds,
             self.duration.clone(),
         );
@@ -117,12 +117,12 @@ impl Metrics {
             ),
             (
                 "queue_up",
-                "1 while jobs are taken from the queue",
+                "1 while the worker consumes jobs from the queue",
                 &self.queue_up,
             ),
             (
                 "jobs_holding",
-                "1 while a job waits in the worker for something that it needs",
+                "1 while a job in the worker waits for the database or the vector store",
                 &self.holding,
             ),
         ] {

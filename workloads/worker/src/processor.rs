@@ -16,7 +16,7 @@ use shortener_common::{
     queue::job::{self, Job},
     telemetry::{
         messaging,
-        span::{Span, Tracer, within},
+        span::{Span, Tracer, in_span},
     },
 };
 use tokio::time::{sleep, timeout};
@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     ledger::Ledger,
     metrics::{Metrics, Processed},
-    stop::{Stop, asked},
+    stop::{Shutdown, requested},
     tasks::{Context, Disabled, Outcome, Registry},
 };
 
@@ -71,7 +71,7 @@ pub struct Processor {
 }
 
 /// The outcome of a job that could be attempted.
-enum End {
+enum AttemptResult {
     Done,
     Duplicate,
     Failed(String),
@@ -108,7 +108,7 @@ impl Processor {
         &self,
         properties: &BasicProperties,
         body: Vec<u8>,
-        stop: Stop,
+        shutdown: Shutdown,
     ) -> Verdict {
         let start = Instant::now();
         let bytes = body.len();
@@ -119,7 +119,7 @@ impl Processor {
         };
         let mut span = messaging::process(&self.tracer, trace, id, bytes);
         let (processed, verdict) = match parsed {
-            Ok(job) => self.deal(&job, &mut span, stop).await,
+            Ok(job) => self.process_job(&job, &mut span, shutdown).await,
             Err(invalid) => {
                 report::refuse(trace, &invalid, &mut span);
                 (Processed::Invalid, Verdict::DeadLetter)
@@ -130,27 +130,32 @@ impl Processor {
         verdict
     }
 
-    async fn deal(&self, job: &Job, span: &mut Span, stop: Stop) -> (Processed, Verdict) {
+    async fn process_job(
+        &self,
+        job: &Job,
+        span: &mut Span,
+        shutdown: Shutdown,
+    ) -> (Processed, Verdict) {
         let start = Instant::now();
         report::log_start(job);
-        let end = within(span, self.hold(job, stop)).await;
+        let end = in_span(span, self.hold(job, shutdown)).await;
         self.metrics.holding.set(0);
         report::log_end(job, end.as_ref(), start.elapsed());
         report::describe_end(job, end.as_ref(), span);
         match end {
-            Some(End::Done) => (Processed::Done, Verdict::Ack),
-            Some(End::Duplicate) => (Processed::Duplicate, Verdict::Ack),
-            Some(End::Failed(_)) => {
+            Some(AttemptResult::Done) => (Processed::Done, Verdict::Ack),
+            Some(AttemptResult::Duplicate) => (Processed::Duplicate, Verdict::Ack),
+            Some(AttemptResult::Failed(_)) => {
                 let pause = retry_pause(self.retry_pause, job.returns);
                 (Processed::Failed, Verdict::Retry(pause))
             }
-            Some(End::Rejected(_)) => (Processed::Rejected, Verdict::DeadLetter),
+            Some(AttemptResult::Rejected(_)) => (Processed::Rejected, Verdict::DeadLetter),
             None => (Processed::GivenBack, Verdict::GiveBack),
         }
     }
 
     /// Retries while a backend is down. Returns `None` after the time limit, or once the process ends.
-    async fn hold(&self, job: &Job, mut stop: Stop) -> Option<End> {
+    async fn hold(&self, job: &Job, mut shutdown: Shutdown) -> Option<AttemptResult> {
         let start = Instant::now();
         let mut failures = 0;
         loop {
@@ -176,13 +181,13 @@ impl Processor {
             tokio::select! {
                 () = sleep(HOLD.random_pause(failures)) => {}
                 // Another worker can wait for the backend as well.
-                () = asked(&mut stop) => return None,
+                () = requested(&mut shutdown) => return None,
             }
         }
     }
 
     /// Makes one attempt; the error is the reason why a backend is unavailable.
-    async fn attempt(&self, job: &Job) -> Result<End, String> {
+    async fn attempt(&self, job: &Job) -> Result<AttemptResult, String> {
         let reason = match self.try_job(job).await {
             Ok(end) => return Ok(end),
             Err(StoreError::Unavailable(reason)) => return Err(reason),
@@ -191,27 +196,27 @@ impl Processor {
         };
         match self.ledger.fail(job.id, &reason).await {
             Err(StoreError::Unavailable(reason)) => Err(reason),
-            Ok(()) | Err(StoreError::Internal(_)) => Ok(End::Failed(reason)),
+            Ok(()) | Err(StoreError::Internal(_)) => Ok(AttemptResult::Failed(reason)),
         }
     }
 
-    async fn try_job(&self, job: &Job) -> Result<End, StoreError> {
+    async fn try_job(&self, job: &Job) -> Result<AttemptResult, StoreError> {
         if !self.ledger.begin(job).await? {
-            return Ok(End::Duplicate);
+            return Ok(AttemptResult::Duplicate);
         }
         Ok(match self.handle(job).await? {
             Outcome::Done(effect) => match self.ledger.finish(job.id, effect).await? {
-                true => End::Done,
+                true => AttemptResult::Done,
                 // Another worker finished the job first, because the message was delivered twice.
-                false => End::Duplicate,
+                false => AttemptResult::Duplicate,
             },
             Outcome::Retry(reason) => {
                 self.ledger.fail(job.id, &reason).await?;
-                End::Failed(reason)
+                AttemptResult::Failed(reason)
             }
             Outcome::Reject(reason) => {
                 self.ledger.fail(job.id, &reason).await?;
-                End::Rejected(reason)
+                AttemptResult::Rejected(reason)
             }
         })
     }

@@ -81,7 +81,11 @@ impl Worker {
         registry: Registry,
     ) -> anyhow::Result<Self> {
         let uri = config.queue.uri()?;
-        let uri = uri.ok_or_else(|| anyhow!("QUEUE_URL is required, like amqp://host:5672/%2f"))?;
+        let uri = uri.ok_or_else(|| {
+            anyhow!(
+                "no broker is configured: set QUEUE_URL, like amqp://host:5672/%2f, or QUEUE_HOST"
+            )
+        })?;
         let options = config.database.connect_options()?;
         let vector = VectorStore::new(&config.vector, || metrics.with_vector())?;
         let internal = listen(config.internal_listen)?;

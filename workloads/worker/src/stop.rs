@@ -3,10 +3,10 @@
 use tokio::sync::watch;
 
 /// True once the process should end.
-pub type Stop = watch::Receiver<bool>;
+pub type Shutdown = watch::Receiver<bool>;
 
 /// Completes once the process should end.
-pub async fn asked(stop: &mut Stop) {
+pub async fn requested(shutdown: &mut Shutdown) {
     // A dropped sender counts as a shutdown, too.
-    let _ = stop.wait_for(|stop| *stop).await;
+    let _ = shutdown.wait_for(|requested| *requested).await;
 }

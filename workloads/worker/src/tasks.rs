@@ -102,7 +102,7 @@ impl Vector {
 
 /// Converts the result of indexing into the outcome of the job. A store that is down is waited for, like the
 /// database.
-fn judge(result: Result<Outcome, IndexError>) -> Result<Outcome, StoreError> {
+fn outcome_of(result: Result<Outcome, IndexError>) -> Result<Outcome, StoreError> {
     match result {
         Ok(outcome) => Ok(outcome),
         Err(IndexError::Database(error)) => Err(error),
@@ -201,7 +201,7 @@ mod tests {
         };
         match registry.get(name).handle(&job, &context).await {
             Ok(Outcome::Reject(said)) => said,
-            _ => panic!("another task answered to {name}"),
+            _ => panic!("{name} was handled by another task"),
         }
     }
 

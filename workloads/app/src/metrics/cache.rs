@@ -31,7 +31,7 @@ impl CacheMetrics {
         };
         registry.register(
             "cache_requests",
-            "Lookups of a code, by whether the cache could answer",
+            "Lookups of a code in the cache, by result",
             requests,
         );
         registry.register(

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use lapin::{Connection, uri::AMQPUri};
-use shortener_common::queue::{Losses, connect, lost, topology};
+use shortener_common::queue::{ReconnectBackoff, connect, lost, topology};
 use tokio::{
     sync::{Mutex, mpsc, watch},
     task::JoinSet,
@@ -12,24 +12,24 @@ use tokio::{
 
 use super::{
     Pending, State,
-    lane::{Lane, Waiting},
+    lane::{PublishChannel, Waiting},
     metrics::PublisherMetrics,
 };
 
 /// The number of batches in flight, each on its own channel: while one is being confirmed, the next is sent.
-const LANES: usize = 2;
+const CHANNELS: usize = 2;
 /// The interval at which the topology is declared again.
 const REDECLARE: Duration = Duration::from_secs(30);
 
 /// Keeps [`State`] up to date.
-pub(super) struct Keeper {
+pub(super) struct ConnectionTask {
     uri: AMQPUri,
     jobs: Waiting,
     publish: watch::Sender<State>,
     metrics: PublisherMetrics,
 }
 
-impl Keeper {
+impl ConnectionTask {
     pub(super) fn new(
         uri: AMQPUri,
         jobs: mpsc::Receiver<Pending>,
@@ -45,7 +45,7 @@ impl Keeper {
     }
 
     pub(super) async fn run(self) {
-        let mut losses = Losses::default();
+        let mut backoff = ReconnectBackoff::default();
         while !self.publish.is_closed() {
             let ended = self.live().await;
             let was_up = self.publish.send_replace(None).is_some();
@@ -54,7 +54,7 @@ impl Keeper {
             while self.jobs.lock().await.try_recv().is_ok() {}
             let Err(error) = ended else { continue };
             tokio::select! {
-                () = sleep(losses.note(&error, was_up)) => {}
+                () = sleep(backoff.failed(&error, was_up)) => {}
                 () = self.publish.closed() => {}
             }
         }
@@ -64,18 +64,18 @@ impl Keeper {
     async fn live(&self) -> lapin::Result<()> {
         let connection = Arc::new(connect(&self.uri, "shortener-app").await?);
         topology::declare(&connection).await?;
-        let mut lanes = JoinSet::new();
-        for _ in 0..LANES {
-            let lane = Lane::open(&connection, &self.jobs).await?;
-            lanes.spawn(lane.run());
+        let mut channels = JoinSet::new();
+        for _ in 0..CHANNELS {
+            let channel = PublishChannel::open(&connection, &self.jobs).await?;
+            channels.spawn(channel.run());
         }
         self.metrics.up.set(1);
         self.publish.send_replace(Some(connection.status().clone()));
         tracing::info!(event = "queue_up", "queue_up");
         tokio::select! {
-            ended = lanes.join_next() => match ended {
+            ended = channels.join_next() => match ended {
                 Some(Ok(ended)) => ended,
-                _ => Err(io::Error::other("a lane panicked").into()),
+                _ => Err(io::Error::other("the task of a publish channel panicked").into()),
             },
             error = lost(&connection) => Err(error),
             failed = keep_topology(&connection) => failed,

@@ -7,7 +7,7 @@ use lapin::{
     Channel, Confirmation, Connection,
     options::{BasicPublishOptions, ConfirmSelectOptions},
 };
-use shortener_common::queue::{ANSWER, job, topology, within};
+use shortener_common::queue::{OPERATION_TIMEOUT, job, topology, with_timeout};
 use tokio::{
     sync::{Mutex, mpsc},
     time::{sleep, timeout},
@@ -20,19 +20,19 @@ const BATCH: usize = 512;
 /// The interval at which a blocked connection is checked.
 const BLOCKED: Duration = Duration::from_millis(200);
 
-/// The jobs that wait to be sent, shared by all lanes.
+/// The jobs that wait to be sent, shared by all channels.
 pub(super) type Waiting = Arc<Mutex<mpsc::Receiver<Pending>>>;
 
 /// A channel with at most one batch in flight.
-pub(super) struct Lane {
+pub(super) struct PublishChannel {
     connection: Arc<Connection>,
     channel: Channel,
     jobs: Waiting,
 }
 
-impl Lane {
+impl PublishChannel {
     pub(super) async fn open(connection: &Arc<Connection>, jobs: &Waiting) -> lapin::Result<Self> {
-        let channel = within(ANSWER, async {
+        let channel = with_timeout(OPERATION_TIMEOUT, async {
             let channel = connection.create_channel().await?;
             channel
                 .confirm_select(ConfirmSelectOptions::default())
@@ -52,7 +52,7 @@ impl Lane {
         let mut batch = Vec::new();
         while self.jobs.lock().await.recv_many(&mut batch, BATCH).await > 0 {
             // The callers of these jobs have given up, and no client was told that the job was accepted.
-            batch.retain(|pending| !pending.fate.is_closed());
+            batch.retain(|pending| !pending.result.is_closed());
             self.publish(std::mem::take(&mut batch)).await?;
         }
         Ok(())
@@ -70,7 +70,7 @@ impl Lane {
         }
         let mut broken = None;
         for (pending, confirmation) in batch.into_iter().zip(confirmations) {
-            let fate = match confirmation {
+            let result = match confirmation {
                 // Usually no message was returned, and then the identifier is not formatted.
                 Ok(_) if !returned.is_empty() && returned.contains(&pending.job.id.to_string()) => {
                     Err(Refusal::Unroutable)
@@ -79,11 +79,11 @@ impl Lane {
                 Ok(Confirmation::Nack(_) | Confirmation::NotRequested) => Err(Refusal::Rejected),
                 Err(error) => {
                     broken = Some(error);
-                    Err(Refusal::Away)
+                    Err(Refusal::NotConnected)
                 }
             };
             // The receiver is gone if the client closed its connection.
-            let _ = pending.fate.send(fate);
+            let _ = pending.result.send(result);
         }
         broken.map_or(Ok(()), Err)
     }
@@ -111,7 +111,7 @@ impl Lane {
     /// an alarm blocks it.
     async fn give_up(&self, batch: Vec<Pending>) -> lapin::Result<()> {
         for pending in batch {
-            let _ = pending.fate.send(Err(Refusal::Timeout));
+            let _ = pending.result.send(Err(Refusal::Timeout));
         }
         let status = self.connection.status();
         while status.blocked() && status.connected() {

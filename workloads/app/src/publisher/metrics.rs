@@ -46,12 +46,12 @@ impl PublisherMetrics {
         };
         registry.register(
             "messaging_client_sent_messages",
-            "Jobs that were sent to the broker, with the reason where it did not take one",
+            "Jobs sent to the broker, with the reason if one was not accepted",
             metrics.sent.clone(),
         );
         registry.register_with_unit(
             "messaging_client_operation_duration",
-            "Time until the broker confirmed or refused a job",
+            "Time until the broker confirmed or rejected a job",
             Unit::Seconds,
             metrics.duration.clone(),
         );

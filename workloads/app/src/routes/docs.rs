@@ -11,7 +11,7 @@ use axum::{
 use http::{StatusCode, Uri};
 use shortener_common::{
     documents::{DocumentId, Version},
-    telemetry::span::carried,
+    telemetry::span::with_current_span,
     trace::TraceContext,
 };
 
@@ -52,7 +52,7 @@ pub const MAX_PAYLOADS: usize = fields::MAX_LIMIT as usize;
         (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
         (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database, or without the queue the vector store, is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn put(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -118,7 +118,7 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<Documen
         (status = 204, description = "The document was deleted, and queries no longer find it"),
         (status = 404, description = "No such document", body = Problem, content_type = "application/problem+json"),
         (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database, or without the queue the vector store, is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -181,7 +181,7 @@ async fn disabled(request: Request) -> Result<Response, Error> {
 /// version of the document in the store, without any record of it.
 async fn index(vector: &Vector, id: DocumentId) -> Result<(), Error> {
     let vector = vector.clone();
-    let work = carried(async move { vector.documents.index([id], &vector.store).await });
+    let work = with_current_span(async move { vector.documents.index([id], &vector.store).await });
     match tokio::spawn(work).await {
         Ok(result) => Ok(result.map(drop)?),
         Err(error) => Err(Error::Internal(error.to_string())),

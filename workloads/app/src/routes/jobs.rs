@@ -76,18 +76,18 @@ pub struct JobStatus {
     post,
     path = "/jobs",
     operation_id = "enqueue",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day are one job")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day create one job")),
     request_body(content = Object, description = "The job, at most 64 KiB", example = json!({"task": "email", "id": 1})),
     responses(
-        (status = 202, description = "The job is safe in the queue", body = Enqueued),
-        (status = 400, description = "Not a JSON object, or an unusable key", body = Problem, content_type = "application/problem+json"),
+        (status = 202, description = "The queue has stored the job", body = Enqueued),
+        (status = 400, description = "Not a JSON object, or an invalid key", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The key came with another body before", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The key was already used with another body", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
         (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The queue does not take jobs now", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The queue does not accept jobs at the moment", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -146,10 +146,10 @@ async fn once(
     get,
     path = "/jobs/{id}",
     operation_id = "job",
-    params(("id" = String, Path, description = "The `id` of the answer to `POST /jobs`")),
+    params(("id" = String, Path, description = "The `id` in the response to `POST /jobs`")),
     responses(
         (status = 200, description = "The state of the job", body = JobStatus),
-        (status = 404, description = "No such job, or no worker took it yet", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such job, or no worker has received it yet", body = Problem, content_type = "application/problem+json"),
         (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
     )

@@ -13,7 +13,7 @@ use crate::{error::Error, state::AppState};
     operation_id = "metrics",
     responses(
         (status = 200, description = "All metrics of the replica", body = String, content_type = "text/plain"),
-        (status = 404, description = "Metrics are not shown on the public port"),
+        (status = 404, description = "Metrics are not served on the public port"),
     )
 )]
 pub async fn public(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, Error> {

@@ -25,7 +25,7 @@ use crate::{
     params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$")),
     responses(
         (status = 302, description = "The destination is in `Location`", headers(("Location" = String, description = "The destination, exactly as it was given"))),
-        (status = 404, description = "No such code, or not a code at all", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such code, or not a valid code", body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The link has expired", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
     )
@@ -43,8 +43,9 @@ pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response,
 
 fn redirect(url: Bytes) -> Result<Response, Error> {
     // The stored bytes become the header value as they are. Anything that could split a header is rejected here.
-    let location = HeaderValue::from_maybe_shared(url)
-        .map_err(|_| Error::Internal("a stored destination is not a header value".to_owned()))?;
+    let location = HeaderValue::from_maybe_shared(url).map_err(|_| {
+        Error::Internal("a stored destination is not a valid header value".to_owned())
+    })?;
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::FOUND;
     let headers = response.headers_mut();

@@ -190,7 +190,7 @@ fn expiry(
         (Some(_), Some(_)) => {
             return Err((
                 "expires_at",
-                "must not be given together with ttl_seconds".to_owned(),
+                "must not be combined with ttl_seconds".to_owned(),
             ));
         }
         (Some(ttl), None) => {
@@ -218,7 +218,7 @@ fn expiry(
         }
     };
     let bounds = format!(
-        "must lie between {} seconds and 5 years ({} seconds) from now",
+        "must be between {} seconds and 5 years ({} seconds) from now",
         MIN_LIFE.as_secs(),
         MAX_LIFE.as_secs()
     );

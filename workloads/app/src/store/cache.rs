@@ -29,7 +29,7 @@ use self::{
     breaker::Breaker,
     connection::Connection,
     keys::{Keys, Lifetime},
-    missed::Missed,
+    missed::PendingWrites,
     source::Source,
 };
 use super::{Link, Stored};
@@ -55,7 +55,7 @@ pub enum Known {
 pub struct Cache {
     breaker: Breaker,
     ttl: Duration,
-    missed: Arc<Missed>,
+    pending: Arc<PendingWrites>,
     metrics: CacheMetrics,
 }
 
@@ -64,14 +64,14 @@ impl Cache {
     #[must_use]
     pub fn start(source: Source, args: &CacheArgs, metrics: CacheMetrics) -> Self {
         // Twice the time, because a slow reader may write a negative entry some time after the link was created.
-        let missed = Arc::new(Missed::new(DENIAL * 2));
+        let pending = Arc::new(PendingWrites::new(DENIAL * 2));
         let ttl = args.ttl();
-        let to_tell = Arc::clone(&missed);
-        let check = move |connection| check(connection, Arc::clone(&to_tell), ttl);
+        let unwritten = Arc::clone(&pending);
+        let check = move |connection| check(connection, Arc::clone(&unwritten), ttl);
         Self {
             breaker: Breaker::start(source, metrics.up.clone(), check),
             ttl,
-            missed,
+            pending,
             metrics,
         }
     }
@@ -133,23 +133,27 @@ impl Cache {
             // There can be no negative entry for a random code, because no request used it before it existed.
             return;
         }
-        self.missed.push(link.clone());
+        self.pending.push(link.clone());
         // The cache may have come back before the link was on the list.
         if self.breaker.is_closed() && write().await.is_some() {
-            self.missed.told(link);
+            self.pending.written(link);
         }
     }
 }
 
 /// Checks that the cache works, and writes the links that it missed. After it, no negative entry hides a link that
 /// this replica created.
-async fn check(connection: Connection, missed: Arc<Missed>, ttl: Duration) -> RedisResult<()> {
+async fn check(
+    connection: Connection,
+    pending: Arc<PendingWrites>,
+    ttl: Duration,
+) -> RedisResult<()> {
     look_up(connection.clone(), &Keys::of_nothing()).await?;
-    for link in missed.links() {
+    for link in pending.links() {
         match tell(connection.clone(), &link, ttl).await {
             // A full cache rejects the destination, but it has deleted the negative entry.
             Err(error) if !breaker::is_refusal(&error) => return Err(error),
-            _ => missed.told(&link),
+            _ => pending.written(&link),
         }
     }
     Ok(())
@@ -181,7 +185,7 @@ fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
 async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<Known>> {
     let keys = Keys::of(code);
     let near = connection.near().cloned();
-    let Some(place) = near.as_deref().and_then(|near| near.place(code)) else {
+    let Some(reservation) = near.as_deref().and_then(|near| near.reserve(code)) else {
         return look_up(connection, &keys).await;
     };
     let mut pipeline = Pipeline::new();
@@ -190,7 +194,7 @@ async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<K
     let (values, left) = pipeline.query_async(&mut connection).await?;
     let known = understand(values)?;
     if let Some(Known::To(url)) = &known {
-        place.fill(url.clone(), left);
+        reservation.fill(url.clone(), left);
     }
     Ok(known)
 }
@@ -208,7 +212,7 @@ fn both(keys: &Keys) -> Cmd {
 /// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
 /// destination only if it passes the checks of a new link. Otherwise the lookup is a miss.
 fn understand(reply: Value) -> RedisResult<Option<Known>> {
-    let garbage = || (ErrorKind::UnexpectedReturnType, "not the answer to MGET").into();
+    let garbage = || (ErrorKind::UnexpectedReturnType, "wrong reply to MGET").into();
     let Value::Array(values) = reply else {
         return Err(garbage());
     };

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use shortener_common::{database::StoreError, telemetry::span::carried};
+use shortener_common::{database::StoreError, telemetry::span::with_current_span};
 
 use super::{
     Resolved, Stored,
     cache::{Cache, Known},
-    flights::Flights,
+    flights::Coalescer,
     postgres::{Links, NewLink, Outcome},
 };
 use crate::code::Code;
@@ -18,7 +18,7 @@ type Answer = Result<Option<Stored>, StoreError>;
 pub struct CachedLinks {
     links: Links,
     cache: Option<Arc<Cache>>,
-    reads: Arc<Flights<Answer>>,
+    reads: Arc<Coalescer<Answer>>,
 }
 
 impl CachedLinks {
@@ -61,7 +61,7 @@ impl CachedLinks {
             let (links, cache) = (self.links.clone(), self.cache.clone());
             let code = code.to_owned();
             // Keeps the span of this request, even if another request that waits for the read polls it.
-            carried(async move {
+            with_current_span(async move {
                 let stored = links.find(code.borrow()).await?;
                 if let Some(cache) = cache {
                     cache.remember(code.borrow(), stored.as_ref()).await;

@@ -18,10 +18,10 @@ use futures::{
 /// The number of independent shards of the table, which keeps lock contention low.
 const SHARDS: usize = 16;
 
-type Flight<T> = Shared<BoxFuture<'static, T>>;
+type SharedFuture<T> = Shared<BoxFuture<'static, T>>;
 
 /// The computations in flight. Each continues for as long as a caller waits for it, and is dropped otherwise.
-pub struct Flights<T: Clone> {
+pub struct Coalescer<T: Clone> {
     shards: Vec<Mutex<Table<T>>>,
     hasher: RandomState,
     numbers: AtomicU64,
@@ -29,7 +29,7 @@ pub struct Flights<T: Clone> {
 
 type Table<T> = HashMap<String, (u64, WeakShared<BoxFuture<'static, T>>)>;
 
-impl<T: Clone> Default for Flights<T> {
+impl<T: Clone> Default for Coalescer<T> {
     fn default() -> Self {
         Self {
             shards: std::iter::repeat_with(Mutex::default)
@@ -41,41 +41,45 @@ impl<T: Clone> Default for Flights<T> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Flights<T> {
+impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
     /// Starts the computation for this key, or joins the one in flight. The second value is true if the computation
     /// began after this call; an older result may miss changes made in between.
     pub async fn join<F>(self: &Arc<Self>, key: &str, work: impl FnOnce() -> F) -> (T, bool)
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let (flight, fresh) = self.board(key, work);
-        (flight.await, fresh)
+        let (future, fresh) = self.join_or_start(key, work);
+        (future.await, fresh)
     }
 
-    fn board<F>(self: &Arc<Self>, key: &str, work: impl FnOnce() -> F) -> (Flight<T>, bool)
+    fn join_or_start<F>(
+        self: &Arc<Self>,
+        key: &str,
+        work: impl FnOnce() -> F,
+    ) -> (SharedFuture<T>, bool)
     where
         F: Future<Output = T> + Send + 'static,
     {
         let mut table = self.table(key);
-        if let Some(flight) = table.get(key).and_then(|(_, flight)| flight.upgrade()) {
-            return (flight, false);
+        if let Some(future) = table.get(key).and_then(|(_, future)| future.upgrade()) {
+            return (future, false);
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let landing = Landing {
-            flights: Arc::clone(self),
+        let remove = RemoveOnDrop {
+            coalescer: Arc::clone(self),
             key: key.to_owned(),
             number,
         };
         let work = work();
-        let flight = async move {
-            let _landing = landing;
+        let work = async move {
+            let _remove = remove;
             work.await
         };
-        let flight = flight.boxed().shared();
-        if let Some(weak) = flight.downgrade() {
+        let future = work.boxed().shared();
+        if let Some(weak) = future.downgrade() {
             table.insert(key.to_owned(), (number, weak));
         }
-        (flight, true)
+        (future, true)
     }
 
     fn table(&self, key: &str) -> MutexGuard<'_, Table<T>> {
@@ -87,15 +91,15 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
 }
 
 /// Removes a computation from the table once it has completed or all its callers have left.
-struct Landing<T: Clone + Send + Sync + 'static> {
-    flights: Arc<Flights<T>>,
+struct RemoveOnDrop<T: Clone + Send + Sync + 'static> {
+    coalescer: Arc<Coalescer<T>>,
     key: String,
     number: u64,
 }
 
-impl<T: Clone + Send + Sync + 'static> Drop for Landing<T> {
+impl<T: Clone + Send + Sync + 'static> Drop for RemoveOnDrop<T> {
     fn drop(&mut self) {
-        let mut table = self.flights.table(&self.key);
+        let mut table = self.coalescer.table(&self.key);
         // The next computation of this key may have started already.
         if table
             .get(&self.key)
@@ -112,12 +116,12 @@ mod tests {
 
     use super::*;
 
-    fn flights() -> Arc<Flights<u32>> {
+    fn coalescer() -> Arc<Coalescer<u32>> {
         Arc::default()
     }
 
-    fn in_the_air(flights: &Flights<u32>) -> usize {
-        flights
+    fn in_flight(coalescer: &Coalescer<u32>) -> usize {
+        coalescer
             .shards
             .iter()
             .map(|shard| shard.lock().unwrap().len())
@@ -126,32 +130,32 @@ mod tests {
 
     #[tokio::test]
     async fn who_asks_meanwhile_gets_the_same_answer_and_knows_that_it_is_older() {
-        let flights = flights();
+        let coalescer = coalescer();
         let (answer, question) = oneshot::channel();
-        let (first, fresh) = flights.board("a", || question.map(Result::unwrap));
+        let (first, fresh) = coalescer.join_or_start("a", || question.map(Result::unwrap));
         assert!(fresh);
-        let (second, fresh) = flights.board("a", || async { unreachable!() });
+        let (second, fresh) = coalescer.join_or_start("a", || async { unreachable!() });
         assert!(!fresh);
-        let (other, fresh) = flights.board("b", || async { 2 });
+        let (other, fresh) = coalescer.join_or_start("b", || async { 2 });
         assert!(fresh);
         answer.send(1).unwrap();
         assert_eq!((first.await, second.await, other.await), (1, 1, 2));
-        assert_eq!(in_the_air(&flights), 0);
+        assert_eq!(in_flight(&coalescer), 0);
     }
 
     #[tokio::test]
     async fn a_later_question_starts_anew() {
-        let flights = flights();
-        assert_eq!(flights.join("a", || async { 1 }).await, (1, true));
-        assert_eq!(flights.join("a", || async { 2 }).await, (2, true));
+        let coalescer = coalescer();
+        assert_eq!(coalescer.join("a", || async { 1 }).await, (1, true));
+        assert_eq!(coalescer.join("a", || async { 2 }).await, (2, true));
     }
 
     #[tokio::test]
     async fn the_work_goes_on_when_the_one_who_began_it_leaves() {
-        let flights = flights();
+        let coalescer = coalescer();
         let (answer, question) = oneshot::channel();
-        let (first, _) = flights.board("a", || question.map(Result::unwrap));
-        let (second, _) = flights.board("a", || async { unreachable!() });
+        let (first, _) = coalescer.join_or_start("a", || question.map(Result::unwrap));
+        let (second, _) = coalescer.join_or_start("a", || async { unreachable!() });
         drop(first);
         answer.send(1).unwrap();
         assert_eq!(second.await, 1);
@@ -159,10 +163,10 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_everybody_left_is_never_taken_up_again() {
-        let flights = flights();
-        let (first, _) = flights.board("a", std::future::pending);
+        let coalescer = coalescer();
+        let (first, _) = coalescer.join_or_start("a", std::future::pending);
         drop(first);
-        assert_eq!(in_the_air(&flights), 0);
-        assert_eq!(flights.join("a", || async { 2 }).await, (2, true));
+        assert_eq!(in_flight(&coalescer), 0);
+        assert_eq!(coalescer.join("a", || async { 2 }).await, (2, true));
     }
 }

@@ -310,7 +310,7 @@ async fn without_the_database_cached_codes_redirect_and_everything_else_is_503(
         assert_eq!(
             cache.link(&forgotten).await,
             None,
-            "an outage is not remembered"
+            "an outage is not cached"
         );
         proxy.set(Path::Open);
         until(404, || async {

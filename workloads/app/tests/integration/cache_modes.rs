@@ -213,7 +213,7 @@ async fn replicas_count_the_requests_of_a_client_together(
     for bucket in cache.ask::<Vec<String>>(&["KEYS", "limit:*"]).await {
         assert!(
             cache.ask::<i64>(&["PTTL", &bucket]).await > 0,
-            "{bucket} stays for ever"
+            "{bucket} never expires"
         );
     }
 }

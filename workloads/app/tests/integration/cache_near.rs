@@ -69,7 +69,7 @@ async fn what_was_followed_once_is_followed_without_asking_the_cache(
     let before = found_by(&cache).await;
     follow(&app, &code).await;
     let found = found_by(&cache).await;
-    assert!(found > before, "nothing is near before it was followed");
+    assert!(found > before, "a link is copied after its first redirect");
     for _ in 0..10 {
         follow(&app, &code).await;
     }
@@ -156,7 +156,11 @@ async fn a_cache_that_falls_silent_is_noticed_though_nobody_asks_it(
     metrics::wait_for(app.internal, "cache_up 0").await;
     let before = misses(&app).await;
     follow(&app, &code).await;
-    assert_eq!(misses(&app).await, before + 1, "nobody keeps a copy true");
+    assert_eq!(
+        misses(&app).await,
+        before + 1,
+        "a copy without invalidations is not used"
+    );
     cache.thaw();
     cache_is_up(&app).await;
     is_near(&app, &cache, &code).await;

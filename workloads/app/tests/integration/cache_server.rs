@@ -57,7 +57,7 @@ impl Redis {
                 };
             }
         }
-        panic!("{SERVER} does not start");
+        panic!("cannot start {SERVER}");
     }
 
     pub fn url(&self) -> String {
@@ -152,7 +152,7 @@ async fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> 
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .expect("valkey-server is missing; run the tests through workloads/test-cache.sh");
+        .expect("valkey-server is missing: run the tests with workloads/test-cache.sh");
     let mut log = BufReader::new(child.stdout.take().unwrap()).lines();
     let ready = log_says(&mut log, &["Ready to accept connections", "Sentinel ID is"]).await;
     // The server must never wait for a reader of its log.
@@ -250,7 +250,7 @@ pub async fn until<T: PartialEq + std::fmt::Debug, F: Future<Output = T>>(
         }
         assert!(
             start.elapsed() < Duration::from_secs(30),
-            "still {answer:?} instead of {wanted:?}"
+            "timed out waiting for {wanted:?}: {answer:?}"
         );
         tokio::task::yield_now().await;
     }

@@ -360,14 +360,21 @@ async fn with_the_queue_a_change_is_a_job_that_continues_the_trace(
         message.acker.ack(Default::default()).await.unwrap();
     }
     delete(&app, 8).await.problem(404, "not-found");
-    assert_eq!(collection.count().await, Some(0), "that is a worker's part");
+    assert_eq!(
+        collection.count().await,
+        Some(0),
+        "only a worker writes points"
+    );
     let due: f64 = sqlx::query_scalar(
         "SELECT extract(epoch FROM due_at - now())::float8 FROM documents WHERE vector IS NULL",
     )
     .fetch_one(&mut database.connect().await.unwrap())
     .await
     .unwrap();
-    assert!(due > 60.0, "the queue has its time: {due} s");
+    assert!(
+        due > 60.0,
+        "the document is due before its job can run: {due} s"
+    );
 }
 
 #[sqlx::test(migrations = false)]

@@ -52,7 +52,7 @@ async fn links_work(app: &App) {
     assert_eq!(
         get(app.internal, "/readyz").await.status,
         200,
-        "links need a replica that is in rotation"
+        "the replica stays ready, because links work"
     );
 }
 
@@ -78,7 +78,7 @@ async fn survives(database: PgConnectOptions, path: Path) {
         assert_eq!(
             recovered(&app).await,
             before,
-            "what was refused was not done"
+            "a rejected write changed the document"
         );
     }
     let replaced = put(&app, 1, &document()).await;

@@ -37,7 +37,7 @@ async fn readiness_goes_off_first_while_requests_are_still_served(
     assert_eq!(
         get(internal, "/livez").await.status,
         200,
-        "leaving is not failing"
+        "a draining replica is still alive"
     );
     assert_eq!(
         get(public, "/health").await.status,
@@ -56,7 +56,7 @@ async fn readiness_goes_off_first_while_requests_are_still_served(
     assert!(served.await.unwrap());
     assert!(
         TcpStream::connect(public).await.is_err(),
-        "nothing listens any more"
+        "the port is closed"
     );
 }
 
@@ -79,7 +79,7 @@ async fn a_request_in_flight_is_finished_and_idle_connections_end(
             br#"{"url":"https://example.com/","code":"last"}"#,
         ))
         .await;
-    blocker.somebody_waits().await;
+    blocker.wait_until_blocked().await;
 
     let served = app.stop();
     assert!(idle.closed().await.is_empty());

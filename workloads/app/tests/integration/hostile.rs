@@ -25,7 +25,7 @@ async fn impatient(database: PgConnectOptions) -> App {
 async fn closes_in_time(connection: Connection, opened: Instant) -> Vec<u8> {
     let sent = tokio::time::timeout(Duration::from_secs(10), connection.closed())
         .await
-        .expect("never closed");
+        .expect("the server did not close the connection");
     assert!(
         opened.elapsed() >= BRIEF.mul_f64(0.8),
         "closed after {:?}",
@@ -62,7 +62,7 @@ async fn silent_connections_and_slow_headers_are_closed_at_the_deadline(
     assert!(silent.is_empty() && half.is_empty() && dripped.is_empty());
     assert!(
         opened.elapsed() < BRIEF * 20,
-        "a dripping client kept its connection"
+        "a slow client kept its connection"
     );
 }
 
@@ -100,7 +100,10 @@ async fn an_idle_connection_outlives_the_header_deadline(
     kept.write(b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n")
         .await;
     assert_eq!(
-        kept.response(true).await.expect("closed while idle").status,
+        kept.response(true)
+            .await
+            .expect("the server closed an idle connection")
+            .status,
         200
     );
 }

@@ -82,7 +82,7 @@ async fn drain(broker: &Broker) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     while let Some(message) = broker.get("jobs").await {
         let id = message.properties.message_id().clone().unwrap();
-        assert!(ids.insert(id.as_str().to_owned()), "{id} came twice");
+        assert!(ids.insert(id.as_str().to_owned()), "{id} occurs twice");
         message.ack(Default::default()).await.unwrap();
     }
     ids
@@ -122,12 +122,15 @@ async fn only_an_idempotency_key_makes_two_requests_one_job(
     let app = app_with(database, broker.url()).await;
     let first = accepted(&post(app.public, "/jobs", JOB).await);
     let second = accepted(&post(app.public, "/jobs", JOB).await);
-    assert_ne!(first, second, "the client's own id is no identity");
+    assert_ne!(
+        first, second,
+        "the client's own id does not identify the job"
+    );
 
     let key = "idempotency-key: \"k-1\"\r\n";
     let answers = join_all((0..8).map(|_| enqueue(app.public, key, JOB))).await;
     let ids: BTreeSet<String> = answers.iter().map(accepted).collect();
-    assert_eq!(ids.len(), 1, "eight requests, one identity");
+    assert_eq!(ids.len(), 1, "eight requests create one job");
     // Concurrent requests may each have published it; later ones do not.
     let queued = drain_all(&broker).await;
     assert_eq!(
@@ -222,7 +225,7 @@ async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
         assert_eq!(
             get(app.internal, "/readyz").await.status,
             200,
-            "links need a replica that is in rotation"
+            "the replica stays ready, because links work"
         );
         proxy.set(Path::Open);
         jobs.insert(recovered(&app).await);

@@ -185,7 +185,7 @@ async fn reuse_returns_the_oldest_lasting_link_and_nothing_else(
     assert_eq!(
         ask(json!({"code": code})).await.status,
         200,
-        "the very link is asked for"
+        "the requested code is that of the existing link"
     );
     let other = ask(json!({"code": "another"})).await;
     assert_eq!(
@@ -195,7 +195,7 @@ async fn reuse_returns_the_oldest_lasting_link_and_nothing_else(
     let shorter = ask(json!({"ttl_seconds": 60})).await;
     assert_eq!(
         shorter.status, 201,
-        "a lasting link does not stand in for one that expires"
+        "a link that never expires is not reused for one that expires"
     );
     let different = post(
         app.public,

@@ -84,7 +84,7 @@ async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
         assert_eq!(
             get(app.public, "/health").await.status,
             200,
-            "what needs no database works"
+            "a route without a query works"
         );
         get(app.public, "/no.such.code")
             .await
@@ -92,7 +92,7 @@ async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
         assert_eq!(
             get(app.internal, "/readyz").await.status,
             200,
-            "a clear answer needs a replica that is in rotation"
+            "the replica stays ready, so that clients get a clear error"
         );
         proxy.set(Path::Open);
         recoveries.push(recovered(&app, &path).await);
@@ -225,7 +225,7 @@ async fn a_failover_to_a_read_only_server_stops_writes_and_keeps_redirects(
     administrator.execute(disconnect).await.unwrap();
     let start = Instant::now();
     while get(app.public, &path).await.status != 302 {
-        assert!(start.elapsed() < GENEROUS, "redirects did not come back");
+        assert!(start.elapsed() < GENEROUS, "redirects did not work again");
     }
     assert_unavailable(&post(app.public, "/shorten", LINK).await);
     assert_eq!(get(app.public, &path).await.status, 302);
@@ -243,7 +243,7 @@ async fn a_slow_database_is_waited_for(_: PgPoolOptions, database: PgConnectOpti
     // Longer than the time limit for a dead database.
     let held = Instant::now();
     while held.elapsed() < FAST * 6 {
-        blocker.somebody_waits().await;
+        blocker.wait_until_blocked().await;
     }
     blocker.release().await;
     assert_eq!(create.await.unwrap().status, 201);

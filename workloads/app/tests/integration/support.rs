@@ -130,7 +130,7 @@ impl Blocker {
     }
 
     /// Waits until a statement is blocked.
-    pub async fn somebody_waits(&mut self) {
+    pub async fn wait_until_blocked(&mut self) {
         let waiting = "SELECT count(*) FROM pg_stat_activity \
             WHERE datname = current_database() AND wait_event_type = 'Lock'";
         while sqlx::query_scalar::<_, i64>(waiting)

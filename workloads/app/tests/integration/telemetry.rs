@@ -99,7 +99,7 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it(
     assert_eq!(span["kind"], "SERVER");
     assert_eq!(
         span["parent_span_id"], CALLER,
-        "although the caller does not sample"
+        "the sampled flag of the caller is ignored"
     );
     assert_eq!(
         (&span["service"], &span["status"]),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use shortener_testing::{
     metrics,
-    otlp::{Mode, Sink, nobody},
+    otlp::{Mode, Sink, closed_endpoint},
 };
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
@@ -63,7 +63,7 @@ async fn survives(database: &PgConnectOptions, endpoint: &str) {
 
 #[sqlx::test(migrations = false)]
 async fn a_collector_that_is_away_changes_nothing(_: PgPoolOptions, database: PgConnectOptions) {
-    survives(&database, &nobody().await).await;
+    survives(&database, &closed_endpoint().await).await;
 }
 
 #[sqlx::test(migrations = false)]

@@ -18,7 +18,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Doubts, Life, OPERATION, State};
+use super::{ConnectedPool, OPERATION, ProbeRequests, State};
 
 /// The timeout of a probe. Silence alone does not prove an outage: on an overloaded node either side may be late,
 /// and treating a live database as down fails every request. Only the first requests of a silent outage wait this
@@ -38,9 +38,9 @@ pub(super) struct Watcher {
     pub(super) options: PgConnectOptions,
     pub(super) max_connections: u32,
     pub(super) publish: watch::Sender<State>,
-    pub(super) doubts: Arc<Doubts>,
+    pub(super) probes: Arc<ProbeRequests>,
     pub(super) up: Gauge<u32, AtomicU32>,
-    pub(super) lives: u64,
+    pub(super) opened: u64,
 }
 
 impl Watcher {
@@ -54,7 +54,7 @@ impl Watcher {
                 }
                 failed => {
                     let reason = failed.map_or_else(
-                        |_| "no answer".to_owned(),
+                        |_| format!("no answer within {} s", CONNECT.as_secs()),
                         |result| match result {
                             Ok(_) => String::new(),
                             Err(error) => error.to_string(),
@@ -74,9 +74,9 @@ impl Watcher {
         }
     }
 
-    /// Publishes a [`Life`], and a new one after each reconnect, until a probe fails.
+    /// Publishes a [`ConnectedPool`], and a new one after each reconnect, until a probe fails.
     async fn guard(&mut self, mut connection: PgConnection) {
-        self.begin_life();
+        self.open_pool();
         let mut reconnected = Instant::now();
         loop {
             self.pause(INTERVAL).await;
@@ -85,23 +85,23 @@ impl Watcher {
             }
             // Not at every rejected write: a read-only database still serves reads over the existing connections.
             let lost_primary = reconnected.elapsed() > RECONNECT
-                && self.doubts.reconnect.swap(false, Ordering::Relaxed);
+                && self.probes.reconnect.swap(false, Ordering::Relaxed);
             match timeout(PROBE, self.probe(connection, lost_primary)).await {
-                Ok(Some((answered, same_life))) => {
+                Ok(Some((answered, same_connection))) => {
                     connection = answered;
-                    if !same_life {
+                    if !same_connection {
                         reconnected = Instant::now();
-                        self.begin_life();
+                        self.open_pool();
                     }
                 }
                 Ok(None) | Err(_) => break,
             }
         }
-        self.end_life();
+        self.close_pool();
     }
 
-    /// Returns the connection that answered, and true if it is still the original one of this life. Returns `None`
-    /// if there was no answer.
+    /// Returns the connection that answered, and true if it is still the original one. Returns `None` if there was no
+    /// answer.
     async fn probe(
         &self,
         mut connection: PgConnection,
@@ -122,12 +122,12 @@ impl Watcher {
         tokio::select! {
             () = sleep(at_most) => {}
             () = self.publish.closed() => {}
-            () = self.doubts.look.notified(), if self.publish.borrow().is_some() => {}
+            () = self.probes.now.notified(), if self.publish.borrow().is_some() => {}
         }
     }
 
-    fn begin_life(&mut self) {
-        self.lives += 1;
+    fn open_pool(&mut self) {
+        self.opened += 1;
         let pool = PgPoolOptions::new()
             .max_connections(self.max_connections)
             .acquire_timeout(OPERATION)
@@ -136,23 +136,23 @@ impl Watcher {
             .connect_lazy_with(self.options.clone());
         self.up.set(1);
         tracing::info!(event = "database_up", "database_up");
-        retire(self.publish.send_replace(Some(Life {
+        retire(self.publish.send_replace(Some(ConnectedPool {
             pool,
-            number: self.lives,
+            number: self.opened,
         })));
     }
 
-    fn end_life(&self) {
+    fn close_pool(&self) {
         self.up.set(0);
         retire(self.publish.send_replace(None));
     }
 }
 
 /// Closes an old pool in the background. Connections to a dead server are dropped after a timeout.
-fn retire(life: State) {
-    if let Some(life) = life {
+fn retire(state: State) {
+    if let Some(connected) = state {
         tokio::spawn(async move {
-            let _ = timeout(OPERATION, life.pool.close()).await;
+            let _ = timeout(OPERATION, connected.pool.close()).await;
         });
     }
 }

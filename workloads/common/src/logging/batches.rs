@@ -72,7 +72,7 @@ mod tests {
         batches.write_all(b"b\n").unwrap();
         batches.flush().unwrap();
         let [(when, bytes)] = &batches.buffer.get_ref().0[..] else {
-            panic!("it was written in parts")
+            panic!("the batch was written in parts")
         };
         assert_eq!(bytes, b"a\nb\n");
         assert!(when.elapsed() >= rest);

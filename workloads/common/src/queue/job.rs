@@ -62,7 +62,7 @@ pub enum Invalid {
     #[error("the body is not a JSON object")]
     Body,
     /// The message has no valid identifier. Without one, a redelivery could not be distinguished from a new job.
-    #[error("message-id is not a UUID")]
+    #[error("the property message-id is not a UUID")]
     MessageId,
 }
 

@@ -9,7 +9,7 @@ use lapin::{
     types::{AMQPValue, FieldTable},
 };
 
-use super::{ANSWER, within};
+use super::{OPERATION_TIMEOUT, with_timeout};
 
 /// The queue of the jobs; the default exchange routes to it by its name.
 pub const JOBS: &str = "jobs";
@@ -23,7 +23,7 @@ pub const DEAD_LETTERS: &str = "jobs.dlq";
 /// # Errors
 /// Fails if the broker does not answer, or has a queue or exchange of the same name with other properties.
 pub async fn declare(connection: &Connection) -> lapin::Result<()> {
-    within(ANSWER, async {
+    with_timeout(OPERATION_TIMEOUT, async {
         let channel = connection.create_channel().await?;
         // The dead-letter queue first, so that dead letters can be routed from the first job on.
         let durable = ExchangeDeclareOptions {

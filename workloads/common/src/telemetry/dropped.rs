@@ -20,7 +20,7 @@ pub struct Dropped {
 
 impl Collector for Dropped {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "Spans and log records that never reached the collector: the queue was full, or sending failed";
+        let help = "Spans and log records that were dropped, because the export queue was full or the export failed";
         let mut family =
             encoder.encode_descriptor("otel_dropped", help, None, MetricType::Counter)?;
         for (signal, counter) in [("traces", &self.traces), ("logs", &self.logs)] {

@@ -193,7 +193,7 @@ mod tests {
             .attributes_iter()
             .filter(|(key, _)| key.as_str() == name);
         let value = found.next().map(|(_, value)| value.clone());
-        assert!(found.next().is_none(), "{name} is there twice");
+        assert!(found.next().is_none(), "{name} occurs twice");
         value
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let trace = TraceContext::continuing(None);
         let work = span::Tracer::default().start(trace, span::SpanKind::Consumer, "work");
         let warn = async { logged(|| tracing::warn!(event = "odd", "odd")) };
-        let record = span::within(&work, warn).await;
+        let record = span::in_span(&work, warn).await;
         let context = record.trace_context().unwrap();
         assert_eq!(context.trace_id, trace.trace_id.into());
         assert_eq!(context.span_id, trace.span_id.into());

@@ -220,7 +220,7 @@ impl Description<'_> {
 }
 
 /// Runs the work with this span as the current span.
-pub fn within<F: Future>(span: &Span, work: F) -> impl Future<Output = F::Output> + use<F> {
+pub fn in_span<F: Future>(span: &Span, work: F) -> impl Future<Output = F::Output> + use<F> {
     let current = Current {
         tracer: span.tracer.clone(),
         trace: span.trace,
@@ -229,7 +229,7 @@ pub fn within<F: Future>(span: &Span, work: F) -> impl Future<Output = F::Output
 }
 
 /// Keeps the current span for work that another task will run.
-pub fn carried<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
+pub fn with_current_span<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
     let current = CURRENT.try_with(Clone::clone).ok();
     async move {
         match current {
@@ -306,7 +306,7 @@ mod tests {
         assert!(span.parent_span_is_remote);
         assert!(
             span.span_context.is_sampled(),
-            "whatever the caller thought"
+            "the sampled flag of the caller is ignored"
         );
         assert_eq!(
             (span.name.as_ref(), &span.status),
@@ -321,10 +321,11 @@ mod tests {
         let spans = spans_of(async |tracer| {
             assert!(part(SpanKind::Client, || "before").is_none());
             let whole = tracer.start(trace, SpanKind::Server, "whole");
-            let work = within(&whole, async {
+            let work = in_span(&whole, async {
                 part(SpanKind::Client, || "first").unwrap().end();
-                let carried =
-                    carried(async { part(SpanKind::Client, || "carried").unwrap().end() });
+                let carried = with_current_span(async {
+                    part(SpanKind::Client, || "carried").unwrap().end()
+                });
                 tokio::spawn(carried).await.unwrap();
                 let lost = tokio::spawn(async { part(SpanKind::Client, || "lost").is_none() });
                 assert!(lost.await.unwrap());

@@ -42,7 +42,7 @@ impl Shape {
             .and_then(|params| params.vectors_config.as_ref())
             .and_then(|vectors| vectors.config.as_ref());
         let Some(Config::Params(vectors)) = vectors else {
-            return Some("named vectors, or none".to_owned());
+            return Some("named vectors or no vectors".to_owned());
         };
         let same = vectors.size == u64::from(self.size)
             && vectors.distance() == LiveDistance::from(self.distance);
@@ -175,10 +175,13 @@ mod tests {
             ),
             (
                 live(Some(Config::ParamsMap(VectorParamsMap::default()))),
-                Some("named vectors, or none"),
+                Some("named vectors or no vectors"),
             ),
-            (live(None), Some("named vectors, or none")),
-            (CollectionInfo::default(), Some("named vectors, or none")),
+            (live(None), Some("named vectors or no vectors")),
+            (
+                CollectionInfo::default(),
+                Some("named vectors or no vectors"),
+            ),
         ] {
             assert_eq!(SHAPE.differs_from(&live).as_deref(), found);
         }
@@ -194,8 +197,8 @@ mod tests {
         let message = error.to_string();
         for part in [
             "docs has size 8 and distance Dot",
-            "size 4 and distance Cosine is expected",
-            "delete it",
+            "the settings have size 4 and distance Cosine",
+            "delete the collection",
         ] {
             assert!(message.contains(part), "{message}");
         }

@@ -62,7 +62,9 @@ fn channel(uri: Uri) -> anyhow::Result<Channel> {
         .keep_alive_while_idle(true);
     if tls {
         let roots = ClientTlsConfig::new().with_webpki_roots();
-        endpoint = endpoint.tls_config(roots).context("VECTOR_URL: no TLS")?;
+        endpoint = endpoint
+            .tls_config(roots)
+            .context("cannot set up TLS for VECTOR_URL")?;
     }
     Ok(endpoint.connect_lazy())
 }

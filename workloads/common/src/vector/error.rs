@@ -10,8 +10,9 @@ pub enum VectorError {
     Unavailable(String),
     /// The live collection differs from the settings, which only the user can fix.
     #[error(
-        "the collection {name} has {found}, but {expected} is expected: set size and distance to what it has, \
-         or delete it and it is made anew from the database"
+        "the collection {name} has {found}, but the settings have {expected}; switch the vector profile off and set \
+         vector.size and vector.distance to those of the collection, or delete the collection, and the app creates it \
+         again from the database"
     )]
     OtherCollection {
         /// Name of the collection.
@@ -22,7 +23,7 @@ pub enum VectorError {
         expected: String,
     },
     /// The store rejected the request as invalid.
-    #[error("the vector store refused: {0}")]
+    #[error("the vector store rejected the request: {0}")]
     Refused(String),
 }
 

@@ -60,7 +60,7 @@ fn attributes(attributes: &[KeyValue]) -> Value {
     for attribute in attributes {
         let value = attribute.value.as_ref().map_or(Value::Null, any);
         let earlier = shown.insert(attribute.key.clone(), value);
-        assert!(earlier.is_none(), "{} is there twice", attribute.key);
+        assert!(earlier.is_none(), "{} occurs twice", attribute.key);
     }
     Value::Object(shown)
 }

@@ -8,7 +8,7 @@ use shortener_common::{
     trace::TraceContext,
 };
 
-use super::End;
+use super::AttemptResult;
 
 /// Reports a message that is not a job.
 pub(super) fn refuse(trace: TraceContext, invalid: &Invalid, span: &mut Span) {
@@ -25,7 +25,7 @@ pub(super) fn refuse(trace: TraceContext, invalid: &Invalid, span: &mut Span) {
 }
 
 /// Adds the client's names and the outcome of a job to the span.
-pub(super) fn describe_end(job: &Job, end: Option<&End>, span: &mut Span) {
+pub(super) fn describe_end(job: &Job, end: Option<&AttemptResult>, span: &mut Span) {
     let Some(mut description) = span.describe() else {
         return;
     };
@@ -36,10 +36,10 @@ pub(super) fn describe_end(job: &Job, end: Option<&End>, span: &mut Span) {
         description.set("job.client_id", id.clone());
     }
     match end {
-        Some(End::Done | End::Duplicate) => {}
-        Some(End::Failed(reason)) => drop(description.fail("failed", reason)),
-        Some(End::Rejected(reason)) => drop(description.fail("rejected", reason)),
-        None => drop(description.fail("given_back", "something that the job needs is away")),
+        Some(AttemptResult::Done | AttemptResult::Duplicate) => {}
+        Some(AttemptResult::Failed(reason)) => drop(description.fail("failed", reason)),
+        Some(AttemptResult::Rejected(reason)) => drop(description.fail("rejected", reason)),
+        None => drop(description.fail("given_back", "a backend that the job needs is down")),
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn log_start(job: &Job) {
 }
 
 /// Writes the log line of a processed delivery; its body is exactly `job_done` if the job is done.
-pub(super) fn log_end(job: &Job, end: Option<&End>, duration: Duration) {
+pub(super) fn log_end(job: &Job, end: Option<&AttemptResult>, duration: Duration) {
     macro_rules! line {
         ($level:ident, $event:literal, $reason:expr) => {
             tracing::$level!(
@@ -75,10 +75,12 @@ pub(super) fn log_end(job: &Job, end: Option<&End>, duration: Duration) {
     }
     let none = None::<&str>;
     match end {
-        Some(End::Done) => line!(info, "job_done", none),
-        Some(End::Duplicate) => line!(info, "job_duplicate", none),
-        Some(End::Failed(reason)) => line!(error, "job_failed", Some(reason.as_str())),
-        Some(End::Rejected(reason)) => line!(error, "job_rejected", Some(reason.as_str())),
+        Some(AttemptResult::Done) => line!(info, "job_done", none),
+        Some(AttemptResult::Duplicate) => line!(info, "job_duplicate", none),
+        Some(AttemptResult::Failed(reason)) => line!(error, "job_failed", Some(reason.as_str())),
+        Some(AttemptResult::Rejected(reason)) => {
+            line!(error, "job_rejected", Some(reason.as_str()))
+        }
         None => line!(warn, "job_given_back", none),
     }
 }

@@ -40,7 +40,7 @@ impl Disabled {
     ///
     /// # Errors
     /// Returns [`StoreError::Unavailable`] while the worker may still be replaced.
-    pub(super) fn judge(&self) -> Result<Outcome, StoreError> {
+    pub(super) fn outcome(&self) -> Result<Outcome, StoreError> {
         let first = self.first.get_or_init(Instant::now);
         if first.elapsed() < self.replaced_within {
             return Err(StoreError::Unavailable(REASON.to_owned()));

@@ -9,7 +9,7 @@ use shortener_common::{
     queue::job::Job,
 };
 
-use super::{Context, Outcome, Task, Vector, judge};
+use super::{Context, Outcome, Task, Vector, outcome_of};
 
 /// The `index` task.
 pub(super) struct Index;
@@ -22,13 +22,13 @@ impl Task for Index {
     ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(async move {
             let Some(vector) = &context.vector else {
-                return context.disabled.judge();
+                return context.disabled.outcome();
             };
             let Some(id) = id(&job.payload) else {
                 let rule = format!("`id` must be a whole number from 0 to {}", DocumentId::MAX);
                 return Ok(Outcome::Reject(rule));
             };
-            judge(index(vector, id).await)
+            outcome_of(index(vector, id).await)
         })
     }
 }
@@ -41,7 +41,7 @@ async fn index(vector: &Vector, id: DocumentId) -> Result<Outcome, IndexError> {
     Ok(match report.unfit.is_empty() {
         true => Outcome::done(),
         false => Outcome::Reject(format!(
-            "the vector of document {} has another length than {}, that of the collection",
+            "the vector of document {} does not have {} numbers, as the collection requires: store the document again",
             id.get(),
             vector.store.size()
         )),

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use shortener_common::{database::StoreError, documents::IndexError, queue::job::Job};
 
-use super::{Context, Outcome, Task, Vector, judge};
+use super::{Context, Outcome, Task, Vector, outcome_of};
 
 /// The `reindex` task.
 pub(super) struct Reindex;
@@ -16,8 +16,8 @@ impl Task for Reindex {
     ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(async move {
             match &context.vector {
-                Some(vector) => judge(reindex(vector).await),
-                None => context.disabled.judge(),
+                Some(vector) => outcome_of(reindex(vector).await),
+                None => context.disabled.outcome(),
             }
         })
     }

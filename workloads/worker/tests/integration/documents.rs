@@ -135,7 +135,7 @@ async fn a_job_brings_a_document_to_the_store_and_takes_a_deleted_one_out(
         .fetch_one(&scene.pool)
         .await
         .unwrap();
-    assert_eq!(rows, 0, "nothing remains of it");
+    assert_eq!(rows, 0, "the row is deleted");
     scene.index(7).await;
     assert_eq!(scene.documents.delete(id(7)).await.unwrap(), None);
     let metrics = get(scene.worker.internal, "/metrics").await.text();
@@ -281,7 +281,7 @@ async fn what_can_never_be_indexed_becomes_a_dead_letter_with_the_reason(
         (json!({"task": "index", "id": "1"}), "`id` must be"),
         (
             json!({"task": "index", "id": 1}),
-            "document 1 has another length than 4",
+            "document 1 does not have 4 numbers",
         ),
     ] {
         let reason = scene.refused(job).await;

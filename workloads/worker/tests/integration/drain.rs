@@ -42,7 +42,7 @@ async fn the_job_in_progress_is_finished_and_the_next_one_is_left_alone(
     assert_eq!(effects(&pool, first).await, 1);
     assert_eq!(row(&pool, second).await, None);
     let left = broker.get("jobs").await.unwrap();
-    assert!(!left.redelivered, "the second job was not even delivered");
+    assert!(!left.redelivered, "the second job was not delivered");
     assert!(broker.get("jobs").await.is_none());
 }
 

@@ -116,7 +116,7 @@ async fn a_job_that_fails_and_then_succeeds_is_done(_: PgPoolOptions, database: 
     assert_eq!(
         row(&pool, id).await.unwrap().2,
         None,
-        "the reason of the past is gone"
+        "the error of the earlier attempt is removed"
     );
     assert_eq!(effects(&pool, id).await, 1);
     worker

@@ -78,7 +78,7 @@ async fn three_workers_share_the_queue_and_each_holds_one_job(
     for worker in workers {
         assert!(
             worker.processed("done").await >= 1,
-            "every worker had a part"
+            "every worker processed a job"
         );
     }
 }

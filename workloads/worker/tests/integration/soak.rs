@@ -85,9 +85,13 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
         ends - ended,
         begin.elapsed().as_secs()
     );
-    assert_eq!((ends, ended), (jobs, jobs), "done twice or not at all");
-    assert!(left > 0, "the jobs were over before the kills");
-    assert!(attempts > jobs, "nobody was killed in the middle of a job");
+    assert_eq!(
+        (ends, ended),
+        (jobs, jobs),
+        "a job was done twice or not at all"
+    );
+    assert!(left > 0, "all jobs were done before the last kill");
+    assert!(attempts > jobs, "no worker was killed during a job");
     broker.wait_for("jobs", (0, 3)).await;
     assert_eq!(broker.counts("jobs.dlq").await.0, 0, "dead letters");
 }

@@ -8,7 +8,7 @@ use shortener_testing::{
     broker::{Broker, until},
     client::{json_bytes, send},
     metrics,
-    otlp::{Mode, Sink, nobody},
+    otlp::{Mode, Sink, closed_endpoint},
     process::Process,
     vector::Collection,
 };
@@ -247,7 +247,7 @@ async fn survives(database: &PgConnectOptions, endpoint: &str) {
 
 #[sqlx::test(migrations = false)]
 async fn jobs_are_done_without_a_collector(_: PgPoolOptions, database: PgConnectOptions) {
-    survives(&database, &nobody().await).await;
+    survives(&database, &closed_endpoint().await).await;
 }
 
 #[sqlx::test(migrations = false)]

@@ -84,7 +84,7 @@ fn vector(value: Option<Value>, size: usize) -> Result<Vec<f32>, String> {
     };
     if numbers.len() != size {
         let found = numbers.len();
-        return Err(format!("must hold {size} numbers and not {found}"));
+        return Err(format!("must have {size} numbers, not {found}"));
     }
     // The store uses single precision, in which a large number becomes infinite.
     let single = |number: &Value| number.as_f64().map(|number| number as f32);
@@ -92,7 +92,7 @@ fn vector(value: Option<Value>, size: usize) -> Result<Vec<f32>, String> {
         .iter()
         .map(|number| single(number).filter(|number| number.is_finite()))
         .collect::<Option<_>>()
-        .ok_or_else(|| "must hold nothing but numbers that fit single precision".to_owned())
+        .ok_or_else(|| "must have only numbers in the range of single precision".to_owned())
 }
 
 fn payload(value: Option<Value>) -> Result<Map<String, Value>, (&'static str, String)> {
@@ -107,13 +107,13 @@ fn payload(value: Option<Value>) -> Result<Map<String, Value>, (&'static str, St
         }
     }
     if payload.values().any(|value| depth(value) > MAX_DEPTH) {
-        let rule = format!("must not be nested more than {MAX_DEPTH} deep");
+        let rule = format!("must not have more than {MAX_DEPTH} levels of nesting");
         return Err(("payload", rule));
     }
     if payload.values().map(count).sum::<usize>() > MAX_VALUES {
         let rule = format!(
-            "must not hold more than {MAX_VALUES} values, lists, objects and what is in them all counted: keep the \
-             rest elsewhere, or in a string"
+            "must not have more than {MAX_VALUES} values, including nested ones, lists and objects: store the rest \
+             elsewhere, or in a string"
         );
         return Err(("payload", rule));
     }
@@ -155,7 +155,7 @@ fn filter(value: Option<Value>) -> Result<Vec<(String, Match)>, String> {
         Some(_) => return Err("must be an object of payload fields and values".to_owned()),
     };
     if conditions.len() > MAX_CONDITIONS {
-        return Err(format!("must not name more than {MAX_CONDITIONS} fields"));
+        return Err(format!("must not have more than {MAX_CONDITIONS} fields"));
     }
     conditions.into_iter().map(condition).collect()
 }
@@ -164,7 +164,7 @@ fn condition((field, value): (String, Value)) -> Result<(String, Match), String>
     // Other characters have a special meaning in the store's field paths.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if field.is_empty() || !field.bytes().all(plain) {
-        return Err("must name fields of A-Z, a-z, 0-9, '_' and '-' only".to_owned());
+        return Err("must have only field names of A-Z, a-z, 0-9, '_' and '-'".to_owned());
     }
     let wanted = match value {
         Value::String(text) => Some(Match::Text(text)),
@@ -172,9 +172,9 @@ fn condition((field, value): (String, Value)) -> Result<(String, Match), String>
         Value::Number(number) => number.as_i64().map(Match::Number),
         _ => None,
     };
-    wanted
-        .map(|wanted| (field, wanted))
-        .ok_or_else(|| "must hold strings, whole numbers, true or false".to_owned())
+    wanted.map(|wanted| (field, wanted)).ok_or_else(|| {
+        "must have only values that are strings, whole numbers, true or false".to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{connection::Connection, near::Near, source::Source};
+use super::{connection::Connection, near::LocalCache, source::Source};
 
 /// The timeout of connecting. Sentinels and the nodes of a cluster need several steps, and no request waits for
 /// them.
@@ -32,7 +32,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 
 /// A connection that has not failed yet.
 #[derive(Clone)]
-struct Life {
+struct LiveConnection {
     connection: Connection,
     number: u64,
 }
@@ -48,7 +48,7 @@ struct Shared {
     /// The time limit of an operation.
     deadline: Duration,
     /// `None` while the breaker is open.
-    life: watch::Sender<Option<Life>>,
+    live: watch::Sender<Option<LiveConnection>>,
     failed: Notify,
     up: Gauge<u32, AtomicU32>,
     /// The last reason that was logged for a rejected command. A full cache rejects every write, which is logged
@@ -66,7 +66,7 @@ impl Breaker {
         let shared = Arc::new(Shared {
             server: source.server(),
             deadline: source.deadline(),
-            life: watch::Sender::new(None),
+            live: watch::Sender::new(None),
             failed: Notify::new(),
             up,
             refusal: Mutex::default(),
@@ -82,19 +82,19 @@ impl Breaker {
     /// Returns true if requests use the cache.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.life.borrow().is_some()
+        self.shared.live.borrow().is_some()
     }
 
     /// Waits until requests use the cache, at most for the given time.
     pub async fn wait_until_closed(&self, at_most: Duration) {
-        let mut life = self.shared.life.subscribe();
-        let _ = timeout(at_most, life.wait_for(Option::is_some)).await;
+        let mut live = self.shared.live.subscribe();
+        let _ = timeout(at_most, live.wait_for(Option::is_some)).await;
     }
 
     /// Looks up the copies in this process, if there are any and the breaker is closed.
-    pub fn near<T>(&self, ask: impl FnOnce(&Near) -> Option<T>) -> Option<T> {
-        let life = self.shared.life.borrow();
-        ask(life.as_ref()?.connection.near()?)
+    pub fn near<T>(&self, ask: impl FnOnce(&LocalCache) -> Option<T>) -> Option<T> {
+        let live = self.shared.live.borrow();
+        ask(live.as_ref()?.connection.near()?)
     }
 
     /// Runs one operation in a span with the name of its command. Returns `None` if the cache is down, does not
@@ -141,23 +141,23 @@ impl Shared {
     where
         F: Future<Output = RedisResult<T>>,
     {
-        let life = self.life.borrow().clone()?;
-        let answer = timeout(self.deadline, operation(life.connection));
+        let live = self.live.borrow().clone()?;
+        let answer = timeout(self.deadline, operation(live.connection));
         let answer = async { Ok(answer.await.map_err(|_| Failure::Silent)??) };
         match self.server.call(command, answer).await {
             Ok(value) => return Some(value),
             Err(Failure::Refused(error)) => self.refused(&error),
-            Err(failure) => self.open(life.number, &failure.to_string()),
+            Err(failure) => self.open(live.number, &failure.to_string()),
         }
         None
     }
 
     /// Opens the breaker, unless the connection was already replaced.
     fn open(&self, number: u64, reason: &str) {
-        let opened = self.life.send_if_modified(|life| {
-            let current = life.as_ref().is_some_and(|life| life.number == number);
+        let opened = self.live.send_if_modified(|live| {
+            let current = live.as_ref().is_some_and(|live| live.number == number);
             if current {
-                *life = None;
+                *live = None;
             }
             current
         });
@@ -168,8 +168,8 @@ impl Shared {
         }
     }
 
-    fn close(&self, life: Life) {
-        self.life.send_replace(Some(life));
+    fn close(&self, live: LiveConnection) {
+        self.live.send_replace(Some(live));
         self.up.set(1);
         tracing::info!(event = "cache_up", "cache_up");
     }
@@ -223,7 +223,7 @@ where
             Ok(connection) => {
                 number += 1;
                 last_reason.clear();
-                shared.close(Life { connection, number });
+                shared.close(LiveConnection { connection, number });
                 let closed = Instant::now();
                 guard(&shared, &check).await;
                 if closed.elapsed() > INTERVAL {
@@ -266,7 +266,7 @@ where
     C: Fn(Connection) -> F,
     F: Future<Output = RedisResult<()>>,
 {
-    while shared.life.borrow().is_some() {
+    while shared.live.borrow().is_some() {
         tokio::select! {
             () = shared.failed.notified() => {}
             () = sleep(INTERVAL) => {

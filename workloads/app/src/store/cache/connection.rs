@@ -9,7 +9,7 @@ use redis::{
     cluster_async::ClusterConnection,
 };
 
-use super::{keys, near::Near};
+use super::{keys, near::LocalCache};
 
 /// The maximum number of commands waiting to be sent. It is far above the usual number, so that no command waits
 /// for a free slot.
@@ -20,7 +20,7 @@ const QUEUE: usize = 4096;
 pub struct Connection {
     channel: Channel,
     /// The copies in this process that the server of this connection invalidates.
-    near: Option<Arc<Near>>,
+    near: Option<Arc<LocalCache>>,
 }
 
 #[derive(Clone)]
@@ -46,10 +46,10 @@ impl Connection {
             // The breaker measures whole operations.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
-        let near = near.map(|bytes| Arc::new(Near::new(bytes)));
+        let near = near.map(|bytes| Arc::new(LocalCache::new(bytes)));
         if let Some(near) = near.clone() {
             config = config.set_push_sender(move |push: PushInfo| {
-                near.hear(&push);
+                near.on_push(&push);
                 Ok::<_, Infallible>(())
             });
         }
@@ -78,7 +78,7 @@ impl Connection {
 
     /// Returns the copies in this process.
     #[must_use]
-    pub fn near(&self) -> Option<&Arc<Near>> {
+    pub fn near(&self) -> Option<&Arc<LocalCache>> {
         self.near.as_ref()
     }
 }

@@ -13,17 +13,17 @@ const CAPACITY: usize = 4096;
 
 /// The recently created links that may still have a negative entry in the cache.
 #[derive(Debug)]
-pub struct Missed {
-    matters_for: Duration,
+pub struct PendingWrites {
+    retention: Duration,
     links: Mutex<VecDeque<(Instant, Link)>>,
 }
 
-impl Missed {
+impl PendingWrites {
     /// Returns a list that drops links after this time.
     #[must_use]
-    pub fn new(matters_for: Duration) -> Self {
+    pub fn new(retention: Duration) -> Self {
         Self {
-            matters_for,
+            retention,
             links: Mutex::default(),
         }
     }
@@ -44,15 +44,15 @@ impl Missed {
     }
 
     /// Removes a link that was written to the cache.
-    pub fn told(&self, link: &Link) {
-        self.recent().retain(|(_, missed)| missed != link);
+    pub fn written(&self, link: &Link) {
+        self.recent().retain(|(_, pending)| pending != link);
     }
 
     fn recent(&self) -> MutexGuard<'_, VecDeque<(Instant, Link)>> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         while links
             .front()
-            .is_some_and(|(created, _)| created.elapsed() > self.matters_for)
+            .is_some_and(|(created, _)| created.elapsed() > self.retention)
         {
             links.pop_front();
         }
@@ -77,27 +77,27 @@ mod tests {
 
     #[test]
     fn a_link_is_kept_until_the_cache_was_told() {
-        let missed = Missed::new(Duration::from_secs(60));
-        missed.push(link(1));
-        missed.push(link(2));
-        missed.told(&link(1));
-        assert_eq!(missed.links(), [link(2)]);
+        let pending = PendingWrites::new(Duration::from_secs(60));
+        pending.push(link(1));
+        pending.push(link(2));
+        pending.written(&link(1));
+        assert_eq!(pending.links(), [link(2)]);
     }
 
     #[test]
     fn what_nobody_can_deny_any_more_is_forgotten() {
-        let missed = Missed::new(Duration::ZERO);
-        missed.push(link(1));
-        while !missed.links().is_empty() {}
+        let pending = PendingWrites::new(Duration::ZERO);
+        pending.push(link(1));
+        while !pending.links().is_empty() {}
     }
 
     #[test]
     fn memory_stays_bounded_and_the_latest_are_kept() {
-        let missed = Missed::new(Duration::from_secs(60));
+        let pending = PendingWrites::new(Duration::from_secs(60));
         for number in 0..CAPACITY + 10 {
-            missed.push(link(number));
+            pending.push(link(number));
         }
-        let links = missed.links();
+        let links = pending.links();
         assert_eq!((links.len(), &links[0]), (CAPACITY, &link(10)));
     }
 }

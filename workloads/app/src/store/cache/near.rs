@@ -33,7 +33,7 @@ const OVERHEAD: usize = 128;
 const TYPICAL: u64 = 256;
 
 /// The copies of one connection.
-pub struct Near {
+pub struct LocalCache {
     entries: Cache<String, Entry, Bytewise>,
     /// Set once the connection has ended.
     lost: AtomicBool,
@@ -55,7 +55,7 @@ impl Weighter<String, Entry> for Bytewise {
 }
 
 /// A reserved place for the destination of a code, which an invalidation removes.
-pub struct Place<'a>(
+pub struct Reservation<'a>(
     PlaceholderGuard<
         'a,
         String,
@@ -66,7 +66,7 @@ pub struct Place<'a>(
     >,
 );
 
-impl Near {
+impl LocalCache {
     /// Returns a store of this many bytes; when it is full, the least used entries are evicted.
     #[must_use]
     pub fn new(bytes: NonZeroU64) -> Self {
@@ -85,18 +85,18 @@ impl Near {
     }
 
     /// Reserves the place of a code, unless it is taken.
-    pub fn place(&self, code: Code<'_>) -> Option<Place<'_>> {
+    pub fn reserve(&self, code: Code<'_>) -> Option<Reservation<'_>> {
         let code = code.as_str();
         let now = Instant::now();
         self.entries.remove_if(code, |entry| entry.ends <= now);
         match self.entries.get_value_or_guard(code, Some(Duration::ZERO)) {
-            GuardResult::Guard(guard) => Some(Place(guard)),
+            GuardResult::Guard(guard) => Some(Reservation(guard)),
             GuardResult::Value(_) | GuardResult::Timeout => None,
         }
     }
 
     /// Handles a push message of the server.
-    pub fn hear(&self, push: &PushInfo) {
+    pub fn on_push(&self, push: &PushInfo) {
         match (&push.kind, push.data.as_slice()) {
             (PushKind::Invalidate, [Value::Array(keys)]) => {
                 for key in keys {
@@ -118,7 +118,7 @@ impl Near {
     }
 }
 
-impl Place<'_> {
+impl Reservation<'_> {
     /// Keeps a destination for the remaining time of its key: milliseconds, from `PTTL`. It is not kept if the key
     /// is gone (-2), or never expires (-1) because another client wrote it.
     pub fn fill(self, url: Bytes, left: i64) {
@@ -137,23 +137,23 @@ mod tests {
 
     const URL: &str = "https://example.com/";
 
-    fn near() -> Near {
-        Near::new(NonZeroU64::new(1024 * 1024).unwrap())
+    fn near() -> LocalCache {
+        LocalCache::new(NonZeroU64::new(1024 * 1024).unwrap())
     }
 
     fn code(text: &str) -> Code<'_> {
         Code::parse(text).unwrap()
     }
 
-    fn keep(near: &Near, text: &str, left: i64) {
-        near.place(code(text)).unwrap().fill(URL.into(), left);
+    fn keep(near: &LocalCache, text: &str, left: i64) {
+        near.reserve(code(text)).unwrap().fill(URL.into(), left);
     }
 
-    fn has(near: &Near, text: &str) -> bool {
+    fn has(near: &LocalCache, text: &str) -> bool {
         near.get(code(text)).is_some_and(|url| url == URL)
     }
 
-    fn told(key: &str) -> PushInfo {
+    fn invalidation(key: &str) -> PushInfo {
         PushInfo {
             kind: PushKind::Invalidate,
             data: vec![Value::Array(vec![Value::BulkString(key.into())])],
@@ -167,7 +167,7 @@ mod tests {
         keep(&near, "a", 1000);
         keep(&near, "b", 1000);
         assert!(has(&near, "a") && has(&near, "b"));
-        near.hear(&told("link:a"));
+        near.on_push(&invalidation("link:a"));
         assert!(!has(&near, "a") && has(&near, "b"));
     }
 
@@ -176,7 +176,7 @@ mod tests {
         let near = near();
         keep(&near, "a", 1000);
         for key in ["a", "{link:a}:none", "link:", "limit:a", "link:a "] {
-            near.hear(&told(key));
+            near.on_push(&invalidation(key));
         }
         assert!(has(&near, "a"));
     }
@@ -184,18 +184,18 @@ mod tests {
     #[test]
     fn an_answer_that_is_older_than_a_change_is_not_kept() {
         let near = near();
-        let place = near.place(code("a")).unwrap();
-        near.hear(&told("link:a"));
-        place.fill(URL.into(), 1000);
+        let reservation = near.reserve(code("a")).unwrap();
+        near.on_push(&invalidation("link:a"));
+        reservation.fill(URL.into(), 1000);
         assert!(!has(&near, "a"));
 
-        let place = near.place(code("a")).unwrap();
+        let reservation = near.reserve(code("a")).unwrap();
         let flushed = PushInfo {
             kind: PushKind::Invalidate,
             data: vec![Value::Nil],
         };
-        near.hear(&flushed);
-        place.fill(URL.into(), 1000);
+        near.on_push(&flushed);
+        reservation.fill(URL.into(), 1000);
         assert!(!has(&near, "a"));
     }
 
@@ -208,7 +208,7 @@ mod tests {
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(!has(&near, "a"));
         keep(&near, "a", 1000);
-        assert!(has(&near, "a"), "its place can be taken again");
+        assert!(has(&near, "a"), "the code can be reserved again");
         for never in [-2, -1, 0] {
             keep(&near, "b", never);
             assert!(!has(&near, "b"), "{never}");
@@ -218,22 +218,22 @@ mod tests {
     #[test]
     fn only_one_at_a_time_has_the_place_of_a_code() {
         let near = near();
-        let place = near.place(code("a"));
-        assert!(place.is_some() && near.place(code("a")).is_none());
-        drop(place);
-        assert!(near.place(code("a")).is_some());
+        let reservation = near.reserve(code("a"));
+        assert!(reservation.is_some() && near.reserve(code("a")).is_none());
+        drop(reservation);
+        assert!(near.reserve(code("a")).is_some());
     }
 
     #[test]
     fn everything_goes_with_the_connection() {
         let near = near();
         keep(&near, "a", 1000);
-        let place = near.place(code("b")).unwrap();
-        near.hear(&PushInfo {
+        let reservation = near.reserve(code("b")).unwrap();
+        near.on_push(&PushInfo {
             kind: PushKind::Disconnection,
             data: vec![],
         });
-        place.fill(URL.into(), 1000);
+        reservation.fill(URL.into(), 1000);
         keep(&near, "c", 1000);
         assert!(!has(&near, "a") && !has(&near, "b") && !has(&near, "c"));
     }
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn the_bytes_are_a_bound() {
         let bytes = 64 * 1024;
-        let near = Near::new(NonZeroU64::new(bytes).unwrap());
+        let near = LocalCache::new(NonZeroU64::new(bytes).unwrap());
         for number in 0..10_000 {
             keep(&near, &format!("code{number}"), 1000);
         }

@@ -64,7 +64,9 @@ impl Source {
         let deadline = args.cache_timeout;
         let servers = match args.cache_mode {
             CacheMode::Single if infos.len() > 1 => {
-                bail!("CACHE_URL holds several addresses: name one, or set CACHE_MODE")
+                bail!(
+                    "CACHE_URL has several addresses, but CACHE_MODE is single: set one address, or another CACHE_MODE"
+                )
             }
             CacheMode::Single => {
                 Servers::Single(Client::open(infos.remove(0).set_redis_settings(login))?)
@@ -81,7 +83,7 @@ impl Source {
                 master: args.cache_sentinel_master.clone(),
             },
             CacheMode::Cluster if args.near().is_some() => {
-                bail!("CACHE_NEAR_BYTES is for CACHE_MODE single and sentinel: set it to 0")
+                bail!("CACHE_NEAR_BYTES cannot be used with CACHE_MODE cluster: set it to 0")
             }
             CacheMode::Cluster => Servers::Cluster(Box::new(cluster(infos, &login, deadline)?)),
         };
