@@ -4,7 +4,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 if ! engine_answers || ! command -v kind >/dev/null; then
-  say "==> No cluster $CLUSTER_NAME: no engine runs here, or nothing was ever created"
+  say "==> There is no cluster $CLUSTER_NAME to remove: no Docker engine answers, or kind is not installed"
   exit 0
 fi
 step "Remove the cluster $CLUSTER_NAME" kind delete cluster --name "$CLUSTER_NAME"

@@ -22,8 +22,8 @@ snapshotter() {
   docker exec "$node" containerd config dump | awk '
     /^ *\[/ { inside = /io\.containerd\.cri\.v1\.images.?\]/ || /io\.containerd\.grpc\.v1\.cri.?\.containerd\]/ }
     inside && $1 == "snapshotter" { gsub(/[^a-z-]/, "", $3); kind = $3; inside = 0 }
-    END { if (kind == "") exit 1; print kind }' || die "the node's containerd does not say which snapshotter it uses" \
-    "docker exec $node containerd config dump"
+    END { if (kind == "") exit 1; print kind }' || die "containerd's configuration in $node names no snapshotter" \
+    "look for it in: docker exec $node containerd config dump"
 }
 
 # An engine may have only its own platform of an image for several, so the import must not require the others.
