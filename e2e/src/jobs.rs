@@ -23,12 +23,12 @@ pub struct Job {
 impl Job {
     /// Reads the answer to an accepted request.
     pub fn accepted(answer: &Answer) -> Result<Self> {
-        ensure!(answer.status == 202, "not accepted: {answer:?}");
+        ensure!(answer.status == 202, "expected status 202, got {answer:?}");
         let body = answer.json()?;
-        ensure!(body["status"] == "enqueued", "{answer:?}");
+        ensure!(body["status"] == "enqueued", "not enqueued: {answer:?}");
         let text = |field: &str| {
             let value = body[field].as_str().map(str::to_owned);
-            value.with_context(|| format!("no {field}: {answer:?}"))
+            value.with_context(|| format!("the answer has no {field}: {answer:?}"))
         };
         Ok(Self {
             id: text("id")?,
@@ -57,7 +57,7 @@ impl Door {
         match answer.status {
             404 => Ok(None),
             200 => answer.json().map(Some),
-            _ => anyhow::bail!("{answer:?}"),
+            _ => anyhow::bail!("expected status 200 or 404, got {answer:?}"),
         }
     }
 
@@ -65,7 +65,7 @@ impl Door {
     pub async fn job_comes_to_be(&self, id: &str, status: &str) -> Result<Value> {
         await_condition(&format!("job {id} is {status}"), async || {
             let entry = self.job(id).await?;
-            let entry = entry.context("no worker took it yet")?;
+            let entry = entry.context("no worker has taken the job yet")?;
             ensure!(entry["status"] == status, "{entry}");
             Ok(entry)
         })

@@ -47,10 +47,10 @@ pub async fn settled(stack: &Stack) -> Result<()> {
     let pods = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
     let selected =
         ListParams::default().labels(&format!("app.kubernetes.io/instance={}", stack.name));
-    await_condition("no pod is on its way out", async || {
+    await_condition("no pod is being deleted", async || {
         for pod in pods.list(&selected).await? {
             let ends = pod.metadata.deletion_timestamp.is_some();
-            ensure!(!ends, "{}", pod.name_any());
+            ensure!(!ends, "pod {} is being deleted", pod.name_any());
         }
         Ok(())
     })

@@ -33,7 +33,7 @@ impl Stack {
         let pods = self.pods();
         await_condition(&format!("the pod of {name} is gone"), async || {
             let pod = pods.get_opt(&format!("{name}-0")).await?;
-            ensure!(pod.is_none(), "still there");
+            ensure!(pod.is_none(), "the pod still exists");
             Ok(())
         })
         .await
@@ -58,12 +58,15 @@ impl Stack {
         let old = pods.get(&name).await?.uid();
         let now = DeleteParams::default().grace_period(0);
         pods.delete(&name, &now).await?;
-        await_condition(&format!("another {name} is ready"), async || {
-            let pod = pods.get(&name).await?;
-            ensure!(pod.uid() != old, "it is still the old one");
-            ensure!(is_ready(&pod), "it is not ready");
-            Ok(())
-        })
+        await_condition(
+            &format!("the replacement of pod {name} is ready"),
+            async || {
+                let pod = pods.get(&name).await?;
+                ensure!(pod.uid() != old, "the old pod still exists");
+                ensure!(is_ready(&pod), "the new pod is not ready");
+                Ok(())
+            },
+        )
         .await
     }
 

@@ -42,7 +42,7 @@ impl Profiled {
         let mut lost = self.lost.lock().await;
         ensure!(
             !*lost,
-            "the stack in {} did not come up for an earlier test: see what that one says",
+            "the stack in namespace {} did not become ready in an earlier test: read that test's error",
             self.namespace
         );
         let stack = self.make(changes).await;

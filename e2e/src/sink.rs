@@ -128,7 +128,7 @@ impl Sink {
         };
         let request = self.door.request(Method::PUT, &format!("/mode/{mood}"));
         let answer = self.door.send(request).await?;
-        ensure!(answer.status == 204, "{answer:?}");
+        ensure!(answer.status == 204, "expected status 204, got {answer:?}");
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl Sink {
             let records: Vec<Record> = self.ask(&path).await?;
             for body in bodies {
                 let found = records.iter().any(|record| record.body == *body);
-                ensure!(found, "no {body} among {records:?}");
+                ensure!(found, "no record {body} among {records:?}");
             }
             Ok(records)
         })
@@ -167,7 +167,10 @@ impl Sink {
 
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         let answer = self.door.get(path).await?;
-        ensure!(answer.status == 200, "{path}: {answer:?}");
+        ensure!(
+            answer.status == 200,
+            "{path}: expected status 200, got {answer:?}"
+        );
         serde_json::from_str(&answer.body).with_context(|| format!("{path}: {answer:?}"))
     }
 }
@@ -176,14 +179,14 @@ impl Trace {
     /// Returns the first span of this name.
     pub fn span(&self, name: &str) -> Result<&Span> {
         let found = self.0.iter().find(|span| span.name == name);
-        found.with_context(|| format!("no {name} among {:?}", self.names()))
+        found.with_context(|| format!("no span {name} among {:?}", self.names()))
     }
 
     /// Returns the call of this span name to a store of this system (`postgresql`, `redis`, `qdrant`).
     pub fn call(&self, system: &str, name: &str) -> Result<&Span> {
         let mut calls = self.calls(system);
         let found = calls.find(|span| span.name == name);
-        found.with_context(|| format!("no {name} of {system} among {:?}", self.names()))
+        found.with_context(|| format!("no span {name} of {system} among {:?}", self.names()))
     }
 
     /// Returns every call to stores of this system.

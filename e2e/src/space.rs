@@ -40,7 +40,7 @@ impl Space {
         let created = Api::<Namespace>::all(client.clone())
             .create(&PostParams::default(), &namespace)
             .await
-            .context("creating the test's namespace")?;
+            .context("cannot create the test's namespace")?;
         let space = Self {
             client,
             settings,
@@ -112,9 +112,9 @@ impl Space {
         let door = Door::open(self, &stack, provider, &self.host()).await?;
         // A stack is ready to redirect before its app is connected to the broker.
         if spec["profiles"].to_string().contains("queue") {
-            await_condition("the app has found its broker", async || {
+            await_condition("the app is connected to the broker", async || {
                 let up = door.count("queue_up").await?;
-                ensure!(up == 1, "queue_up {up}");
+                ensure!(up == 1, "queue_up is {up}");
                 Ok(())
             })
             .await?;
@@ -167,6 +167,6 @@ fn namespace_labels() -> serde_json::Value {
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("panicked without a message")
+        .unwrap_or("the test panicked without a message")
         .to_owned()
 }

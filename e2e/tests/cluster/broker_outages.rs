@@ -47,11 +47,14 @@ async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_
         .await;
         // The operator restores the file, and the server reads it when it starts.
         stack.edit(json!({"paused": false})).await?;
-        await_condition("the configuration is as before", async || {
-            let now = configuration(shared).await?;
-            ensure!(now == file, "{now}");
-            Ok(())
-        })
+        await_condition(
+            "the operator has restored the broker's configuration",
+            async || {
+                let now = configuration(shared).await?;
+                ensure!(now == file, "{now}");
+                Ok(())
+            },
+        )
         .await?;
         stack.kill("rabbitmq").await?;
         outcome?;
@@ -69,7 +72,7 @@ async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Resul
         stack.edit(json!({"workers": {"replicas": 0}})).await?;
         await_condition("no worker is left", async || {
             let left = pods_of(stack, "worker").await?.len();
-            ensure!(left == 0, "{left} workers");
+            ensure!(left == 0, "{left} workers are left");
             Ok(())
         })
         .await?;
@@ -114,11 +117,14 @@ async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> 
         broker
             .publish("jobs", "01920000-0000-7000-8000-00000000f00d", "not a job")
             .await?;
-        await_condition("what is no job is a dead letter again", async || {
-            let letters = broker.depth("jobs.dlq").await?;
-            ensure!(letters.total == 1, "{letters:?}");
-            Ok(())
-        })
+        await_condition(
+            "a message that is not a job is a dead letter again",
+            async || {
+                let letters = broker.depth("jobs.dlq").await?;
+                ensure!(letters.total == 1, "{letters:?}");
+                Ok(())
+            },
+        )
         .await?;
         let letters = "queues/%2f/jobs.dlq/contents";
         broker.ask(Method::DELETE, letters, None).await.map(|_| ())
@@ -134,12 +140,12 @@ async fn filled(door: &Door) -> Result<Vec<Job>> {
         if answer.status != 202 {
             refused(&answer)?;
             println!("full after {} jobs", accepted.len());
-            ensure!(!accepted.is_empty(), "not one job fitted");
+            ensure!(!accepted.is_empty(), "the empty queue accepted no job");
             return Ok(accepted);
         }
         accepted.push(Job::accepted(&answer)?);
     }
-    anyhow::bail!("{MANY} jobs fitted into a queue for 3")
+    anyhow::bail!("a queue with max-length 3 accepted {MANY} jobs")
 }
 
 /// Waits until a job is accepted; until then every answer must be a 503 with `Retry-After`.
@@ -166,8 +172,11 @@ async fn done(door: &Door, accepted: &[Job]) -> Result<()> {
 }
 
 fn refused(answer: &Answer) -> Result<()> {
-    ensure!(answer.status == 503, "{answer:?}");
-    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    ensure!(answer.status == 503, "expected status 503, got {answer:?}");
+    ensure!(
+        !answer.header("retry-after").is_empty(),
+        "no Retry-After in {answer:?}"
+    );
     Ok(())
 }
 

@@ -98,7 +98,10 @@ async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
             assert_eq!(unknown.status, 404, "{unknown:?}");
         }
         let left: i64 = valkey(stack, &["ttl", &key]).await?.parse()?;
-        ensure!((1..=15).contains(&left), "{left} s");
+        ensure!(
+            (1..=15).contains(&left),
+            "expected 1 to 15 s to live, got {left} s"
+        );
         let url = "https://example.com/later";
         let created = door
             .post("/api/shorten", &json!({"url": url, "code": code}))
@@ -124,7 +127,10 @@ async fn the_cache_has_a_password_a_limit_and_forgets_what_is_used_least() -> Re
         let ask = "valkey-cli get link:x";
         let pod = format!("{}-cache-0", stack.name);
         let answer = shortener_e2e::kubectl(stack, &["exec", &pod, "--", "sh", "-c", ask]).await?;
-        ensure!(answer.contains("NOAUTH"), "without a password: {answer}");
+        ensure!(
+            answer.contains("NOAUTH"),
+            "expected NOAUTH without a password, got {answer}"
+        );
         Ok(())
     })
     .await
@@ -143,17 +149,25 @@ async fn the_store_counts_hits_and_misses_too() -> Result<()> {
         let code = door.shorten(url).await?;
         let hits = statistics("keyspace_hits:").await?;
         door.leads_to(&code, url).await?;
-        ensure!(statistics("keyspace_hits:").await? > hits, "no hit");
+        ensure!(
+            statistics("keyspace_hits:").await? > hits,
+            "keyspace_hits did not rise"
+        );
         valkey(stack, &["del", &format!("link:{code}")]).await?;
         let misses = statistics("keyspace_misses:").await?;
         door.leads_to(&code, url).await?;
-        ensure!(statistics("keyspace_misses:").await? > misses, "no miss");
+        ensure!(
+            statistics("keyspace_misses:").await? > misses,
+            "keyspace_misses did not rise"
+        );
         Ok(())
     })
     .await
 }
 
-/// A3: the cache notifies the app of deleted keys over a connection, which is lost here. Specification: 3.1.
+/// A3: the cache notifies the app of deleted keys over a connection, which is lost here.
+///
+/// Specification: 3.1.
 #[tokio::test]
 async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() -> Result<()> {
     with_cache(async |SharedStack { stack, door, .. }| {
@@ -162,7 +176,7 @@ async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() ->
         for _ in 0..3 {
             counted(door, 1, 0, async || door.leads_to(&code, url).await).await?;
             let killed = valkey(stack, &["client", "kill", "type", "normal"]).await?;
-            ensure!(killed != "0", "the app has no connection");
+            ensure!(killed != "0", "the app had no connection to the cache");
             valkey(stack, &["del", &format!("link:{code}")]).await?;
             counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
             await_condition("the link is in the cache again", async || {
@@ -187,7 +201,10 @@ async fn counted(
     what().await?;
     let after = lookups(door).await?;
     let found = (after.0 - before.0, after.1 - before.1);
-    ensure!(found == (hits, misses), "(hits, misses): {found:?}");
+    ensure!(
+        found == (hits, misses),
+        "expected {hits} hits and {misses} misses, counted {found:?}"
+    );
     Ok(())
 }
 
@@ -200,9 +217,12 @@ async fn lookups(door: &Door) -> Result<(u64, u64)> {
 /// Checks that the cache holds this URL for the code, with an expiry.
 async fn holds_copy(stack: &Stack, code: &str, url: &str) -> Result<()> {
     let copy = valkey(stack, &["get", &format!("link:{code}")]).await?;
-    ensure!(copy == url, "the cache holds {copy:?}");
+    ensure!(copy == url, "expected {url:?} in the cache, got {copy:?}");
     let left = time_to_live(stack, code).await?;
-    ensure!(TTL.contains(&left), "{left} s");
+    ensure!(
+        TTL.contains(&left),
+        "expected {TTL:?} s to live, got {left} s"
+    );
     Ok(())
 }
 

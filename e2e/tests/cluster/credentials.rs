@@ -34,7 +34,7 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
             "{}",
             degraded.message
         );
-        holds_for(WATCHED, "no password is minted", async || {
+        holds_for(WATCHED, "no password is generated", async || {
             let minted = secrets.get_opt("acme-postgres").await?;
             ensure!(minted.is_none(), "a new Secret appeared");
             Ok(())
@@ -75,7 +75,7 @@ async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()
         })
         .await?;
         stack.ready().await?;
-        await_condition("links are made with the new password", async || {
+        await_condition("links are created with the new password", async || {
             door.shorten("https://example.com/after").await
         })
         .await?;
@@ -109,7 +109,10 @@ async fn an_object_of_somebody_else_with_the_name_of_a_child_is_never_touched() 
             let now = config_maps.get("acme-gateway").await?;
             ensure!(now == foreign, "{now:?}");
             let ready = condition_of(&stack.get().await?, "Ready")?;
-            ensure!(ready.status == "False", "Ready over a taken name");
+            ensure!(
+                ready.status == "False",
+                "the stack is ready although the name acme-gateway is taken"
+            );
             Ok(())
         })
         .await?;
@@ -130,6 +133,6 @@ async fn pods_using_the_password(space: &Space) -> Result<Vec<String>> {
     pods.items
         .into_iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-        .map(|pod| pod.uid().context("a pod without a uid"))
+        .map(|pod| pod.uid().context("a pod has no uid"))
         .collect()
 }

@@ -30,7 +30,7 @@ async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result
             .await?;
         let outage = shorten_until_a_new_pod_serves(&stack, &door, &pods, old, &mut links).await?;
         println!(
-            "the database was away for {:.1} s, {} links made",
+            "the database was down for {:.1} s, {} links created",
             outage.as_secs_f32(),
             links.len()
         );
@@ -61,22 +61,28 @@ async fn shorten_until_a_new_pod_serves(
         match answer.status {
             201 => {
                 let code = answer.json()?["code"].as_str().map(str::to_owned);
-                links.push((code.context("an answer without a code")?, url));
+                links.push((code.context("the answer has no code")?, url));
                 let new = pods.get_opt("acme-postgres-0").await?;
                 if new.is_some_and(|pod| pod.uid() != old) && refused.is_some() {
-                    ensure!(told, "the status never told that the database was away");
+                    ensure!(told, "DatabaseReady was never False during the outage");
                     return Ok(begin.elapsed());
                 }
             }
             503 => {
-                ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+                ensure!(
+                    !answer.header("retry-after").is_empty(),
+                    "no Retry-After in {answer:?}"
+                );
                 refused = Some(());
             }
-            _ => bail!("neither made nor refused in good order: {answer:?}"),
+            _ => bail!("expected status 201 or 503, got {answer:?}"),
         }
         told |= stack.current("DatabaseReady", "False").await.is_ok();
     }
-    bail!("no link could be made for {} s", PATIENCE.as_secs())
+    bail!(
+        "the app created no link through the new database within {} s",
+        PATIENCE.as_secs()
+    )
 }
 
 #[tokio::test]
@@ -159,7 +165,10 @@ async fn foreign_postgres(space: &Space) -> Result<()> {
         .create(&PostParams::default(), &service)
         .await?;
     await_condition("the foreign database is ready", async || {
-        ensure!(is_ready(&pods.get("my-postgres").await?), "it is not");
+        ensure!(
+            is_ready(&pods.get("my-postgres").await?),
+            "pod my-postgres is not ready"
+        );
         Ok(())
     })
     .await

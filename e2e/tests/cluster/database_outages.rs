@@ -81,7 +81,10 @@ impl Links {
         };
         links.forget(shared).await?;
         let copy = valkey(stack, &["get", &format!("link:{}", links.cached)]).await?;
-        ensure!(copy == CACHED, "not in the cache: {copy}");
+        ensure!(
+            copy == CACHED,
+            "expected {CACHED} in the cache, got {copy:?}"
+        );
         Ok(links)
     }
 
@@ -123,11 +126,19 @@ impl Links {
             times.push(begin.elapsed());
         }
         let counted = door.count(REFUSED_CREATES).await? - counted;
-        ensure!(counted == TRIED as u64, "{counted} refused creates counted");
+        ensure!(
+            counted == TRIED as u64,
+            "expected {TRIED} refused creates in the metric, counted {counted}"
+        );
         times.sort();
         let (usual, slowest) = (times[TRIED], times[2 * TRIED - 1]);
-        println!("without the database: refused after {usual:?} usually, {slowest:?} at most");
-        ensure!(usual < AT_ONCE, "usual {usual:?}, slowest {slowest:?}");
+        println!(
+            "without the database: refused after {usual:?} at the median, {slowest:?} at most"
+        );
+        ensure!(
+            usual < AT_ONCE,
+            "refusals took {usual:?} at the median (limit {AT_ONCE:?}), {slowest:?} at most"
+        );
         Ok(())
     }
 
@@ -136,7 +147,7 @@ impl Links {
         let door = &shared.door;
         shared.stack.ready().await?;
         let url = "https://example.com/after";
-        let again = "links are made again";
+        let again = "links are created again";
         let code = await_condition(again, async || door.shorten(url).await).await?;
         self.forget(shared).await?;
         self.lead(door).await?;
@@ -146,12 +157,18 @@ impl Links {
 
 /// Waits until the answer is a 503 with `Retry-After`.
 async fn refused_from_now_on(ask: impl AsyncFn() -> Result<Answer>) -> Result<()> {
-    await_condition("it is refused", async || refused(&ask().await?)).await
+    await_condition("the request is refused with 503", async || {
+        refused(&ask().await?)
+    })
+    .await
 }
 
 fn refused(answer: &Answer) -> Result<()> {
-    ensure!(answer.status == 503, "{answer:?}");
-    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    ensure!(answer.status == 503, "expected status 503, got {answer:?}");
+    ensure!(
+        !answer.header("retry-after").is_empty(),
+        "no Retry-After in {answer:?}"
+    );
     Ok(())
 }
 

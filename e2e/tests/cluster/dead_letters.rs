@@ -24,7 +24,7 @@ async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> R
         let entry = shared.door.job_comes_to_be(&refused.id, "failed").await?;
         let why = entry["error"].as_str().unwrap_or_default();
         ensure!(why.contains("ms"), "{entry}");
-        await_condition("both are dead letters", async || {
+        await_condition("both jobs are dead letters", async || {
             let list = dlq(shared, "ls", &[]).await?;
             ensure!(list.contains(id) && list.contains(&refused.id), "{list}");
             Ok(())

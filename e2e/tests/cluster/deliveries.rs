@@ -27,7 +27,7 @@ async fn a_job_that_is_done_and_comes_again_is_not_done_again() -> Result<()> {
         let next = door.enqueue(&wait_job(0)).await?;
         door.job_comes_to_be(&next.id, "done").await?;
         assert_eq!(door.job(&job.id).await?, Some(entry));
-        await_condition("nothing is left", async || {
+        await_condition("the queue jobs is empty", async || {
             let left = broker.depth("jobs").await?;
             ensure!(left.total == 0, "{left:?}");
             Ok(())
@@ -49,7 +49,7 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
         door.job_comes_to_be(&good.id, "done").await?;
 
         let broker = Broker::open(&stack).await?;
-        await_condition("it is a dead letter", async || {
+        await_condition("the job is a dead letter", async || {
             let letters = broker.depth("jobs.dlq").await?;
             ensure!(letters.total == 1, "{letters:?}");
             Ok(())
@@ -63,7 +63,7 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
         let why = entry["error"].as_str().unwrap_or_default();
         ensure!(why.contains("took longer than 1 s"), "{entry}");
         let letter = broker.first("jobs.dlq").await?;
-        let letter = letter.context("no dead letter waits")?;
+        let letter = letter.context("the queue jobs.dlq has no message")?;
         let properties = &letter["properties"];
         assert_eq!(properties["message_id"], poison.id, "{letter}");
         let reason = &properties["headers"]["x-death"][0]["reason"];

@@ -28,9 +28,9 @@ async fn disabling_the_queue_is_held_back_until_its_jobs_are_done_and_keeps_the_
             .until_reason("Progressing", "True", "DrainingQueue")
             .await?;
         ensure!(held.message.contains("force-disable"), "{}", held.message);
-        await_condition("jobs are refused", async || {
+        await_condition("jobs are refused with 501", async || {
             let answer = door.post("/api/jobs", &json!({"task": "late"})).await?;
-            ensure!(answer.status == 501, "{answer:?}");
+            ensure!(answer.status == 501, "expected status 501, got {answer:?}");
             Ok(())
         })
         .await?;
@@ -79,11 +79,11 @@ async fn broker_is_gone(space: &Space) -> Result<()> {
     await_condition("broker and workers are gone", async || {
         ensure!(
             sets.get_opt("acme-rabbitmq").await?.is_none(),
-            "the broker is there"
+            "the broker still exists"
         );
         ensure!(
             deployments.get_opt("acme-worker").await?.is_none(),
-            "the workers are there"
+            "the workers still exist"
         );
         Ok(())
     })

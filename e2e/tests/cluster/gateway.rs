@@ -23,13 +23,13 @@ async fn a_standalone_gateway_follows_the_app_to_a_new_address() -> Result<()> {
             .await?;
         await_condition("the app has a new Service", async || {
             let new = services.get("acme-app").await?.uid();
-            ensure!(new != old, "still the old one");
+            ensure!(new != old, "the Service is still the old one");
             Ok(())
         })
         .await?;
         await_condition("the gateway forwards to the new address", async || {
             let answer = door.get("/api/health").await?;
-            ensure!(answer.status == 200, "{answer:?}");
+            ensure!(answer.status == 200, "expected status 200, got {answer:?}");
             Ok(())
         })
         .await?;
@@ -59,7 +59,11 @@ async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
             await_condition("the Ingresses are those of the provider", async || {
                 let mut children = children_of(&stack).await?;
                 children.retain(|child| child.kind.kind == "Ingress");
-                ensure!(children.len() == ingresses, "{} Ingresses", children.len());
+                ensure!(
+                    children.len() == ingresses,
+                    "expected {ingresses} Ingresses, got {}",
+                    children.len()
+                );
                 Ok(())
             })
             .await?;

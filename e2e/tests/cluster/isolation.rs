@@ -100,7 +100,7 @@ fn service(shared: &SharedStack, component: &str, port: u16) -> String {
 
 async fn pod_address(shared: &SharedStack, component: &str) -> Result<String> {
     let pod = pods_of(&shared.stack, component).await?.into_iter().next();
-    let pod = pod.with_context(|| format!("no pod of the {component}"))?;
+    let pod = pod.with_context(|| format!("the {component} has no pod"))?;
     let name = pod.name_any();
     pod.status
         .and_then(|status| status.pod_ip)

@@ -90,7 +90,7 @@ async fn a_document_is_one_trace_from_its_request_to_the_vector_store() -> Resul
         let request = door.request(Method::PUT, "/api/docs/7").json(&document);
         let request = request.header("traceparent", caller.traceparent());
         let answer = door.send(request).await?;
-        ensure!(answer.status == 202, "{answer:?}");
+        ensure!(answer.status == 202, "expected status 202, got {answer:?}");
 
         let names = [
             "PUT /docs/{id}",
@@ -115,7 +115,7 @@ async fn a_document_is_one_trace_from_its_request_to_the_vector_store() -> Resul
         let request = door.request(Method::POST, "/api/docs/query").json(&query);
         let request = request.header("traceparent", caller.traceparent());
         let answer = door.send(request).await?;
-        ensure!(answer.status == 200, "{answer:?}");
+        ensure!(answer.status == 200, "expected status 200, got {answer:?}");
         let names = ["POST /docs/query", "query docs"];
         let trace = sink.trace_with(&caller.trace_id, &names).await?;
         let request = trace.span("POST /docs/query")?;
@@ -186,7 +186,7 @@ async fn every_trace_is_kept_whatever_its_caller_thinks_of_sampling() -> Result<
         let callers: Vec<Caller> = (0..UNSAMPLED).map(|_| Caller::new()).collect();
         for caller in &callers {
             let answer = shared.door.get_traced(&format!("/{code}"), caller).await?;
-            ensure!(answer.status == 302, "{answer:?}");
+            ensure!(answer.status == 302, "expected status 302, got {answer:?}");
         }
         for caller in &callers {
             sink.trace_with(&caller.trace_id, &["GET /{code}"]).await?;
@@ -212,7 +212,10 @@ async fn prometheus_finds_what_app_workers_and_collector_count() -> Result<()> {
         door.job_comes_to_be(&job.id, "done").await?;
 
         let counted = door.count(REDIRECTS).await? as f64;
-        ensure!(counted >= 6.0, "{counted} redirects");
+        ensure!(
+            counted >= 6.0,
+            "expected at least 6 redirects, counted {counted}"
+        );
         prometheus
             .comes_to_say(&format!("sum({REDIRECTS})"), |value| value == counted)
             .await?;
@@ -272,12 +275,12 @@ async fn switched_off_nothing_is_exported_and_nothing_of_it_is_left() -> Result<
             let pods = serde_json::to_string(&pods_of(stack, component).await?)?;
             ensure!(
                 !pods.contains("OTEL_"),
-                "the {component} is told of a collector: {pods}"
+                "a pod of the {component} has an OTEL_ variable: {pods}"
             );
         }
         let object = stack.get().await?;
         let told = condition_of(&object, "TelemetryReady");
-        ensure!(told.is_err(), "{told:?}");
+        ensure!(told.is_err(), "the stack still has {told:?}");
         let metrics = door.get("/api/metrics").await?;
         ensure!(!metrics.body.contains("otel_"), "{}", metrics.body);
 

@@ -62,7 +62,10 @@ async fn no_redirect_is_a_hit(door: &Door) -> Result<()> {
     let before = hits(door).await?;
     redirects_are_right_and_quick(door).await?;
     let hits = hits(door).await? - before;
-    ensure!(hits == 0, "{hits} hits");
+    ensure!(
+        hits == 0,
+        "expected no hit during the outage, counted {hits}"
+    );
     Ok(())
 }
 
@@ -78,7 +81,10 @@ async fn used_again(shared: &SharedStack) -> Result<()> {
     await_condition("redirects are hits again", async || {
         let before = hits(&shared.door).await?;
         shared.door.leads_to(&code, url).await?;
-        ensure!(hits(&shared.door).await? > before, "no hit");
+        ensure!(
+            hits(&shared.door).await? > before,
+            "the redirect was not a hit"
+        );
         Ok(())
     })
     .await

@@ -21,7 +21,10 @@ async fn a_job_is_answered_before_it_is_processed() -> Result<()> {
         let job = shared.door.enqueue(&wait_job(3000)).await?;
         let entry = shared.door.job(&job.id).await?;
         let status = entry.map(|entry| entry["status"].clone());
-        ensure!(status != Some(json!("done")), "done before it was answered");
+        ensure!(
+            status != Some(json!("done")),
+            "the job was done before its request was answered"
+        );
         let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
         assert_eq!(
             (&entry["task"], &entry["attempts"]),
@@ -110,7 +113,10 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
                 hosts.insert(line["host"].to_string());
             }
         }
-        ensure!(hosts.len() == 3, "begun on {hosts:?}");
+        ensure!(
+            hosts.len() == 3,
+            "expected jobs to begin on 3 workers, got {hosts:?}"
+        );
 
         // The waiting jobs are not needed any more.
         broker
@@ -125,7 +131,7 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
                 let entry = shared.door.job(&job.id).await?;
                 done += usize::from(entry.is_some_and(|entry| entry["status"] == "done"));
             }
-            ensure!(done == 3, "{done} are done");
+            ensure!(done == 3, "{done} jobs are done");
             Ok(())
         })
         .await
@@ -142,7 +148,7 @@ async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<(
         let killed = pods_of(&shared.stack, "worker").await?;
         let killed = killed
             .first()
-            .context("no worker")
+            .context("the stack has no worker")
             .map(ResourceExt::name_any)?;
         let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
         pods.delete(&killed, &DeleteParams::default().grace_period(0))
@@ -170,12 +176,15 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
         pods.delete("acme-rabbitmq-0", &DeleteParams::default())
             .await?;
         let mut refused = 0;
-        await_condition("jobs are refused, then taken again", async || {
+        await_condition("jobs are refused, then accepted again", async || {
             let answer = shared.door.post("/api/jobs", &wait_job(0)).await?;
             match answer.status {
                 202 => accepted.push(Job::accepted(&answer)?),
                 503 => {
-                    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+                    ensure!(
+                        !answer.header("retry-after").is_empty(),
+                        "no Retry-After in {answer:?}"
+                    );
                     refused += 1;
                 }
                 // Any other answer is a permanent failure, so it ends the wait.
@@ -184,12 +193,13 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
             shared.door.leads_to(&code, url).await?;
             ensure!(
                 refused > 0 && answer.status == 202,
-                "{refused} refused so far"
+                "{refused} jobs were refused so far; last status {}",
+                answer.status
             );
             Ok(Ok(()))
         })
         .await?
-        .map_err(|answer| anyhow::anyhow!("neither taken nor refused in good order: {answer:?}"))?;
+        .map_err(|answer| anyhow::anyhow!("expected status 202 or 503, got {answer:?}"))?;
         println!("{} jobs accepted, {refused} refused", accepted.len());
         for job in &accepted {
             shared.door.job_comes_to_be(&job.id, "done").await?;
@@ -253,7 +263,7 @@ async fn the_management_ui_wants_the_credentials_of_the_secret_and_no_gateway_le
         for child in children_of(stack).await? {
             let routed = child.kind.kind == "Ingress"
                 && serde_json::to_string(&child.seen)?.contains("rabbitmq");
-            ensure!(!routed, "{} leads to the broker", child.title());
+            ensure!(!routed, "{} routes requests to the broker", child.title());
         }
         Ok(())
     })
@@ -280,7 +290,10 @@ async fn workers_are(stack: &Stack, count: usize) -> Result<()> {
     await_condition(&format!("{count} workers run"), async || {
         let pods = pods_of(stack, "worker").await?.len();
         let told = stack.get().await?.data["status"]["workers"]["replicas"].clone();
-        ensure!(pods == count && told == count, "{pods} pods, status {told}");
+        ensure!(
+            pods == count && told == count,
+            "{pods} pods exist, the status names {told}"
+        );
         stack.current("WorkersReady", "True").await.map(|_| ())
     })
     .await
@@ -291,7 +304,7 @@ async fn columns_show(stack: &Stack, expected: &[(&str, &str)]) -> Result<()> {
     let table = kubectl(stack, &["get", "sst", "acme"]).await?;
     let mut lines = table.lines().map(|line| line.split_whitespace());
     let (Some(heads), Some(values)) = (lines.next(), lines.next()) else {
-        bail!("no table: {table}");
+        bail!("kubectl printed no table: {table}");
     };
     let row: Vec<_> = heads.zip(values).collect();
     for pair in expected {

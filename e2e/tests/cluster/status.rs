@@ -58,11 +58,11 @@ async fn every_condition_follows_the_generation() -> Result<()> {
         for replicas in [2, 1] {
             stack.edit(json!({"app": {"replicas": replicas}})).await?;
             let generation = stack.get().await?.metadata.generation;
-            await_condition("the status speaks of the new generation", async || {
+            await_condition("every condition has the new generation", async || {
                 speaks_of(&stack, generation).await
             })
             .await?;
-            await_condition("the number of pods is told", async || {
+            await_condition("the status has the new number of pods", async || {
                 let status = stack.get().await?.data["status"]["app"].clone();
                 let expected = json!({"replicas": replicas, "readyReplicas": replicas});
                 ensure!(status == expected, "{status}");
@@ -123,7 +123,7 @@ async fn of_two_stacks_with_one_host_the_younger_reports_the_conflict() -> Resul
                 return Ok(());
             }
             younger.delete().await?;
-            anyhow::bail!("both are of the same second")
+            anyhow::bail!("both stacks were created in the same second")
         })
         .await?;
         let conflict = younger
@@ -159,7 +159,10 @@ async fn the_scale_subresource_sets_the_workers() -> Result<()> {
         let scale = stack.api.get_scale("acme").await?;
         assert_eq!(scale.spec.and_then(|spec| spec.replicas), Some(3));
         let status = scale.status.unwrap_or_default();
-        assert_eq!(status.replicas, 0, "there is no queue yet");
+        assert_eq!(
+            status.replicas, 0,
+            "expected 0 workers without the profile queue"
+        );
         let selector = status.selector.unwrap_or_default();
         ensure!(
             selector.contains("app.kubernetes.io/component=worker"),
@@ -201,7 +204,10 @@ async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
         // This condition exists only while a change is in progress.
         .filter(|kind| *kind != "Reconciling")
         .collect();
-    ensure!(types == CONDITIONS, "{types:?}");
+    ensure!(
+        types == CONDITIONS,
+        "expected the conditions {CONDITIONS:?}, got {types:?}"
+    );
     for condition in &conditions {
         ensure!(condition.observed_generation == generation, "{condition:?}");
         ensure!(

@@ -28,11 +28,15 @@ async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
             .delete("acme-app", &DeleteParams::background())
             .await?;
         stack.until("AppReady", "False").await?;
-        holds_for(Duration::from_secs(5), "nothing is repaired", async || {
-            let repaired = deployments.get_opt("acme-app").await?;
-            ensure!(repaired.is_none(), "the Deployment is back");
-            Ok(())
-        })
+        holds_for(
+            Duration::from_secs(5),
+            "the operator repairs nothing while the stack is paused",
+            async || {
+                let repaired = deployments.get_opt("acme-app").await?;
+                ensure!(repaired.is_none(), "the operator recreated the Deployment");
+                Ok(())
+            },
+        )
         .await?;
 
         stack.edit(json!({"paused": false})).await?;
@@ -51,7 +55,7 @@ async fn a_stopped_stack_has_no_pods_and_comes_back_with_its_links() -> Result<(
         let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
         await_condition("no pod is left", async || {
             let left = pods.list(&ListParams::default()).await?.items.len();
-            ensure!(left == 0, "{left} pods");
+            ensure!(left == 0, "{left} pods are left");
             Ok(())
         })
         .await?;

@@ -33,7 +33,7 @@ async fn without_any_pod_of_the_collector_redirects_and_jobs_go_on() -> Result<(
             .await?;
         await_condition("the pod of the collector is gone", async || {
             let left = pods.list(&selected).await?.items.len();
-            ensure!(left == 0, "{left} pods");
+            ensure!(left == 0, "{left} pods are left");
             Ok(())
         })
         .await?;
@@ -93,7 +93,7 @@ async fn while_the_backend_is_away_the_stack_is_ready_and_the_collector_keeps_wh
         sink.stop(&shared.space).await?;
         let caller = Caller::new();
         let answer = door.get_traced(&format!("/{code}"), &caller).await?;
-        ensure!(answer.status == 302, "{answer:?}");
+        ensure!(answer.status == 302, "expected status 302, got {answer:?}");
         redirects_are_right_and_quick(door).await?;
         jobs_are_done_quickly(door).await?;
         for condition in ["TelemetryReady", "Ready"] {
@@ -104,7 +104,7 @@ async fn while_the_backend_is_away_the_stack_is_ready_and_the_collector_keeps_wh
         assert_eq!(
             counters.read().await?,
             before,
-            "app or worker lost something"
+            "the app or the worker dropped records"
         );
         Ok(())
     })
@@ -148,7 +148,7 @@ async fn a_collector_of_somebody_else_gets_everything_and_may_freeze_or_refuse()
 async fn replace_collector(shared: &SharedStack) -> Result<()> {
     let stack = &shared.stack;
     let old = pods_of(stack, "otel").await?;
-    let old = old.first().context("no pod of the collector")?.name_any();
+    let old = old.first().context("the collector has no pod")?.name_any();
     let now = DeleteParams::default().grace_period(0);
     Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name)
         .delete(&old, &now)
@@ -156,8 +156,8 @@ async fn replace_collector(shared: &SharedStack) -> Result<()> {
     await_condition("another pod of the collector is ready", async || {
         let pods = pods_of(stack, "otel").await?;
         let pod = pods.iter().find(|pod| pod.name_any() != old);
-        let pod = pod.context("there is none yet")?;
-        ensure!(is_ready(pod), "{} is not", pod.name_any());
+        let pod = pod.context("the collector has no new pod yet")?;
+        ensure!(is_ready(pod), "pod {} is not ready", pod.name_any());
         Ok(())
     })
     .await

@@ -49,7 +49,11 @@ async fn points_of_a_collection_are_found_by_descending_cosine_with_their_payloa
         let path = format!("/collections/{name}/points/query");
         let found = hits(&store.ask(Method::POST, &path, query).await?["points"])?;
         Hit::are(&found, &[(1, 1.0), (2, 0.6), (3, 0.0)])?;
-        assert_eq!(found[0].payload, Value::Null, "nobody asked for it");
+        assert_eq!(
+            found[0].payload,
+            Value::Null,
+            "the query did not request the payload"
+        );
         Ok(())
     })
     .await
@@ -91,7 +95,10 @@ async fn all_vectors_of_a_collection_have_its_length() -> Result<()> {
         let refused = async |method: Method, path: &str, body: Value| {
             let path = format!("/collections/{name}/{path}");
             let answer = store.send(method, &path, Some(&body)).await?;
-            ensure!(answer.status == 400, "{path}: {answer:?}");
+            ensure!(
+                answer.status == 400,
+                "{path}: expected status 400, got {answer:?}"
+            );
             Ok(())
         };
         let point = json!({"points": [{"id": 4, "vector": [1, 0, 0]}]});
@@ -149,7 +156,11 @@ async fn the_store_wants_the_key_of_the_secret_and_no_gateway_leads_to_it() -> R
         for child in children_of(&shared.stack).await? {
             let routed = child.kind.kind == "Ingress"
                 && serde_json::to_string(&child.seen)?.contains("qdrant");
-            ensure!(!routed, "{} leads to the vector store", child.title());
+            ensure!(
+                !routed,
+                "{} routes requests to the vector store",
+                child.title()
+            );
         }
         Ok(())
     })
@@ -262,11 +273,11 @@ async fn the_key_is_in_no_argument_and_no_log_of_the_store() -> Result<()> {
     with_vector(async |shared| {
         let stack = &shared.stack;
         let key = stack.credential("acme-qdrant", "api-key").await?;
-        ensure!(key.len() >= 16, "a short key");
+        ensure!(key.len() >= 16, "the key has fewer than 16 characters");
         for child in children_of(stack).await? {
             let shown = serde_json::to_string(&child.seen)?;
             let told = child.kind.kind != "Secret" && shown.contains(&key);
-            ensure!(!told, "{} holds the key", child.title());
+            ensure!(!told, "{} contains the key", child.title());
         }
         logs_nothing_of(stack, "statefulset/acme-qdrant", &key).await?;
         logs_nothing_of(stack, "deployment/acme-app", &key).await
@@ -301,14 +312,17 @@ async fn in_a_collection(
 }
 
 fn says(answer: &Answer, status: u16, word: &str) -> Result<()> {
-    ensure!(answer.status == status, "{answer:?}");
+    ensure!(
+        answer.status == status,
+        "expected status {status}, got {answer:?}"
+    );
     ensure!(answer.json()?["status"] == word, "{answer:?}");
     Ok(())
 }
 
 /// Checks that a refusal names the length of the vector.
 fn names_the_vector(answer: &Answer) -> Result<()> {
-    ensure!(answer.status == 400, "{answer:?}");
+    ensure!(answer.status == 400, "expected status 400, got {answer:?}");
     ensure!(
         answer.json()?["errors"][0]["field"] == "vector",
         "{answer:?}"

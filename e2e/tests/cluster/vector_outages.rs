@@ -76,7 +76,10 @@ async fn while_packets_to_the_store_are_dropped_documents_are_refused_and_nobody
             slowest = slowest.max(begin.elapsed());
         }
         println!("refused after {slowest:?} at most");
-        ensure!(slowest < DEADLINE, "refused after {slowest:?}");
+        ensure!(
+            slowest < DEADLINE,
+            "a refusal took {slowest:?} (limit {DEADLINE:?})"
+        );
         redirects_are_right_and_quick(&shared.door).await?;
         all_else_goes_on(shared).await?;
         shared.stack.resume().await?;
@@ -127,7 +130,7 @@ async fn a_collection_of_another_size_is_not_used_and_not_touched() -> Result<()
         shared.door.only_documents(&documents(), 201).await?;
         let before = answers(shared).await?;
         let store = Qdrant::open(&shared.stack).await?;
-        await_condition("a collection of another size is there", async || {
+        await_condition("a collection of another size exists", async || {
             // The app may be faster and create its own collection.
             store.drop("docs").await?;
             store.create("docs", 3, "Cosine").await
@@ -139,7 +142,11 @@ async fn a_collection_of_another_size_is_not_used_and_not_touched() -> Result<()
         .await?;
         all_else_goes_on(shared).await?;
         let size = store.collection("docs").await?["config"]["params"]["vectors"]["size"].take();
-        assert_eq!(size, json!(3), "somebody else's collection was changed");
+        assert_eq!(
+            size,
+            json!(3),
+            "the app changed a collection of another size"
+        );
 
         store.drop("docs").await?;
         come_to_be(shared, &before).await
@@ -164,7 +171,7 @@ async fn with_the_queue_documents_are_accepted_while_the_store_is_away() -> Resu
         for job in &jobs {
             door.job_comes_to_be(job, "done").await?;
         }
-        await_condition("all five are found", async || {
+        await_condition("all five documents are found", async || {
             let found = door.find_documents(&questions()[0]).await?;
             ensure!(found.len() == 5, "{found:?}");
             Ok(())
@@ -187,7 +194,7 @@ async fn after_the_collection_was_dropped_reindexing_gives_equal_counts_and_answ
         let store = Qdrant::open(&shared.stack).await?;
         await_condition("all documents are indexed", async || {
             let count = store.count("docs").await?;
-            ensure!(count == COUNT, "{count}");
+            ensure!(count == COUNT, "expected {COUNT} points, counted {count}");
             Ok(())
         })
         .await?;
@@ -236,14 +243,20 @@ async fn all_else_goes_on(shared: &SharedStack) -> Result<()> {
     }
     for path in ["/api/health", "/api/metrics", "/api/docs/1"] {
         let answer = door.get(path).await?;
-        ensure!(answer.status == 200, "{path}: {answer:?}");
+        ensure!(
+            answer.status == 200,
+            "{path}: expected status 200, got {answer:?}"
+        );
     }
     Ok(())
 }
 
 fn refused(answer: &Answer) -> Result<()> {
-    ensure!(answer.status == 503, "{answer:?}");
-    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    ensure!(answer.status == 503, "expected status 503, got {answer:?}");
+    ensure!(
+        !answer.header("retry-after").is_empty(),
+        "no Retry-After in {answer:?}"
+    );
     Ok(())
 }
 
@@ -261,7 +274,7 @@ async fn answers(shared: &SharedStack) -> Result<Vec<String>> {
     let mut answers = Vec::new();
     for question in questions() {
         let answer = shared.door.post("/api/docs/query", &question).await?;
-        ensure!(answer.status == 200, "{answer:?}");
+        ensure!(answer.status == 200, "expected status 200, got {answer:?}");
         answers.push(answer.body);
     }
     Ok(answers)

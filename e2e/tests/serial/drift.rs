@@ -116,7 +116,7 @@ async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
                 let kept = kept.get("example.com/added").map(String::as_str);
                 ensure!(
                     kept == Some("somebody"),
-                    "{} lost what was added",
+                    "{} lost the label or the annotation of another field manager",
                     child.title()
                 );
             }
@@ -156,7 +156,7 @@ async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> 
     assert_eq!(
         uids_of_others(stack, &title).await?,
         others,
-        "others suffered with {title}"
+        "other children were replaced while {title} was repaired"
     );
     Ok(())
 }
@@ -205,17 +205,17 @@ async fn edit(child: &Child, patch: Value) -> Result<()> {
         .api
         .patch(&child.name, &PatchParams::default(), &Patch::Merge(patch))
         .await
-        .with_context(|| format!("editing {}", child.title()))?;
+        .with_context(|| format!("cannot edit {}", child.title()))?;
     Ok(())
 }
 
 async fn came_back(child: &Child) -> Result<Duration> {
-    let what = format!("{} is back", child.title());
+    let what = format!("{} exists again", child.title());
     let ((), time) = await_within(AT_WORST, &what, async || {
         let now = child.api.get(&child.name).await?;
         ensure!(
             now.metadata.deletion_timestamp.is_none(),
-            "the old one is still going"
+            "the old object is still being deleted"
         );
         Ok(())
     })
@@ -260,7 +260,9 @@ fn report(times: &mut Times) -> Result<()> {
     for (time, what) in times.iter().rev().take(5) {
         println!("{:6.3} s  {what}", time.as_secs_f32());
     }
-    let (median, _) = times.get(times.len() / 2).context("nothing was measured")?;
+    let (median, _) = times
+        .get(times.len() / 2)
+        .context("no repair was measured")?;
     println!("{:6.3} s  median of {}", median.as_secs_f32(), times.len());
     let late = times.iter().filter(|(time, _)| *time > PROMISED).count();
     println!(

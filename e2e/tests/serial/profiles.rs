@@ -107,7 +107,10 @@ async fn switched(stack: &Stack, profiles: &[&str]) -> Result<()> {
         // A status without profiles has no list.
         let status = &stack.get().await?.data["status"]["profiles"];
         let told = status.as_array().cloned().unwrap_or_default();
-        ensure!(json!(told) == json!(profiles), "status: {status}");
+        ensure!(
+            json!(told) == json!(profiles),
+            "expected {profiles:?} in the status, got {status}"
+        );
         Ok(())
     })
     .await?;
@@ -116,7 +119,11 @@ async fn switched(stack: &Stack, profiles: &[&str]) -> Result<()> {
         for child in children_of(stack).await? {
             if child.kind.group == "policy" {
                 let allowed = &child.seen.data["status"]["disruptionsAllowed"];
-                ensure!(*allowed == 1, "{}: {allowed}", child.title());
+                ensure!(
+                    *allowed == 1,
+                    "{} allows {allowed} disruptions",
+                    child.title()
+                );
             }
         }
         Ok(())
@@ -145,7 +152,7 @@ async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result
         "caching" => {
             let code = door.shorten(&url).await?;
             let copy = valkey(stack, &["get", &format!("link:{code}")]).await?;
-            ensure!(copy == url, "the cache holds {copy:?}");
+            ensure!(copy == url, "expected {url:?} in the cache, got {copy:?}");
             Ok(())
         }
         "queue" => {
@@ -166,7 +173,7 @@ async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result
             ensure!([200, 201, 202].contains(&put.status), "{put:?}");
             let query = json!({"vector": [2, 0, 0, 0], "filter": {"category": "matrix"}});
             let found = door.find_documents(&query).await?;
-            let found = found.first().context("nothing is found")?;
+            let found = found.first().context("the query found no document")?;
             ensure!(found.id == 1, "{found:?}");
             Ok(())
         }
@@ -184,14 +191,17 @@ async fn is_off(profile: &str, door: &Door) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    ensure!(request.status == 501, "{profile} is off: {request:?}");
+    ensure!(
+        request.status == 501,
+        "{profile} is off: expected status 501, got {request:?}"
+    );
     Ok(())
 }
 
 /// Checks that the data of the profiles, which are all off, is kept, and that an edit of `deletionPolicy` deletes it.
 async fn the_data_goes_when_it_is_told_to(stack: &Stack) -> Result<()> {
     let kept = kept(stack).await?;
-    ensure!(kept == KEPT, "kept: {kept:?}");
+    ensure!(kept == KEPT, "expected {KEPT:?} to be kept, found {kept:?}");
     stack.edit(json!({"deletionPolicy": "Delete"})).await?;
     await_condition("the data of the profiles is gone", async || {
         let left = self::kept(stack).await?;

@@ -103,10 +103,10 @@ async fn replaced(stack: &Stack, number: u32) -> Result<()> {
     let of_the_app = ListParams::default().labels("app.kubernetes.io/component=app");
     await_condition("every pod of the app is replaced", async || {
         let deployment = deployments.get("acme-app").await?;
-        let status = deployment.status.context("no status")?;
+        let status = deployment.status.context("the Deployment has no status")?;
         ensure!(
             status.ready_replicas == Some(2) && status.replicas == Some(2),
-            "not two"
+            "the app does not have 2 ready replicas"
         );
         for pod in pods.list(&of_the_app).await? {
             let container = pod.spec.and_then(|spec| spec.containers.into_iter().next());
@@ -117,7 +117,7 @@ async fn replaced(stack: &Stack, number: u32) -> Result<()> {
             let round = round.and_then(|entry| entry.value.as_deref());
             ensure!(
                 round == Some(number.to_string().as_str()),
-                "a pod of round {round:?}"
+                "a pod has E2E_ROUND {round:?}, not {number}"
             );
         }
         Ok(())

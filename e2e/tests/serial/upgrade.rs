@@ -62,11 +62,7 @@ async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
     let spec: Value = serde_yaml::from_str(&fixture(space, "stack.yaml", "")?)?;
     stack.apply(&spec).await?;
     let uid = stack.api.get(&stack.name).await?.uid();
-    let objects = fixture(
-        space,
-        "objects.yaml",
-        &uid.context("a stack without a uid")?,
-    )?;
+    let objects = fixture(space, "objects.yaml", &uid.context("the stack has no uid")?)?;
     for document in serde_yaml::Deserializer::from_str(&objects) {
         make(space, Value::deserialize(document)?).await?;
     }
@@ -82,7 +78,7 @@ async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
         Ok(())
     })
     .await?;
-    let job = await_condition("the broker takes a job", async || {
+    let job = await_condition("a job is accepted", async || {
         door.enqueue(&wait_job(0)).await
     })
     .await?;
@@ -129,7 +125,10 @@ async fn taken_over(stack: &Stack, left: &Left) -> Result<()> {
     let claim = database_claim(stack).await?;
     ensure!(claim.uid() == left.claim, "the database has another volume");
     let major = claim.annotations().get(MAJOR).map(String::as_str);
-    ensure!(major == Some("17"), "the claim says {major:?}");
+    ensure!(
+        major == Some("17"),
+        "the database's claim has the major version {major:?}, not 17"
+    );
     Ok(())
 }
 
@@ -148,7 +147,12 @@ async fn make(space: &Space, object: Value) -> Result<()> {
     let kind = CHILD_KINDS
         .into_iter()
         .find(|kind| object["kind"] == kind.kind)
-        .with_context(|| format!("an object of an unknown kind: {}", object["kind"]))?;
+        .with_context(|| {
+            format!(
+                "the fixture has an object of an unknown kind: {}",
+                object["kind"]
+            )
+        })?;
     let name = object["metadata"]["name"]
         .as_str()
         .unwrap_or_default()
@@ -166,14 +170,14 @@ async fn make(space: &Space, object: Value) -> Result<()> {
         let parameters = PatchParams::apply(MANAGER).force();
         api.patch(&name, &parameters, &Patch::Apply(object)).await
     };
-    outcome.with_context(|| format!("making {}/{name}", kind.kind))?;
+    outcome.with_context(|| format!("cannot create {}/{name}", kind.kind))?;
     Ok(())
 }
 
 async fn running(stack: &Stack, component: &str) -> Result<()> {
     await_condition(&format!("{component} of 0.1.0 runs"), async || {
         let pods = pods_of(stack, component).await?;
-        ensure!(!pods.is_empty(), "no pod");
+        ensure!(!pods.is_empty(), "{component} has no pod");
         let waiting = pods.iter().filter(|pod| !is_ready(pod)).count();
         ensure!(waiting == 0, "{waiting} pods are not ready");
         Ok(())

@@ -37,7 +37,7 @@ mod checks {
         assert_eq!(answer.status, 200, "{answer:?}");
         let health = answer.json()?;
         assert_eq!(health["role"], "app");
-        let host = health["host"].as_str().context("health without a host")?;
+        let host = health["host"].as_str().context("the health has no host")?;
         ensure!(host.starts_with("acme-app-"), "{answer:?}");
         Ok(())
     }
@@ -70,10 +70,10 @@ mod checks {
         assert_eq!(created.status, 201, "{created:?}");
         let body = created.json()?;
         assert_eq!(body["url"], url);
-        let code = body["code"].as_str().context("an answer without a code")?;
+        let code = body["code"].as_str().context("the answer has no code")?;
         let short = body["short_url"]
             .as_str()
-            .context("an answer without a short URL")?;
+            .context("the answer has no short URL")?;
         ensure!(short.ends_with(&format!(".test/{code}")), "{created:?}");
         assert_eq!(created.header("location"), short);
         for path in [format!("/api/links/{code}"), format!("/{code}")] {

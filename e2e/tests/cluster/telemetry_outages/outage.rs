@@ -52,13 +52,13 @@ impl<'a> Outage<'a> {
         let door = &self.shared.door;
         redirects_are_right_and_quick(door).await?;
         jobs_are_done_quickly(door).await?;
-        await_condition("app and worker count what they lose", async || {
+        await_condition("the app and the worker count dropped records", async || {
             let now = self.counters.read().await?;
             let rises = now
                 .iter()
                 .zip(&self.before)
                 .all(|(now, before)| now > before);
-            ensure!(rises, "{:?}, then {now:?}", self.before);
+            ensure!(rises, "dropped before: {:?}, now: {now:?}", self.before);
             Ok(())
         })
         .await?;
@@ -67,7 +67,8 @@ impl<'a> Outage<'a> {
             let told = unusual.iter().filter(is_of_outage).count();
             ensure!(
                 told <= SIGNALS && unusual.len() < FEW,
-                "the {component} tells {told} times: {unusual:#?}"
+                "the {component} logged the outage {told} times (limit {SIGNALS}) among {} unusual lines (below {FEW}): {unusual:#?}",
+                unusual.len()
             );
         }
         Ok(())
@@ -75,13 +76,16 @@ impl<'a> Outage<'a> {
 
     /// Waits until a component logs the outage, and returns all its unusual lines.
     async fn told_by(&self, component: &str) -> Result<Vec<Value>> {
-        await_condition(&format!("the {component} tells of it"), async || {
-            let mut lines = log_lines(&self.shared.stack, component, &self.since).await?;
-            let usual = ["request", "job_start", "job_done"];
-            lines.retain(|line| usual.iter().all(|body| line["body"] != *body));
-            ensure!(lines.iter().any(|line| is_of_outage(&line)), "{lines:?}");
-            Ok(lines)
-        })
+        await_condition(
+            &format!("the {component} logs telemetry_unavailable"),
+            async || {
+                let mut lines = log_lines(&self.shared.stack, component, &self.since).await?;
+                let usual = ["request", "job_start", "job_done"];
+                lines.retain(|line| usual.iter().all(|body| line["body"] != *body));
+                ensure!(lines.iter().any(|line| is_of_outage(&line)), "{lines:?}");
+                Ok(lines)
+            },
+        )
         .await
     }
 }
@@ -139,19 +143,22 @@ pub(super) async fn jobs_are_done_quickly(door: &Door) -> Result<()> {
     }
     times.sort();
     let (usual, slowest) = (times[JOBS / 2], times[JOBS - 1]);
-    println!("during the outage: usual {usual:?}, slowest {slowest:?} of {JOBS} jobs");
-    ensure!(usual < USUAL, "usual {usual:?}, slowest {slowest:?}");
+    println!("during the outage: median {usual:?}, slowest {slowest:?} of {JOBS} jobs");
+    ensure!(
+        usual < USUAL,
+        "jobs took {usual:?} at the median (limit {USUAL:?}), {slowest:?} at most"
+    );
     Ok(())
 }
 
 /// Waits until new spans of the app and the worker reach the sink.
 pub(super) async fn exported_again(shared: &SharedStack, sink: &Sink) -> Result<()> {
-    await_condition("traces of new jobs arrive", async || {
+    await_condition("traces of new jobs reach the sink", async || {
         let job = shared
             .door
             .enqueue(&json!({"task": "email", "id": 5}))
             .await?;
-        await_within(SOON, "the trace is whole", async || {
+        await_within(SOON, "the trace has spans of both", async || {
             let trace = sink.trace(&job.trace_id).await?;
             trace.span("POST /jobs")?;
             trace.span("process jobs").map(|_| ())
