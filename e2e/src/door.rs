@@ -147,15 +147,15 @@ impl Door {
     }
 
     /// Waits until a code redirects to exactly this URL, because the gateway may still learn of new pods.
-    pub async fn comes_to_lead_to(&self, code: &str, url: &str) -> Result<()> {
+    pub async fn wait_until_redirects(&self, code: &str, url: &str) -> Result<()> {
         await_condition(&format!("{code} redirects to {url}"), async || {
-            self.leads_to(code, url).await
+            self.assert_redirects(code, url).await
         })
         .await
     }
 
     /// Checks that a code redirects to exactly this URL.
-    pub async fn leads_to(&self, code: &str, url: &str) -> Result<()> {
+    pub async fn assert_redirects(&self, code: &str, url: &str) -> Result<()> {
         let answer = self.get(&format!("/api/links/{code}")).await?;
         ensure!(
             answer.status == 302 && answer.header("location") == url,

@@ -62,7 +62,7 @@ impl Door {
     }
 
     /// Waits until the ledger entry of a job has `status`, and returns the entry.
-    pub async fn job_comes_to_be(&self, id: &str, status: &str) -> Result<Value> {
+    pub async fn wait_for_job_status(&self, id: &str, status: &str) -> Result<Value> {
         await_condition(&format!("job {id} is {status}"), async || {
             let entry = self.job(id).await?;
             let entry = entry.context("no worker has taken the job yet")?;

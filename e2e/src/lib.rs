@@ -56,7 +56,7 @@ pub use shared::{
     Provider, SharedStack, echo_stack, every_profile, give_up_profiled_stacks, observed_stack,
     real_stack, with_cache, with_every_profile, with_queue, with_vector, with_vector_and_queue,
 };
-pub use sink::{Caller, Link, Mood, Record, SINK_ENDPOINT, Sink, Span, Trace};
+pub use sink::{Caller, Link, Record, SINK_ENDPOINT, Sink, SinkMode, Span, Trace};
 pub use space::Space;
 pub use spec::{base_spec, echo_spec, merge};
 pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};

@@ -21,7 +21,7 @@ pub struct Observed {
 
 /// Runs a test on the stack with every profile, which is reserved for it meanwhile.
 pub async fn with_telemetry(test: impl AsyncFnOnce(Observed) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = observed_stack().await?;
+    let (shared, _reservation) = observed_stack().await?;
     let space = shared.space.clone();
     space
         .check(async |space| {

@@ -25,7 +25,7 @@ impl Stack {
     }
 
     /// Scales a store to zero. It stays down until the stack, which must be paused, is resumed.
-    pub async fn take_away(&self, store: &str) -> Result<()> {
+    pub async fn scale_to_zero(&self, store: &str) -> Result<()> {
         let name = format!("{}-{store}", self.name);
         let sets = Api::<StatefulSet>::namespaced(self.client.clone(), &self.namespace);
         let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
@@ -41,7 +41,7 @@ impl Stack {
 
     /// Drops every packet to a store until the stack, which must be paused, is resumed. A policy does not affect
     /// open connections, so the store's pod is killed too, which ends them.
-    pub async fn cut_off(&self, store: &str) -> Result<()> {
+    pub async fn isolate(&self, store: &str) -> Result<()> {
         let name = format!("{}-{store}", self.name);
         let policies = Api::<NetworkPolicy>::namespaced(self.client.clone(), &self.namespace);
         let closed = Patch::Merge(json!({"spec": {"ingress": null}}));

@@ -113,7 +113,11 @@ impl Prometheus {
     }
 
     /// Waits until `right` accepts the only value of an expression.
-    pub async fn comes_to_say(&self, expression: &str, right: impl Fn(f64) -> bool) -> Result<()> {
+    pub async fn wait_for_value(
+        &self,
+        expression: &str,
+        right: impl Fn(f64) -> bool,
+    ) -> Result<()> {
         await_condition(
             &format!("{expression} has the expected value"),
             async || {

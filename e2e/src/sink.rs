@@ -81,7 +81,7 @@ pub struct Caller {
 
 /// The behavior of the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub enum SinkMode {
     /// It accepts everything.
     Taking,
     /// It answers every batch with an error.
@@ -110,7 +110,7 @@ impl Sink {
             _forward: forward,
         };
         // An earlier test may have stopped halfway and left another mode.
-        sink.behave(Mood::Taking).await?;
+        sink.behave(SinkMode::Taking).await?;
         Ok(sink)
     }
 
@@ -120,13 +120,13 @@ impl Sink {
     }
 
     /// Sets the behavior of the sink.
-    pub async fn behave(&self, mood: Mood) -> Result<()> {
-        let mood = match mood {
-            Mood::Taking => "taking",
-            Mood::Refusing => "refusing",
-            Mood::Frozen => "frozen",
+    pub async fn behave(&self, mode: SinkMode) -> Result<()> {
+        let mode = match mode {
+            SinkMode::Taking => "taking",
+            SinkMode::Refusing => "refusing",
+            SinkMode::Frozen => "frozen",
         };
-        let request = self.door.request(Method::PUT, &format!("/mode/{mood}"));
+        let request = self.door.request(Method::PUT, &format!("/mode/{mode}"));
         let answer = self.door.send(request).await?;
         ensure!(answer.status == 204, "expected status 204, got {answer:?}");
         Ok(())

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::{Door, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
 
 /// Number of tests that use the cluster at the same time; on two cores, more would only wait for each other.
-const AT_ONCE: usize = 3;
+const MAX_PARALLEL_TESTS: usize = 3;
 
 /// A namespace that enforces the restricted Pod Security Standard.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ impl Space {
 
     /// Runs a test once a slot is free, prints its duration, and dumps the namespace when it fails or panics.
     pub async fn check(&self, test: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
-        let _turn = turn().await?;
+        let _slot = acquire_slot().await?;
         let begin = Instant::now();
         let outcome = match AssertUnwindSafe(test(self)).catch_unwind().await {
             Ok(result) => result,
@@ -151,9 +151,9 @@ impl Space {
 
 /// Acquires one of the slots for tests that use the cluster. A test that waits for a reserved stack must hold no
 /// slot, or the tests could deadlock; so there may be many more threads than slots.
-pub(crate) async fn turn() -> Result<SemaphorePermit<'static>> {
-    static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
-    Ok(PLACES.acquire().await?)
+pub(crate) async fn acquire_slot() -> Result<SemaphorePermit<'static>> {
+    static SLOTS: Semaphore = Semaphore::const_new(MAX_PARALLEL_TESTS);
+    Ok(SLOTS.acquire().await?)
 }
 
 fn namespace_labels() -> serde_json::Value {

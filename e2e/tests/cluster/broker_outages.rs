@@ -166,7 +166,7 @@ async fn taken_again(door: &Door) -> Result<Job> {
 
 async fn done(door: &Door, accepted: &[Job]) -> Result<()> {
     for job in accepted {
-        door.job_comes_to_be(&job.id, "done").await?;
+        door.wait_for_job_status(&job.id, "done").await?;
     }
     Ok(())
 }

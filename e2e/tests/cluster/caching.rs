@@ -15,7 +15,7 @@ async fn the_first_redirect_of_a_new_link_is_a_hit() -> Result<()> {
         let url = "https://example.com/first";
         let code = door.shorten(url).await?;
         holds_copy(stack, &code, url).await?;
-        counted(door, 1, 0, async || door.leads_to(&code, url).await).await
+        counted(door, 1, 0, async || door.assert_redirects(&code, url).await).await
     })
     .await
 }
@@ -27,9 +27,9 @@ async fn deleting_the_key_makes_the_next_redirect_a_miss_that_repopulates() -> R
         let code = door.shorten(url).await?;
         let deleted = valkey(stack, &["del", &format!("link:{code}")]).await?;
         assert_eq!(deleted, "1");
-        counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+        counted(door, 0, 1, async || door.assert_redirects(&code, url).await).await?;
         holds_copy(stack, &code, url).await?;
-        counted(door, 1, 0, async || door.leads_to(&code, url).await).await
+        counted(door, 1, 0, async || door.assert_redirects(&code, url).await).await
     })
     .await
 }
@@ -42,7 +42,7 @@ async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<
         // The entry has expired when the server answers.
         valkey(stack, &["pexpireat", &format!("link:{code}"), "1"]).await?;
         assert_eq!(time_to_live(stack, &code).await?, -2);
-        counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+        counted(door, 0, 1, async || door.assert_redirects(&code, url).await).await?;
         holds_copy(stack, &code, url).await
     })
     .await
@@ -59,7 +59,7 @@ async fn a_flushed_cache_is_filled_again_by_redirects() -> Result<()> {
         valkey(stack, &["flushall"]).await?;
         let follow_all = async || {
             for (code, url) in &links {
-                door.leads_to(code, url).await?;
+                door.assert_redirects(code, url).await?;
             }
             Ok(())
         };
@@ -107,7 +107,7 @@ async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
             .post("/api/shorten", &json!({"url": url, "code": code}))
             .await?;
         assert_eq!(created.status, 201, "{created:?}");
-        door.leads_to(&code, url).await?;
+        door.assert_redirects(&code, url).await?;
         assert_eq!(valkey(stack, &["exists", &key]).await?, "0");
         Ok(())
     })
@@ -148,14 +148,14 @@ async fn the_store_counts_hits_and_misses_too() -> Result<()> {
         let url = "https://example.com/counted";
         let code = door.shorten(url).await?;
         let hits = statistics("keyspace_hits:").await?;
-        door.leads_to(&code, url).await?;
+        door.assert_redirects(&code, url).await?;
         ensure!(
             statistics("keyspace_hits:").await? > hits,
             "keyspace_hits did not rise"
         );
         valkey(stack, &["del", &format!("link:{code}")]).await?;
         let misses = statistics("keyspace_misses:").await?;
-        door.leads_to(&code, url).await?;
+        door.assert_redirects(&code, url).await?;
         ensure!(
             statistics("keyspace_misses:").await? > misses,
             "keyspace_misses did not rise"
@@ -174,13 +174,13 @@ async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() ->
         let url = "https://example.com/untold";
         let code = door.shorten(url).await?;
         for _ in 0..3 {
-            counted(door, 1, 0, async || door.leads_to(&code, url).await).await?;
+            counted(door, 1, 0, async || door.assert_redirects(&code, url).await).await?;
             let killed = valkey(stack, &["client", "kill", "type", "normal"]).await?;
             ensure!(killed != "0", "the app had no connection to the cache");
             valkey(stack, &["del", &format!("link:{code}")]).await?;
-            counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+            counted(door, 0, 1, async || door.assert_redirects(&code, url).await).await?;
             await_condition("the link is in the cache again", async || {
-                door.leads_to(&code, url).await?;
+                door.assert_redirects(&code, url).await?;
                 holds_copy(stack, &code, url).await
             })
             .await?;

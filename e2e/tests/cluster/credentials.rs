@@ -40,7 +40,8 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
             Ok(())
         })
         .await?;
-        door.leads_to(&code, "https://example.com/kept").await?;
+        door.assert_redirects(&code, "https://example.com/kept")
+            .await?;
 
         lost.metadata.resource_version = None;
         lost.metadata.uid = None;
@@ -48,7 +49,7 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
         secrets.create(&PostParams::default(), &lost).await?;
         stack.until("Degraded", "False").await?;
         stack.ready().await?;
-        door.comes_to_lead_to(&code, "https://example.com/kept")
+        door.wait_until_redirects(&code, "https://example.com/kept")
             .await
     })
     .await
@@ -80,7 +81,7 @@ async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()
         })
         .await?;
         // The old pod of the app still answers for a moment, with the old password.
-        door.comes_to_lead_to(&code, "https://example.com/before")
+        door.wait_until_redirects(&code, "https://example.com/before")
             .await
     })
     .await

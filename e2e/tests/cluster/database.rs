@@ -36,7 +36,7 @@ async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result
         );
         stack.ready().await?;
         for (code, url) in &links {
-            door.leads_to(code, url).await?;
+            door.assert_redirects(code, url).await?;
         }
         Ok(())
     })
@@ -108,7 +108,7 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
         }
         let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
         let code = door.shorten("https://example.com/external").await?;
-        door.leads_to(&code, "https://example.com/external").await?;
+        door.assert_redirects(&code, "https://example.com/external").await?;
 
         // The form in which CloudNativePG writes it.
         let parts = json!({
@@ -122,7 +122,7 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
         stack.until_reason("Progressing", "False", "Settled").await?;
         stack.ready().await?;
         let code = door.shorten("https://example.com/parts").await?;
-        door.leads_to(&code, "https://example.com/parts").await
+        door.assert_redirects(&code, "https://example.com/parts").await
     })
     .await
 }

@@ -12,18 +12,18 @@ use shortener_e2e::{Answer, Door, SharedStack, await_condition, kubectl, valkey,
 /// Attempts of each kind during an outage.
 const TRIED: usize = 20;
 /// The promised time, which half of the answers keep even on a busy machine.
-const AT_ONCE: Duration = Duration::from_millis(250);
+const REFUSAL_LIMIT: Duration = Duration::from_millis(250);
 
 #[tokio::test]
 async fn without_a_database_cached_links_redirect_and_all_else_is_refused_at_once() -> Result<()> {
     with_cache(async |shared| {
         let links = Links::make(shared).await?;
         shared.stack.pause().await?;
-        shared.stack.take_away("postgres").await?;
-        links.survive(shared).await?;
+        shared.stack.scale_to_zero("postgres").await?;
+        links.check_during_outage(shared).await?;
         shared.stack.until("DatabaseReady", "False").await?;
         shared.stack.resume().await?;
-        links.are_all_there(shared).await
+        links.check_recovery(shared).await
     })
     .await
 }
@@ -34,10 +34,10 @@ async fn while_packets_to_the_database_are_dropped_cached_links_redirect_and_all
     with_cache(async |shared| {
         let links = Links::make(shared).await?;
         shared.stack.pause().await?;
-        shared.stack.cut_off("postgres").await?;
-        links.survive(shared).await?;
+        shared.stack.isolate("postgres").await?;
+        links.check_during_outage(shared).await?;
         shared.stack.resume().await?;
-        links.are_all_there(shared).await
+        links.check_recovery(shared).await
     })
     .await
 }
@@ -55,7 +55,7 @@ async fn a_database_that_became_read_only_stops_writes_and_keeps_every_redirect(
         // The next test needs to write, even if this one failed.
         writable(shared, true).await?;
         outcome?;
-        links.are_all_there(shared).await
+        links.check_recovery(shared).await
     })
     .await
 }
@@ -104,12 +104,12 @@ impl Links {
 
     /// Checks that both redirect to the right URL.
     async fn lead(&self, door: &Door) -> Result<()> {
-        door.leads_to(&self.cached, CACHED).await?;
-        door.leads_to(&self.uncached, UNCACHED).await
+        door.assert_redirects(&self.cached, CACHED).await?;
+        door.assert_redirects(&self.uncached, UNCACHED).await
     }
 
     /// Checks the behavior without a database: hits are served, misses and new links are refused.
-    async fn survive(&self, shared: &SharedStack) -> Result<()> {
+    async fn check_during_outage(&self, shared: &SharedStack) -> Result<()> {
         let door = &shared.door;
         // The first request detects the outage.
         refused_from_now_on(async || self.miss(door).await).await?;
@@ -117,7 +117,7 @@ impl Links {
         let counted = door.count(REFUSED_CREATES).await?;
         let mut times = Vec::with_capacity(2 * TRIED);
         for _ in 0..TRIED {
-            door.leads_to(&self.cached, CACHED).await?;
+            door.assert_redirects(&self.cached, CACHED).await?;
             let begin = Instant::now();
             refused(&self.miss(door).await?)?;
             times.push(begin.elapsed());
@@ -136,14 +136,14 @@ impl Links {
             "without the database: refused after {usual:?} at the median, {slowest:?} at most"
         );
         ensure!(
-            usual < AT_ONCE,
-            "refusals took {usual:?} at the median (limit {AT_ONCE:?}), {slowest:?} at most"
+            usual < REFUSAL_LIMIT,
+            "refusals took {usual:?} at the median (limit {REFUSAL_LIMIT:?}), {slowest:?} at most"
         );
         Ok(())
     }
 
     /// Checks that every acknowledged link is there again, and that new links can be created.
-    async fn are_all_there(&self, shared: &SharedStack) -> Result<()> {
+    async fn check_recovery(&self, shared: &SharedStack) -> Result<()> {
         let door = &shared.door;
         shared.stack.ready().await?;
         let url = "https://example.com/after";
@@ -151,7 +151,7 @@ impl Links {
         let code = await_condition(again, async || door.shorten(url).await).await?;
         self.forget(shared).await?;
         self.lead(door).await?;
-        door.leads_to(&code, url).await
+        door.assert_redirects(&code, url).await
     }
 }
 

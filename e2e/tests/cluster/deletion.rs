@@ -53,7 +53,7 @@ async fn a_retained_volume_serves_its_links_to_the_next_stack_of_the_name() -> R
         );
         Door::open(space, &stack, Provider::IngressNginx, &space.host())
             .await?
-            .leads_to(&code, "https://example.com/retained")
+            .assert_redirects(&code, "https://example.com/retained")
             .await
     })
     .await

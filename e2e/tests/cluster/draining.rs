@@ -44,7 +44,7 @@ async fn disabling_the_queue_is_held_back_until_its_jobs_are_done_and_keeps_the_
         stack.edit(json!({"profiles": ["queue"]})).await?;
         stack.ready().await?;
         for job in &jobs {
-            door.job_comes_to_be(&job.id, "done").await?;
+            door.wait_for_job_status(&job.id, "done").await?;
         }
         Ok(())
     })

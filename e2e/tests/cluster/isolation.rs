@@ -53,7 +53,7 @@ async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_col
 -> Result<()> {
     // The stack is reserved, so no other test stops a store: a port without a server
     // would be closed without any policy.
-    let (shared, _alone) = observed_stack().await?;
+    let (shared, _reservation) = observed_stack().await?;
     let mut closed = Vec::new();
     closed.extend(doors_of(&shared, "cache", &[6379]).await?);
     closed.extend(doors_of(&shared, "rabbitmq", &[5672, 15672]).await?);

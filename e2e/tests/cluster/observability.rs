@@ -32,7 +32,7 @@ async fn an_exemplar_of_a_job_leads_to_its_trace_and_from_there_to_its_log_recor
         let (stack, door) = (&shared.stack, &shared.door);
         let prometheus = Prometheus::start(&shared.space, stack).await?;
         let job = door.enqueue(&json!({"task": "email", "id": 1})).await?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        door.wait_for_job_status(&job.id, "done").await?;
 
         let exemplar = prometheus.exemplar(JOB_REQUESTS, &job.trace_id).await?;
         let trace_id = exemplar.labels["trace_id"].as_str().unwrap_or_default();
@@ -209,7 +209,7 @@ async fn prometheus_finds_what_app_workers_and_collector_count() -> Result<()> {
         valkey(stack, &["del", &format!("link:{code}")]).await?;
         door.get(&format!("/{code}")).await?;
         let job = door.enqueue(&json!({"task": "email", "id": 2})).await?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        door.wait_for_job_status(&job.id, "done").await?;
 
         let counted = door.count(REDIRECTS).await? as f64;
         ensure!(
@@ -217,17 +217,17 @@ async fn prometheus_finds_what_app_workers_and_collector_count() -> Result<()> {
             "expected at least 6 redirects, counted {counted}"
         );
         prometheus
-            .comes_to_say(&format!("sum({REDIRECTS})"), |value| value == counted)
+            .wait_for_value(&format!("sum({REDIRECTS})"), |value| value == counted)
             .await?;
         for result in ["hit", "miss"] {
             let lookups = format!(r#"sum(cache_requests_total{{result="{result}"}})"#);
             prometheus
-                .comes_to_say(&lookups, |value| value >= 1.0)
+                .wait_for_value(&lookups, |value| value >= 1.0)
                 .await?;
         }
         let results = "count(count by (result) (cache_requests_total))";
         prometheus
-            .comes_to_say(results, |value| value == 2.0)
+            .wait_for_value(results, |value| value == 2.0)
             .await?;
         for series in [
             r#"jobs_processed_total{job="worker",outcome="done"}"#,
@@ -235,14 +235,14 @@ async fn prometheus_finds_what_app_workers_and_collector_count() -> Result<()> {
             r#"otelcol_exporter_sent_log_records{exporter="otlp_grpc/logs"}"#,
         ] {
             prometheus
-                .comes_to_say(&format!("sum({series})"), |value| value >= 1.0)
+                .wait_for_value(&format!("sum({series})"), |value| value >= 1.0)
                 .await?;
         }
         let up = format!(
             r#"sum(up{{namespace="{}",stack="{}"}})"#,
             stack.namespace, stack.name
         );
-        prometheus.comes_to_say(&up, |value| value == 3.0).await?;
+        prometheus.wait_for_value(&up, |value| value == 3.0).await?;
         let metrics = door.get("/api/metrics").await?;
         ensure!(
             !metrics.body.contains(&code),
@@ -286,7 +286,7 @@ async fn switched_off_nothing_is_exported_and_nothing_of_it_is_left() -> Result<
 
         // The trace id is logged nonetheless.
         let job = door.enqueue(&json!({"task": "email", "id": 3})).await?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        door.wait_for_job_status(&job.id, "done").await?;
         for event in ["job_start", "job_done"] {
             let lines = log_of_job(stack, event, &job.id).await?;
             ensure!(

@@ -25,7 +25,7 @@ async fn redirects_go_on_while_the_pod_of_the_cache_is_replaced() -> Result<()> 
 async fn redirects_go_on_without_any_pod_of_the_cache() -> Result<()> {
     with_every_profile(async |shared| {
         shared.stack.pause().await?;
-        shared.stack.take_away("cache").await?;
+        shared.stack.scale_to_zero("cache").await?;
         no_redirect_is_a_hit(&shared.door).await?;
         shared.stack.until("CacheReady", "False").await?;
         shared.stack.resume().await?;
@@ -49,7 +49,7 @@ async fn redirects_go_on_while_the_cache_is_frozen() -> Result<()> {
 async fn redirects_go_on_while_packets_to_the_cache_are_dropped() -> Result<()> {
     with_every_profile(async |shared| {
         shared.stack.pause().await?;
-        shared.stack.cut_off("cache").await?;
+        shared.stack.isolate("cache").await?;
         no_redirect_is_a_hit(&shared.door).await?;
         shared.stack.resume().await?;
         used_again(shared).await
@@ -80,7 +80,7 @@ async fn used_again(shared: &SharedStack) -> Result<()> {
     let code = shared.door.shorten(url).await?;
     await_condition("redirects are hits again", async || {
         let before = hits(&shared.door).await?;
-        shared.door.leads_to(&code, url).await?;
+        shared.door.assert_redirects(&code, url).await?;
         ensure!(
             hits(&shared.door).await? > before,
             "the redirect was not a hit"

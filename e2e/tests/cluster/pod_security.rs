@@ -76,7 +76,7 @@ fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
 
 async fn each_pod(check: impl Fn(&str, &PodSpec) -> Result<()>) -> Result<()> {
     // The stack is reserved, so no other test stops a store, whose pod would then be missing here.
-    let (observed, _alone) = observed_stack().await?;
+    let (observed, _reservation) = observed_stack().await?;
     let stacks: [(SharedStack, &[&str]); 3] = [
         (real_stack(Provider::IngressNginx).await?, &[]),
         (real_stack(Provider::Standalone).await?, &[]),

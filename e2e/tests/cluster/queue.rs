@@ -25,7 +25,7 @@ async fn a_job_is_answered_before_it_is_processed() -> Result<()> {
             status != Some(json!("done")),
             "the job was done before its request was answered"
         );
-        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        let entry = shared.door.wait_for_job_status(&job.id, "done").await?;
         assert_eq!(
             (&entry["task"], &entry["attempts"]),
             (&json!("wait"), &json!(1))
@@ -41,7 +41,7 @@ async fn the_example_of_the_specification_is_done_by_the_default_task() -> Resul
     with_queue(async |shared| {
         let job = json!({"task": "email", "id": 1});
         let job = shared.door.enqueue(&job).await?;
-        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        let entry = shared.door.wait_for_job_status(&job.id, "done").await?;
         assert_eq!(entry["client_id"], "1", "{entry}");
         Ok(())
     })
@@ -60,7 +60,7 @@ async fn the_worker_logs_start_and_end_of_a_job_with_the_trace_of_its_request() 
             .json(&json!({"task": "email", "id": 77}));
         let job = Job::accepted(&shared.door.send(request).await?)?;
         assert_eq!(job.trace_id, trace);
-        shared.door.job_comes_to_be(&job.id, "done").await?;
+        shared.door.wait_for_job_status(&job.id, "done").await?;
         for event in ["job_start", "job_done"] {
             let line = only_line(&shared.stack, event, &job).await?;
             assert_eq!(line["event"], event);
@@ -144,7 +144,7 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
 async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<()> {
     with_queue(async |shared| {
         let job = shared.door.enqueue(&wait_job(15_000)).await?;
-        shared.door.job_comes_to_be(&job.id, "running").await?;
+        shared.door.wait_for_job_status(&job.id, "running").await?;
         let killed = pods_of(&shared.stack, "worker").await?;
         let killed = killed
             .first()
@@ -153,7 +153,7 @@ async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<(
         let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
         pods.delete(&killed, &DeleteParams::default().grace_period(0))
             .await?;
-        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        let entry = shared.door.wait_for_job_status(&job.id, "done").await?;
         assert_eq!(entry["attempts"], 2, "{entry}");
         let line = only_line(&shared.stack, "job_done", &job).await?;
         ensure!(line["host"] != json!(killed), "{line}");
@@ -190,7 +190,7 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
                 // Any other answer is a permanent failure, so it ends the wait.
                 _ => return Ok(Err(answer)),
             }
-            shared.door.leads_to(&code, url).await?;
+            shared.door.assert_redirects(&code, url).await?;
             ensure!(
                 refused > 0 && answer.status == 202,
                 "{refused} jobs were refused so far; last status {}",
@@ -202,7 +202,7 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
         .map_err(|answer| anyhow::anyhow!("expected status 202 or 503, got {answer:?}"))?;
         println!("{} jobs accepted, {refused} refused", accepted.len());
         for job in &accepted {
-            shared.door.job_comes_to_be(&job.id, "done").await?;
+            shared.door.wait_for_job_status(&job.id, "done").await?;
         }
         shared.stack.ready().await
     })
@@ -221,7 +221,7 @@ async fn the_same_key_makes_two_requests_one_job() -> Result<()> {
         let first = Job::accepted(&shared.door.send(request()).await?)?;
         let second = Job::accepted(&shared.door.send(request()).await?)?;
         assert_eq!(first.id, second.id);
-        shared.door.job_comes_to_be(&first.id, "done").await?;
+        shared.door.wait_for_job_status(&first.id, "done").await?;
         Ok(())
     })
     .await

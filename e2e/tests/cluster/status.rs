@@ -41,7 +41,7 @@ async fn a_ready_stack_describes_itself() -> Result<()> {
                 status["observedGeneration"],
                 json!(live.metadata.generation)
             );
-            speaks_of(&shared.stack, live.metadata.generation).await
+            assert_conditions(&shared.stack, live.metadata.generation).await
         })
         .await
 }
@@ -59,7 +59,7 @@ async fn every_condition_follows_the_generation() -> Result<()> {
             stack.edit(json!({"app": {"replicas": replicas}})).await?;
             let generation = stack.get().await?.metadata.generation;
             await_condition("every condition has the new generation", async || {
-                speaks_of(&stack, generation).await
+                assert_conditions(&stack, generation).await
             })
             .await?;
             await_condition("the status has the new number of pods", async || {
@@ -195,7 +195,7 @@ async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
 
 /// Checks that the stack has exactly the permanent conditions of a base stack, each with a reason,
 /// a message and this generation.
-async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
+async fn assert_conditions(stack: &Stack, generation: Option<i64>) -> Result<()> {
     let mut conditions = conditions_of(&stack.get().await?)?;
     conditions.sort_by(|one, other| one.kind.cmp(&other.kind));
     let types: Vec<&str> = conditions

@@ -65,7 +65,7 @@ async fn a_stopped_stack_has_no_pods_and_comes_back_with_its_links() -> Result<(
         stack.ready().await?;
         Door::open(space, &stack, Provider::Standalone, &space.host())
             .await?
-            .leads_to(&code, "https://example.com/rested")
+            .assert_redirects(&code, "https://example.com/rested")
             .await
     })
     .await

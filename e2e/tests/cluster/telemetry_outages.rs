@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::json;
 use shortener_e2e::{
-    Caller, Mood, Observed, Provider, SINK_ENDPOINT, SharedStack, Sink, await_condition,
+    Caller, Observed, Provider, SINK_ENDPOINT, SharedStack, Sink, SinkMode, await_condition,
     children_of, every_profile, is_ready, merge, pods_of, redirects_are_right_and_quick, settled,
     with_telemetry,
 };
@@ -130,13 +130,13 @@ async fn a_collector_of_somebody_else_gets_everything_and_may_freeze_or_refuse()
         }
         exported_again(&shared, &sink).await?;
 
-        for mood in [Mood::Frozen, Mood::Refusing] {
-            println!("a collector that is {mood:?}:");
+        for mode in [SinkMode::Frozen, SinkMode::Refusing] {
+            println!("a collector that is {mode:?}:");
             let outage = Outage::begin(&shared).await?;
-            sink.behave(mood).await?;
+            sink.behave(mode).await?;
             outage.is_survived().await?;
             stack.current("Ready", "True").await?;
-            sink.behave(Mood::Taking).await?;
+            sink.behave(SinkMode::Taking).await?;
             exported_again(&shared, &sink).await?;
         }
         Ok(())

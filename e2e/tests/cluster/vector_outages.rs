@@ -68,7 +68,7 @@ async fn while_packets_to_the_store_are_dropped_documents_are_refused_and_nobody
         shared.door.only_documents(&documents(), 201).await?;
         let before = answers(shared).await?;
         shared.stack.pause().await?;
-        shared.stack.cut_off("qdrant").await?;
+        shared.stack.isolate("qdrant").await?;
         let mut slowest = Duration::ZERO;
         for _ in 0..5 {
             let begin = Instant::now();
@@ -169,7 +169,7 @@ async fn with_the_queue_documents_are_accepted_while_the_store_is_away() -> Resu
         all_else_goes_on(shared).await?;
         shared.stack.resume().await?;
         for job in &jobs {
-            door.job_comes_to_be(job, "done").await?;
+            door.wait_for_job_status(job, "done").await?;
         }
         await_condition("all five documents are found", async || {
             let found = door.find_documents(&questions()[0]).await?;
@@ -202,7 +202,7 @@ async fn after_the_collection_was_dropped_reindexing_gives_equal_counts_and_answ
         store.drop("docs").await?;
         let answer = door.post("/api/jobs", &json!({"task": "reindex"})).await?;
         let job = Job::accepted(&answer)?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        door.wait_for_job_status(&job.id, "done").await?;
         assert_eq!(store.count("docs").await?, COUNT);
         come_to_be(shared, &before).await
     })
@@ -217,11 +217,12 @@ async fn with_the_queue_a_worker_indexes_what_was_accepted() -> Result<()> {
         let put = door
             .put_document(7, &[3., 4., 0., 0.], json!({"category": "x"}))
             .await?;
-        door.job_comes_to_be(&enqueued(&put)?, "done").await?;
+        door.wait_for_job_status(&enqueued(&put)?, "done").await?;
         let query = json!({"vector": [2, 0, 0, 0], "filter": {"category": "x"}});
         Hit::are(&door.find_documents(&query).await?, &[(7, 0.6)])?;
         let deleted = door.delete_document(7).await?;
-        door.job_comes_to_be(&enqueued(&deleted)?, "done").await?;
+        door.wait_for_job_status(&enqueued(&deleted)?, "done")
+            .await?;
         Hit::are(&door.find_documents(&query).await?, &[])
     })
     .await
@@ -230,7 +231,7 @@ async fn with_the_queue_a_worker_indexes_what_was_accepted() -> Result<()> {
 /// Stops the store until the stack is resumed.
 async fn away(shared: &SharedStack) -> Result<()> {
     shared.stack.pause().await?;
-    shared.stack.take_away("qdrant").await
+    shared.stack.scale_to_zero("qdrant").await
 }
 
 /// Checks that links and the documents in the database are not affected.
@@ -239,7 +240,7 @@ async fn all_else_goes_on(shared: &SharedStack) -> Result<()> {
     let url = "https://example.com/without-the-vector-store";
     let code = door.shorten(url).await?;
     for _ in 0..10 {
-        door.leads_to(&code, url).await?;
+        door.assert_redirects(&code, url).await?;
     }
     for path in ["/api/health", "/api/metrics", "/api/docs/1"] {
         let answer = door.get(path).await?;

@@ -48,7 +48,7 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
         }
         report(&mut times)?;
         stack.ready().await?;
-        door.comes_to_lead_to(&code, "https://example.com/drift")
+        door.wait_until_redirects(&code, "https://example.com/drift")
             .await
     })
     .await
@@ -99,23 +99,23 @@ async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
         let children = children_of(&stack).await?;
         ensure!(children.len() > 50, "only {} children", children.len());
         for child in &children {
-            let added = json!({"example.com/added": "somebody"});
+            let added = json!({"example.com/added": "elsewhere"});
             edit(
                 child,
                 json!({"metadata": {"annotations": added, "labels": added}}),
             )
             .await?;
-            let vandalised = json!({"metadata": {"labels": {COMPONENT: "vandalised"}}});
-            edit(child, vandalised).await?;
+            let edited = json!({"metadata": {"labels": {COMPONENT: "edited"}}});
+            edit(child, edited).await?;
             restored(child, "/metadata/labels", |labels| {
-                labels[COMPONENT] != "vandalised"
+                labels[COMPONENT] != "edited"
             })
             .await?;
             let now = child.api.get(&child.name).await?;
             for kept in [now.annotations(), now.labels()] {
                 let kept = kept.get("example.com/added").map(String::as_str);
                 ensure!(
-                    kept == Some("somebody"),
+                    kept == Some("elsewhere"),
                     "{} lost the label or the annotation of another field manager",
                     child.title()
                 );
@@ -147,9 +147,9 @@ async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> 
         *labels == value(&before, "/metadata/labels")
     });
     times.push((time.await?, format!("{title} unlabelled")));
-    if let Some((pointer, vandalism)) = vandalism(child) {
+    if let Some((pointer, patch)) = harmful_edit(child) {
         let right = value(&before, pointer);
-        edit(child, vandalism).await?;
+        edit(child, patch).await?;
         let time = restored(child, pointer, |now| *now == right).await?;
         times.push((time, format!("{title} edited at {pointer}")));
     }
@@ -168,10 +168,10 @@ fn holds_data(child: &Child) -> bool {
 }
 
 /// Returns a change of a managed field of this kind, and the JSON pointer to that field.
-fn vandalism(child: &Child) -> Option<(&'static str, Value)> {
-    let nobody = json!({COMPONENT: "nobody"});
-    let pods = json!({"podSelector": {"matchLabels": nobody}});
-    let budget = json!({"selector": {"matchLabels": nobody}});
+fn harmful_edit(child: &Child) -> Option<(&'static str, Value)> {
+    let no_pod = json!({COMPONENT: "no-such-component"});
+    let pods = json!({"podSelector": {"matchLabels": no_pod}});
+    let budget = json!({"selector": {"matchLabels": no_pod}});
     let stopped = child.seen.data["spec"]["replicas"] == 0;
     match child.kind.kind {
         "ServiceAccount" => Some((
@@ -182,7 +182,7 @@ fn vandalism(child: &Child) -> Option<(&'static str, Value)> {
             let (file, _) = child.seen.data["data"].as_object()?.iter().next()?;
             Some(("/data", json!({"data": {file.as_str(): "broken"}})))
         }
-        "Service" => Some(("/spec/selector", json!({"spec": {"selector": nobody}}))),
+        "Service" => Some(("/spec/selector", json!({"spec": {"selector": no_pod}}))),
         // This change starts no pod.
         "StatefulSet" | "Deployment" if stopped => Some((
             "/spec/template/spec/automountServiceAccountToken",

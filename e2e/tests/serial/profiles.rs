@@ -66,7 +66,7 @@ async fn each_profile_alone_and_all_of_them_work_and_switching_them_fails_no_red
             shown(profiles, &report);
             ensure!(report.failed == 0, "{report:#?}");
         }
-        the_data_goes_when_it_is_told_to(&stack).await
+        deletion_policy_deletes_the_data(&stack).await
     })
     .await
 }
@@ -157,7 +157,7 @@ async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result
         }
         "queue" => {
             let job = door.enqueue(&json!({"task": "email", "id": 1})).await?;
-            door.job_comes_to_be(&job.id, "done").await.map(|_| ())
+            door.wait_for_job_status(&job.id, "done").await.map(|_| ())
         }
         "observability" => {
             let (code, caller) = (door.shorten(&url).await?, Caller::new());
@@ -199,7 +199,7 @@ async fn is_off(profile: &str, door: &Door) -> Result<()> {
 }
 
 /// Checks that the data of the profiles, which are all off, is kept, and that an edit of `deletionPolicy` deletes it.
-async fn the_data_goes_when_it_is_told_to(stack: &Stack) -> Result<()> {
+async fn deletion_policy_deletes_the_data(stack: &Stack) -> Result<()> {
     let kept = kept(stack).await?;
     ensure!(kept == KEPT, "expected {KEPT:?} to be kept, found {kept:?}");
     stack.edit(json!({"deletionPolicy": "Delete"})).await?;

@@ -71,7 +71,7 @@ async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
     }
     let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
     let code = door.shorten(TARGET).await?;
-    door.comes_to_lead_to(&code, TARGET).await?;
+    door.wait_until_redirects(&code, TARGET).await?;
     scale_workers(space, 0).await?;
     await_condition("the worker is gone", async || {
         ensure!(pods_of(&stack, "worker").await?.is_empty());
@@ -120,8 +120,8 @@ async fn taken_over(stack: &Stack, left: &Left) -> Result<()> {
     })
     .await?;
     stack.ready().await?;
-    left.door.comes_to_lead_to(&left.code, TARGET).await?;
-    left.door.job_comes_to_be(&left.job.id, "done").await?;
+    left.door.wait_until_redirects(&left.code, TARGET).await?;
+    left.door.wait_for_job_status(&left.job.id, "done").await?;
     let claim = database_claim(stack).await?;
     ensure!(claim.uid() == left.claim, "the database has another volume");
     let major = claim.annotations().get(MAJOR).map(String::as_str);

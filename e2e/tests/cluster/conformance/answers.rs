@@ -165,7 +165,7 @@ mod checks {
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        door.leads_to(&code, url).await
+        door.assert_redirects(&code, url).await
     }
 
     fn is_problem(answer: &Answer, status: u16) -> Result<()> {
