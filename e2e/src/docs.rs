@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, Door};
+use crate::{Answer, GatewayClient};
 
 /// The tolerance between a score and the value computed by hand: the store has single precision.
 const TOLERANCE: f64 = 1e-5;
@@ -54,7 +54,7 @@ impl Hit {
     }
 }
 
-impl Door {
+impl GatewayClient {
     /// Stores a document; returns any answer.
     pub async fn put_document(&self, id: u64, vector: &[f64], payload: Value) -> Result<Answer> {
         let request = self.request(Method::PUT, &format!("/api/docs/{id}"));

@@ -15,7 +15,7 @@ const SETTLED: usize = 32;
 
 /// A client of one stack's gateway.
 #[derive(Clone)]
-pub struct Door {
+pub struct GatewayClient {
     base: String,
     host: String,
     http: reqwest::Client,
@@ -32,7 +32,7 @@ pub struct Answer {
     pub body: String,
 }
 
-impl Door {
+impl GatewayClient {
     /// Finds the address of a stack and waits until its gateway and its app answer there.
     pub async fn open(
         space: &Space,
@@ -44,23 +44,23 @@ impl Door {
             Provider::IngressNginx => space.settings.gateway_url.clone(),
             Provider::Standalone => node_port(&space.client, stack).await?,
         };
-        let door = Self::at(base, host)?;
+        let gateway = Self::at(base, host)?;
         // Nodes and an ingress controller learn of a stack and its pods a moment after the stack is ready, and each
         // worker process of the controller does so separately. Only many right answers in a row come from all of them.
         await_condition(&format!("the gateway serves {host}"), async || {
             for _ in 0..SETTLED {
-                let answer = door.get("/gateway-health").await?;
+                let answer = gateway.get("/gateway-health").await?;
                 ensure!(
                     answer.body.trim_end() == "gateway ok",
                     "expected gateway ok, got {answer:?}"
                 );
-                let answer = door.get("/api/health").await?;
+                let answer = gateway.get("/api/health").await?;
                 ensure!(answer.status == 200, "expected status 200, got {answer:?}");
             }
             Ok(())
         })
         .await?;
-        Ok(door)
+        Ok(gateway)
     }
 
     /// Returns a client of a known address.
@@ -78,7 +78,7 @@ impl Door {
         })
     }
 
-    /// Returns a request that can still be changed before [`Door::send`].
+    /// Returns a request that can still be changed before [`GatewayClient::send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http
             .request(method, format!("{}{path}", self.base))

@@ -9,7 +9,7 @@ use kube::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, Door, Stack, await_condition};
+use crate::{Answer, GatewayClient, Stack, await_condition};
 
 /// An accepted job.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub fn wait_job(ms: u32) -> Value {
     json!({"task": "wait", "id": 1, "ms": ms})
 }
 
-impl Door {
+impl GatewayClient {
     /// Enqueues a job.
     pub async fn enqueue(&self, job: &Value) -> Result<Job> {
         Job::accepted(&self.post("/api/jobs", job).await?)

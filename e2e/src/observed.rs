@@ -9,7 +9,9 @@ use kube::{
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::{Answer, Caller, Door, SharedStack, Sink, Stack, await_condition, observed_stack};
+use crate::{
+    Answer, Caller, GatewayClient, SharedStack, Sink, Stack, await_condition, observed_stack,
+};
 
 /// The stack with every profile, reserved for one test, and the sink that its collector exports to.
 pub struct Observed {
@@ -31,7 +33,7 @@ pub async fn with_telemetry(test: impl AsyncFnOnce(Observed) -> Result<()>) -> R
         .await
 }
 
-impl Door {
+impl GatewayClient {
     /// Sends a `GET` request with the `traceparent` of a caller.
     pub async fn get_traced(&self, path: &str, caller: &Caller) -> Result<Answer> {
         let request = self.request(Method::GET, path);

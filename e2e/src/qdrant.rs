@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, Door, Forward, Stack};
+use crate::{Answer, Forward, GatewayClient, Stack};
 
 /// Port of the HTTP API.
 const HTTP_PORT: u16 = 6333;
@@ -12,7 +12,7 @@ const HTTP_PORT: u16 = 6333;
 /// A client of the HTTP API. It works as long as the pod that the port is forwarded to.
 pub struct Qdrant {
     /// A client of the same address without the key.
-    pub door: Door,
+    pub http: GatewayClient,
     key: String,
     _forward: Forward,
 }
@@ -23,7 +23,7 @@ impl Qdrant {
         let name = format!("{}-qdrant", stack.name);
         let forward = Forward::to(stack, &name, HTTP_PORT).await?;
         Ok(Self {
-            door: Door::at(format!("http://{}", forward.address), "localhost")?,
+            http: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
             key: stack.credential(&name, "api-key").await?,
             _forward: forward,
         })
@@ -31,12 +31,12 @@ impl Qdrant {
 
     /// Sends a request and returns any answer.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
-        let request = self.door.request(method, path).header("api-key", &self.key);
+        let request = self.http.request(method, path).header("api-key", &self.key);
         let request = match body {
             Some(body) => request.json(body),
             None => request,
         };
-        self.door.send(request).await
+        self.http.send(request).await
     }
 
     /// Sends a request that must succeed, and returns its result.

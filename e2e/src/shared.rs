@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::{
-    Door, Prometheus, SINK_ENDPOINT, Space, Stack, base_spec, echo_spec, merge, settled,
+    GatewayClient, Prometheus, SINK_ENDPOINT, Space, Stack, base_spec, echo_spec, merge, settled,
     space::acquire_slot, spec::small,
 };
 
@@ -64,9 +64,13 @@ impl Profiled {
         merge(&mut changes, json!({"paused": false, "stopped": false}));
         let space = Space::shared(self.namespace).await?;
         let _slot = acquire_slot().await?;
-        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
         settled(&stack).await?;
-        Ok(SharedStack { space, stack, door })
+        Ok(SharedStack {
+            space,
+            stack,
+            gateway,
+        })
     }
 }
 
@@ -103,7 +107,7 @@ pub struct SharedStack {
     /// The stack; do not change it.
     pub stack: Stack,
     /// The client of its gateway.
-    pub door: Door,
+    pub gateway: GatewayClient,
 }
 
 /// Returns the shared stack of the real app, `acme`, with two pods of the app.
@@ -218,6 +222,10 @@ async fn shared(
         })
         .await?;
     let host = spec.pointer("/gateway/host").and_then(|host| host.as_str());
-    let door = Door::open(&space, &stack, provider, host.unwrap_or_default()).await?;
-    Ok(SharedStack { space, stack, door })
+    let gateway = GatewayClient::open(&space, &stack, provider, host.unwrap_or_default()).await?;
+    Ok(SharedStack {
+        space,
+        stack,
+        gateway,
+    })
 }

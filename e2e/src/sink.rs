@@ -6,7 +6,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    Door, Forward, Space, await_condition, restricted_container,
+    Forward, GatewayClient, Space, await_condition, restricted_container,
     server::{Server, stop},
 };
 
@@ -18,7 +18,7 @@ const QUESTIONS: u16 = 8080;
 
 /// The sink of a namespace, queried through a forwarded port. It forgets its records when it is stopped.
 pub struct Sink {
-    door: Door,
+    http: GatewayClient,
     _forward: Forward,
 }
 
@@ -106,7 +106,7 @@ impl Sink {
         server.start(space).await?;
         let forward = Forward::to(&space.stack("acme"), NAME, QUESTIONS).await?;
         let sink = Self {
-            door: Door::at(format!("http://{}", forward.address), "localhost")?,
+            http: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
             _forward: forward,
         };
         // An earlier test may have stopped halfway and left another mode.
@@ -126,8 +126,8 @@ impl Sink {
             SinkMode::Refusing => "refusing",
             SinkMode::Frozen => "frozen",
         };
-        let request = self.door.request(Method::PUT, &format!("/mode/{mode}"));
-        let answer = self.door.send(request).await?;
+        let request = self.http.request(Method::PUT, &format!("/mode/{mode}"));
+        let answer = self.http.send(request).await?;
         ensure!(answer.status == 204, "expected status 204, got {answer:?}");
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Sink {
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        let answer = self.door.get(path).await?;
+        let answer = self.http.get(path).await?;
         ensure!(
             answer.status == 200,
             "{path}: expected status 200, got {answer:?}"

@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{Door, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
+use crate::{GatewayClient, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
 
 /// Number of tests that use the cluster at the same time; on two cores, more would only wait for each other.
 const MAX_PARALLEL_TESTS: usize = 3;
@@ -103,23 +103,23 @@ impl Space {
         &self,
         provider: Provider,
         changes: serde_json::Value,
-    ) -> Result<(Stack, Door)> {
+    ) -> Result<(Stack, GatewayClient)> {
         let mut spec = base_spec(self, provider);
         merge(&mut spec, changes);
         let stack = self.stack("acme");
         stack.apply(&spec).await?;
         stack.ready().await?;
-        let door = Door::open(self, &stack, provider, &self.host()).await?;
+        let gateway = GatewayClient::open(self, &stack, provider, &self.host()).await?;
         // A stack is ready to redirect before its app is connected to the broker.
         if spec["profiles"].to_string().contains("queue") {
             await_condition("the app is connected to the broker", async || {
-                let up = door.count("queue_up").await?;
+                let up = gateway.count("queue_up").await?;
                 ensure!(up == 1, "queue_up is {up}");
                 Ok(())
             })
             .await?;
         }
-        Ok((stack, door))
+        Ok((stack, gateway))
     }
 
     /// Creates the Secret of a database that is never used, for stacks of the stand-in app.

@@ -13,7 +13,7 @@ use kube::{
 use reqwest::Method;
 use serde_json::json;
 use shortener_e2e::{
-    Answer, Broker, Door, Job, SharedStack, await_condition, pods_of,
+    Answer, Broker, GatewayClient, Job, SharedStack, await_condition, pods_of,
     redirects_are_right_and_quick, wait_job, with_queue,
 };
 
@@ -28,10 +28,10 @@ const DISK_LIMIT: &str = "disk_free_limit.absolute";
 async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_job() -> Result<()>
 {
     with_queue(async |shared| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let mut accepted = Vec::new();
         for _ in 0..BEFORE {
-            accepted.push(door.enqueue(&wait_job(500)).await?);
+            accepted.push(gateway.enqueue(&wait_job(500)).await?);
         }
         stack.pause().await?;
         let file = configuration(shared).await?;
@@ -40,9 +40,9 @@ async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_
             stack.kill("rabbitmq").await?;
             the_alarm_is_on(shared).await?;
             for _ in 0..3 {
-                refused(&door.post("/api/jobs", &wait_job(0)).await?)?;
+                refused(&gateway.post("/api/jobs", &wait_job(0)).await?)?;
             }
-            redirects_are_right_and_quick(door).await
+            redirects_are_right_and_quick(gateway).await
         }
         .await;
         // The operator restores the file, and the server reads it when it starts.
@@ -58,8 +58,8 @@ async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_
         .await?;
         stack.kill("rabbitmq").await?;
         outcome?;
-        accepted.push(taken_again(door).await?);
-        done(door, &accepted).await?;
+        accepted.push(taken_again(gateway).await?);
+        done(gateway, &accepted).await?;
         stack.ready().await
     })
     .await
@@ -68,7 +68,7 @@ async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_
 #[tokio::test]
 async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Result<()> {
     with_queue(async |shared| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         stack.edit(json!({"workers": {"replicas": 0}})).await?;
         await_condition("no worker is left", async || {
             let left = pods_of(stack, "worker").await?.len();
@@ -84,16 +84,16 @@ async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Resul
         });
         broker.ask(Method::PUT, policy, Some(&small)).await?;
         let outcome = async {
-            let accepted = filled(door).await?;
-            redirects_are_right_and_quick(door).await?;
+            let accepted = filled(gateway).await?;
+            redirects_are_right_and_quick(gateway).await?;
             anyhow::Ok(accepted)
         }
         .await;
         broker.ask(Method::DELETE, policy, None).await?;
         stack.edit(json!({"workers": {"replicas": 1}})).await?;
         let mut accepted = outcome?;
-        accepted.push(taken_again(door).await?);
-        done(door, &accepted).await?;
+        accepted.push(taken_again(gateway).await?);
+        done(gateway, &accepted).await?;
         stack.ready().await
     })
     .await
@@ -102,7 +102,7 @@ async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Resul
 #[tokio::test]
 async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> Result<()> {
     with_queue(async |shared| {
-        let door = &shared.door;
+        let gateway = &shared.gateway;
         let broker = Broker::open(&shared.stack).await?;
         for object in [
             "exchanges/%2f/jobs.dlx",
@@ -111,9 +111,9 @@ async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> 
         ] {
             broker.ask(Method::DELETE, object, None).await?;
         }
-        redirects_are_right_and_quick(door).await?;
-        let accepted = [taken_again(door).await?];
-        done(door, &accepted).await?;
+        redirects_are_right_and_quick(gateway).await?;
+        let accepted = [taken_again(gateway).await?];
+        done(gateway, &accepted).await?;
         broker
             .publish("jobs", "01920000-0000-7000-8000-00000000f00d", "not a job")
             .await?;
@@ -133,10 +133,10 @@ async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> 
 }
 
 /// Enqueues jobs until the queue is full, and returns the accepted ones.
-async fn filled(door: &Door) -> Result<Vec<Job>> {
+async fn filled(gateway: &GatewayClient) -> Result<Vec<Job>> {
     let mut accepted = Vec::new();
     while accepted.len() < MANY {
-        let answer = door.post("/api/jobs", &wait_job(0)).await?;
+        let answer = gateway.post("/api/jobs", &wait_job(0)).await?;
         if answer.status != 202 {
             refused(&answer)?;
             println!("full after {} jobs", accepted.len());
@@ -149,9 +149,9 @@ async fn filled(door: &Door) -> Result<Vec<Job>> {
 }
 
 /// Waits until a job is accepted; until then every answer must be a 503 with `Retry-After`.
-async fn taken_again(door: &Door) -> Result<Job> {
+async fn taken_again(gateway: &GatewayClient) -> Result<Job> {
     await_condition("a job is accepted", async || {
-        let answer = door.post("/api/jobs", &wait_job(0)).await?;
+        let answer = gateway.post("/api/jobs", &wait_job(0)).await?;
         if answer.status == 202 {
             return Ok(Job::accepted(&answer));
         }
@@ -164,9 +164,9 @@ async fn taken_again(door: &Door) -> Result<Job> {
     .await?
 }
 
-async fn done(door: &Door, accepted: &[Job]) -> Result<()> {
+async fn done(gateway: &GatewayClient, accepted: &[Job]) -> Result<()> {
     for job in accepted {
-        door.wait_for_job_status(&job.id, "done").await?;
+        gateway.wait_for_job_status(&job.id, "done").await?;
     }
     Ok(())
 }

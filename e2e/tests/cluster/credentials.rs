@@ -18,8 +18,8 @@ const WATCHED: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists() -> Result<()> {
     Space::with("lost-password", async |space| {
-        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
-        let code = door.shorten("https://example.com/kept").await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, json!({})).await?;
+        let code = gateway.shorten("https://example.com/kept").await?;
 
         let secrets = Api::<Secret>::namespaced(space.client.clone(), &space.name);
         let mut lost = secrets.get("acme-postgres").await?;
@@ -40,7 +40,8 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
             Ok(())
         })
         .await?;
-        door.assert_redirects(&code, "https://example.com/kept")
+        gateway
+            .assert_redirects(&code, "https://example.com/kept")
             .await?;
 
         lost.metadata.resource_version = None;
@@ -49,7 +50,8 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
         secrets.create(&PostParams::default(), &lost).await?;
         stack.until("Degraded", "False").await?;
         stack.ready().await?;
-        door.wait_until_redirects(&code, "https://example.com/kept")
+        gateway
+            .wait_until_redirects(&code, "https://example.com/kept")
             .await
     })
     .await
@@ -58,8 +60,8 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
 #[tokio::test]
 async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()> {
     Space::with("rotation", async |space| {
-        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
-        let code = door.shorten("https://example.com/before").await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, json!({})).await?;
+        let code = gateway.shorten("https://example.com/before").await?;
         let before = pods_using_the_password(space).await?;
 
         let edit = Patch::Merge(json!({"stringData": {"password": "chosen-by-a-person"}}));
@@ -77,11 +79,12 @@ async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()
         .await?;
         stack.ready().await?;
         await_condition("links are created with the new password", async || {
-            door.shorten("https://example.com/after").await
+            gateway.shorten("https://example.com/after").await
         })
         .await?;
         // The old pod of the app still answers for a moment, with the old password.
-        door.wait_until_redirects(&code, "https://example.com/before")
+        gateway
+            .wait_until_redirects(&code, "https://example.com/before")
             .await
     })
     .await

@@ -10,25 +10,26 @@ use kube::{
 };
 use serde_json::json;
 use shortener_e2e::{
-    Door, PATIENCE, Provider, Space, Stack, await_condition, base_spec, children_of, is_ready,
-    merge, restricted_container, restricted_pod,
+    GatewayClient, PATIENCE, Provider, Space, Stack, await_condition, base_spec, children_of,
+    is_ready, merge, restricted_container, restricted_pod,
 };
 
 /// Specification: 2.1.
 #[tokio::test]
 async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result<()> {
     Space::with("database-pod", async |space| {
-        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, json!({})).await?;
         let mut links = vec![];
         for number in 0..20 {
             let url = format!("https://example.com/before/{number}");
-            links.push((door.shorten(&url).await?, url));
+            links.push((gateway.shorten(&url).await?, url));
         }
         let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
         let old = pods.get("acme-postgres-0").await?.uid();
         pods.delete("acme-postgres-0", &DeleteParams::default())
             .await?;
-        let outage = shorten_until_a_new_pod_serves(&stack, &door, &pods, old, &mut links).await?;
+        let outage =
+            shorten_until_a_new_pod_serves(&stack, &gateway, &pods, old, &mut links).await?;
         println!(
             "the database was down for {:.1} s, {} links created",
             outage.as_secs_f32(),
@@ -36,7 +37,7 @@ async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result
         );
         stack.ready().await?;
         for (code, url) in &links {
-            door.assert_redirects(code, url).await?;
+            gateway.assert_redirects(code, url).await?;
         }
         Ok(())
     })
@@ -47,7 +48,7 @@ async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result
 /// reports the outage of the database.
 async fn shorten_until_a_new_pod_serves(
     stack: &Stack,
-    door: &Door,
+    gateway: &GatewayClient,
     pods: &Api<Pod>,
     old: Option<String>,
     links: &mut Vec<(String, String)>,
@@ -57,7 +58,7 @@ async fn shorten_until_a_new_pod_serves(
     let mut refused = None;
     while begin.elapsed() < PATIENCE {
         let url = format!("https://example.com/during/{}", links.len());
-        let answer = door.post("/api/shorten", &json!({"url": url})).await?;
+        let answer = gateway.post("/api/shorten", &json!({"url": url})).await?;
         match answer.status {
             201 => {
                 let code = answer.json()?["code"].as_str().map(str::to_owned);
@@ -106,9 +107,9 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
             let title = child.title();
             ensure!(!title.contains("postgres"), "{title} of a managed database exists");
         }
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
-        let code = door.shorten("https://example.com/external").await?;
-        door.assert_redirects(&code, "https://example.com/external").await?;
+        let gateway = GatewayClient::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = gateway.shorten("https://example.com/external").await?;
+        gateway.assert_redirects(&code, "https://example.com/external").await?;
 
         // The form in which CloudNativePG writes it.
         let parts = json!({
@@ -121,8 +122,8 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
             .await?;
         stack.until_reason("Progressing", "False", "Settled").await?;
         stack.ready().await?;
-        let code = door.shorten("https://example.com/parts").await?;
-        door.assert_redirects(&code, "https://example.com/parts").await
+        let code = gateway.shorten("https://example.com/parts").await?;
+        gateway.assert_redirects(&code, "https://example.com/parts").await
     })
     .await
 }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use shortener_e2e::{Answer, Door, SharedStack, await_condition, kubectl, valkey, with_cache};
+use shortener_e2e::{
+    Answer, GatewayClient, SharedStack, await_condition, kubectl, valkey, with_cache,
+};
 
 /// Attempts of each kind during an outage.
 const TRIED: usize = 20;
@@ -48,8 +50,8 @@ async fn a_database_that_became_read_only_stops_writes_and_keeps_every_redirect(
         let links = Links::make(shared).await?;
         writable(shared, false).await?;
         let outcome = async {
-            refused_from_now_on(async || links.create(&shared.door).await).await?;
-            links.lead(&shared.door).await
+            refused_from_now_on(async || links.create(&shared.gateway).await).await?;
+            links.lead(&shared.gateway).await
         }
         .await;
         // The next test needs to write, even if this one failed.
@@ -74,10 +76,10 @@ const UNCACHED: &str = "https://example.com/uncached";
 
 impl Links {
     async fn make(shared: &SharedStack) -> Result<Self> {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let links = Self {
-            cached: door.shorten(CACHED).await?,
-            uncached: door.shorten(UNCACHED).await?,
+            cached: gateway.shorten(CACHED).await?,
+            uncached: gateway.shorten(UNCACHED).await?,
         };
         links.forget(shared).await?;
         let copy = valkey(stack, &["get", &format!("link:{}", links.cached)]).await?;
@@ -93,39 +95,39 @@ impl Links {
         valkey(&shared.stack, &["del", &key]).await.map(|_| ())
     }
 
-    async fn create(&self, door: &Door) -> Result<Answer> {
+    async fn create(&self, gateway: &GatewayClient) -> Result<Answer> {
         let url = json!({"url": "https://example.com/during"});
-        door.post("/api/shorten", &url).await
+        gateway.post("/api/shorten", &url).await
     }
 
-    async fn miss(&self, door: &Door) -> Result<Answer> {
-        door.get(&format!("/api/links/{}", self.uncached)).await
+    async fn miss(&self, gateway: &GatewayClient) -> Result<Answer> {
+        gateway.get(&format!("/api/links/{}", self.uncached)).await
     }
 
     /// Checks that both redirect to the right URL.
-    async fn lead(&self, door: &Door) -> Result<()> {
-        door.assert_redirects(&self.cached, CACHED).await?;
-        door.assert_redirects(&self.uncached, UNCACHED).await
+    async fn lead(&self, gateway: &GatewayClient) -> Result<()> {
+        gateway.assert_redirects(&self.cached, CACHED).await?;
+        gateway.assert_redirects(&self.uncached, UNCACHED).await
     }
 
     /// Checks the behavior without a database: hits are served, misses and new links are refused.
     async fn check_during_outage(&self, shared: &SharedStack) -> Result<()> {
-        let door = &shared.door;
+        let gateway = &shared.gateway;
         // The first request detects the outage.
-        refused_from_now_on(async || self.miss(door).await).await?;
-        refused_from_now_on(async || self.create(door).await).await?;
-        let counted = door.count(REFUSED_CREATES).await?;
+        refused_from_now_on(async || self.miss(gateway).await).await?;
+        refused_from_now_on(async || self.create(gateway).await).await?;
+        let counted = gateway.count(REFUSED_CREATES).await?;
         let mut times = Vec::with_capacity(2 * TRIED);
         for _ in 0..TRIED {
-            door.assert_redirects(&self.cached, CACHED).await?;
+            gateway.assert_redirects(&self.cached, CACHED).await?;
             let begin = Instant::now();
-            refused(&self.miss(door).await?)?;
+            refused(&self.miss(gateway).await?)?;
             times.push(begin.elapsed());
             let begin = Instant::now();
-            refused(&self.create(door).await?)?;
+            refused(&self.create(gateway).await?)?;
             times.push(begin.elapsed());
         }
-        let counted = door.count(REFUSED_CREATES).await? - counted;
+        let counted = gateway.count(REFUSED_CREATES).await? - counted;
         ensure!(
             counted == TRIED as u64,
             "expected {TRIED} refused creates in the metric, counted {counted}"
@@ -144,14 +146,14 @@ impl Links {
 
     /// Checks that every acknowledged link is there again, and that new links can be created.
     async fn check_recovery(&self, shared: &SharedStack) -> Result<()> {
-        let door = &shared.door;
+        let gateway = &shared.gateway;
         shared.stack.ready().await?;
         let url = "https://example.com/after";
         let again = "links are created again";
-        let code = await_condition(again, async || door.shorten(url).await).await?;
+        let code = await_condition(again, async || gateway.shorten(url).await).await?;
         self.forget(shared).await?;
-        self.lead(door).await?;
-        door.assert_redirects(&code, url).await
+        self.lead(gateway).await?;
+        gateway.assert_redirects(&code, url).await
     }
 }
 

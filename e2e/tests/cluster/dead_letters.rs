@@ -16,13 +16,13 @@ async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> R
         let id = "01920000-0000-7000-8000-00000000dead";
         broker.publish("jobs", id, "this is not JSON").await?;
         let refused = shared
-            .door
+            .gateway
             .enqueue(&json!({"task": "wait", "ms": "soon"}))
             .await?;
-        let good = shared.door.enqueue(&wait_job(0)).await?;
-        shared.door.wait_for_job_status(&good.id, "done").await?;
+        let good = shared.gateway.enqueue(&wait_job(0)).await?;
+        shared.gateway.wait_for_job_status(&good.id, "done").await?;
         let entry = shared
-            .door
+            .gateway
             .wait_for_job_status(&refused.id, "failed")
             .await?;
         let why = entry["error"].as_str().unwrap_or_default();
@@ -57,7 +57,7 @@ async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
         })
         .await?;
         dlq(shared, "replay", &[id]).await?;
-        let entry = shared.door.wait_for_job_status(id, "done").await?;
+        let entry = shared.gateway.wait_for_job_status(id, "done").await?;
         assert_eq!(entry["client_id"], "5", "{entry}");
         Ok(())
     })

@@ -16,17 +16,17 @@ const DELIVERIES: usize = 5;
 #[tokio::test]
 async fn a_job_that_is_done_and_comes_again_is_not_done_again() -> Result<()> {
     with_queue(async |shared| {
-        let door = &shared.door;
-        let job = door.enqueue(&wait_job(0)).await?;
-        let entry = door.wait_for_job_status(&job.id, "done").await?;
+        let gateway = &shared.gateway;
+        let job = gateway.enqueue(&wait_job(0)).await?;
+        let entry = gateway.wait_for_job_status(&job.id, "done").await?;
         let broker = Broker::open(&shared.stack).await?;
         broker
             .publish("jobs", &job.id, &wait_job(0).to_string())
             .await?;
         // There is only one worker, so this job is processed after the redelivered one.
-        let next = door.enqueue(&wait_job(0)).await?;
-        door.wait_for_job_status(&next.id, "done").await?;
-        assert_eq!(door.job(&job.id).await?, Some(entry));
+        let next = gateway.enqueue(&wait_job(0)).await?;
+        gateway.wait_for_job_status(&next.id, "done").await?;
+        assert_eq!(gateway.job(&job.id).await?, Some(entry));
         await_condition("the queue jobs is empty", async || {
             let left = broker.depth("jobs").await?;
             ensure!(left.total == 0, "{left:?}");
@@ -43,10 +43,10 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
     Space::with("poison", async |space| {
         let patience = json!([{"name": "JOB_TIMEOUT_SECONDS", "value": "1"}]);
         let changes = json!({"profiles": ["queue"], "workers": {"replicas": 1, "env": patience}});
-        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
-        let poison = door.enqueue(&wait_job(60_000)).await?;
-        let good = door.enqueue(&wait_job(0)).await?;
-        door.wait_for_job_status(&good.id, "done").await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
+        let poison = gateway.enqueue(&wait_job(60_000)).await?;
+        let good = gateway.enqueue(&wait_job(0)).await?;
+        gateway.wait_for_job_status(&good.id, "done").await?;
 
         let broker = Broker::open(&stack).await?;
         await_condition("the job is a dead letter", async || {
@@ -55,7 +55,7 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
             Ok(())
         })
         .await?;
-        let entry = door.wait_for_job_status(&poison.id, "failed").await?;
+        let entry = gateway.wait_for_job_status(&poison.id, "failed").await?;
         // The ledger may count more attempts: when the database interrupts one, the worker
         // repeats it within the same delivery.
         let deliveries = log_of_job(&stack, "job_start", &poison.id).await?;
@@ -68,8 +68,11 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
         assert_eq!(properties["message_id"], poison.id, "{letter}");
         let reason = &properties["headers"]["x-death"][0]["reason"];
         assert_eq!(reason, "delivery_limit", "{letter}");
-        let next = door.enqueue(&wait_job(0)).await?;
-        door.wait_for_job_status(&next.id, "done").await.map(|_| ())
+        let next = gateway.enqueue(&wait_job(0)).await?;
+        gateway
+            .wait_for_job_status(&next.id, "done")
+            .await
+            .map(|_| ())
     })
     .await
 }

@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use serde_json::json;
-use shortener_e2e::{Door, Provider, Space, await_condition, echo_spec, holds_for};
+use shortener_e2e::{GatewayClient, Provider, Space, await_condition, echo_spec, holds_for};
 
 #[tokio::test]
 async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
@@ -48,8 +48,8 @@ async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
 #[tokio::test]
 async fn a_stopped_stack_has_no_pods_and_comes_back_with_its_links() -> Result<()> {
     Space::with("stopped", async |space| {
-        let (stack, door) = space.serve(Provider::Standalone, json!({})).await?;
-        let code = door.shorten("https://example.com/rested").await?;
+        let (stack, gateway) = space.serve(Provider::Standalone, json!({})).await?;
+        let code = gateway.shorten("https://example.com/rested").await?;
 
         stack.edit(json!({"stopped": true})).await?;
         let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
@@ -63,7 +63,7 @@ async fn a_stopped_stack_has_no_pods_and_comes_back_with_its_links() -> Result<(
 
         stack.edit(json!({"stopped": false})).await?;
         stack.ready().await?;
-        Door::open(space, &stack, Provider::Standalone, &space.host())
+        GatewayClient::open(space, &stack, Provider::Standalone, &space.host())
             .await?
             .assert_redirects(&code, "https://example.com/rested")
             .await

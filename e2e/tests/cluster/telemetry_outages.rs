@@ -70,8 +70,8 @@ async fn while_packets_to_the_collector_are_dropped_redirects_and_jobs_go_on() -
 async fn while_the_pod_of_the_collector_is_replaced_redirects_and_jobs_go_on() -> Result<()> {
     with_telemetry(async |Observed { shared, sink }| {
         let goes_on = async {
-            redirects_are_right_and_quick(&shared.door).await?;
-            jobs_are_done_quickly(&shared.door).await
+            redirects_are_right_and_quick(&shared.gateway).await?;
+            jobs_are_done_quickly(&shared.gateway).await
         };
         let (replaced, went_on) = tokio::join!(replace_collector(&shared), goes_on);
         replaced?;
@@ -86,16 +86,18 @@ async fn while_the_pod_of_the_collector_is_replaced_redirects_and_jobs_go_on() -
 async fn while_the_backend_is_away_the_stack_is_ready_and_the_collector_keeps_what_it_takes()
 -> Result<()> {
     with_telemetry(async |Observed { shared, sink }| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let counters = Counters::open(&shared).await?;
-        let code = door.shorten("https://example.com/kept-for-later").await?;
+        let code = gateway
+            .shorten("https://example.com/kept-for-later")
+            .await?;
         let before = counters.read().await?;
         sink.stop(&shared.space).await?;
         let caller = Caller::new();
-        let answer = door.get_traced(&format!("/{code}"), &caller).await?;
+        let answer = gateway.get_traced(&format!("/{code}"), &caller).await?;
         ensure!(answer.status == 302, "expected status 302, got {answer:?}");
-        redirects_are_right_and_quick(door).await?;
-        jobs_are_done_quickly(door).await?;
+        redirects_are_right_and_quick(gateway).await?;
+        jobs_are_done_quickly(gateway).await?;
         for condition in ["TelemetryReady", "Ready"] {
             stack.current(condition, "True").await?;
         }

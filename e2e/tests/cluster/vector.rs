@@ -138,11 +138,11 @@ async fn the_store_wants_the_key_of_the_secret_and_no_gateway_leads_to_it() -> R
     with_vector(async |shared| {
         let store = Qdrant::open(&shared.stack).await?;
         for path in ["/healthz", "/livez", "/readyz", "/"] {
-            assert_eq!(store.door.get(path).await?.status, 200, "{path}");
+            assert_eq!(store.http.get(path).await?.status, 200, "{path}");
         }
-        assert_eq!(store.door.get("/collections/docs").await?.status, 401);
-        let request = store.door.request(Method::GET, "/collections/docs");
-        let wrong = store.door.send(request.header("api-key", "wrong")).await?;
+        assert_eq!(store.http.get("/collections/docs").await?.status, 401);
+        let request = store.http.request(Method::GET, "/collections/docs");
+        let wrong = store.http.send(request.header("api-key", "wrong")).await?;
         assert_eq!(wrong.status, 401, "{wrong:?}");
         for path in [
             "/collections",
@@ -150,7 +150,7 @@ async fn the_store_wants_the_key_of_the_secret_and_no_gateway_leads_to_it() -> R
             "/api/collections",
             "/qdrant",
         ] {
-            let answer = shared.door.get(path).await?;
+            let answer = shared.gateway.get(path).await?;
             assert_eq!(answer.status, 404, "{path}: {answer:?}");
         }
         for child in children_of(&shared.stack).await? {
@@ -170,14 +170,14 @@ async fn the_store_wants_the_key_of_the_secret_and_no_gateway_leads_to_it() -> R
 #[tokio::test]
 async fn a_document_is_stored_read_found_replaced_and_deleted() -> Result<()> {
     with_vector(async |shared| {
-        let door = &shared.door;
-        door.no_documents().await?;
+        let gateway = &shared.gateway;
+        gateway.no_documents().await?;
         let payload = json!({"title": "one", "category": "x", "pages": 7});
-        let put = door
+        let put = gateway
             .put_document(1, &[3., 4., 0., 0.], payload.clone())
             .await?;
         says(&put, 201, "indexed")?;
-        let document = door.get("/api/docs/1").await?.json()?;
+        let document = gateway.get("/api/docs/1").await?.json()?;
         assert_eq!(
             document["vector"],
             json!([3.0, 4.0, 0.0, 0.0]),
@@ -187,23 +187,25 @@ async fn a_document_is_stored_read_found_replaced_and_deleted() -> Result<()> {
         ensure!(document["indexed_at"].is_string(), "{document}");
 
         let query = json!({"vector": [2, 0, 0, 0], "limit": 5, "with_payload": true});
-        let found = door.find_documents(&query).await?;
+        let found = gateway.find_documents(&query).await?;
         Hit::are(&found, &[(1, 0.6)])?;
         assert_eq!(found[0].payload, payload);
 
         says(
-            &door.put_document(1, &[1., 0., 0., 0.], json!({})).await?,
+            &gateway
+                .put_document(1, &[1., 0., 0., 0.], json!({}))
+                .await?,
             200,
             "indexed",
         )?;
-        let found = door.find_documents(&query).await?;
+        let found = gateway.find_documents(&query).await?;
         Hit::are(&found, &[(1, 1.0)])?;
         assert_eq!(found[0].payload, json!({}));
 
-        assert_eq!(door.delete_document(1).await?.status, 204);
-        Hit::are(&door.find_documents(&query).await?, &[])?;
-        assert_eq!(door.get("/api/docs/1").await?.status, 404);
-        assert_eq!(door.delete_document(1).await?.status, 404);
+        assert_eq!(gateway.delete_document(1).await?.status, 204);
+        Hit::are(&gateway.find_documents(&query).await?, &[])?;
+        assert_eq!(gateway.get("/api/docs/1").await?.status, 404);
+        assert_eq!(gateway.delete_document(1).await?.status, 404);
         assert_eq!(Qdrant::open(&shared.stack).await?.count("docs").await?, 0);
         Ok(())
     })
@@ -213,21 +215,21 @@ async fn a_document_is_stored_read_found_replaced_and_deleted() -> Result<()> {
 #[tokio::test]
 async fn documents_are_found_by_descending_cosine_and_by_filter() -> Result<()> {
     with_vector(async |shared| {
-        let door = &shared.door;
-        door.only_documents(&documents(), 201).await?;
+        let gateway = &shared.gateway;
+        gateway.only_documents(&documents(), 201).await?;
         let mut query = json!({"vector": [2, 0, 0, 0]});
         Hit::are(
-            &door.find_documents(&query).await?,
+            &gateway.find_documents(&query).await?,
             &[(1, 1.0), (2, 0.6), (3, 0.0)],
         )?;
         query["limit"] = json!(1);
-        Hit::are(&door.find_documents(&query).await?, &[(1, 1.0)])?;
+        Hit::are(&gateway.find_documents(&query).await?, &[(1, 1.0)])?;
         query["filter"] = json!({"category": "y"});
-        Hit::are(&door.find_documents(&query).await?, &[(2, 0.6)])?;
+        Hit::are(&gateway.find_documents(&query).await?, &[(2, 0.6)])?;
         query["filter"] = json!({"category": "x", "title": "three"});
-        Hit::are(&door.find_documents(&query).await?, &[(3, 0.0)])?;
+        Hit::are(&gateway.find_documents(&query).await?, &[(3, 0.0)])?;
         query["filter"] = json!({"category": "z"});
-        Hit::are(&door.find_documents(&query).await?, &[])
+        Hit::are(&gateway.find_documents(&query).await?, &[])
     })
     .await
 }
@@ -235,14 +237,14 @@ async fn documents_are_found_by_descending_cosine_and_by_filter() -> Result<()> 
 #[tokio::test]
 async fn a_document_or_query_of_another_length_is_refused() -> Result<()> {
     with_vector(async |shared| {
-        let door = &shared.door;
-        door.no_documents().await?;
+        let gateway = &shared.gateway;
+        gateway.no_documents().await?;
         for vector in [vec![], vec![1., 0., 0.], vec![1., 0., 0., 0., 0.]] {
-            names_the_vector(&door.put_document(1, &vector, json!({})).await?)?;
+            names_the_vector(&gateway.put_document(1, &vector, json!({})).await?)?;
             let query = json!({"vector": vector, "limit": 1});
-            names_the_vector(&door.post("/api/docs/query", &query).await?)?;
+            names_the_vector(&gateway.post("/api/docs/query", &query).await?)?;
         }
-        assert_eq!(door.get("/api/docs/1").await?.status, 404);
+        assert_eq!(gateway.get("/api/docs/1").await?.status, 404);
         Ok(())
     })
     .await

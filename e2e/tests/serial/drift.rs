@@ -11,8 +11,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Child, Door, Provider, Space, Stack, await_condition, await_within, base_spec, children_of,
-    every_profile, merge,
+    Child, GatewayClient, Provider, Space, Stack, await_condition, await_within, base_spec,
+    children_of, every_profile, merge,
 };
 
 use self::children::{EVERY_CHILD, OF_THE_PROFILES};
@@ -36,8 +36,9 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
         );
         stack.apply(&spec).await?;
         stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
-        let code = door.shorten("https://example.com/drift").await?;
+        let gateway =
+            GatewayClient::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = gateway.shorten("https://example.com/drift").await?;
 
         let children = children_of(&stack).await?;
         let titles: Vec<String> = children.iter().map(Child::title).collect();
@@ -48,7 +49,8 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
         }
         report(&mut times)?;
         stack.ready().await?;
-        door.wait_until_redirects(&code, "https://example.com/drift")
+        gateway
+            .wait_until_redirects(&code, "https://example.com/drift")
             .await
     })
     .await

@@ -18,8 +18,8 @@ use kube::{
 use serde::Deserialize;
 use serde_json::Value;
 use shortener_e2e::{
-    CHILD_KINDS, Door, Job, Provider, Release, Space, Stack, await_condition, checkout, is_ready,
-    pods_of, wait_job,
+    CHILD_KINDS, GatewayClient, Job, Provider, Release, Space, Stack, await_condition, checkout,
+    is_ready, pods_of, wait_job,
 };
 
 use crate::alone;
@@ -47,7 +47,7 @@ async fn a_stack_of_the_release_before_is_taken_over_with_its_links_and_jobs() -
 
 /// State of the stack of 0.1.0 besides its objects.
 struct Left {
-    door: Door,
+    gateway: GatewayClient,
     /// A short link.
     code: String,
     /// A job that waits, because no worker runs.
@@ -69,9 +69,9 @@ async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
     for component in ["postgres", "cache", "rabbitmq", "app", "gateway", "worker"] {
         running(&stack, component).await?;
     }
-    let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
-    let code = door.shorten(TARGET).await?;
-    door.wait_until_redirects(&code, TARGET).await?;
+    let gateway = GatewayClient::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+    let code = gateway.shorten(TARGET).await?;
+    gateway.wait_until_redirects(&code, TARGET).await?;
     scale_workers(space, 0).await?;
     await_condition("the worker is gone", async || {
         ensure!(pods_of(&stack, "worker").await?.is_empty());
@@ -79,14 +79,14 @@ async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
     })
     .await?;
     let job = await_condition("a job is accepted", async || {
-        door.enqueue(&wait_job(0)).await
+        gateway.enqueue(&wait_job(0)).await
     })
     .await?;
     let claim = database_claim(&stack).await?.uid();
     Ok((
         stack,
         Left {
-            door,
+            gateway,
             code,
             job,
             claim,
@@ -120,8 +120,12 @@ async fn taken_over(stack: &Stack, left: &Left) -> Result<()> {
     })
     .await?;
     stack.ready().await?;
-    left.door.wait_until_redirects(&left.code, TARGET).await?;
-    left.door.wait_for_job_status(&left.job.id, "done").await?;
+    left.gateway
+        .wait_until_redirects(&left.code, TARGET)
+        .await?;
+    left.gateway
+        .wait_for_job_status(&left.job.id, "done")
+        .await?;
     let claim = database_claim(stack).await?;
     ensure!(claim.uid() == left.claim, "the database has another volume");
     let major = claim.annotations().get(MAJOR).map(String::as_str);

@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::LogParams;
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Door, Forward, SharedStack, Sink, await_condition, await_within, log_lines,
+    Forward, GatewayClient, SharedStack, Sink, await_condition, await_within, log_lines,
     redirects_are_right_and_quick, settled,
 };
 
@@ -49,9 +49,9 @@ impl<'a> Outage<'a> {
     /// Checks that requests and jobs are not affected, that lost records are counted, and that
     /// the log has few lines about them.
     pub(super) async fn is_survived(&self) -> Result<()> {
-        let door = &self.shared.door;
-        redirects_are_right_and_quick(door).await?;
-        jobs_are_done_quickly(door).await?;
+        let gateway = &self.shared.gateway;
+        redirects_are_right_and_quick(gateway).await?;
+        jobs_are_done_quickly(gateway).await?;
         await_condition("the app and the worker count dropped records", async || {
             let now = self.counters.read().await?;
             let rises = now
@@ -99,8 +99,8 @@ pub(super) type Dropped = [u64; 4];
 
 /// The metrics of the app and the worker with these counts.
 pub(super) struct Counters {
-    app: Door,
-    worker: Door,
+    app: GatewayClient,
+    worker: GatewayClient,
     _forward: Forward,
 }
 
@@ -109,8 +109,8 @@ impl Counters {
     pub(super) async fn open(shared: &SharedStack) -> Result<Self> {
         let forward = Forward::to(&shared.stack, "acme-worker-metrics", 9090).await?;
         Ok(Self {
-            app: shared.door.clone(),
-            worker: Door::at(format!("http://{}", forward.address), "localhost")?,
+            app: shared.gateway.clone(),
+            worker: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
             _forward: forward,
         })
     }
@@ -124,21 +124,21 @@ impl Counters {
             (worker, "traces"),
             (worker, "logs"),
         ];
-        for (count, ((door, path), signal)) in dropped.iter_mut().zip(signals) {
+        for (count, ((gateway, path), signal)) in dropped.iter_mut().zip(signals) {
             let series = format!(r#"otel_dropped_total{{signal="{signal}"}}"#);
-            *count = door.count_at(path, &series).await?;
+            *count = gateway.count_at(path, &series).await?;
         }
         Ok(dropped)
     }
 }
 
 /// Enqueues jobs one by one, each after the previous one is done, and checks the median time.
-pub(super) async fn jobs_are_done_quickly(door: &Door) -> Result<()> {
+pub(super) async fn jobs_are_done_quickly(gateway: &GatewayClient) -> Result<()> {
     let mut times = Vec::with_capacity(JOBS);
     for _ in 0..JOBS {
         let begin = Instant::now();
-        let job = door.enqueue(&json!({"task": "email", "id": 4})).await?;
-        door.wait_for_job_status(&job.id, "done").await?;
+        let job = gateway.enqueue(&json!({"task": "email", "id": 4})).await?;
+        gateway.wait_for_job_status(&job.id, "done").await?;
         times.push(begin.elapsed());
     }
     times.sort();
@@ -155,7 +155,7 @@ pub(super) async fn jobs_are_done_quickly(door: &Door) -> Result<()> {
 pub(super) async fn exported_again(shared: &SharedStack, sink: &Sink) -> Result<()> {
     await_condition("traces of new jobs reach the sink", async || {
         let job = shared
-            .door
+            .gateway
             .enqueue(&json!({"task": "email", "id": 5}))
             .await?;
         await_within(SOON, "the trace has spans of both", async || {
