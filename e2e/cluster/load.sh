@@ -39,7 +39,8 @@ for image in "$@"; do
   if ! loaded "$image"; then missing+=("$image"); fi
 done
 if ((${#missing[@]} > 0)); then
-  step "Load ${#missing[@]} of $# images into the cluster" load "${missing[@]}"
+  remedy="check the free space of the node with 'docker exec $node df -h /var', or run 'make down' and 'make up' again" \
+    step "Load ${#missing[@]} of $# images into the cluster" load "${missing[@]}"
 else
   say "==> All $# images are in the cluster"
 fi

@@ -19,7 +19,8 @@ check_system() {
 check_curl() {
   if command -v curl >/dev/null; then return; fi
   if on_debian_as_root; then
-    step "Install curl" apt_install curl ca-certificates
+    remedy="check that this machine's apt sources work: apt-get update" \
+      step "Install curl" apt_install curl ca-certificates
   else
     die "curl is missing" "install curl with this machine's package manager (apt-get, dnf, pacman or brew)"
   fi
@@ -35,7 +36,10 @@ check_closed() {
 # If this machine compiles the programs, it links them statically, which needs the static C library.
 check_compiler() {
   need_program cargo "install Rust with rustup: https://rustup.rs"
-  if ! command -v cc >/dev/null && on_debian_as_root; then step "Install gcc and libc6-dev" apt_install gcc libc6-dev; fi
+  if ! command -v cc >/dev/null && on_debian_as_root; then
+    remedy="check that this machine's apt sources work: apt-get update" \
+      step "Install gcc and libc6-dev" apt_install gcc libc6-dev
+  fi
   need_program cc "install a C compiler: Debian and Ubuntu build-essential, Fedora gcc, openSUSE gcc"
   links_statically || die "the static C library (libc.a) is missing, so the programs cannot be linked" \
     "install it: Debian and Ubuntu libc6-dev, Fedora glibc-static, openSUSE glibc-devel-static; or set SHORTENER_COMPILER=docker to compile in a container"

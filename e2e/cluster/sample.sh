@@ -68,7 +68,8 @@ EOT
 
 mkdir -p "$state"
 : >"$shown_file"
-step "Apply the sample stack" apply_sample
+remedy="read the API server's answer above, and kubectl -n shortener-system logs deploy/shortener-operator" \
+  step "Apply the sample stack" apply_sample
 remedy="kubectl describe sst demo; kubectl -n shortener-system logs deploy/shortener-operator" \
   step "Wait until the stack is ready" wait_ready
 remedy="kubectl describe pods -l 'app.kubernetes.io/component in (app, worker)'" step "Replace pods that run an older image" renew_pods
