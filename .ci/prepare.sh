@@ -2,7 +2,7 @@
 # Prepares a hosted Ubuntu runner for `make test` and for a release, and therefore needs root. On a runner the
 # scripts themselves never become root; on a closed Debian machine they run as root and install missing packages.
 set -euo pipefail
-((EUID == 0)) || { echo "error: packages are installed by root; run this with sudo" >&2; exit 1; }
+((EUID == 0)) || { echo "error: only root may install packages: run this with sudo" >&2; exit 1; }
 
 # Servers for the unit tests, programs for the checks, and the linker and emulator of the other architecture.
 packages=(

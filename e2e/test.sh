@@ -98,7 +98,7 @@ source_stage() {
   run check 'fields of earlier releases' e2e/checks/compatibility.sh
   run check 'workflows' e2e/checks/workflows.sh
   run check 'alert rules' e2e/checks/alerts.sh
-  run check 'one build for all' e2e/checks/features.sh
+  run check 'features of programs and tests' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
   run check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
     cargo doc --profile quick --workspace --no-deps --document-private-items
@@ -113,7 +113,7 @@ unit_stage() {
   run check 'stand-in for Qdrant' e2e/images/qdrant.sh test
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh
-  run check 'read by GitOps tools' e2e/checks/kstatus.sh
+  run check 'status for GitOps tools' e2e/checks/kstatus.sh
   run check 'dependencies' e2e/checks/dependencies.sh
   run check 'registry on loopback' e2e/checks/registry-test.sh
   run check 'release' e2e/checks/release.sh
@@ -159,7 +159,7 @@ cluster_stage() {
 main() {
   local name
   exec 8>"$cache/test.lock"
-  flock -n 8 || die "another run of the tests is under way" "wait for it: both would use the cluster $CLUSTER_NAME"
+  flock -n 8 || die "another run of the tests has not ended" "wait until it ends: both use the cluster $CLUSTER_NAME"
   trap finish EXIT
   trap 'failed=$((failed + 1)); exit 130' INT TERM
   claim_target

@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out/files"
 for folder in "$out"/bin/*; do
-  [[ -s $folder/operator ]] || die "$folder holds no operator" "run .ci/release/binaries.sh ${folder##*/}"
+  [[ -s $folder/operator ]] || die "$folder has no operator" "run .ci/release/binaries.sh ${folder##*/}"
   target=${folder##*/}
   system=$(system_of "$target") architecture=$(architecture_of "$target")
   archive=$out/files/shortener-operator-$version-$system-$architecture.tar.gz

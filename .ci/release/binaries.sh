@@ -53,7 +53,7 @@ keep() {
   for name in $(names "$target"); do
     file=$CARGO_TARGET_DIR/$target/$profile/$name
     if [[ $profile != quick ]] && grep -aqF -e "$HOME/" -e "$CARGO_TARGET_DIR/" -e "$repo/" "$file"; then
-      die "$file names folders of this machine" "see path_flags in .ci/release/binaries.sh"
+      die "$file contains paths of this machine" "see path_flags in .ci/release/binaries.sh"
     fi
     if [[ $(system_of "$target") == linux ]] && readelf --program-headers --wide "$file" | grep INTERP >/dev/null; then
       die "$file is not linked statically" "unset RUSTFLAGS: it replaces the flags of .cargo/config.toml"

@@ -41,8 +41,8 @@ read_dockerfile() {
       *) unknown=$line ;;
     esac
   done <"$1"
-  [[ $base == scratch ]] || die "the last stage of $1 begins from $base" "write FROM scratch: an image holds one program"
-  [[ -z $unknown ]] || die "$1 holds an instruction that images.sh does not know: $unknown" "teach it to read_dockerfile"
+  [[ $base == scratch ]] || die "the last stage of $1 begins FROM $base" "write FROM scratch: an image has one program"
+  [[ -z $unknown ]] || die "images.sh does not know this instruction of $1: $unknown" "add it to read_dockerfile in .ci/release/images.sh"
   [[ -n $user && -n $entrypoint ]] || die "$1 lacks USER or ENTRYPOINT" "add it: pods run without root and without a command"
   jq --exit-status 'type == "array"' <<<"$entrypoint" >/dev/null || die "ENTRYPOINT of $1 is not a list" 'write ENTRYPOINT ["/program"]'
 }

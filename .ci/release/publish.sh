@@ -6,5 +6,5 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 tag=${1:?usage: publish.sh <tag>}
-[[ -s $out/files/SHA256SUMS.sigstore.json ]] || die "the checksums are not signed" "run .ci/release/sign.sh first"
+[[ -s $out/files/SHA256SUMS.sigstore.json ]] || die "$out/files/SHA256SUMS is not signed" "run .ci/release/sign.sh first"
 gh release create "$tag" --verify-tag --title "ShortenerStack $version" --notes-file "$out/notes.md" "$out"/files/*

@@ -10,7 +10,7 @@ source e2e/checks/registry.sh
 registry_programs
 "$cluster_dir/tools.sh" helm
 
-refuse() { die "$1 is published already, with another content" "release another version: nobody gets other bytes under the same tag"; }
+refuse() { die "$1 is published already, with another content" "release another version: the content of a published tag never changes"; }
 
 image_of() { printf '%s/%s:%s\n' "$push_to" "$1" "$version"; }
 

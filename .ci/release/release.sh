@@ -10,10 +10,10 @@ check_tag() {
   local tag=$1
   [[ $tag == "v$version" ]] || die "the tag $tag is not the version $version of Cargo.toml" "tag the commit v$version, or raise the version first"
   [[ $profile == release ]] || die "PROFILE=$profile is for rehearsals" "unset PROFILE: users get the optimized profile"
-  [[ $(git rev-parse --verify --quiet "refs/tags/$tag^{commit}") == $(git rev-parse HEAD) ]] || die "HEAD is not the tag $tag" "git checkout $tag"
-  [[ -z $(git status --porcelain) ]] || die "the checkout holds changes that the tag $tag does not" "git status"
+  [[ $(git rev-parse --verify --quiet "refs/tags/$tag^{commit}") == $(git rev-parse HEAD) ]] || die "HEAD is not the commit of the tag $tag" "run: git checkout $tag"
+  [[ -z $(git status --porcelain) ]] || die "the checkout has changes that the tag $tag does not have" "commit or remove them: git status"
   grep -Eq "^## ${version//./\\.}( |\$)" CHANGELOG.md || die "CHANGELOG.md has no section $version" "rename its section Unreleased to $version"
-  [[ -s e2e/compatibility/$version.txt ]] || die "the fields of $version are not written down" "e2e/checks/compatibility.sh --write, and commit it"
+  [[ -s e2e/compatibility/$version.txt ]] || die "e2e/compatibility/$version.txt, the list of this version's fields, is missing" "run e2e/checks/compatibility.sh --write and commit the file"
 }
 
 # Prints the section of this version in CHANGELOG.md; in a rehearsal, the section of unreleased changes.
@@ -27,7 +27,7 @@ if (($# > 0)); then check_tag "$1"; fi
 rm -rf "$out"/{files,images,pushed.txt,subjects.txt}
 mkdir -p "$out/files"
 notes >"$out/notes.md"
-[[ -s $out/notes.md ]] || die "CHANGELOG.md says nothing of version $version" "write down what users will notice"
+[[ -s $out/notes.md ]] || die "the section of version $version in CHANGELOG.md is empty" "write there what users will notice"
 
 .ci/release/binaries.sh
 step "Make the images" .ci/release/images.sh

@@ -5,7 +5,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-[[ -n ${ACTIONS_ID_TOKEN_REQUEST_URL:-} ]] || die "this is not a workflow that may ask for an identity" "give it the permission id-token: write"
+[[ -n ${ACTIONS_ID_TOKEN_REQUEST_URL:-} ]] || die "ACTIONS_ID_TOKEN_REQUEST_URL is not set: only a workflow with an identity can sign" "run this in a workflow with the permission id-token: write"
 [[ -s $out/pushed.txt ]] || die "$out/pushed.txt is missing" "run .ci/release/push.sh first"
 bill=$out/files/shortener-stack-$version.cdx.json
 

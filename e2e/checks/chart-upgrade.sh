@@ -40,21 +40,21 @@ lasting() {
 # unchanged <step>
 unchanged() {
   lasting >"$work/after"
-  diff "$work/before" "$work/after" || die "the definition or the stack is another one after the $1" "see crds.yaml and the labels of the chart's templates"
+  diff "$work/before" "$work/after" || die "the resource definition or the stack differs after the $1 (< before, > after)" "see crds.yaml and the labels of the chart's templates"
 }
 
 # works <replicas of the app>: the operator acts on an edit of the stack.
 works() {
   kubectl patch sst/kept --namespace "$home" --type merge --patch "{\"spec\":{\"app\":{\"replicas\":$1}}}"
   kubectl wait --namespace "$home" deployment/kept-app --for="jsonpath={.spec.replicas}=$1" --timeout 90s \
-    || die "the operator does not act on an edit of a stack" "kubectl logs deployment/$release --namespace $namespace"
+    || die "the operator did not apply an edit of spec.app.replicas within 90 s" "kubectl logs deployment/$release --namespace $namespace"
 }
 
 # has_replicas <number>
 has_replicas() {
   kubectl wait --namespace "$namespace" "deployment/$release" --for="jsonpath={.status.readyReplicas}=$1" --timeout 60s
   [[ $(kubectl get --namespace "$namespace" "deployment/$release" --output jsonpath='{.spec.replicas}') == "$1" ]] \
-    || die "the operator does not have $1 replicas"
+    || die "the operator's Deployment does not have $1 replicas" "kubectl get deployment/$release --namespace $namespace --output yaml"
 }
 
 # Lists the objects of the release that have the new label, the resource definition among them.
@@ -80,7 +80,7 @@ is_upgraded() {
   missing=$(for object in customresourcedefinition deployment.apps service/ serviceaccount networkpolicy poddisruptionbudget clusterrole.; do
     grep -q "^$object" "$work/labelled" || printf '%s ' "$object"
   done)
-  [[ -z $missing ]] || die "the upgrade did not reach: $missing"
+  [[ -z $missing ]] || die "after the upgrade these kinds lack the label $label: $missing" "see commonLabels in the chart's templates"
   helm test "$release" --namespace "$namespace" --logs
 }
 
@@ -97,9 +97,9 @@ roll_back() {
 is_rolled_back() {
   local left
   has_replicas "$replicas"
-  held | diff "$work/held" - || die "the rollback did not bring back the values and the objects of the release"
+  held | diff "$work/held" - || die "the rollback did not restore the values and the objects of the release (< before, > after)" "helm history $release --namespace $namespace"
   left=$(labelled)
-  [[ -z $left ]] || die "the rollback left the label $label on $left"
+  [[ -z $left ]] || die "the rollback left the label $label on $left" "helm history $release --namespace $namespace"
 }
 
 make_stack

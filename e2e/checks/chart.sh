@@ -26,37 +26,37 @@ score() {
   # The images are pinned, so pulling them at every start would gain nothing.
   kube-score score --ignore-test container-image-pull-policy --output-format ci "$file" >"$work/$name.score" || {
     grep -E '^\[(CRITICAL|WARNING)\]' "$work/$name.score"
-    die "kube-score rejects the rendering $name"
+    die "kube-score rejects the rendering $name" "correct what it lists above"
   }
-  printf 'rendering %s is sound\n' "$name"
+  printf 'rendering %s is accepted\n' "$name"
 }
 
 # refused <helm values...>: the values schema must refuse them.
 refused() {
   local message
   if message=$(helm template test "$chart" "$@" 2>&1 >/dev/null); then
-    die "the values schema accepts $*"
+    die "the values schema accepts $*" "see values.schema.json of the chart"
   fi
-  grep -q 'values.schema.json\|meet the specifications of the schema' <<<"$message" || die "$* failed, but not by the schema: $message"
+  grep -q 'values.schema.json\|meet the specifications of the schema' <<<"$message" || die "$* is refused, but not by the values schema: $message" "see values.schema.json of the chart"
 }
 
 scope_is_cluster_wide_or_a_list() {
   score cluster-wide
   score namespaces --set 'watchNamespaces={red,blue}'
-  kinds cluster-wide | grep -x ClusterRole >/dev/null || die "the cluster-wide rendering has no ClusterRole"
-  ! kinds namespaces | grep '^ClusterRole' >/dev/null || die "a list of namespaces must do without any ClusterRole"
+  kinds cluster-wide | grep -x ClusterRole >/dev/null || die "the cluster-wide rendering has no ClusterRole" "see templates/rbac.yaml of the chart"
+  ! kinds namespaces | grep '^ClusterRole' >/dev/null || die "a rendering with watchNamespaces has a ClusterRole" "see templates/rbac.yaml and templates/user-roles.yaml of the chart"
   for namespace in red blue; do
-    (($(grep -c "^  namespace: $namespace$" "$work/namespaces.yaml") == 2)) || die "$namespace lacks its Role or RoleBinding"
+    (($(grep -c "^  namespace: $namespace$" "$work/namespaces.yaml") == 2)) || die "the rendering with watchNamespaces lacks the Role or the RoleBinding of namespace $namespace" "see templates/rbac.yaml of the chart"
   done
-  ! grep -n '\["\?\*"\?\]\|^ *- "\?\*"\?$' "$work"/*.yaml | grep -v CustomResource || die "a rule holds a wildcard"
+  ! grep -n '\["\?\*"\?\]\|^ *- "\?\*"\?$' "$work"/*.yaml | grep -v CustomResource || die "the rules above have a wildcard" "name the groups, resources and verbs in templates/rbac.yaml of the chart"
 }
 
 definition_is_optional() {
   score without-definitions --set crds.enabled=false
-  kinds cluster-wide | grep -x CustomResourceDefinition >/dev/null || die "the default rendering lacks the resource definition"
-  ! kinds without-definitions | grep -x CustomResourceDefinition >/dev/null || die "crds.enabled=false still renders the definition"
-  grep -q 'helm.sh/resource-policy: keep' "$work/cluster-wide.yaml" || die "crds.keep does not mark the definition"
-  ! helm template test "$chart" --set crds.keep=false | grep 'helm.sh/resource-policy' || die "crds.keep=false still keeps"
+  kinds cluster-wide | grep -x CustomResourceDefinition >/dev/null || die "the default rendering lacks the resource definition" "see templates/crds.yaml of the chart"
+  ! kinds without-definitions | grep -x CustomResourceDefinition >/dev/null || die "crds.enabled=false still renders the resource definition" "see templates/crds.yaml of the chart"
+  grep -q 'helm.sh/resource-policy: keep' "$work/cluster-wide.yaml" || die "the resource definition lacks helm.sh/resource-policy: keep" "see crds.keep in templates/crds.yaml of the chart"
+  ! helm template test "$chart" --set crds.keep=false | grep 'helm.sh/resource-policy' || die "crds.keep=false still renders helm.sh/resource-policy" "see templates/crds.yaml of the chart"
 }
 
 # Sets every value that is empty by default.
@@ -99,7 +99,7 @@ priorityClassName: high
 VALUES
   jq '{images: .properties.images.properties | map_values("image:1")}' "$chart/values.schema.json" >"$work/images.json"
   score everything --values "$work/images.json" --values "$work/values.yaml"
-  kinds everything | grep -x PodDisruptionBudget >/dev/null || die "two replicas need a disruption budget"
+  kinds everything | grep -x PodDisruptionBudget >/dev/null || die "the rendering with two replicas has no PodDisruptionBudget" "see the chart's templates"
   local line
   while read -r line; do holds everything "$line"; done <<LINES
 image: "$(released operator | sed 's/:[^:]*$//'):1.2.3@$digest"
@@ -134,7 +134,7 @@ LINES
 images_are_those_of_the_operator() {
   diff <(sed -n 's/^ *- name: \([A-Z0-9_]*_IMAGE\)$/\1/p' "$work/everything.yaml" | sort) \
     <(grep -o '"[A-Z0-9_]*_IMAGE"' operator/src/settings.rs | tr -d '"' | sort -u) \
-    || die "the chart's images are not those of operator/src/settings.rs" "see images in values.yaml and values.schema.json"
+    || die "the chart's image variables (<) are not those of operator/src/settings.rs (>)" "see images in values.yaml and values.schema.json"
 }
 
 # Every object of the chart itself (the ConfigMaps are extraObjects) and the operator's pods have the labels. A
@@ -148,25 +148,25 @@ common_labels_are_everywhere_but_in_selectors() {
     /^    team: links$/ { labelled = 1 }
     END { report() }
   ' "$work/everything.yaml")
-  [[ -z $without ]] || die "these kinds lack commonLabels: $without"
+  [[ -z $without ]] || die "these kinds lack commonLabels: $without" "see the labels in the chart's templates"
   objects=$(kinds everything | grep -cvx ConfigMap)
   labels=$(grep -c '^ *team: links$' "$work/everything.yaml")
-  ((labels == objects + 1)) || die "$labels times commonLabels for $objects objects and one kind of pod" "selectors must not take them"
-  ! grep -q not-ours "$work/everything.yaml" || die "commonLabels replaced a label of the chart's own"
+  ((labels == objects + 1)) || die "commonLabels occurs $labels times for $objects objects and one pod template" "remove it from the selectors, which cannot be changed"
+  ! grep -q not-ours "$work/everything.yaml" || die "commonLabels replaced one of the chart's own labels" "see the labels in the chart's templates"
 }
 
 # kube-score would require a numeric user.
 openshift_chooses_the_user() {
   render openshift --set podSecurityContext.runAsUser=null --set podSecurityContext.runAsGroup=null
   ! grep 'runAsUser\|runAsGroup' <(sed '/^kind: CustomResourceDefinition/,/^---/d' "$work/openshift.yaml") \
-    || die "a fixed user is left when podSecurityContext sets it to null"
+    || die "runAsUser or runAsGroup is rendered although podSecurityContext sets both to null" "see templates/deployment.yaml of the chart"
   holds openshift 'runAsNonRoot: true'
 }
 
 spread_can_be_left_to_the_cluster() {
   score no-spread --set-json 'topologySpreadConstraints=[]'
   holds cluster-wide 'topologyKey: kubernetes.io/hostname'
-  ! grep -q '^      topologySpreadConstraints' "$work/no-spread.yaml" || die "topologySpreadConstraints=[] still spreads"
+  ! grep -q '^      topologySpreadConstraints' "$work/no-spread.yaml" || die "topologySpreadConstraints=[] still renders constraints" "see templates/deployment.yaml of the chart"
 }
 
 # The same rule as in operator/src/settings/registry.rs.
@@ -182,15 +182,15 @@ registry_goes_in_front_of_every_default_image() {
     original=${case%=*} copy=${case#*=}
     helm template test "$chart" --set global.imageRegistry=m.example --set "image.repository=$original" \
       --set "image.digest=$digest" --show-only templates/deployment.yaml \
-      | grep -xF "        image: \"m.example/$copy:$version@$digest\"" >/dev/null || die "the copy of $original is not m.example/$copy" "see shortener-operator.copy"
+      | grep -xF "        image: \"m.example/$copy:$version@$digest\"" >/dev/null || die "with global.imageRegistry=m.example, $original does not become m.example/$copy" "see shortener-operator.copy in templates/_helpers.tpl of the chart"
   done
 }
 
 variables_are_named_once() {
   local message name
   for name in RUST_LOG POD_NAME; do
-    if message=$(helm template test "$chart" --set "extraEnv[0].name=$name" 2>&1); then die "extraEnv may repeat $name"; fi
-    grep -q "extraEnv: $name is already set" <<<"$message" || die "extraEnv with $name fails without saying why: $message"
+    if message=$(helm template test "$chart" --set "extraEnv[0].name=$name" 2>&1); then die "the chart accepts $name in extraEnv, although it sets $name itself" "see extraEnv in the chart's templates"; fi
+    grep -q "extraEnv: $name is already set" <<<"$message" || die "the error for $name in extraEnv does not name it: $message" "see extraEnv in the chart's templates"
   done
 }
 

@@ -10,7 +10,7 @@ export STACK_NAMESPACE=ci-step CHART=charts/shortener-operator CHART_VALUES=$cac
 
 examples/ci/stack-up.sh
 [[ $(kubectl get --namespace ci-step sst/demo --output jsonpath='{.status.conditions[?(@.type=="Ready")].status}') == True ]] \
-  || die "the step ended before the stack was ready" "see examples/ci/stack-up.sh"
+  || die "stack-up.sh ended before the stack was ready" "see examples/ci/stack-up.sh"
 
 # The Secret of its database does not exist.
 cat >"$work/never.yaml" <<'STACK'
@@ -22,10 +22,10 @@ spec:
   database: {external: {secretRef: {name: absent}}}
 STACK
 if STACK=$work/never.yaml STACK_TIMEOUT=30s examples/ci/stack-up.sh >"$work/said" 2>&1; then
-  die "the step takes a stack for ready that is not" "see examples/ci/stack-up.sh"
+  die "stack-up.sh succeeded with a stack that is not ready" "see examples/ci/stack-up.sh"
 fi
 grep -q SecretNotFound "$work/said" || {
   cat "$work/said"
-  die "the step does not tell why a stack is not ready" "see explain in examples/ci/stack-up.sh"
+  die "stack-up.sh does not print the reason SecretNotFound of a stack that is not ready" "see explain in examples/ci/stack-up.sh"
 }
-say "the step brings a stack up, and tells why one does not come up"
+say "stack-up.sh waits until a stack is ready, and prints the reason if it does not become ready"

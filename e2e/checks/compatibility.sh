@@ -51,12 +51,12 @@ if [[ ${1:-} == --write ]]; then
 fi
 
 now=$(fields)
-(($(wc -l <<<"$now") > 50)) || die "docs/reference.md names hardly any field" "its form has changed: teach it to fields in e2e/checks/compatibility.sh"
+(($(wc -l <<<"$now") > 50)) || die "fewer than 50 fields were found in docs/reference.md" "adapt the function fields in e2e/checks/compatibility.sh to the page's new form"
 releases=("$folder"/*.txt)
-[[ -s ${releases[0]} ]] || die "$folder holds no release" "git checkout $folder"
+[[ -s ${releases[0]} ]] || die "$folder has no file of a release" "restore it: git checkout $folder"
 for release in "${releases[@]}"; do
   gone=$(lost "$release" <<<"$now")
-  [[ -z $gone ]] || die "what release $(basename "$release" .txt) took is gone or narrower:
-$gone" "v1alpha1 only grows (docs/compatibility.md): put it back, beside what replaces it"
+  [[ -z $gone ]] || die "these fields, values or ranges of release $(basename "$release" .txt) are gone or narrower:
+$gone" "put them back, beside what replaces them: v1alpha1 only grows (docs/compatibility.md)"
 done
-say "everything that ${#releases[@]} releases took is still taken"
+say "every field that ${#releases[@]} releases accepted is still accepted"

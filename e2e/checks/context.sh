@@ -23,11 +23,11 @@ docker cp "$container:/." "$work/context"
 docker rm "$container" >/dev/null
 
 sources >"$work/sources"
-(($(wc -l <"$work/sources") > 50)) || die "cargo tells of no more than $(wc -l <"$work/sources") sources" "compile first: e2e/images/build.sh"
+(($(wc -l <"$work/sources") > 50)) || die "cargo recorded only $(wc -l <"$work/sources") source files" "compile first, with e2e/images/build.sh"
 absent=$(while IFS= read -r file; do [[ -e $work/context/$file ]] || printf '%s\n' "$file"; done <"$work/sources")
-[[ -z $absent ]] || die "the container that compiles the programs would not have: $absent" "name it in .dockerignore with a !"
+[[ -z $absent ]] || die "the build context of the programs lacks: $absent" "add it to .dockerignore with a leading !"
 for file in Cargo.toml Cargo.lock .cargo/config.toml e2e/images/programs/manifests.sh; do
-  [[ -e $work/context/$file ]] || die "the container that compiles the programs would not have: $file" "name it in .dockerignore with a !"
+  [[ -e $work/context/$file ]] || die "the build context of the programs lacks: $file" "add it to .dockerignore with a leading !"
 done
-[[ ! -e $work/context/.git && ! -e $work/context/target ]] || die "the context holds the history or build output" "see .dockerignore"
+[[ ! -e $work/context/.git && ! -e $work/context/target ]] || die "the build context of the programs has .git or target" "exclude both in .dockerignore"
 say "$(wc -l <"$work/sources") sources are in the context ($(du -sk "$work/context" | cut -f 1) KiB)"

@@ -11,12 +11,12 @@ trap 'rm -f "$fresh"' EXIT
 in_step() {
   local file=$1 format=$2
   operator crd --format "$format" >"$fresh"
-  [[ -s $fresh ]] || die "\`operator crd --format $format\` printed nothing"
+  [[ -s $fresh ]] || die "\`operator crd --format $format\` printed nothing" "run it by hand and read its error"
   if [[ $write == yes ]]; then
     cp "$fresh" "$file"
     printf 'wrote %s\n' "$file"
   else
-    diff -u "$file" "$fresh" || die "$file is not what \`operator crd --format $format\` prints" "run \`make crds\`"
+    diff -u "$file" "$fresh" || die "$file (-) differs from the output of \`operator crd --format $format\` (+)" "run \`make crds\`"
     printf '%s is up to date\n' "$file"
   fi
 }

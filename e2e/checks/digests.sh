@@ -45,7 +45,7 @@ write() {
     while IFS= read -r image; do
       digest=$(digest_of "$image")
       if [[ $how == resolve ]]; then
-        digest=$(crane digest "$(public_list=/dev/null source_of "$image")") || die "$image cannot be resolved" "see the answer above"
+        digest=$(crane digest "$(public_list=/dev/null source_of "$image")") || die "the registry gives no digest for $image" "read its answer above"
       fi
       printf '%-55s %s\n' "$image" "${digest:--}"
     done < <(named)
@@ -64,20 +64,20 @@ compare_releases() {
     minor=$(minor_of "$module")
     [[ $(awk -v p="$program" -v v="v$minor." '$1 == p && index($2, v) == 1 && ($4 == "published" || length($4) == 64)' \
       "$cluster_dir/tools/releases.txt" | wc -l) == 4 ]] \
-      || die "releases.txt does not have $program v$minor for all four platforms, as tools/cluster/go.mod has it" \
-        "change both versions together"
+      || die "releases.txt lacks $program v$minor, the version of tools/cluster/go.mod, for one of the four platforms" \
+        "change both files together"
   done
 }
 
 compare() {
   local wrong without
   if ! diff <(named) <(listed); then
-    die "$list and the code name different images (<: only the code, >: only the list)" "e2e/checks/digests.sh --write"
+    die "$list and the code name different images (<: only the code, >: only the list)" "run e2e/checks/digests.sh --write"
   fi
   wrong=$(awk '!/^#/ && $2 != "-" && !($2 ~ /^sha256:[0-9a-f]+$/ && length($2) == 71)' "$list")
-  [[ -z $wrong ]] || die "$list has lines that are not '<image> sha256:<64 hex digits>': $wrong" "e2e/checks/digests.sh --resolve"
+  [[ -z $wrong ]] || die "$list has lines that are not '<image> sha256:<64 hex digits>': $wrong" "run e2e/checks/digests.sh --resolve"
   wrong=$(unknown_names)
-  [[ -z $wrong ]] || die "public images that $list does not know: $wrong" "name them in one of the functions of digests.sh"
+  [[ -z $wrong ]] || die "these public images are not in $list: $wrong" "name them in one of the functions of e2e/checks/digests.sh"
   without=$(awk '!/^#/ && $2 == "-" { print "  " $1 }' "$list")
   say "$(listed | wc -l | tr -d ' ') public images are listed$(if [[ -n $without ]]; then printf ', without a digest:\n%s' "$without"; fi)"
 }
@@ -86,5 +86,5 @@ case "${1:-}" in
   '') compare_releases && compare ;;
   --write) write && compare ;;
   --resolve) registry_programs && write resolve && compare ;;
-  *) die "unknown argument: $1" "digests.sh [--write|--resolve]" ;;
+  *) die "unknown argument: $1" "run it as: digests.sh [--write|--resolve]" ;;
 esac

@@ -28,7 +28,7 @@ definitions() {
   for entry in "${definition_files[@]}"; do
     read -r module file <<<"$entry"
     module=$(module_dir "$examples_folder/definitions" "$module")
-    [[ -f $module/$file ]] || die "the module in $module has no file $file" "look for its new place and correct definition_files"
+    [[ -f $module/$file ]] || die "the module in $module has no file $file" "find its new path and correct definition_files in e2e/checks/examples-lib.sh"
     cp --no-preserve=mode "$module/$file" "$folder/$((number++))-${file##*/}"
   done
 }
@@ -40,7 +40,7 @@ as_json() {
   cp -r "$examples_folder/documents/." "$chart"
   mkdir "$chart/documents"
   cp --no-preserve=mode --backup=numbered "$@" "$chart/documents"
-  helm template documents "$chart" | grep '^{' || die "these files hold no document: $*"
+  helm template documents "$chart" | grep '^{' || die "these files have no YAML document: $*" "see the error of helm above"
   rm -rf "$chart"
 }
 
@@ -59,10 +59,10 @@ examples() {
         if [[ ! -f $folder/kustomization.yaml ]]; then
           if [[ $wanted == manifest ]]; then printf '%s\n' "$file"; fi
         elif ! grep -q "[ -]${file##*/}\$" "$folder/kustomization.yaml"; then
-          die "$file is not in the kustomization of its folder" "name it there, or remove it"
+          die "$folder/kustomization.yaml does not name ${file##*/}" "name it there, or remove $file"
         fi
         ;;
-      *) die "$file is not checked by anything" "teach e2e/checks/examples-lib.sh to check files like it" ;;
+      *) die "no check reads $file" "add its kind to the function examples in e2e/checks/examples-lib.sh" ;;
     esac
   done
 }

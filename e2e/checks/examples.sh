@@ -16,7 +16,7 @@ examples overlay >"$work/overlays"
 mapfile -t manifests <"$work/manifests"
 mapfile -t values <"$work/values"
 mapfile -t overlays <"$work/overlays"
-((${#manifests[@]} && ${#values[@]} && ${#overlays[@]})) || die "examples/ lacks manifests, values or overlays"
+((${#manifests[@]} && ${#values[@]} && ${#overlays[@]})) || die "examples/ lacks manifests, values or overlays" "see the function examples in e2e/checks/examples-lib.sh"
 
 # The page must name every example or its folder, and every image must be one of the operator's defaults.
 facts() {
@@ -30,11 +30,11 @@ facts() {
   done
   while read -r image; do
     grep -qF "default_value = \"$image\"" operator/src/settings.rs || {
-      say "error: the image $image of an example is none of the operator's defaults"
+      say "error: an example uses the image $image, which is not a default in operator/src/settings.rs"
       failed=1
     }
   done < <(sed -n 's/^ *image: \([^ ]*\).*/\1/p' "${manifests[@]}")
-  ((failed == 0)) || die "the examples contradict the project" "correct what is named above"
+  ((failed == 0)) || die "examples/ contradicts its README.md or operator/src/settings.rs" "correct what the errors above name"
 }
 
 # A NetworkPolicy that opens a port of the stack's pods must use the operator's labels, and a
@@ -44,14 +44,14 @@ policies() {
   while read -r component port; do
     golden=operator/snapshots/network-policy-$component.snap
     [[ -f $golden ]] && grep -qx " *- port: $port" "$golden" \
-      || die "a NetworkPolicy of an example opens port $port of $component, which the operator has not" "see $golden and the labels in operator/src/metadata.rs"
+      || die "an example's NetworkPolicy opens port $port of $component, which the operator's own NetworkPolicy does not" "compare with $golden and the labels in operator/src/metadata.rs"
     number=$((number + 1))
   done < <(jq -r 'select(.kind == "NetworkPolicy") | .spec as $spec
     | ($spec.podSelector.matchLabels
        | if keys == ["app.kubernetes.io/component", "app.kubernetes.io/instance", "app.kubernetes.io/name"]
             and .["app.kubernetes.io/name"] == "shortener" then .["app.kubernetes.io/component"] else "other-labels" end)
       + " " + ($spec.ingress[].ports[].port | tostring)' "$work/documents.json")
-  ((number > 0)) || die "no example has a NetworkPolicy"
+  ((number > 0)) || die "no example has a NetworkPolicy" "see the manifests in examples/"
 }
 
 # The limits of an external broker must be those that docs/queue.md tells users to set.
@@ -59,25 +59,25 @@ limits() {
   diff <(jq -cSR 'capture("^rabbitmqctl set_policy (?<name>[^ ]+) .(?<pattern>[^ ]+). --apply-to (?<applyTo>[^ ]+) .(?<definition>\\{.*\\}).$")
                   | .definition |= fromjson' docs/queue.md) \
     <(jq -cS 'select(.kind == "Policy") | .spec | {name, pattern, applyTo, definition}' "$work/documents.json" | grep .) \
-    || die "docs/queue.md (<) and the examples (>) set other limits of a broker"
+    || die "docs/queue.md (<) and the examples (>) set different policies of an external broker" "make both the same"
 }
 
 # The chart, whose schema refuses misspelt values, must accept every set of values.
 with_the_chart() {
   local file line number=0
   chart_values "$work/documents.json" >"$work/chart-values"
-  [[ -s $work/chart-values ]] || die "neither Argo CD's nor Flux' example gives the chart values"
+  [[ -s $work/chart-values ]] || die "neither the example for Argo CD nor the one for Flux has values for the chart" "see chart_values in e2e/checks/examples-lib.sh"
   while IFS= read -r line; do
     number=$((number + 1))
     printf '%s\n' "$line" >"$work/given-$number.json"
   done <"$work/chart-values"
   for file in "${values[@]}" "$work"/given-*.json; do
     helm template shortener-operator "$chart" --namespace shortener-system --values "$file" >"$work/rendered-${file##*/}.yaml" \
-      || die "the chart refuses the values of ${file#"$work"/}"
+      || die "the chart refuses the values in ${file#"$work"/}" "correct them as helm says above"
   done
   # Pruning the definition would delete every stack.
   for line in 'helm.sh/resource-policy: keep' 'argocd.argoproj.io/sync-options: Prune=false' 'kustomize.toolkit.fluxcd.io/prune: disabled'; do
-    grep -qx " *$line" "$work/rendered-given-1.json.yaml" || die "the definition lacks the annotation $line" "see the chart's templates/crds.yaml"
+    grep -qx " *$line" "$work/rendered-given-1.json.yaml" || die "the resource definition lacks the annotation $line" "see the chart's templates/crds.yaml"
   done
 }
 
@@ -92,7 +92,7 @@ schemas_mode() {
   with_the_chart
   # Kubernetes' schemas do not contain that kind.
   kubeconform -strict -summary -skip ServiceMonitor -schema-location "$(schemas)/{{.ResourceKind}}{{.KindSuffix}}.json" "$work"/rendered-*
-  say "${#manifests[@]} examples fit their schemas, $((${#values[@]} + $(wc -l <"$work/chart-values"))) sets of values the chart"
+  say "${#manifests[@]} examples match their schemas, and the chart accepts $((${#values[@]} + $(wc -l <"$work/chart-values"))) sets of values"
 }
 
 # The objects to remove at the end.
@@ -117,9 +117,9 @@ remove_created() {
 # try <what> <file>: runs `kubectl apply --server-side` as a dry run.
 try() {
   kubectl apply --server-side --dry-run=server --validate=strict --filename "$2" >"$work/answer" 2>&1 \
-    || { cat "$work/answer" >&2; die "the API server refuses $1"; }
+    || { cat "$work/answer" >&2; die "the API server refuses $1" "correct what its answer above names"; }
   # A warning becomes an error in a later version.
-  ! grep -i '^warning' "$work/answer" >&2 || die "the API server warns about $1"
+  ! grep -i '^warning' "$work/answer" >&2 || die "the API server warns about $1" "correct what its answer above names"
 }
 
 cluster_mode() {
@@ -128,7 +128,7 @@ cluster_mode() {
   definitions "$work/definitions"
   for file in "$work"/definitions/*; do
     name=$(as_json "$file" | jq -r '"customresourcedefinition/" + .metadata.name')
-    ! kubectl get "$name" >/dev/null 2>&1 || die "the cluster has $name already" "run this on a cluster without it: it would be removed"
+    ! kubectl get "$name" >/dev/null 2>&1 || die "the cluster already has $name, which this check would remove at its end" "run it on a cluster without $name"
     created+=("$name")
     kubectl apply --server-side --filename "$file" >/dev/null
   done
@@ -143,7 +143,7 @@ cluster_mode() {
   kubectl config set-context --current --namespace=examples >/dev/null
   for file in "${manifests[@]}"; do try "$file" "$file"; done
   for name in "${overlays[@]}"; do overlay "$name"; done
-  say "the API server takes ${#manifests[@]} examples, ${#overlays[@]} overlays, and the chart their values"
+  say "the API server accepts ${#manifests[@]} examples and ${#overlays[@]} overlays, and the chart accepts their values"
 }
 
 # overlay <folder>: also checks that a stack names a generated Secret by its generated name.
@@ -155,7 +155,7 @@ overlay() {
   try "the overlay $1" "$file"
   for secret in $(jq -r 'select(.kind == "Secret") | .metadata.name' "$work/overlay.json"); do
     jq -se --arg name "$secret" 'any(.[] | select(.kind == "ShortenerStack") | .. | strings; . == $name)' "$work/overlay.json" >/dev/null \
-      || die "no stack of the overlay $1 names its Secret $secret" "complete examples/kustomize/base/secret-references.yaml"
+      || die "no stack of the overlay $1 names the Secret $secret, which the overlay generates" "add the field to examples/kustomize/base/secret-references.yaml"
   done
 }
 
@@ -169,5 +169,5 @@ case "${1:-}" in
     with_the_chart
     cluster_mode
     ;;
-  *) die "unknown argument: ${1:-none}" "examples.sh schemas|cluster" ;;
+  *) die "unknown argument: ${1:-none}" "run it as: examples.sh schemas|cluster" ;;
 esac

@@ -10,7 +10,7 @@ start_faults() {
   "$(built "$module" shortener.dev/e2e/faults)/faults" "$1" "$2" >"$2/address" 2>"$2/faults.log" </dev/null &
   faults_pid=$!
   until [[ -s $2/address ]]; do
-    ((SECONDS < deadline)) || die "the proxy does not start" "$(cat "$2/faults.log")"
+    ((SECONDS < deadline)) || die "the faulty proxy did not start within 20 s: $(cat "$2/faults.log")" "see e2e/checks/faults/main.go"
     sleep 0.1
   done
   SHORTENER_MIRROR=$(<"$2/address")

@@ -21,20 +21,20 @@ argo_cd() {
   local script
   build "Build a Lua interpreter from its Go module" "$examples_folder/lua"
   script=$(as_json examples/argo-cd/health.yaml | jq -er --arg key "$key" '.data[$key]') \
-    || die "examples/argo-cd/health.yaml has no entry $key"
+    || die "examples/argo-cd/health.yaml has no entry $key" "add it"
   jq -r --arg script "$script" -f "$examples_folder/health.jq" "$cases" >"$work/health.lua"
   "$(built "$examples_folder/lua")/glua" "$work/health.lua" \
-    || die "Argo CD would show a wrong health" "correct examples/argo-cd/health.yaml"
+    || die "the health check for Argo CD gives a wrong answer for the case above" "correct examples/argo-cd/health.yaml"
 }
 
 flux() {
   local expression
   build "Build a program that evaluates CEL" "$examples_folder/cel" ./expression
   expression=$(as_json examples/flux/kustomizations.yaml | jq -er '.spec.healthCheckExprs[]? | select(.kind == "ShortenerStack").current') \
-    || die "examples/flux/kustomizations.yaml has no expression for a ShortenerStack"
+    || die "examples/flux/kustomizations.yaml has no expression in healthCheckExprs for a ShortenerStack" "add it"
   "$(built "$examples_folder/cel" ./expression)/expression" "$expression" <"$cases" >"$work/answers"
   diff <(jq -r '.[] | "\(.case): \(.ready)"' "$cases") <(jq -r '.[].case' "$cases" | paste -d ' ' <(cat) "$work/answers" | sed 's/ \([^ ]*\)$/: \1/') \
-    || die "Flux would take the wrong stacks for ready (< is expected, > is its answer)" "correct examples/flux/kustomizations.yaml"
+    || die "the expression for Flux gives wrong answers (< expected, > answered)" "correct examples/flux/kustomizations.yaml"
   printf 'the expression for Flux answers %s cases as it should\n' "$(jq length "$cases")"
 }
 

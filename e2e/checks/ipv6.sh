@@ -32,13 +32,13 @@ e2e/cluster/up.sh cluster
 e2e/cluster/sample.sh
 
 if pods | grep -E ' ([0-9]+\.){3}[0-9]+( |$)'; then
-  die "these pods have IPv4 addresses, so this cluster shows nothing" "see IP_FAMILY in e2e/cluster/create.sh"
+  die "the pods above have IPv4 addresses, so this cluster cannot test IPv6 alone" "see IP_FAMILY in e2e/cluster/create.sh"
 fi
-step "Start a pod that is not of the stack" start_stranger
-connect kubernetes.default.svc 443 || die "the pod reaches nothing at all" "kubectl describe pod stranger"
+step "Start a pod outside the stack" start_stranger
+connect kubernetes.default.svc 443 || die "the pod stranger does not reach kubernetes.default.svc, so it cannot test the NetworkPolicies" "kubectl describe pod stranger"
 for store in demo-postgres:5432 demo-cache:6379 demo-rabbitmq:5672 demo-qdrant:6334; do
   if connect "${store%:*}.default.svc" "${store#*:}" 2>/dev/null; then
-    die "a pod that is not of the stack reaches $store" "see the NetworkPolicies of the stack, and Felix in calico.yaml"
+    die "a pod outside the stack connects to $store" "see the NetworkPolicies of the stack, and Felix in calico.yaml"
   fi
 done
-say "the sample stack works on IPv6 alone, and its stores are closed to others"
+say "the sample stack works on IPv6 alone, and its stores refuse a pod outside the stack"

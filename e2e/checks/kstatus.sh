@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 module=$cluster_dir/tools/kstatus
 if [[ ! -d $(built "$module") ]]; then
-  remedy="the Go module proxy must be reachable (go env GOPROXY)" step "Build kstatus from its Go module" gobuild "$module"
+  remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" step "Build kstatus from its Go module" gobuild "$module"
 fi
 kstatus=$(built "$module")/kstatus
 
@@ -32,12 +32,12 @@ object() { awk 'body {print} /^---$/ && ++dashes == 2 {body = 1}' "operator/snap
 for pair in "${expected[@]}"; do
   moment=${pair%=*} wanted=${pair#*=}
   concluded=$(object "$moment" | "$kstatus")
-  [[ ${concluded%%$'\t'*} == "$wanted" ]] || die "a stack that is $moment reads as $concluded, not as $wanted" "look at operator/snapshots/kstatus-$moment.snap and operator/src/reconcile/status.rs"
+  [[ ${concluded%%$'\t'*} == "$wanted" ]] || die "kstatus reads a stack in the state $moment as $concluded, not as $wanted" "see operator/snapshots/kstatus-$moment.snap and operator/src/reconcile/status.rs"
 done
 
 # Every golden status must have an expectation.
 for file in operator/snapshots/kstatus-*.snap; do
   moment=${file##*/kstatus-} moment=${moment%.snap}
-  [[ " ${expected[*]}" == *" $moment="* ]] || die "nothing is expected of $file" "name it in e2e/checks/kstatus.sh"
+  [[ " ${expected[*]}" == *" $moment="* ]] || die "e2e/checks/kstatus.sh has no expectation for $file" "add $moment to expected there"
 done
-say "${#expected[@]} moments of a stack's life read as they should"
+say "kstatus reads ${#expected[@]} states of a stack as expected"

@@ -29,7 +29,7 @@ trap 'rm -rf "$work"' EXIT
 lint() {
   local found
   found=$(grep -nE "$newer_bash|$gnu_tools" "${scripts[@]}" Makefile | grep -vE "^[^:]+:[0-9]+: *#|$exceptions" || true)
-  [[ -z $found ]] || die "laptops have no such thing: $found" "write it in a way that bash 3.2 and BSD tools know"
+  [[ -z $found ]] || die "bash 3.2 or BSD tools do not have what these lines use: $found" "write them without it"
 }
 
 old_bash() {
@@ -41,7 +41,7 @@ old_bash() {
       return
     fi
   done
-  [[ -z ${OLD_BASH:-} ]] || die "OLD_BASH is not bash 3.2: $OLD_BASH" "name a bash 3.2, or none"
+  [[ -z ${OLD_BASH:-} ]] || die "OLD_BASH is not bash 3.2: $OLD_BASH" "set it to the path of a bash 3.2, or unset it"
   command -v bash
 }
 
@@ -90,7 +90,7 @@ fresh() {
 called() { grep -qE -- "$1" "$work/doubles/calls"; }
 
 # says <text> <what>: the output of the last run must contain the text.
-says() { grep -qF -- "$1" "$work/out" || die "$2: '$1' is not in what it said: $(cat "$work/out")" "run it by hand"; }
+says() { grep -qF -- "$1" "$work/out" || die "the output of $2 lacks '$1': $(cat "$work/out")" "run it by hand"; }
 
 # comes_up <system> <machine>: runs make up from nothing, and once more on the result.
 comes_up() {
@@ -104,7 +104,7 @@ comes_up() {
   called '^docker pull kindest/node@sha256:' || die "the node image is not pulled by its digest" "see source_of in public.sh"
   called '^docker build .*--build-arg RUST=rust:' || die "the programs are not compiled in a container" "see compile in product.sh"
   called 'import --snapshotter native' || die "images are not loaded with the node's snapshotter" "see load.sh"
-  called '^kind create cluster .*--image kindest/node:v' || die "the node image is not named" "see create.sh"
+  called '^kind create cluster .*--image kindest/node:v' || die "kind create cluster does not name the node image" "see create.sh"
   laptop "$1" "$2" make up >"$work/out" 2>&1 || die "a second make up fails as on $1: $(tail -n 20 "$work/out")" "run it by hand"
   laptop "$1" "$2" make help >"$work/out" 2>&1
   says 'make up       Start a local cluster' "make help on $1"
@@ -117,10 +117,10 @@ refuses() {
   local text=$1
   shift
   fresh
-  if laptop Darwin arm64 "$@" make up >"$work/out" 2>&1; then die "make up goes on where it should say: $text" "see preflight.sh"; fi
+  if laptop Darwin arm64 "$@" make up >"$work/out" 2>&1; then die "make up with $* succeeded instead of failing with: $text" "see preflight.sh"; fi
   says "$text" "make up with $*"
   says 'what to do: ' "make up with $*"
-  if called '^docker build'; then die "something is built after: $text" "see up.sh"; fi
+  if called '^docker build'; then die "make up with $* built an image after: $text" "see up.sh"; fi
 }
 
 # own_tools: fitting versions of kind, kubectl and helm on the machine are used; others are fetched.
@@ -129,9 +129,9 @@ own_tools() {
   for old in kind kubectl helm; do ln -s "$repo/e2e/checks/portable/double" "$work/userland/$old"; done
   fresh
   laptop Linux x86_64 SHORTENER_RELEASES="$work/wrong-pins" e2e/cluster/tools.sh cluster >"$work/out" 2>&1 \
-    || die "tools.sh fetches what is there: $(cat "$work/out")" "see fits in tools.sh"
+    || die "tools.sh fetched a tool that is on the PATH in a fitting version: $(cat "$work/out")" "see fits in tools.sh"
   for old in KIND=v0.32.0 KUBECTL=v1.34.9 KUBECTL=v1.38.0 HELM=v3.20.1; do
-    laptop Linux x86_64 "$old" e2e/cluster/tools.sh cluster >"$work/out" 2>&1 || die "tools.sh fails with $old" "$(cat "$work/out")"
+    laptop Linux x86_64 "$old" e2e/cluster/tools.sh cluster >"$work/out" 2>&1 || die "tools.sh fails with $old: $(cat "$work/out")" "see need_release in tools.sh"
     says '==> Fetch ' "tools.sh with $old"
     rm -rf "${work:?}/home"
   done
@@ -144,17 +144,17 @@ mirrored() {
   fresh
   laptop Linux x86_64 SHORTENER_MIRROR=$mirror make up >"$work/out" 2>&1 || die "make up fails with a mirror: $(cat "$work/out")" "run it by hand"
   says "Public images are pulled from the mirror $mirror" "make up with a mirror"
-  called "^docker pull $mirror/kindest/node@sha256:" || die "the node image does not come from the mirror" "see source_of in public.sh"
+  called "^docker pull $mirror/kindest/node@sha256:" || die "the node image is not pulled from the mirror" "see source_of in public.sh"
   image=$(default_images | sed -n 's/^POSTGRES_IMAGE //p')
-  called "^docker tag $mirror/library/$image $image\$" || die "$image does not get its public name" "see pull_as in public.sh"
-  grep -qF "https://$mirror" "$work/doubles/hosts.toml" || die "the node is not told of the mirror" "see tell_mirror in create.sh"
+  called "^docker tag $mirror/library/$image $image\$" || die "$image is not tagged with its public name" "see pull_as in public.sh"
+  grep -qF "https://$mirror" "$work/doubles/hosts.toml" || die "the node's containerd is not configured with the mirror" "see tell_mirror in create.sh"
 }
 
 # full_disk: the free space of the engine's disk is read inside the node.
 full_disk() {
   fresh
   laptop Darwin arm64 e2e/cluster/tools.sh cluster >/dev/null 2>&1
-  if laptop Darwin arm64 NODE_DISK=2097152 e2e/cluster/create.sh >"$work/out" 2>&1; then die "a full disk is not noticed" "see create.sh"; fi
+  if laptop Darwin arm64 NODE_DISK=2097152 e2e/cluster/create.sh >"$work/out" 2>&1; then die "create.sh succeeded with 2 GiB of disk left" "see check_engine_disk in create.sh"; fi
   says 'the Docker engine has 2 GiB of disk left' "create.sh with a full disk"
 }
 

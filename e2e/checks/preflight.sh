@@ -5,9 +5,9 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$cluster_dir/preflight.sh"
-[[ -z ${RUSTFLAGS:-} ]] || die "RUSTFLAGS is set" "unset it: it would replace the flags of .cargo/config.toml"
+[[ -z ${RUSTFLAGS:-} ]] || die "RUSTFLAGS is set" "unset it: it replaces the flags of .cargo/config.toml"
 
-command -v go >/dev/null || die "Go is missing" "install Go 1.26 or later, which the tools of the checks are built with: https://go.dev/doc/install"
+command -v go >/dev/null || die "Go is missing" "install Go 1.26 or later, which builds the tools of the checks: https://go.dev/doc/install"
 
 packages=()
 command -v jq >/dev/null || packages+=(jq)
@@ -19,7 +19,7 @@ if ((${#packages[@]})); then step "Install ${packages[*]}" apt_install "${packag
 ceiling_gib=20
 used_gib=$(du -s --block-size=1G "$CARGO_TARGET_DIR" 2>/dev/null | cut -f 1)
 if ((${used_gib:-0} >= ceiling_gib)); then
-  say "the build output holds $used_gib GiB, more than $ceiling_gib: removing it"
+  say "removing the build output in $CARGO_TARGET_DIR: it has $used_gib GiB, and the limit is $ceiling_gib GiB"
   rm -rf "$CARGO_TARGET_DIR"
 fi
 

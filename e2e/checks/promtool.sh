@@ -16,7 +16,7 @@ promtool=$(command -v promtool || true)
 if [[ -z $promtool ]]; then
   promtool=$cache/promtool/usr/bin/promtool
   if [[ ! -x $promtool ]]; then
-    remedy="promtool comes from the Debian package prometheus: it must be among the sources of this machine's apt" \
+    remedy="check that the apt sources of this machine have the Debian package prometheus, which contains promtool" \
       step "Take promtool out of its Debian package" take_promtool
   fi
 fi
@@ -31,6 +31,6 @@ hold_alerts() {
   while read -r alert; do
     # The expected alerts must be a list that is not empty.
     grep --no-filename --after-context 1 "alertname: $alert\$" "$1"/*.test.yaml | grep 'exp_alerts:$' >/dev/null \
-      || die "no case of $cases raises $alert" "add one that raises it and one that does not"
+      || die "no case of $cases raises $alert" "add a case that raises it and one that does not"
   done < <(sed -n 's/^ *- alert: //p' "$rules")
 }

@@ -88,7 +88,7 @@ stand_in_for() {
       repository=localhost/${repository#registry.k8s.io/}
       image=$(docker image ls --format '{{.Repository}}:{{.Tag}}' "$repository" | { grep -xF "localhost/$1" || true; })
       if [[ -z $image ]]; then image=$(docker image ls --format '{{.Repository}}:{{.Tag}}' "$repository" | sed -n 1p); fi
-      [[ -n $image ]] || die "there is no stand-in for $1" "SHORTENER_CLOSED=yes e2e/images/build.sh"
+      [[ -n $image ]] || die "there is no local image to replace $1" "build it: SHORTENER_CLOSED=yes e2e/images/build.sh"
       printf '%s\n' "$image"
       ;;
   esac
@@ -142,7 +142,7 @@ as_user() {
 }
 
 expect() {
-  grep -qF -- "$1" "$work/out" || die "make up does not say: $1" "read the output above"
+  grep -qF -- "$1" "$work/out" || die "the output of make up lacks: $1" "read the output above"
 }
 
 if [[ ${1:-} == builder ]]; then
@@ -162,7 +162,7 @@ plan busy 2
 as_user make -C "$home/checkout" up 2>&1 | tee "$work/out"
 expect "Public images are pulled from the mirror $SHORTENER_MIRROR"
 expect "ShortenerStack demo is ready"
-grep -q '^busy ' "$work/requests" || die "the mirror was never busy" "see faults/main.go"
-[[ ! -e $work/compilers ]] || die "compilers were called: $(cat "$work/compilers")" "only the container may compile"
+grep -q '^busy ' "$work/requests" || die "the mirror was never busy" "see e2e/checks/faults/main.go"
+[[ ! -e $work/compilers ]] || die "make up called a compiler of this machine: $(cat "$work/compilers")" "see compiles_here in e2e/cluster/lib.sh: only the container may compile"
 as_user make -C "$home/checkout" down
-say "make up comes up with public images, as a user without root, Rust or Go"
+say "make up works with public images, as a user without root, Rust or Go"

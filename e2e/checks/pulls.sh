@@ -47,20 +47,20 @@ pulled() {
   (export SHORTENER_PULL_PAUSE=0 && public_list=$work/images && pull "$@") >"$work/out" 2>&1
 }
 
-says() { grep -qF -- "$1" "$work/out" || die "pulling does not say '$1' but: $(cat "$work/out")" "see public.sh"; }
+says() { grep -qF -- "$1" "$work/out" || die "the output of pull lacks '$1': $(cat "$work/out")" "see e2e/cluster/public.sh"; }
 
 succeeds() {
   local title=$1
   shift
-  pulled "$@" || die "$title: pulling fails: $(cat "$work/out")" "see try_pull in public.sh"
-  for image in "$@"; do docker image inspect "$image" >/dev/null || die "$title: $image is not there" "see pull_as in public.sh"; done
+  pulled "$@" || die "not so: $title: the pull failed: $(cat "$work/out")" "see try_pull in e2e/cluster/public.sh"
+  for image in "$@"; do docker image inspect "$image" >/dev/null || die "not so: $title: the engine lacks $image after the pull" "see pull_as in e2e/cluster/public.sh"; done
   say "ok: $title"
 }
 
 # fails <title> <attempts> <image>: pulling must give up after this number of attempts and print a remedy.
 fails() {
   local title=$1 attempts=$2
-  if pulled "$3"; then die "$title: pulling succeeds" "see $work/requests"; fi
+  if pulled "$3"; then die "not so: $title: the pull succeeded" "see $work/requests"; fi
   says "gave up after attempt $attempts"
   says "what to do: check that this machine reaches the registry"
   says "SHORTENER_MIRROR=host:port"
@@ -73,26 +73,26 @@ push_images
 start_faults "$registry_address" "$work"
 
 succeeds "both names are found on the mirror" "$name:1" "$name/two:1"
-grep -q "/library/$name/manifests/sha256:" "$work/requests" || die "the known digest is not asked for" "see source_of in public.sh"
-grep -q "/$name/two/manifests/1" "$work/requests" || die "the tag is not asked for" "see source_of in public.sh"
+grep -q "/library/$name/manifests/sha256:" "$work/requests" || die "an image with a known digest was not pulled by it" "see source_of in e2e/cluster/public.sh"
+grep -q "/$name/two/manifests/1" "$work/requests" || die "an image without a known digest was not pulled by its tag" "see source_of in e2e/cluster/public.sh"
 
 # Pulls by the tag from here on: the engine caches the answer for a digest for a while and sends no request.
 plan slow 700
 begin=$SECONDS
-succeeds "a slow mirror is waited for" "$name/two:1"
-((SECONDS - begin >= 2)) || die "the slow mirror was not slow" "see faults/main.go"
+succeeds "a pull waits for a slow mirror" "$name/two:1"
+((SECONDS - begin >= 2)) || die "the pull from the slow mirror took less than 2 s" "see e2e/checks/faults/main.go"
 
 plan busy 3
-succeeds "a mirror that is busy three times is asked again" "$name/two:1"
+succeeds "a pull is retried while the mirror is busy" "$name/two:1"
 plan broken 2
-succeeds "connections that break are made again" "$name/two:1"
+succeeds "a pull is retried after a broken connection" "$name/two:1"
 plan busy 1000
-fails "a mirror that stays busy is given up" 6 "$name/two:1"
+fails "a pull ends after 6 attempts while the mirror stays busy" 6 "$name/two:1"
 says toomanyrequests
 plan refuse
-fails "a refusal is final" 1 "$name/two:1"
+fails "a pull that is refused is not retried" 1 "$name/two:1"
 says denied
 
 plan well
 printf '%s:1 sha256:%064d\n' "$name" 1 >"$work/images"
-fails "another image under the right name is not taken" 1 "$name:1"
+fails "an image with another digest is refused" 1 "$name:1"

@@ -7,7 +7,7 @@ registry_tools=$cluster_dir/tools/registry
 # Builds the registry and crane once and puts both on the PATH.
 registry_programs() {
   if [[ ! -d $(built "$registry_tools") ]]; then
-    remedy="the Go module proxy must be reachable (go env GOPROXY)" \
+    remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" \
       step "Build registry and crane from their Go modules" gobuild "$registry_tools"
   fi
   PATH=$(built "$registry_tools"):$PATH
@@ -37,7 +37,7 @@ CONFIG
     if ! kill -0 "$registry_pid" 2>/dev/null || ((SECONDS >= deadline)); then
       tail -n 10 "$folder/log" >&2
       stop_registry
-      die "the registry does not answer" "read $folder/log"
+      die "the registry on loopback did not answer within 30 s" "read $folder/log"
     fi
     sleep 0.1
   done

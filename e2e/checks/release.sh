@@ -24,8 +24,8 @@ runs() {
 refuses() {
   local wanted=$1 message
   shift
-  if message=$("$@" 2>&1); then die "this should be refused: $*" "it would say: $wanted"; fi
-  [[ $message == *"$wanted"* ]] || die "$* says: $message" "it should say: $wanted"
+  if message=$("$@" 2>&1); then die "this succeeded instead of failing with '$wanted': $*" "see the script"; fi
+  [[ $message == *"$wanted"* ]] || die "the error of $* lacks '$wanted': $message" "see the script"
 }
 
 refuses_wrong_tags() {
@@ -35,14 +35,14 @@ refuses_wrong_tags() {
 
 # answers_version <architecture> <file> <program>
 answers_version() {
-  [[ $(runs "$1" "$2" --version) == *"$version" ]] || die "$3 for $1 does not say that it is $version" "run it by hand: $2 --version"
+  [[ $(runs "$1" "$2" --version) == *"$version" ]] || die "--version of $3 for $1 does not print $version" "run it by hand: $2 --version"
 }
 
 # image_is_right <program> <Dockerfile>: checks the image in the registry, on both architectures.
 image_is_right() {
   local program=$1 image=$PUSH_TO/$1:$version architecture config folder=$work/$1
   [[ $(crane manifest "$image" | jq --raw-output '[.manifests[].platform | .os + "/" + .architecture] | join(" ")') \
-    == "linux/amd64 linux/arm64" ]] || die "$image is not for linux/amd64 and linux/arm64" "crane manifest, and .ci/release/images.sh"
+    == "linux/amd64 linux/arm64" ]] || die "$image is not for linux/amd64 and linux/arm64" "see crane manifest $image and .ci/release/images.sh"
   for architecture in amd64 arm64; do
     config=$(crane config --platform "linux/$architecture" "$image")
     jq --exit-status --arg user "$(sed -n 's/^USER //p' "$2")" --argjson entrypoint "$(sed -n 's/^ENTRYPOINT //p' "$2")" \
@@ -59,7 +59,7 @@ image_is_right() {
     mkdir -p "$folder"
     crane export --platform "linux/$architecture" "$image" - | tar --extract --directory "$folder"
     [[ $(find "$folder" -type f -printf '%P\n' | sort) == $(printf '%s\n' "$program" etc/ssl/certs/ca-certificates.crt | sort) ]] \
-      || die "$image holds other files than its program and the certificates" "crane export, and $2"
+      || die "$image has other files than its program and the certificates" "see crane export $image and $2"
     answers_version "$architecture" "$folder/$program" "$program"
   done
 }
@@ -72,19 +72,19 @@ images_are_reproducible() {
   (umask 077 && RELEASE_OUT=$work/again .ci/release/images.sh)
   for program in operator app worker; do
     diff --recursive "$RELEASE_OUT/images/$program" "$work/again/images/$program" \
-      || die "the same binaries gave another image of $program" "something in .ci/release/images.sh depends on time or machine"
+      || die "a second build from the same binaries made another image of $program" "find what depends on the time or the machine in .ci/release/images.sh"
   done
 }
 
 # starts_our_operator <file of manifests>
 starts_our_operator() {
-  grep -qE "image: \"?$expected/operator:$version\"?\$" "$1" || die "$1 does not start $expected/operator:$version" "see .ci/release/chart.sh"
+  grep -qE "image: \"?$expected/operator:$version\"?\$" "$1" || die "$1 does not name the image $expected/operator:$version" "see .ci/release/chart.sh"
 }
 
 chart_is_right() {
   mkdir -p "$work/pulled"
   helm pull "oci://$PUSH_TO/charts/shortener-operator" --version "$version" --plain-http --destination "$work/pulled"
-  cmp "$work"/pulled/*.tgz "$files/shortener-operator-$version.tgz" || die "the registry serves another chart than the release holds"
+  cmp "$work"/pulled/*.tgz "$files/shortener-operator-$version.tgz" || die "the chart in the registry differs from shortener-operator-$version.tgz of the release" "see .ci/release/push.sh"
   helm template test "$work"/pulled/*.tgz >"$work/pulled/rendered.yaml"
   starts_our_operator "$work/pulled/rendered.yaml"
   starts_our_operator "$files/install.yaml"
@@ -104,8 +104,8 @@ files_are_right() {
     and any(.components[]; .name == "shortener-operator" and .version == $version and .type == "application")
     and all(.components[]; .version != null)
     and ([.dependencies[] | .ref, .dependsOn[]] - [.components[]["bom-ref"]] | unique == ["shortener-stack"])' \
-    "$files/shortener-stack-$version.cdx.json" >/dev/null || die "the bill of materials is not sound" "see .ci/release/sbom.jq"
-  [[ -s $RELEASE_OUT/notes.md ]] || die "the release has no notes"
+    "$files/shortener-stack-$version.cdx.json" >/dev/null || die "the bill of materials is incomplete or inconsistent" "see .ci/release/sbom.jq"
+  [[ -s $RELEASE_OUT/notes.md ]] || die "notes.md of the release is empty" "see CHANGELOG.md"
 }
 
 # A published tag must never change.
@@ -128,4 +128,4 @@ images_are_reproducible
 chart_is_right
 files_are_right
 refuses_replacement
-say "a release of $version is complete, but for its signatures"
+say "the release $version is complete, except for its signatures"

@@ -43,19 +43,19 @@ works_inside_only() {
   kubectl wait --namespace "$inside" sst/scoped --for=condition=Ready=false --timeout 60s
   kubectl wait --namespace "$inside" deployment/scoped-app --for=create --timeout 30s
   [[ -z $(kubectl get --namespace "$outside" sst/scoped --output jsonpath='{.status.conditions}') ]] \
-    || die "the operator wrote a status outside its namespaces" "see WATCH_NAMESPACES in the operator"
+    || die "the operator wrote a status in $outside, which it does not watch" "see WATCH_NAMESPACES in the operator"
 }
 
 has_roles_only() {
   ! kubectl get clusterrole,clusterrolebinding --selector "app.kubernetes.io/instance=$release" --output name | grep . \
-    || die "a ClusterRole is left" "see templates/rbac.yaml and templates/user-roles.yaml of the chart"
-  may patch deployments.apps "$inside" || die "the operator may not work in $inside" "see templates/rbac.yaml of the chart"
-  ! may list secrets "$outside" || die "the operator may read Secrets in $outside" "see templates/rbac.yaml of the chart"
+    || die "with watchNamespaces the release has a ClusterRole or a ClusterRoleBinding" "see templates/rbac.yaml and templates/user-roles.yaml of the chart"
+  may patch deployments.apps "$inside" || die "the operator may not patch Deployments in $inside, which it watches" "see templates/rbac.yaml of the chart"
+  ! may list secrets "$outside" || die "the operator may list Secrets in $outside, which it does not watch" "see templates/rbac.yaml of the chart"
   ! kubectl logs --namespace "$namespace" "deployment/$release" | grep -i forbidden \
-    || die "the operator asks for what it may not have" "see the chart's rules and what the operator watches"
+    || die "the API server refused requests of the operator (log above)" "see the chart's rules and what the operator watches"
 }
 
 limit_operator
 works_inside_only
 has_roles_only
-say "limited to $inside the operator works there and nowhere else"
+say "with watchNamespaces={$inside} the operator works there and nowhere else"

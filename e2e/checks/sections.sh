@@ -67,7 +67,7 @@ awk -F '\t' -v list="$sections" '
     if (found == "") beside++
     count = split(found, of, ", ")
     for (i = 1; i <= count; i++) {
-      if (!(index("\n" list, "\n" of[i] " "))) { print "error: there is no section " of[i] " (" path ")"; failed = 1 }
+      if (!(index("\n" list, "\n" of[i] " "))) { print "error: " path " names section " of[i] ", which the list in e2e/checks/sections.sh lacks"; failed = 1 }
       tests[of[i]]++
     }
   }
@@ -78,7 +78,7 @@ awk -F '\t' -v list="$sections" '
       section = lines[i]
       sub(/ .*/, "", section)
       printf "%-44s %4d\n", lines[i], tests[section]
-      if (!tests[section]) { print "error: no test of section " section " passed"; failed = 1 }
+      if (!tests[section]) { print "error: no passed test names section " section " of the specification"; failed = 1 }
     }
     printf "%-44s %4d\n", "about the operator and the cluster", beside
     exit failed

@@ -10,13 +10,13 @@ mapfile -t scripts < <(
       if [[ -f $file && ! -L $file ]] && sed -n 1p "$file" | grep -aE '^#!.*(bash|/sh)$' >/dev/null; then printf '%s\n' "$file"; fi
     done
 )
-((${#scripts[@]})) || die "found no shell script"
+((${#scripts[@]})) || die "git ls-files lists no shell script" "run this in a checkout"
 shellcheck --severity=warning --external-sources --check-sourced --source-path=SCRIPTDIR:e2e/checks:e2e/cluster "${scripts[@]}"
 
 # A reader that stops at the first match breaks the pipe of a writer that has not finished. With pipefail that is a
 # failure that depends on the load.
 if early=$(git grep --untracked -nE '(^|[^|])\| *(head\b|grep +(-[A-Za-z]*[qm]|--quiet|--max-count))' -- '*.sh' ':!e2e/checks/shell.sh'); then
   printf '%s\n' "$early" >&2
-  die "these pipes end in a reader that stops early" "use sed -n 1p for head -n 1, and grep … >/dev/null for grep -q"
+  die "the pipes above end in a reader that stops early" "use sed -n 1p for head -n 1, and grep … >/dev/null for grep -q"
 fi
 say "${#scripts[@]} scripts are clean"

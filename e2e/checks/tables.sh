@@ -72,8 +72,8 @@ right() {
   local what=$1
   shift
   if "$@"; then return; fi
-  printf '  WRONG: not %s\n' "$what"
-  wrong+=("$row: not $what")
+  printf '  WRONG: expected %s\n' "$what"
+  wrong+=("$row: expected $what")
 }
 
 status_is() { right "status $1" test "$status" = "$1"; }
@@ -169,7 +169,7 @@ app_routes() {
     curl --silent --max-time 5 --output /dev/null "http://$address:3000/health" || answered=$?
     printf '  > GET http://%s:3000/health\n  < curl ended with %d\n' "$address" "$answered"
     # Another program on this port of this machine has to be stopped for this row.
-    right "refused on port 3000 of $address" no_connection "$answered"
+    right "no connection on port 3000 of $address" no_connection "$answered"
   done
 }
 
@@ -179,7 +179,7 @@ no_connection() { [[ $1 == 7 || $1 == 28 ]]; }
 # Enqueues enough jobs to keep every worker busy for a while, and two that wait.
 queue_statistics() {
   local workers jobs deadline=$((SECONDS + patience)) queue='/api/queues/%2F/jobs?columns=name,messages_ready,messages_unacknowledged,messages'
-  row 2.5 "the broker's management UI wants credentials"
+  row 2.5 "the broker's management UI requires credentials"
   forward service/demo-rabbitmq 15672
   ask "http://$forwarded" GET /api/overview
   status_is 401
@@ -193,7 +193,7 @@ queue_statistics() {
   row 2.5 "Ready, Unacked, and Total: Ready plus Unacked"
   workers=$(kubectl get sst demo --namespace default --output jsonpath='{.spec.workers.replicas}')
   # Without a worker no job would ever be unacknowledged.
-  [[ ${workers:-1} != 0 ]] || die "the stack demo has no worker" "kubectl scale sst/demo --replicas=1"
+  [[ ${workers:-1} != 0 ]] || die "the stack demo has no worker" "start one: kubectl scale sst/demo --replicas=1"
   for ((jobs = 0; jobs < ${workers:-1} + 2; jobs++)); do
     credentials='' ask "$gateway" POST /api/jobs '{"task":"wait","ms":12000}'
     status_is 202
@@ -205,7 +205,7 @@ queue_statistics() {
   show "GET $queue"
   status_is 200
   body_is "jobs that are ready and unacked" '.messages_ready > 0 and .messages_unacknowledged > 0'
-  body_is "a total of both" '.messages == .messages_ready + .messages_unacknowledged'
+  body_is "a total that is the sum of both" '.messages == .messages_ready + .messages_unacknowledged'
   credentials=
 }
 
@@ -214,7 +214,7 @@ vector_database() {
   points='{"points":[{"id":1,"vector":[0.05,0.61,0.76,0.74],"payload":{"title":"one","category":"a"}},
     {"id":2,"vector":[0.19,0.81,0.75,0.11],"payload":{"title":"two","category":"b"}},
     {"id":3,"vector":[0.36,0.55,0.47,0.94],"payload":{"title":"three","category":"a"}}]}'
-  row 4.4 "the vector database wants its key"
+  row 4.4 "the vector database requires its key"
   forward service/demo-qdrant 6333
   ask "http://$forwarded" GET /collections
   status_is 401
@@ -224,12 +224,12 @@ vector_database() {
   row 4.4 "PUT /collections/<collection_name>: collection created"
   ask "$store" PUT "/collections/$collection" '{"vectors":{"size":4,"distance":"Cosine"}}'
   status_is 200
-  body_is "created" '.status == "ok" and .result == true'
+  body_is "the result true" '.status == "ok" and .result == true'
 
   row 4.4 "upsert points: success of storing"
   ask "$store" PUT "/collections/$collection/points?wait=true" "$(jq --compact-output . <<<"$points")"
   status_is 200
-  body_is "stored" '.status == "ok" and .result.status == "completed"'
+  body_is "the status completed" '.status == "ok" and .result.status == "completed"'
 
   row 4.4 "query by vector: list of results with id, score, payload"
   ask "$store" POST "/collections/$collection/points/search" '{"vector":[0.2,0.1,0.9,0.7],"limit":3,"with_payload":true}'
@@ -257,17 +257,17 @@ are_results() {
 
 command -v jq >/dev/null || step "Install jq" apt_install jq
 [[ $(kubectl config current-context 2>/dev/null) == "kind-$CLUSTER_NAME" ]] \
-  || die "kubectl does not speak to the cluster kind-$CLUSTER_NAME" "make up, or kubectl config use-context kind-$CLUSTER_NAME"
+  || die "kubectl's current context is not kind-$CLUSTER_NAME" "run 'make up', or kubectl config use-context kind-$CLUSTER_NAME"
 kubectl wait --namespace default --for=condition=Ready sst/demo --timeout 2m >/dev/null \
-  || die "the stack demo is not ready" "kubectl describe sst demo; make up applies it and waits for it"
+  || die "the stack demo is not ready after 2 min" "read kubectl describe sst demo; 'make up' applies the stack and waits for it"
 gateway_routes
 app_routes
 queue_statistics
 vector_database
 
 if ((${#wrong[@]} > 0)); then
-  printf '\nThese answers are not what the tables say:\n'
+  printf '\nThese answers differ from the tables of the specification:\n'
   printf '  %s\n' "${wrong[@]}"
   exit 1
 fi
-printf '\nEvery answer is what the tables 2.5, 4.1, 4.3 and 4.4 say.\n'
+printf '\nEvery answer matches the tables 2.5, 4.1, 4.3 and 4.4 of the specification.\n'

@@ -41,7 +41,7 @@ load_images_before() {
 cluster_down() {
   [[ $cluster_is_up == yes ]] || return 0
   if [[ ${KEEP_CLUSTER:-} == 1 ]]; then
-    say "the cluster stays: KUBECONFIG=$KUBECONFIG kubectl get sst -A; remove it with CLUSTER_NAME=$CLUSTER_NAME make down"
+    say "the cluster $CLUSTER_NAME stays (KEEP_CLUSTER=1): use it with KUBECONFIG=$KUBECONFIG kubectl get sst -A, remove it with CLUSTER_NAME=$CLUSTER_NAME make down"
   else
     e2e/cluster/down.sh
   fi

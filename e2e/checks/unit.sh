@@ -34,7 +34,7 @@ if ((status == 0)); then
       <(sort -u "$references" | xargs -r realpath | sort -u)
   )
   if [[ -n $unreferenced ]]; then
-    say "error: no test looks at these golden manifests any more, remove them:"
+    say "error: no test reads these golden manifests; remove them:"
     say "$unreferenced"
     status=1
   fi

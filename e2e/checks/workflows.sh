@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 tool=$cluster_dir/tools/actionlint
 if [[ ! -d $(built "$tool") ]]; then
-  remedy="the Go module proxy must be reachable (go env GOPROXY)" step "Build actionlint from its Go module" gobuild "$tool"
+  remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" step "Build actionlint from its Go module" gobuild "$tool"
 fi
 cd "${1:-$repo}"
 failed=0
@@ -29,30 +29,30 @@ runs_a_script() {
 
 mapfile -t workflows < <(find .github/workflows -name '*.yml' -o -name '*.yaml' | sort)
 mapfile -t examples < <(find examples/ci -name '*.yml' | sort)
-((${#workflows[@]} > 0 && ${#examples[@]} > 0)) || die "found no workflow" "they are in .github/workflows and examples/ci"
+((${#workflows[@]} > 0 && ${#examples[@]} > 0)) || die "there is no workflow in .github/workflows or in examples/ci" "restore it: git checkout .github/workflows examples/ci"
 # An action is not a workflow; actionlint checks it where a workflow uses it.
 linted=()
 for file in "${workflows[@]}" "${examples[@]}"; do
   if [[ $(basename "$file") != action.yml ]]; then linted+=("$file"); fi
 done
-"$(built "$tool")/actionlint" -no-color "${linted[@]}" || complain "actionlint finds the above"
+"$(built "$tool")/actionlint" -no-color "${linted[@]}" || complain "actionlint reports the errors above"
 
 for file in "${workflows[@]}" "${examples[@]}"; do
   # Comments may contain words that commands may not.
   while IFS=: read -r line text; do
     command=$(sed -E 's/^[- ]*run: *//' <<<"$text")
-    runs_a_script "$command" || complain "$file:$line runs more than one script of this repository: $text"
+    runs_a_script "$command" || complain "$file:$line must run exactly one script of this repository: $text"
   done < <(grep -nE '(^|[-{, ])run:' "$file" | grep -vE '^[0-9]+: *#')
   while IFS=: read -r line text; do
     [[ $text =~ uses:\ (\./|shortenerstack/) || $text =~ uses:\ [a-z0-9-]+/[a-z0-9/-]+@[0-9a-f]{40}\ \#\ v[0-9] ]] \
-      || complain "$file:$line is not pinned to a commit with its version behind it: $text"
+      || complain "$file:$line must name a commit, with its version in a comment behind it: $text"
   done < <(grep -nE '(^|[-{, ])uses:' "$file" | grep -vE '^[0-9]+: *#')
   if [[ $(basename "$file") != action.yml ]]; then
-    grep -q '^permissions:' "$file" || complain "$file names no permissions: it would have those of the repository's settings"
+    grep -q '^permissions:' "$file" || complain "$file has no permissions, so it gets those of the repository's settings: add permissions"
   fi
 done
 
 lines=$(grep -c . examples/ci/workflow.yml)
-((lines < 15)) || complain "examples/ci/workflow.yml has $lines lines, and should show how little is needed"
+((lines < 15)) || complain "examples/ci/workflow.yml has $lines lines: shorten it to fewer than 15, because it shows how little is needed"
 ((failed == 0)) || exit 1
 say "${#linted[@]} workflows run scripts of this repository and nothing else"

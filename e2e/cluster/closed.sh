@@ -30,10 +30,10 @@ decide() {
     '')
       if restricted; then
         SHORTENER_CLOSED=yes
-        why_closed="this engine runs without CAP_SYS_RESOURCE, and the public node image does not start there"
+        why_closed="the Docker engine here lacks CAP_SYS_RESOURCE, and the public node image does not start without it"
       else
         SHORTENER_CLOSED=no
-        why_closed="that is the usual way; SHORTENER_CLOSED=yes builds everything instead, on Debian as root"
+        why_closed="this is the default; on Debian as root, SHORTENER_CLOSED=yes builds everything instead"
       fi
       ;;
     *) die "SHORTENER_CLOSED is '$SHORTENER_CLOSED'" "set it to yes (build everything here) or no (public images), or unset it" ;;
@@ -64,7 +64,7 @@ apt_install() {
   done
   if ((${#missing[@]} == 0)); then return; fi
   if ! command -v apt-get >/dev/null || ((EUID != 0)); then
-    die "these packages are missing: ${missing[*]}" "install them with the package manager of this machine, or run this as root on Debian"
+    die "these packages are missing: ${missing[*]}" "install them with this machine's package manager, or run this as root on Debian"
   fi
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
@@ -79,7 +79,8 @@ debian_sources() {
       return
     fi
   done
-  die "this machine has no list of Debian packages" "without public images Debian 12 is needed to build them"
+  die "neither debian.sources nor sources.list in /etc/apt names a source of Debian packages" \
+    "run this on Debian 12, or set SHORTENER_CLOSED=no to pull public images"
 }
 
 # Prints the address of the mirror of this machine's Debian packages.

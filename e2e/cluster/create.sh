@@ -77,7 +77,7 @@ tell_mirror() {
   local mirror=${SHORTENER_MIRROR:-}
   case $mirror in
     '') ;;
-    localhost | localhost:* | 127.*) echo "the node does not reach $mirror; it pulls from the public registries" ;;
+    localhost | localhost:* | 127.*) echo "the node does not reach $mirror, an address of this machine alone; it pulls from the public registries" ;;
     *)
       docker exec --interactive "$node" sh -c \
         'mkdir -p /etc/containerd/certs.d/_default && cat >/etc/containerd/certs.d/_default/hosts.toml' <<HOSTS
@@ -93,8 +93,8 @@ check_engine_disk() {
   local free
   free=$(free_gib docker exec "$node" df -Pk /var)
   if ((free < 8)); then
-    die "the Docker engine has $free GiB of disk left, the stack and its images need 8" \
-      "'docker system prune', or a larger disk in the settings of Docker Desktop (Resources), then make up again"
+    die "the Docker engine has $free GiB of disk left, and the stack and its images need 8 GiB" \
+      "free some with 'docker system prune', or set a larger disk in Docker Desktop (Settings, Resources); then run 'make up' again"
   fi
 }
 
@@ -104,7 +104,7 @@ start_node() {
   docker start "$node"
   until api_answers; do
     if ((SECONDS >= deadline)); then
-      echo "the API server does not answer"
+      echo "the API server did not answer within 120 s"
       return 1
     fi
     sleep 1
@@ -125,7 +125,7 @@ keep_services_inside() {
 
 if ! closed; then pull "$(node_image)"; fi
 if ! kind get clusters 2>/dev/null | grep -xF "$CLUSTER_NAME" >/dev/null; then
-  remedy="make down, then try again; what a restricted host needs is in e2e/cluster/README.md" \
+  remedy="run 'make down' and try again; for a container or a small virtual machine, see 'Restricted hosts' in e2e/cluster/README.md" \
     step "Create the cluster $CLUSTER_NAME" create_cluster
   if ! closed; then tell_mirror; fi
   check_engine_disk
@@ -134,9 +134,9 @@ if ! kind get clusters 2>/dev/null | grep -xF "$CLUSTER_NAME" >/dev/null; then
 fi
 kind export kubeconfig --name "$CLUSTER_NAME" >/dev/null 2>&1 || true
 if api_answers; then
-  say "==> The cluster $CLUSTER_NAME is there and answers"
+  say "==> The cluster $CLUSTER_NAME exists and answers"
 else
-  remedy="remove the cluster with 'make down' and create it again" \
+  remedy="remove the cluster with 'make down' and create it again with 'make up'" \
     step "Start the node of the cluster $CLUSTER_NAME" start_node
 fi
 keep_services_inside

@@ -4,8 +4,9 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 if ! engine_answers || ! command -v kind >/dev/null; then
-  say "==> No cluster $CLUSTER_NAME: no engine runs here, or nothing was ever created"
+  say "==> There is no cluster $CLUSTER_NAME to remove: no Docker engine answers, or kind is not installed"
   exit 0
 fi
-step "Remove the cluster $CLUSTER_NAME" kind delete cluster --name "$CLUSTER_NAME"
+remedy="remove its container by hand: docker rm --force --volumes $node" \
+  step "Remove the cluster $CLUSTER_NAME" kind delete cluster --name "$CLUSTER_NAME"
 rm -rf "$cache/clusters/$CLUSTER_NAME"

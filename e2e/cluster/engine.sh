@@ -67,10 +67,10 @@ main() {
   if engine_answers; then return; fi
   need_startable_engine
   if ! command -v dockerd >/dev/null; then
-    remedy="install Docker by hand: https://docs.docker.com/engine/install/" \
+    remedy="install Docker yourself: https://docs.docker.com/engine/install/" \
       step "Install the Docker engine" install_engine
   fi
-  remedy="see $logs/dockerd.log" step "Start the Docker engine" start_and_wait
+  remedy="read $logs/dockerd.log, or with systemd: journalctl --unit docker" step "Start the Docker engine" start_and_wait
 }
 
 main

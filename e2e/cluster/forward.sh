@@ -14,7 +14,7 @@ forward() {
   until [[ -n $forwarded ]]; do
     if ! kill -0 "$pid" 2>/dev/null || ((SECONDS >= deadline)); then
       cat "$log"
-      echo "port $port of $target cannot be forwarded"
+      echo "kubectl could not forward port $port of $target; its log is above"
       return 1
     fi
     sleep 0.2

@@ -108,10 +108,10 @@ docker_ready() { "$cluster_dir/engine.sh"; }
 need_startable_engine() {
   if ((EUID == 0)) && [[ $(uname -s) == Linux ]]; then return; fi
   if [[ $(docker info 2>&1) == *"permission denied"* ]]; then
-    die "this account may not use the Docker engine" "sudo usermod -aG docker $(id -un), then log in again"
+    die "the account $(id -un) may not use the Docker engine" "run: sudo usermod -aG docker $(id -un), then log in again"
   fi
   die "no Docker engine answers" \
-    "start it (macOS, Windows: Docker Desktop, OrbStack or Colima; Linux: sudo systemctl start docker), set DOCKER_HOST, or install Docker: https://docs.docker.com/engine/install/"
+    "start it (macOS, Windows: Docker Desktop, OrbStack or Colima; Linux: sudo systemctl start docker), or set DOCKER_HOST to its address, or install Docker: https://docs.docker.com/engine/install/"
 }
 
 # compiles_here: true when cargo of this machine compiles the programs, as closed machines and the tests have it; otherwise

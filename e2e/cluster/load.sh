@@ -22,8 +22,8 @@ snapshotter() {
   docker exec "$node" containerd config dump | awk '
     /^ *\[/ { inside = /io\.containerd\.cri\.v1\.images.?\]/ || /io\.containerd\.grpc\.v1\.cri.?\.containerd\]/ }
     inside && $1 == "snapshotter" { gsub(/[^a-z-]/, "", $3); kind = $3; inside = 0 }
-    END { if (kind == "") exit 1; print kind }' || die "the node's containerd does not say which snapshotter it uses" \
-    "docker exec $node containerd config dump"
+    END { if (kind == "") exit 1; print kind }' || die "containerd's configuration in $node names no snapshotter" \
+    "look for it in: docker exec $node containerd config dump"
 }
 
 # An engine may have only its own platform of an image for several, so the import must not require the others.
@@ -39,7 +39,8 @@ for image in "$@"; do
   if ! loaded "$image"; then missing+=("$image"); fi
 done
 if ((${#missing[@]} > 0)); then
-  step "Load ${#missing[@]} of $# images into the cluster" load "${missing[@]}"
+  remedy="check the free space of the node with 'docker exec $node df -h /var', or run 'make down' and 'make up' again" \
+    step "Load ${#missing[@]} of $# images into the cluster" load "${missing[@]}"
 else
   say "==> All $# images are in the cluster"
 fi

@@ -11,34 +11,38 @@ on_debian_as_root() { command -v apt-get >/dev/null && ((EUID == 0)); }
 check_system() {
   case $(host_platform) in
     linux-amd64 | linux-arm64 | darwin-amd64 | darwin-arm64) ;;
-    *) die "these scripts run on Linux and macOS, on amd64 and arm64; this is $(host_platform)" \
-      "use WSL2 on Windows, or kind by hand with kind-config.yaml" ;;
+    *) die "this machine is $(host_platform); these scripts run on Linux and macOS, on amd64 and arm64" \
+      "on Windows, run them in WSL2; elsewhere, create a cluster with kind and kind-config.yaml yourself" ;;
   esac
 }
 
 check_curl() {
   if command -v curl >/dev/null; then return; fi
   if on_debian_as_root; then
-    step "Install curl" apt_install curl ca-certificates
+    remedy="check that this machine's apt sources work: apt-get update" \
+      step "Install curl" apt_install curl ca-certificates
   else
-    die "curl is missing" "install it with this machine's package manager (apt-get, dnf, pacman, brew) install curl"
+    die "curl is missing" "install curl with this machine's package manager (apt-get, dnf, pacman or brew)"
   fi
 }
 
 # Building everything from packages needs their manager, and compilers.
 check_closed() {
-  on_debian_as_root || die "everything would be built from Debian's packages ($why_closed), and this is not root on Debian" \
-    "use public images (SHORTENER_CLOSED=no, SHORTENER_MIRROR=host:port), or run this as root on Debian"
+  on_debian_as_root || die "all images are to be built from Debian's packages ($why_closed), but this is not root on Debian" \
+    "run this as root on Debian, or set SHORTENER_CLOSED=no to pull public images (from a mirror with SHORTENER_MIRROR=host:port)"
   need_program go "install Go 1.26 or later: https://go.dev/doc/install"
 }
 
 # If this machine compiles the programs, it links them statically, which needs the static C library.
 check_compiler() {
   need_program cargo "install Rust with rustup: https://rustup.rs"
-  if ! command -v cc >/dev/null && on_debian_as_root; then step "Install gcc and libc6-dev" apt_install gcc libc6-dev; fi
+  if ! command -v cc >/dev/null && on_debian_as_root; then
+    remedy="check that this machine's apt sources work: apt-get update" \
+      step "Install gcc and libc6-dev" apt_install gcc libc6-dev
+  fi
   need_program cc "install a C compiler: Debian and Ubuntu build-essential, Fedora gcc, openSUSE gcc"
   links_statically || die "the static C library (libc.a) is missing, so the programs cannot be linked" \
-    "install it: Debian and Ubuntu libc6-dev, Fedora glibc-static, openSUSE glibc-devel-static; or SHORTENER_COMPILER=docker"
+    "install it: Debian and Ubuntu libc6-dev, Fedora glibc-static, openSUSE glibc-devel-static; or set SHORTENER_COMPILER=docker to compile in a container"
 }
 
 need_program() {
@@ -51,9 +55,10 @@ check_disk() {
   free=$(free_gib df -Pk "$folder")
   # Caches of an earlier run already are a part of the required space.
   if [[ ! -d $cache/tools ]] && ((free < disk_gib)); then
-    die "$free GiB free in $folder ($2), the first run needs $disk_gib" "free some space, or set SHORTENER_CACHE to a folder on a larger disk"
+    die "the disk of $folder ($2) has $free GiB free, and the first run needs $disk_gib GiB" \
+      "free some space; to keep the caches on a larger disk, set SHORTENER_CACHE to a folder there"
   fi
-  if ((free < 4)); then die "only $free GiB free in $folder ($2)" "free some space; 'docker system prune' may help"; fi
+  if ((free < 4)); then die "the disk of $folder ($2) has $free GiB free, and every run needs 4 GiB" "free some space, for example with 'docker system prune'"; fi
 }
 
 # The engine's own folder is on this machine unless the engine is in a virtual machine: there create.sh checks it.
@@ -69,8 +74,8 @@ check_memory() {
   local total
   total=$(memory_gib)
   if [[ -n $total ]] && ((total < memory_gib)); then
-    die "containers may use $total GiB of memory here, a cluster and its builds need $memory_gib" \
-      "Docker Desktop: Settings, Resources, Memory; WSL2: memory= in .wslconfig; Colima: colima start --memory 8; else a larger machine"
+    die "containers may use $total GiB of memory here, and a cluster and its builds need $memory_gib GiB" \
+      "give containers more (Docker Desktop: Settings, Resources, Memory; WSL2: memory= in .wslconfig; Colima: colima start --memory 8), or use a larger machine"
   fi
 }
 
@@ -80,7 +85,7 @@ check_port() {
   if [[ -n $(docker ps --quiet --filter "label=io.x-k8s.kind.cluster=$cluster" 2>/dev/null) ]]; then return; fi
   if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
     die "port $port of this machine is in use" \
-      "stop what listens there (Linux: ss -ltnp 'sport = :$port'; macOS: lsof -iTCP:$port -sTCP:LISTEN), or set GATEWAY_PORT"
+      "stop what listens there (Linux: ss -ltnp 'sport = :$port'; macOS: lsof -iTCP:$port -sTCP:LISTEN), or set GATEWAY_PORT to a free port"
   fi
 }
 

@@ -8,9 +8,9 @@
 # Every public image that the code names, with the digest to pull it by, if it is known.
 public_list=${SHORTENER_IMAGES:-$repo/e2e/images/public.txt}
 pull_attempts=6
-pull_remedy="check that this machine reaches the registry; 'docker login' when it says toomanyrequests, denied or unauthorized;
-                SHORTENER_MIRROR=host:port for a registry that serves the same images;
-                on Debian as root, SHORTENER_CLOSED=yes builds everything without pulling (20 to 30 minutes)"
+pull_remedy="check that this machine reaches the registry; if the error is toomanyrequests, denied or unauthorized, run 'docker login';
+                set SHORTENER_MIRROR=host:port to pull from a registry that serves the same images;
+                on Debian as root, set SHORTENER_CLOSED=yes to build everything instead of pulling (20 to 30 minutes)"
 
 # Prints the node image of a public cluster; the name of kind's image contains the version of its Kubernetes.
 node_image() {
@@ -92,7 +92,7 @@ try_pull() {
       echo "gave up after attempt $attempt"
       return 1
     fi
-    echo "attempt $attempt of $pull_attempts to pull $1 failed; the next one in $pause s: $(tail -n 1 "$errors" | cut -c 1-100)"
+    echo "attempt $attempt of $pull_attempts to pull $1 failed, and the next one is in $pause s: $(tail -n 1 "$errors" | cut -c 1-100)"
     sleep "$pause"
     pause=$((pause * 2))
   done

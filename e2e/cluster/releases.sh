@@ -44,7 +44,7 @@ fetch_release() {
   if [[ $found != "$wanted" ]]; then
     rm -f "$part"
     die "$url has the SHA-256 sum $found, but $wanted is expected" \
-      "try again; if it stays so, do not use the file: it is not what was released, or releases.txt is wrong"
+      "try again; if the sum differs again, do not use the file: it is not the one that was released, or the sum in ${releases##*/} is wrong"
   fi
   mv "$part" "$file"
 }

@@ -68,23 +68,24 @@ EOT
 
 mkdir -p "$state"
 : >"$shown_file"
-step "Apply the sample stack" apply_sample
+remedy="read the API server's answer above, and kubectl -n shortener-system logs deploy/shortener-operator" \
+  step "Apply the sample stack" apply_sample
 remedy="kubectl describe sst demo; kubectl -n shortener-system logs deploy/shortener-operator" \
   step "Wait until the stack is ready" wait_ready
-remedy="kubectl describe pods -l 'app.kubernetes.io/component in (app, worker)'" step "Have the newest images running" renew_pods
+remedy="kubectl describe pods -l 'app.kubernetes.io/component in (app, worker)'" step "Replace pods that run an older image" renew_pods
 remedy="kubectl -n ingress-nginx logs deploy/ingress-nginx-controller; kubectl logs deploy/demo-app" \
   step "Shorten a link through the gateway and follow it" show_link
 if has_profile caching; then
-  remedy="kubectl logs demo-cache-0; kubectl logs deploy/demo-app" step "Follow it from the cache" show_caching
+  remedy="kubectl logs demo-cache-0; kubectl logs deploy/demo-app" step "Follow the link once more, from the cache" show_caching
 fi
 if has_profile queue; then
-  remedy="kubectl logs deploy/demo-worker; kubectl logs demo-rabbitmq-0" step "Have a job done by a worker" show_queue
+  remedy="kubectl logs deploy/demo-worker; kubectl logs demo-rabbitmq-0" step "Enqueue a job and wait until a worker has done it" show_queue
   remedy="kubectl logs deploy/demo-app; kubectl logs deploy/demo-worker" \
-    step "Follow its trace id from the answer to the worker's log" show_trace
+    step "Find the job's trace id in the logs of the app and the worker" show_trace
 fi
 if has_profile observability; then
   remedy="kubectl logs deploy/demo-otel; kubectl logs deploy/demo-app" \
-    step "See traces and logs arrive at the collector" show_observability
+    step "Wait until traces and logs arrive at the collector" show_observability
 fi
 if has_profile vector; then
   remedy="kubectl logs demo-qdrant-0; kubectl logs deploy/demo-app; kubectl logs deploy/demo-worker" \

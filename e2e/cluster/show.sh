@@ -34,7 +34,7 @@ await() {
   shift
   until "$@"; do
     if ((SECONDS >= deadline)); then
-      echo "waited $patience s for: $what"
+      echo "timed out after $patience s waiting for: $what"
       if [[ -n $asked ]]; then echo "the last answer: $asked"; fi
       return 1
     fi
@@ -47,7 +47,7 @@ link_is_made() { ask POST /api/shorten "{\"url\":\"$target\"}" && [[ $status == 
 
 show_link() {
   local code
-  await "a short link" link_is_made
+  await "POST /api/shorten to answer 201" link_is_made
   code=$(text code)
   note link "$asked"
   ask GET "/api/links/$code"
@@ -67,13 +67,13 @@ hit_is_counted() {
   ask GET /api/metrics || return
   hits=$(sed -n 's/^cache_requests_total{result="hit"} //p' <<<"$answer")
   # The page is too long to print if this is the last request.
-  asked="GET /api/metrics: cache_requests_total{result=\"hit\"} ${hits:-is not there}"
+  asked="GET /api/metrics: cache_requests_total{result=\"hit\"} ${hits:-is absent}"
   [[ $hits =~ ^[1-9] ]] || return
   note cache "$followed"
   note '' "$asked"
 }
 
-show_caching() { await "a redirect from the cache" hit_is_counted; }
+show_caching() { await "a redirect that counts as a hit of the cache" hit_is_counted; }
 
 job_is_accepted() { ask POST /api/jobs '{"task":"email","id":1}' && [[ $status == 202 ]]; }
 
@@ -82,11 +82,11 @@ job_is_done() { ask GET "/jobs/$1" && [[ $(text status) == 'done' ]]; }
 
 show_queue() {
   local id
-  await "an accepted job" job_is_accepted
+  await "POST /api/jobs to answer 202" job_is_accepted
   note queue "$asked"
   id=$(text id)
   text trace_id >"$trace_file"
-  await "job $id is done" job_is_done "$id"
+  await "job $id to be done" job_is_done "$id"
   note '' "$asked"
 }
 
@@ -137,8 +137,8 @@ document_is_found() {
 }
 
 show_vector() {
-  await "a stored document" document_is_stored
+  await "PUT /api/docs/8080 to store a document" document_is_stored
   note vector "$asked"
-  await "the document among the nearest" document_is_found
+  await "POST /api/docs/query to find document 8080" document_is_found
   note '' "$asked"
 }

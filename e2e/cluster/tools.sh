@@ -27,7 +27,7 @@ need() {
   local program=$1
   shift
   if [[ ! -d $(built "$@") ]]; then
-    remedy="the Go module proxy must be reachable (go env GOPROXY)" \
+    remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" \
       step "${title:-Build $program from its Go module}" gobuild "$@"
   fi
   link "$program" "$@"
@@ -81,7 +81,7 @@ fetch() {
   local program=$1 platform home file
   platform=$(host_platform)
   release "$program" version >/dev/null \
-    || die "there is no release of $program for $platform in ${releases##*/}" "install $program yourself, so that it is on the PATH"
+    || die "${releases##*/} has no release of $program for $platform" "install $program yourself and put it on the PATH"
   home=$cache/tools/$program-$(release "$program" version)-$platform
   file=$home/$program
   if [[ $program == helm ]]; then file=$home/helm.tar.gz; fi
@@ -96,7 +96,7 @@ need_release() {
   local program=$1
   if uses_own "$program"; then return; fi
   if fits "$program" "$cache/bin/$program"; then return; fi
-  remedy="check the way to the address above, or install $program yourself, so that it is on the PATH" \
+  remedy="check that this machine reaches the address above, or install $program yourself and put it on the PATH" \
     step "Fetch $program $(release "$program" version)" fetch "$program"
 }
 
@@ -143,5 +143,5 @@ case "${1:-cluster}" in
     ;;
   helm) need helm "$cluster_dir/tools/cluster" "$helm_package" ;;
   trim) trim_go_caches ;;
-  *) die "unknown argument: $1" "tools.sh [cluster|checks|helm|trim]" ;;
+  *) die "unknown argument: $1" "run it as: tools.sh [cluster|checks|helm|trim]" ;;
 esac

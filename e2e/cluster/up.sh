@@ -44,6 +44,6 @@ case "${1:-all}" in
     "$cluster_dir/sample.sh"
     ;;
   cluster) cluster ;;
-  *) die "unknown argument: $1" "up.sh [cluster]" ;;
+  *) die "unknown argument: $1" "run it as: up.sh [cluster]" ;;
 esac
 say "==> up.sh took $((SECONDS / 60)) min $((SECONDS % 60)) s"

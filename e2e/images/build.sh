@@ -45,7 +45,7 @@ build() {
     # shellcheck disable=SC2064 # the process of now
     trap "kill $! 2>/dev/null || true" EXIT
     build_product
-    step "Make what the services consist of" make_service_parts
+    step "Build the programs and packages of the services' images" make_service_parts
     build_services
   else
     while IFS= read -r image; do images+=("$image"); done < <(stack_images)
@@ -64,5 +64,5 @@ case "${1:-build}" in
   build) build ;;
   stores) stores ;;
   list) list ;;
-  *) die "unknown argument: $1" "build.sh [stores|list]" ;;
+  *) die "unknown argument: $1" "run it as: build.sh [stores|list]" ;;
 esac

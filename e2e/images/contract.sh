@@ -22,7 +22,7 @@ restrictions=(--read-only --cap-drop ALL --security-opt no-new-privileges --tmpf
 
 expect() {
   local title=$1 wanted=$2 found=$3
-  if [[ $found != "$wanted" ]]; then die "$title: expected '$wanted', found '$found'"; fi
+  if [[ $found != "$wanted" ]]; then die "not so: $title: expected '$wanted', found '$found'" "see e2e/images/contract and the image's folder in e2e/images"; fi
   say "ok: $title"
 }
 
@@ -57,7 +57,7 @@ await() {
   until "$@" >/dev/null 2>&1; do
     if ((SECONDS >= deadline)); then
       docker logs --tail 20 "$container" >&2
-      die "waited a minute for: $*"
+      die "timed out after 60 s waiting for: $*" "read the container's log above"
     fi
     sleep 0.2
   done
@@ -102,5 +102,5 @@ check_all() {
 case "${1:-all}" in
   all) check_all ;;
   postgres | postgres_17 | nginx | valkey | rabbitmq | qdrant | prometheus | collector) check "$1" ;;
-  *) die "there is no check of $1" "name one of: ${checks[*]}" ;;
+  *) die "there is no check $1" "name one of: ${checks[*]}" ;;
 esac

@@ -43,13 +43,13 @@ compile() {
     binaries=$CARGO_TARGET_DIR/$(host_triple)/$profile
     bundle=$(ca_bundle)
     links_statically || die "the static C library (libc.a) is missing, so the programs cannot be linked" \
-      "install it (Debian: libc6-dev, Fedora: glibc-static), or compile in a container: SHORTENER_COMPILER=docker"
+      "install it (Debian: libc6-dev, Fedora: glibc-static), or set SHORTENER_COMPILER=docker to compile in a container"
     step "Compile the operator, the app and the worker (profile $profile)" compile_here
   else
     binaries=$(empty_context programs)
     bundle=$binaries/ca-certificates.crt
     pull "$(builder_image)"
-    remedy="crates come from the crate registry, through the engine's network; SHORTENER_COMPILER=host uses this machine's cargo" \
+    remedy="check that containers reach the crate registry, or set SHORTENER_COMPILER=host to compile with this machine's cargo" \
       step "Compile the operator, the app and the worker in a container (profile $profile; 10 minutes the first time)" \
       compile_in_container "$binaries"
   fi
@@ -63,7 +63,7 @@ ca_bundle() {
       return
     fi
   done
-  die "no bundle of certificate authorities found" "install the package ca-certificates"
+  die "this machine has no bundle of certificate authorities" "install the package ca-certificates"
 }
 
 # ensure_product_image <image> <binary> <Dockerfile>
@@ -77,7 +77,7 @@ ensure_product_image() {
   if ! has_image "$image" "$key"; then
     step "Build the image $image" make_image "$image" "$key" "$context"
     # The image has no loader, so a binary that is not static cannot start.
-    remedy="the binary must be linked statically" step "Start $image" \
+    remedy="unset RUSTFLAGS and build again: the image has no loader, so the binary must be linked statically" step "Start $image" \
       docker run --rm --read-only --network none "$image" --help
   fi
 }

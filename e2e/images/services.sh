@@ -36,7 +36,7 @@ ensure_service_image() {
 go_programs() {
   local module=$images_dir/modules/$1
   if [[ ! -d $(built "$module") ]]; then
-    remedy="the Go module proxy must be reachable (go env GOPROXY)" \
+    remedy="check that this machine reaches the Go module proxy (go env GOPROXY)" \
       step "Build $1 from its Go module" gobuild "$module"
   fi
 }
@@ -114,7 +114,7 @@ ensure_qdrant_image() {
 
 ensure_debian_image() {
   if ! docker image inspect "$debian_image" >/dev/null 2>&1; then
-    remedy="packages come from the mirror of this machine's apt; it must be Debian" \
+    remedy="check that this machine runs Debian and reaches the mirror in its apt sources: the packages come from there" \
       step "Install the services' Debian packages into a root file system" "$images_dir/debian-services.sh" "$debian_image"
   fi
 }

@@ -48,7 +48,7 @@ impl Broker {
             .await?;
         let count = |field: &str| {
             let value = queue[field].as_u64();
-            value.with_context(|| format!("no {field} yet: {queue}"))
+            value.with_context(|| format!("the queue has no {field} yet: {queue}"))
         };
         Ok(Depth {
             ready: count("messages_ready")?,
@@ -63,7 +63,7 @@ impl Broker {
         let path = format!("queues/%2f/{name}/get");
         let messages = self.ask(Method::POST, &path, Some(&look)).await?;
         let list = messages.as_array();
-        let list = list.with_context(|| format!("no list of messages: {messages}"))?;
+        let list = list.with_context(|| format!("expected a list of messages, got {messages}"))?;
         Ok(list.first().cloned())
     }
 
@@ -75,7 +75,10 @@ impl Broker {
         });
         let path = "exchanges/%2f/amq.default/publish";
         let answer = self.ask(Method::POST, path, Some(&message)).await?;
-        ensure!(answer["routed"] == true, "not routed: {answer}");
+        ensure!(
+            answer["routed"] == true,
+            "the broker routed the message to no queue: {answer}"
+        );
         Ok(())
     }
 
@@ -94,6 +97,6 @@ impl Broker {
         if text.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_str(&text).with_context(|| format!("{path}: not JSON: {text}"))
+        serde_json::from_str(&text).with_context(|| format!("{path}: expected JSON, got {text}"))
     }
 }

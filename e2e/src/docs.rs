@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, Door};
+use crate::{Answer, GatewayClient};
 
 /// The tolerance between a score and the value computed by hand: the store has single precision.
 const TOLERANCE: f64 = 1e-5;
@@ -24,14 +24,14 @@ pub struct Hit {
 pub fn hits(list: &Value) -> Result<Vec<Hit>> {
     let list = list
         .as_array()
-        .with_context(|| format!("no list: {list}"))?;
+        .with_context(|| format!("expected a list of results, got {list}"))?;
     list.iter()
         .map(|item| {
             let id = item["id"].as_u64();
             let score = item["score"].as_f64();
             let (id, score) = id
                 .zip(score)
-                .with_context(|| format!("no result: {item}"))?;
+                .with_context(|| format!("expected a result with id and score, got {item}"))?;
             Ok(Hit {
                 id,
                 score,
@@ -54,7 +54,7 @@ impl Hit {
     }
 }
 
-impl Door {
+impl GatewayClient {
     /// Stores a document; returns any answer.
     pub async fn put_document(&self, id: u64, vector: &[f64], payload: Value) -> Result<Answer> {
         let request = self.request(Method::PUT, &format!("/api/docs/{id}"));
@@ -71,7 +71,7 @@ impl Door {
     /// Queries documents, and returns the results; the query must succeed.
     pub async fn find_documents(&self, query: &Value) -> Result<Vec<Hit>> {
         let answer = self.post("/api/docs/query", query).await?;
-        ensure!(answer.status == 200, "{answer:?}");
+        ensure!(answer.status == 200, "expected status 200, got {answer:?}");
         hits(&answer.json()?["result"])
     }
 
@@ -81,7 +81,10 @@ impl Door {
         self.no_documents().await?;
         for (id, (vector, payload)) in (1..).zip(documents) {
             let answer = self.put_document(id, vector, payload.clone()).await?;
-            ensure!(answer.status == status, "document {id}: {answer:?}");
+            ensure!(
+                answer.status == status,
+                "document {id}: expected status {status}, got {answer:?}"
+            );
         }
         Ok(())
     }
@@ -95,7 +98,7 @@ impl Door {
             for hit in &left {
                 self.delete_document(hit.id).await?;
             }
-            ensure!(left.is_empty(), "{} documents", left.len());
+            ensure!(left.is_empty(), "{} documents are left", left.len());
             Ok(())
         })
         .await

@@ -15,7 +15,7 @@ const SETTLED: usize = 32;
 
 /// A client of one stack's gateway.
 #[derive(Clone)]
-pub struct Door {
+pub struct GatewayClient {
     base: String,
     host: String,
     http: reqwest::Client,
@@ -32,7 +32,7 @@ pub struct Answer {
     pub body: String,
 }
 
-impl Door {
+impl GatewayClient {
     /// Finds the address of a stack and waits until its gateway and its app answer there.
     pub async fn open(
         space: &Space,
@@ -44,20 +44,23 @@ impl Door {
             Provider::IngressNginx => space.settings.gateway_url.clone(),
             Provider::Standalone => node_port(&space.client, stack).await?,
         };
-        let door = Self::at(base, host)?;
+        let gateway = Self::at(base, host)?;
         // Nodes and an ingress controller learn of a stack and its pods a moment after the stack is ready, and each
         // worker process of the controller does so separately. Only many right answers in a row come from all of them.
         await_condition(&format!("the gateway serves {host}"), async || {
             for _ in 0..SETTLED {
-                let answer = door.get("/gateway-health").await?;
-                ensure!(answer.body.trim_end() == "gateway ok", "{answer:?}");
-                let answer = door.get("/api/health").await?;
-                ensure!(answer.status == 200, "{answer:?}");
+                let answer = gateway.get("/gateway-health").await?;
+                ensure!(
+                    answer.body.trim_end() == "gateway ok",
+                    "expected gateway ok, got {answer:?}"
+                );
+                let answer = gateway.get("/api/health").await?;
+                ensure!(answer.status == 200, "expected status 200, got {answer:?}");
             }
             Ok(())
         })
         .await?;
-        Ok(door)
+        Ok(gateway)
     }
 
     /// Returns a client of a known address.
@@ -75,7 +78,7 @@ impl Door {
         })
     }
 
-    /// Returns a request that can still be changed before [`Door::send`].
+    /// Returns a request that can still be changed before [`GatewayClient::send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http
             .request(method, format!("{}{path}", self.base))
@@ -88,7 +91,7 @@ impl Door {
         let status = response.status().as_u16();
         let mut headers = BTreeMap::<String, String>::new();
         for (name, value) in response.headers() {
-            let value = value.to_str().context("a header that is not text")?;
+            let value = value.to_str().context("a header's value is not text")?;
             headers
                 .entry(name.to_string())
                 .and_modify(|known| *known = format!("{known}, {value}"))
@@ -121,7 +124,10 @@ impl Door {
     /// Returns the value of a series of the metrics at another path.
     pub async fn count_at(&self, path: &str, series: &str) -> Result<u64> {
         let metrics = self.get(path).await?;
-        ensure!(metrics.status == 200, "{metrics:?}");
+        ensure!(
+            metrics.status == 200,
+            "expected status 200, got {metrics:?}"
+        );
         let line = metrics
             .body
             .lines()
@@ -132,25 +138,28 @@ impl Door {
     /// Shortens a URL and returns the code.
     pub async fn shorten(&self, url: &str) -> Result<String> {
         let answer = self.post("/api/shorten", &json!({"url": url})).await?;
-        ensure!(answer.status == 201, "shortening {url}: {answer:?}");
+        ensure!(
+            answer.status == 201,
+            "shortening {url}: expected status 201, got {answer:?}"
+        );
         let code = answer.json()?["code"].as_str().map(str::to_owned);
-        code.with_context(|| format!("an answer without a code: {answer:?}"))
+        code.with_context(|| format!("the answer has no code: {answer:?}"))
     }
 
     /// Waits until a code redirects to exactly this URL, because the gateway may still learn of new pods.
-    pub async fn comes_to_lead_to(&self, code: &str, url: &str) -> Result<()> {
-        await_condition(&format!("{code} leads to {url}"), async || {
-            self.leads_to(code, url).await
+    pub async fn wait_until_redirects(&self, code: &str, url: &str) -> Result<()> {
+        await_condition(&format!("{code} redirects to {url}"), async || {
+            self.assert_redirects(code, url).await
         })
         .await
     }
 
     /// Checks that a code redirects to exactly this URL.
-    pub async fn leads_to(&self, code: &str, url: &str) -> Result<()> {
+    pub async fn assert_redirects(&self, code: &str, url: &str) -> Result<()> {
         let answer = self.get(&format!("/api/links/{code}")).await?;
         ensure!(
             answer.status == 302 && answer.header("location") == url,
-            "{code} should lead to {url}: {answer:?}"
+            "expected a redirect from {code} to {url}, got {answer:?}"
         );
         Ok(())
     }
@@ -164,8 +173,7 @@ impl Answer {
 
     /// Parses the body as JSON.
     pub fn json(&self) -> Result<Value> {
-        serde_json::from_str(&self.body)
-            .with_context(|| format!("a body that is not JSON: {self:?}"))
+        serde_json::from_str(&self.body).with_context(|| format!("the body is not JSON: {self:?}"))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{Operator, stack_resource};
 
 /// Returns the stacks, pods and events of a namespace and the end of the operator's log, as text.
 pub(crate) async fn namespace(client: &Client, namespace: &str) -> String {
-    let mut text = format!("\n===== what namespace {namespace} looks like =====\n");
+    let mut text = format!("\n===== state of namespace {namespace} =====\n");
     section(&mut text, "stacks", stacks(client, namespace).await);
     section(&mut text, "pods", pods(client, namespace).await);
     section(&mut text, "events", events(client, namespace).await);

@@ -9,7 +9,7 @@ use kube::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, Door, Stack, await_condition};
+use crate::{Answer, GatewayClient, Stack, await_condition};
 
 /// An accepted job.
 #[derive(Clone, Debug)]
@@ -23,12 +23,12 @@ pub struct Job {
 impl Job {
     /// Reads the answer to an accepted request.
     pub fn accepted(answer: &Answer) -> Result<Self> {
-        ensure!(answer.status == 202, "not accepted: {answer:?}");
+        ensure!(answer.status == 202, "expected status 202, got {answer:?}");
         let body = answer.json()?;
-        ensure!(body["status"] == "enqueued", "{answer:?}");
+        ensure!(body["status"] == "enqueued", "not enqueued: {answer:?}");
         let text = |field: &str| {
             let value = body[field].as_str().map(str::to_owned);
-            value.with_context(|| format!("no {field}: {answer:?}"))
+            value.with_context(|| format!("the answer has no {field}: {answer:?}"))
         };
         Ok(Self {
             id: text("id")?,
@@ -43,7 +43,7 @@ pub fn wait_job(ms: u32) -> Value {
     json!({"task": "wait", "id": 1, "ms": ms})
 }
 
-impl Door {
+impl GatewayClient {
     /// Enqueues a job.
     pub async fn enqueue(&self, job: &Value) -> Result<Job> {
         Job::accepted(&self.post("/api/jobs", job).await?)
@@ -57,15 +57,15 @@ impl Door {
         match answer.status {
             404 => Ok(None),
             200 => answer.json().map(Some),
-            _ => anyhow::bail!("{answer:?}"),
+            _ => anyhow::bail!("expected status 200 or 404, got {answer:?}"),
         }
     }
 
     /// Waits until the ledger entry of a job has `status`, and returns the entry.
-    pub async fn job_comes_to_be(&self, id: &str, status: &str) -> Result<Value> {
+    pub async fn wait_for_job_status(&self, id: &str, status: &str) -> Result<Value> {
         await_condition(&format!("job {id} is {status}"), async || {
             let entry = self.job(id).await?;
-            let entry = entry.context("no worker took it yet")?;
+            let entry = entry.context("no worker has taken the job yet")?;
             ensure!(entry["status"] == status, "{entry}");
             Ok(entry)
         })

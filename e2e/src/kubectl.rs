@@ -31,7 +31,7 @@ pub(crate) async fn run(command: &mut Command, input: &str) -> Result<String> {
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .with_context(|| format!("starting {shown}"))?;
+        .with_context(|| format!("cannot start {shown}"))?;
     if let Some(mut stdin) = child.stdin.take() {
         // A program that does not read its input may have exited already.
         stdin.write_all(input.as_bytes()).await.ok();
@@ -63,13 +63,16 @@ impl Forward {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .context("starting kubectl port-forward")?;
-        let stdout = process.stdout.take().context("kubectl without an output")?;
+            .context("cannot start kubectl port-forward")?;
+        let stdout = process
+            .stdout
+            .take()
+            .context("kubectl port-forward has no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
         let Some(line) = lines.next_line().await? else {
             let output = process.wait_with_output().await?;
             bail!(
-                "no forwarding to {service}: {}",
+                "kubectl did not forward port {port} of service {service}: {}",
                 String::from_utf8_lossy(&output.stderr)
             );
         };
@@ -77,7 +80,8 @@ impl Forward {
         let address = line
             .strip_prefix("Forwarding from ")
             .and_then(|rest| rest.split(' ').next());
-        let address = address.with_context(|| format!("not an address: {line}"))?;
+        let address =
+            address.with_context(|| format!("kubectl port-forward printed no address: {line}"))?;
         // A write to a closed pipe would end kubectl, and kubectl writes a line for every connection.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self {

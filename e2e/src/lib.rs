@@ -4,7 +4,7 @@
 //! requests to public routes go through the gateway. So this crate does not depend on the operator's.
 //!
 //! A test takes a [`Space`] (a namespace of its own), applies a [`Stack`], waits with [`await_condition`], and
-//! sends requests through the [`Door`]. When a test fails, the state of its namespace is printed; with
+//! sends requests through the [`GatewayClient`]. When a test fails, the state of its namespace is printed; with
 //! `E2E_KEEP=1` the namespace stays.
 
 mod broker;
@@ -38,7 +38,7 @@ mod wait;
 pub use broker::{Broker, Depth, MANAGEMENT_PORT};
 pub use children::{CHILD_KINDS, Child, Kind, children_of};
 pub use docs::{Hit, hits};
-pub use door::{Answer, Door};
+pub use door::{Answer, GatewayClient};
 pub use echoed::Echoed;
 pub use jobs::{Job, log_of_job, pods_of, wait_job};
 pub use kubectl::{Forward, kubectl, kubectl_with_input};
@@ -56,7 +56,7 @@ pub use shared::{
     Provider, SharedStack, echo_stack, every_profile, give_up_profiled_stacks, observed_stack,
     real_stack, with_cache, with_every_profile, with_queue, with_vector, with_vector_and_queue,
 };
-pub use sink::{Caller, Link, Mood, Record, SINK_ENDPOINT, Sink, Span, Trace};
+pub use sink::{Caller, Link, Record, SINK_ENDPOINT, Sink, SinkMode, Span, Trace};
 pub use space::Space;
 pub use spec::{base_spec, echo_spec, merge};
 pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};

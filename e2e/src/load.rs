@@ -10,7 +10,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::Door;
+use crate::GatewayClient;
 
 const MOST_IN_FLIGHT: usize = 600;
 const KEPT_FAILURES: usize = 20;
@@ -34,27 +34,30 @@ pub struct LoadReport {
 ///
 /// The `POST`s are needed because a proxy retries a failed `GET` on another pod, which
 /// hides the failure of the first pod.
-pub async fn under_load(door: &Door, work: impl Future<Output = Result<()>>) -> Result<LoadReport> {
-    send(door, Duration::from_millis(5), 2, work).await
+pub async fn under_load(
+    gateway: &GatewayClient,
+    work: impl Future<Output = Result<()>>,
+) -> Result<LoadReport> {
+    send(gateway, Duration::from_millis(5), 2, work).await
 }
 
 /// Follows a link 100 times per second until `work` is done.
 pub async fn follow_links(
-    door: &Door,
+    gateway: &GatewayClient,
     work: impl Future<Output = Result<()>>,
 ) -> Result<LoadReport> {
-    send(door, Duration::from_millis(10), 1, work).await
+    send(gateway, Duration::from_millis(10), 1, work).await
 }
 
 /// Sends one request per period: every `one_reads`th is a redirect, the others are `POST`s.
 async fn send(
-    door: &Door,
+    gateway: &GatewayClient,
     period: Duration,
     one_reads: u64,
     work: impl Future<Output = Result<()>>,
 ) -> Result<LoadReport> {
     let target = "https://example.com/under?load=1";
-    let code = door.shorten(target).await?;
+    let code = gateway.shorten(target).await?;
     let mut report = LoadReport::default();
     let mut running = JoinSet::new();
     let mut clock = interval(period);
@@ -70,7 +73,7 @@ async fn send(
                 report.due += 1;
                 if running.len() < MOST_IN_FLIGHT {
                     let reads = report.due.is_multiple_of(one_reads);
-                    running.spawn(one(door.clone(), code.clone(), target, reads));
+                    running.spawn(one(gateway.clone(), code.clone(), target, reads));
                 } else {
                     report.fail(format!("{MOST_IN_FLIGHT} requests are unanswered"));
                 }
@@ -121,18 +124,26 @@ impl std::fmt::Display for Answered {
 
 impl std::error::Error for Answered {}
 
-async fn one(door: Door, code: String, target: &'static str, reads: bool) -> Result<Duration> {
+async fn one(
+    gateway: GatewayClient,
+    code: String,
+    target: &'static str,
+    reads: bool,
+) -> Result<Duration> {
     let begin = Instant::now();
     let (request, right) = if reads {
         (
-            door.request(Method::GET, &format!("/api/links/{code}")),
+            gateway.request(Method::GET, &format!("/api/links/{code}")),
             302,
         )
     } else {
         let body = json!({"url": target, "reuse": true});
-        (door.request(Method::POST, "/api/shorten").json(&body), 200)
+        (
+            gateway.request(Method::POST, "/api/shorten").json(&body),
+            200,
+        )
     };
-    let answer = door.send(request).await?;
+    let answer = gateway.send(request).await?;
     if answer.status != right {
         return Err(Answered {
             text: format!("expected {right}, got {answer:?}"),

@@ -123,10 +123,10 @@ fn dispatched(metrics: &str, flow_schema: &str) -> Result<u64> {
             let value = line
                 .rsplit(' ')
                 .next()
-                .context("a sample without a value")?;
+                .context("a sample of the metrics has no value")?;
             sum += value
                 .parse::<f64>()
-                .with_context(|| format!("a sample that is no number: {line}"))?
+                .with_context(|| format!("the value of a sample is not a number: {line}"))?
                 as u64;
         }
     }

@@ -9,7 +9,9 @@ use kube::{
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::{Answer, Caller, Door, SharedStack, Sink, Stack, await_condition, observed_stack};
+use crate::{
+    Answer, Caller, GatewayClient, SharedStack, Sink, Stack, await_condition, observed_stack,
+};
 
 /// The stack with every profile, reserved for one test, and the sink that its collector exports to.
 pub struct Observed {
@@ -21,7 +23,7 @@ pub struct Observed {
 
 /// Runs a test on the stack with every profile, which is reserved for it meanwhile.
 pub async fn with_telemetry(test: impl AsyncFnOnce(Observed) -> Result<()>) -> Result<()> {
-    let (shared, _alone) = observed_stack().await?;
+    let (shared, _reservation) = observed_stack().await?;
     let space = shared.space.clone();
     space
         .check(async |space| {
@@ -31,7 +33,7 @@ pub async fn with_telemetry(test: impl AsyncFnOnce(Observed) -> Result<()>) -> R
         .await
 }
 
-impl Door {
+impl GatewayClient {
     /// Sends a `GET` request with the `traceparent` of a caller.
     pub async fn get_traced(&self, path: &str, caller: &Caller) -> Result<Answer> {
         let request = self.request(Method::GET, path);
@@ -47,10 +49,10 @@ pub async fn settled(stack: &Stack) -> Result<()> {
     let pods = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
     let selected =
         ListParams::default().labels(&format!("app.kubernetes.io/instance={}", stack.name));
-    await_condition("no pod is on its way out", async || {
+    await_condition("no pod is being deleted", async || {
         for pod in pods.list(&selected).await? {
             let ends = pod.metadata.deletion_timestamp.is_some();
-            ensure!(!ends, "{}", pod.name_any());
+            ensure!(!ends, "pod {} is being deleted", pod.name_any());
         }
         Ok(())
     })

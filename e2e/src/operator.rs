@@ -37,7 +37,7 @@ impl Operator {
             .items
             .into_iter()
             .next()
-            .context("no operator is installed")?;
+            .context("the cluster has no Deployment of the operator: install its chart")?;
         let service_account = deployment
             .spec
             .as_ref()
@@ -81,7 +81,7 @@ impl Operator {
             let pods = i32::try_from(self.pods.list(&selected).await?.items.len())?;
             ensure!(
                 ready == replicas && pods == replicas,
-                "{ready} ready of {pods}"
+                "{ready} of {pods} pods are ready"
             );
             self.leader().await.map(|_| ())
         })
@@ -100,6 +100,6 @@ impl Operator {
         leader
             .into_iter()
             .find(|name| holder.starts_with(name.as_str()))
-            .with_context(|| format!("the lease is held by {holder:?}, which is no running pod"))
+            .with_context(|| format!("the lease is held by {holder:?}, which is not a running pod"))
     }
 }

@@ -25,7 +25,7 @@ impl Stack {
     }
 
     /// Scales a store to zero. It stays down until the stack, which must be paused, is resumed.
-    pub async fn take_away(&self, store: &str) -> Result<()> {
+    pub async fn scale_to_zero(&self, store: &str) -> Result<()> {
         let name = format!("{}-{store}", self.name);
         let sets = Api::<StatefulSet>::namespaced(self.client.clone(), &self.namespace);
         let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
@@ -33,7 +33,7 @@ impl Stack {
         let pods = self.pods();
         await_condition(&format!("the pod of {name} is gone"), async || {
             let pod = pods.get_opt(&format!("{name}-0")).await?;
-            ensure!(pod.is_none(), "still there");
+            ensure!(pod.is_none(), "the pod still exists");
             Ok(())
         })
         .await
@@ -41,7 +41,7 @@ impl Stack {
 
     /// Drops every packet to a store until the stack, which must be paused, is resumed. A policy does not affect
     /// open connections, so the store's pod is killed too, which ends them.
-    pub async fn cut_off(&self, store: &str) -> Result<()> {
+    pub async fn isolate(&self, store: &str) -> Result<()> {
         let name = format!("{}-{store}", self.name);
         let policies = Api::<NetworkPolicy>::namespaced(self.client.clone(), &self.namespace);
         let closed = Patch::Merge(json!({"spec": {"ingress": null}}));
@@ -58,12 +58,15 @@ impl Stack {
         let old = pods.get(&name).await?.uid();
         let now = DeleteParams::default().grace_period(0);
         pods.delete(&name, &now).await?;
-        await_condition(&format!("another {name} is ready"), async || {
-            let pod = pods.get(&name).await?;
-            ensure!(pod.uid() != old, "it is still the old one");
-            ensure!(is_ready(&pod), "it is not ready");
-            Ok(())
-        })
+        await_condition(
+            &format!("the replacement of pod {name} is ready"),
+            async || {
+                let pod = pods.get(&name).await?;
+                ensure!(pod.uid() != old, "the old pod still exists");
+                ensure!(is_ready(&pod), "the new pod is not ready");
+                Ok(())
+            },
+        )
         .await
     }
 

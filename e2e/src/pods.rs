@@ -58,18 +58,18 @@ pub async fn run_script(space: &Space, name: &str, labels: Value, script: &str) 
     let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
     let pod = restricted_pod(name, &labels, container, json!([]))?;
     pods.create(&PostParams::default(), &pod).await?;
-    let phase = await_condition(&format!("pod {name} ran its script"), async || {
+    let phase = await_condition(&format!("the script of pod {name} has ended"), async || {
         let phase = pods.get(name).await?.status.and_then(|status| status.phase);
         match phase.as_deref() {
             Some(phase @ ("Succeeded" | "Failed")) => Ok(phase.to_owned()),
-            other => bail!("phase {other:?}"),
+            other => bail!("the pod is in phase {other:?}"),
         }
     })
     .await?;
     let printed = pods
         .logs(name, &LogParams::default())
         .await
-        .with_context(|| format!("reading what pod {name} printed"))?;
+        .with_context(|| format!("cannot read the log of pod {name}"))?;
     if phase == "Failed" {
         bail!("the script of pod {name} failed: {printed}");
     }

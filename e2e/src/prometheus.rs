@@ -87,13 +87,13 @@ impl Prometheus {
         struct OfSeries {
             exemplars: Vec<Exemplar>,
         }
-        let what = format!("an exemplar of {series} leads to trace {trace_id}");
+        let what = format!("an exemplar of {series} has the trace id {trace_id}");
         await_condition(&what, async || {
             let found = self.ask("query_exemplars", series).await?;
             let found: Vec<OfSeries> = serde_json::from_value(found)?;
             let mut exemplars = found.into_iter().flat_map(|series| series.exemplars);
             let exemplar = exemplars.find(|exemplar| exemplar.labels["trace_id"] == trace_id);
-            exemplar.context("none does")
+            exemplar.context("no exemplar has this trace id")
         })
         .await
     }
@@ -104,20 +104,28 @@ impl Prometheus {
         match result.as_array().map(Vec::as_slice) {
             Some([sample]) => {
                 let value = sample["value"][1].as_str();
-                let value = value.with_context(|| format!("{expression}: {sample}"))?;
+                let value = value
+                    .with_context(|| format!("{expression}: the sample has no value: {sample}"))?;
                 Ok(value.parse()?)
             }
-            _ => bail!("{expression} has not one value: {result}"),
+            _ => bail!("{expression}: expected one value, got {result}"),
         }
     }
 
     /// Waits until `right` accepts the only value of an expression.
-    pub async fn comes_to_say(&self, expression: &str, right: impl Fn(f64) -> bool) -> Result<()> {
-        await_condition(&format!("{expression} is right"), async || {
-            let value = self.value(expression).await?;
-            ensure!(right(value), "it is {value}");
-            Ok(())
-        })
+    pub async fn wait_for_value(
+        &self,
+        expression: &str,
+        right: impl Fn(f64) -> bool,
+    ) -> Result<()> {
+        await_condition(
+            &format!("{expression} has the expected value"),
+            async || {
+                let value = self.value(expression).await?;
+                ensure!(right(value), "it is {value}");
+                Ok(())
+            },
+        )
         .await
     }
 
@@ -125,7 +133,10 @@ impl Prometheus {
         let url = format!("http://{}/api/v1/{what}", self.forward.address);
         let url = Url::parse_with_params(&url, [("query", query)])?;
         let mut answer: Value = self.http.get(url).send().await?.json().await?;
-        ensure!(answer["status"] == "success", "{query}: {answer}");
+        ensure!(
+            answer["status"] == "success",
+            "{query}: the query failed: {answer}"
+        );
         Ok(answer["data"].take())
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, Door, Forward, Stack};
+use crate::{Answer, Forward, GatewayClient, Stack};
 
 /// Port of the HTTP API.
 const HTTP_PORT: u16 = 6333;
@@ -12,7 +12,7 @@ const HTTP_PORT: u16 = 6333;
 /// A client of the HTTP API. It works as long as the pod that the port is forwarded to.
 pub struct Qdrant {
     /// A client of the same address without the key.
-    pub door: Door,
+    pub http: GatewayClient,
     key: String,
     _forward: Forward,
 }
@@ -23,7 +23,7 @@ impl Qdrant {
         let name = format!("{}-qdrant", stack.name);
         let forward = Forward::to(stack, &name, HTTP_PORT).await?;
         Ok(Self {
-            door: Door::at(format!("http://{}", forward.address), "localhost")?,
+            http: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
             key: stack.credential(&name, "api-key").await?,
             _forward: forward,
         })
@@ -31,20 +31,26 @@ impl Qdrant {
 
     /// Sends a request and returns any answer.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
-        let request = self.door.request(method, path).header("api-key", &self.key);
+        let request = self.http.request(method, path).header("api-key", &self.key);
         let request = match body {
             Some(body) => request.json(body),
             None => request,
         };
-        self.door.send(request).await
+        self.http.send(request).await
     }
 
     /// Sends a request that must succeed, and returns its result.
     pub async fn ask(&self, method: Method, path: &str, body: Value) -> Result<Value> {
         let answer = self.send(method, path, Some(&body)).await?;
-        ensure!(answer.status == 200, "{path}: {answer:?}");
+        ensure!(
+            answer.status == 200,
+            "{path}: expected status 200, got {answer:?}"
+        );
         let mut answer = answer.json()?;
-        ensure!(answer["status"] == "ok", "{path}: {answer}");
+        ensure!(
+            answer["status"] == "ok",
+            "{path}: expected the status ok, got {answer}"
+        );
         Ok(answer["result"].take())
     }
 
@@ -52,7 +58,10 @@ impl Qdrant {
     pub async fn collection(&self, name: &str) -> Result<Value> {
         let path = format!("/collections/{name}");
         let answer = self.send(Method::GET, &path, None).await?;
-        ensure!(answer.status == 200, "{path}: {answer:?}");
+        ensure!(
+            answer.status == 200,
+            "{path}: expected status 200, got {answer:?}"
+        );
         Ok(answer.json()?["result"].take())
     }
 
@@ -61,7 +70,10 @@ impl Qdrant {
         let vectors = json!({"vectors": {"size": size, "distance": distance}});
         let path = format!("/collections/{name}");
         let created = self.ask(Method::PUT, &path, vectors).await?;
-        ensure!(created == json!(true), "{path}: {created}");
+        ensure!(
+            created == json!(true),
+            "{path}: the collection was not created: {created}"
+        );
         Ok(())
     }
 
@@ -69,7 +81,10 @@ impl Qdrant {
     pub async fn drop(&self, name: &str) -> Result<()> {
         let path = format!("/collections/{name}");
         let answer = self.send(Method::DELETE, &path, None).await?;
-        ensure!(answer.json()?["result"] == true, "{path}: {answer:?}");
+        ensure!(
+            answer.json()?["result"] == true,
+            "{path}: the collection was not deleted: {answer:?}"
+        );
         Ok(())
     }
 
@@ -79,7 +94,10 @@ impl Qdrant {
         let stored = self
             .ask(Method::PUT, &path, json!({"points": points}))
             .await?;
-        ensure!(stored["status"] == "completed", "{path}: {stored}");
+        ensure!(
+            stored["status"] == "completed",
+            "{path}: the points were not stored: {stored}"
+        );
         Ok(())
     }
 
@@ -91,6 +109,6 @@ impl Qdrant {
             .await?;
         counted["count"]
             .as_u64()
-            .with_context(|| format!("{path}: {counted}"))
+            .with_context(|| format!("{path}: the answer has no count: {counted}"))
     }
 }

@@ -80,7 +80,7 @@ pub fn checkout(path: &str) -> PathBuf {
 
 fn text(path: &Path) -> Result<&str> {
     path.to_str()
-        .with_context(|| format!("{} is no text", path.display()))
+        .with_context(|| format!("path {} is not valid UTF-8", path.display()))
 }
 
 async fn helm(arguments: &[&str], input: &str) -> Result<String> {

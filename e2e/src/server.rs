@@ -69,9 +69,9 @@ pub(crate) async fn stop(space: &Space, name: &str) -> Result<()> {
         .await?;
     let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
     let selected = ListParams::default().labels(&format!("{LABEL}={name}"));
-    await_condition(&format!("{name} is away"), async || {
+    await_condition(&format!("the pods of {name} are gone"), async || {
         let left = pods.list(&selected).await?.items.len();
-        ensure!(left == 0, "{left} pods");
+        ensure!(left == 0, "{left} pods are left");
         Ok(())
     })
     .await
@@ -79,9 +79,11 @@ pub(crate) async fn stop(space: &Space, name: &str) -> Result<()> {
 
 async fn ready(space: &Space, name: &str) -> Result<()> {
     let deployments = deployments(space);
-    await_condition(&format!("{name} takes requests"), async || {
+    await_condition(&format!("{name} is ready"), async || {
         let deployment = deployments.get(name).await?;
-        let status = deployment.status.context("no status yet")?;
+        let status = deployment
+            .status
+            .context("the Deployment has no status yet")?;
         let current = status.observed_generation == deployment.metadata.generation;
         let counts = [
             status.replicas,

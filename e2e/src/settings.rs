@@ -47,6 +47,6 @@ impl Settings {
 
 fn variable(name: &str) -> Result<String> {
     std::env::var(name).with_context(|| {
-        format!("{name} is not set: run the cluster tests by `make test`, or see CONTRIBUTING.md")
+        format!("{name} is not set: run the cluster tests with `make test`, or see CONTRIBUTING.md")
     })
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::{
-    Door, Prometheus, SINK_ENDPOINT, Space, Stack, base_spec, echo_spec, merge, settled,
-    space::turn, spec::small,
+    GatewayClient, Prometheus, SINK_ENDPOINT, Space, Stack, base_spec, echo_spec, merge, settled,
+    space::acquire_slot, spec::small,
 };
 
 static CACHED: Profiled = Profiled::new("e2e-shared-caching");
@@ -19,35 +19,35 @@ static VECTORS: Profiled = Profiled::new("e2e-shared-vector");
 static OBSERVED: Profiled = Profiled::new("e2e-shared-observed");
 
 /// The reservation of a stack with profiles for one test.
-pub type Alone = MutexGuard<'static, bool>;
+pub type Reservation = MutexGuard<'static, bool>;
 
 /// A stack with profiles, reserved for one test at a time.
 struct Profiled {
     namespace: &'static str,
     /// True once it failed to come up: further tests fail at once instead of waiting as long for the same.
-    lost: Mutex<bool>,
+    failed_to_start: Mutex<bool>,
 }
 
 impl Profiled {
     const fn new(namespace: &'static str) -> Self {
         Self {
             namespace,
-            lost: Mutex::const_new(false),
+            failed_to_start: Mutex::const_new(false),
         }
     }
 
     /// Reserves the stack, after the test that has it. Whatever that test left, the stack then has the described
     /// spec, and no pod of its earlier state answers.
-    async fn take(&'static self, changes: Value) -> Result<(SharedStack, Alone)> {
-        let mut lost = self.lost.lock().await;
+    async fn take(&'static self, changes: Value) -> Result<(SharedStack, Reservation)> {
+        let mut failed_to_start = self.failed_to_start.lock().await;
         ensure!(
-            !*lost,
-            "the stack in {} did not come up for an earlier test: see what that one says",
+            !*failed_to_start,
+            "the stack in namespace {} did not become ready in an earlier test: read that test's error",
             self.namespace
         );
         let stack = self.make(changes).await;
-        *lost = stack.is_err();
-        Ok((stack?, lost))
+        *failed_to_start = stack.is_err();
+        Ok((stack?, failed_to_start))
     }
 
     /// Runs a test on the stack, which is reserved for it meanwhile.
@@ -56,17 +56,21 @@ impl Profiled {
         changes: Value,
         test: impl AsyncFnOnce(&SharedStack) -> Result<()>,
     ) -> Result<()> {
-        let (shared, _alone) = self.take(changes).await?;
+        let (shared, _reservation) = self.take(changes).await?;
         shared.space.check(async |_| test(&shared).await).await
     }
 
     async fn make(&self, mut changes: Value) -> Result<SharedStack> {
         merge(&mut changes, json!({"paused": false, "stopped": false}));
         let space = Space::shared(self.namespace).await?;
-        let _turn = turn().await?;
-        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+        let _slot = acquire_slot().await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
         settled(&stack).await?;
-        Ok(SharedStack { space, stack, door })
+        Ok(SharedStack {
+            space,
+            stack,
+            gateway,
+        })
     }
 }
 
@@ -103,7 +107,7 @@ pub struct SharedStack {
     /// The stack; do not change it.
     pub stack: Stack,
     /// The client of its gateway.
-    pub door: Door,
+    pub gateway: GatewayClient,
 }
 
 /// Returns the shared stack of the real app, `acme`, with two pods of the app.
@@ -171,7 +175,7 @@ pub async fn with_every_profile(test: impl AsyncFnOnce(&SharedStack) -> Result<(
 }
 
 /// Reserves the shared stack with every profile. Its collector exports to a sink in its namespace.
-pub async fn observed_stack() -> Result<(SharedStack, Alone)> {
+pub async fn observed_stack() -> Result<(SharedStack, Reservation)> {
     OBSERVED.take(every_profile()).await
 }
 
@@ -212,12 +216,16 @@ async fn shared(
     // Every test has a runtime and a client of its own; the tests share only the fact that the stack is ready.
     ready
         .get_or_try_init(async || {
-            let _turn = turn().await?;
+            let _slot = acquire_slot().await?;
             stack.apply(&spec).await?;
             stack.ready().await
         })
         .await?;
     let host = spec.pointer("/gateway/host").and_then(|host| host.as_str());
-    let door = Door::open(&space, &stack, provider, host.unwrap_or_default()).await?;
-    Ok(SharedStack { space, stack, door })
+    let gateway = GatewayClient::open(&space, &stack, provider, host.unwrap_or_default()).await?;
+    Ok(SharedStack {
+        space,
+        stack,
+        gateway,
+    })
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    Door, Forward, Space, await_condition, restricted_container,
+    Forward, GatewayClient, Space, await_condition, restricted_container,
     server::{Server, stop},
 };
 
@@ -18,7 +18,7 @@ const QUESTIONS: u16 = 8080;
 
 /// The sink of a namespace, queried through a forwarded port. It forgets its records when it is stopped.
 pub struct Sink {
-    door: Door,
+    http: GatewayClient,
     _forward: Forward,
 }
 
@@ -81,7 +81,7 @@ pub struct Caller {
 
 /// The behavior of the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub enum SinkMode {
     /// It accepts everything.
     Taking,
     /// It answers every batch with an error.
@@ -106,11 +106,11 @@ impl Sink {
         server.start(space).await?;
         let forward = Forward::to(&space.stack("acme"), NAME, QUESTIONS).await?;
         let sink = Self {
-            door: Door::at(format!("http://{}", forward.address), "localhost")?,
+            http: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
             _forward: forward,
         };
         // An earlier test may have stopped halfway and left another mode.
-        sink.behave(Mood::Taking).await?;
+        sink.behave(SinkMode::Taking).await?;
         Ok(sink)
     }
 
@@ -120,15 +120,15 @@ impl Sink {
     }
 
     /// Sets the behavior of the sink.
-    pub async fn behave(&self, mood: Mood) -> Result<()> {
-        let mood = match mood {
-            Mood::Taking => "taking",
-            Mood::Refusing => "refusing",
-            Mood::Frozen => "frozen",
+    pub async fn behave(&self, mode: SinkMode) -> Result<()> {
+        let mode = match mode {
+            SinkMode::Taking => "taking",
+            SinkMode::Refusing => "refusing",
+            SinkMode::Frozen => "frozen",
         };
-        let request = self.door.request(Method::PUT, &format!("/mode/{mood}"));
-        let answer = self.door.send(request).await?;
-        ensure!(answer.status == 204, "{answer:?}");
+        let request = self.http.request(Method::PUT, &format!("/mode/{mode}"));
+        let answer = self.http.send(request).await?;
+        ensure!(answer.status == 204, "expected status 204, got {answer:?}");
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl Sink {
             let records: Vec<Record> = self.ask(&path).await?;
             for body in bodies {
                 let found = records.iter().any(|record| record.body == *body);
-                ensure!(found, "no {body} among {records:?}");
+                ensure!(found, "no record {body} among {records:?}");
             }
             Ok(records)
         })
@@ -166,8 +166,11 @@ impl Sink {
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        let answer = self.door.get(path).await?;
-        ensure!(answer.status == 200, "{path}: {answer:?}");
+        let answer = self.http.get(path).await?;
+        ensure!(
+            answer.status == 200,
+            "{path}: expected status 200, got {answer:?}"
+        );
         serde_json::from_str(&answer.body).with_context(|| format!("{path}: {answer:?}"))
     }
 }
@@ -176,14 +179,14 @@ impl Trace {
     /// Returns the first span of this name.
     pub fn span(&self, name: &str) -> Result<&Span> {
         let found = self.0.iter().find(|span| span.name == name);
-        found.with_context(|| format!("no {name} among {:?}", self.names()))
+        found.with_context(|| format!("no span {name} among {:?}", self.names()))
     }
 
     /// Returns the call of this span name to a store of this system (`postgresql`, `redis`, `qdrant`).
     pub fn call(&self, system: &str, name: &str) -> Result<&Span> {
         let mut calls = self.calls(system);
         let found = calls.find(|span| span.name == name);
-        found.with_context(|| format!("no {name} of {system} among {:?}", self.names()))
+        found.with_context(|| format!("no span {name} of {system} among {:?}", self.names()))
     }
 
     /// Returns every call to stores of this system.

@@ -12,10 +12,10 @@ use kube::{
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{Door, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
+use crate::{GatewayClient, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
 
 /// Number of tests that use the cluster at the same time; on two cores, more would only wait for each other.
-const AT_ONCE: usize = 3;
+const MAX_PARALLEL_TESTS: usize = 3;
 
 /// A namespace that enforces the restricted Pod Security Standard.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Space {
         let created = Api::<Namespace>::all(client.clone())
             .create(&PostParams::default(), &namespace)
             .await
-            .context("creating the test's namespace")?;
+            .context("cannot create the test's namespace")?;
         let space = Self {
             client,
             settings,
@@ -79,7 +79,7 @@ impl Space {
 
     /// Runs a test once a slot is free, prints its duration, and dumps the namespace when it fails or panics.
     pub async fn check(&self, test: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
-        let _turn = turn().await?;
+        let _slot = acquire_slot().await?;
         let begin = Instant::now();
         let outcome = match AssertUnwindSafe(test(self)).catch_unwind().await {
             Ok(result) => result,
@@ -103,23 +103,23 @@ impl Space {
         &self,
         provider: Provider,
         changes: serde_json::Value,
-    ) -> Result<(Stack, Door)> {
+    ) -> Result<(Stack, GatewayClient)> {
         let mut spec = base_spec(self, provider);
         merge(&mut spec, changes);
         let stack = self.stack("acme");
         stack.apply(&spec).await?;
         stack.ready().await?;
-        let door = Door::open(self, &stack, provider, &self.host()).await?;
+        let gateway = GatewayClient::open(self, &stack, provider, &self.host()).await?;
         // A stack is ready to redirect before its app is connected to the broker.
         if spec["profiles"].to_string().contains("queue") {
-            await_condition("the app has found its broker", async || {
-                let up = door.count("queue_up").await?;
-                ensure!(up == 1, "queue_up {up}");
+            await_condition("the app is connected to the broker", async || {
+                let up = gateway.count("queue_up").await?;
+                ensure!(up == 1, "queue_up is {up}");
                 Ok(())
             })
             .await?;
         }
-        Ok((stack, door))
+        Ok((stack, gateway))
     }
 
     /// Creates the Secret of a database that is never used, for stacks of the stand-in app.
@@ -151,9 +151,9 @@ impl Space {
 
 /// Acquires one of the slots for tests that use the cluster. A test that waits for a reserved stack must hold no
 /// slot, or the tests could deadlock; so there may be many more threads than slots.
-pub(crate) async fn turn() -> Result<SemaphorePermit<'static>> {
-    static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
-    Ok(PLACES.acquire().await?)
+pub(crate) async fn acquire_slot() -> Result<SemaphorePermit<'static>> {
+    static SLOTS: Semaphore = Semaphore::const_new(MAX_PARALLEL_TESTS);
+    Ok(SLOTS.acquire().await?)
 }
 
 fn namespace_labels() -> serde_json::Value {
@@ -167,6 +167,6 @@ fn namespace_labels() -> serde_json::Value {
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("panicked without a message")
+        .unwrap_or("the test panicked without a message")
         .to_owned()
 }

@@ -68,7 +68,7 @@ impl Stack {
         self.api
             .patch(&self.name, &parameters, &Patch::Apply(object))
             .await
-            .with_context(|| format!("applying stack {}", self.name))?;
+            .with_context(|| format!("cannot apply stack {}", self.name))?;
         Ok(())
     }
 
@@ -87,7 +87,10 @@ impl Stack {
             .delete(&self.name, &DeleteParams::background())
             .await?;
         await_condition("the stack is gone", async || {
-            ensure!(self.api.get_opt(&self.name).await?.is_none(), "still there");
+            ensure!(
+                self.api.get_opt(&self.name).await?.is_none(),
+                "the stack still exists"
+            );
             Ok(())
         })
         .await
@@ -130,7 +133,10 @@ impl Stack {
         let condition = condition_of(&object, kind)?;
         let generation = object.metadata.generation;
         if condition.status != status || condition.observed_generation != generation {
-            bail!("{} (generation {generation:?})", shown(&condition));
+            bail!(
+                "{} (the stack has generation {generation:?})",
+                shown(&condition)
+            );
         }
         Ok(condition)
     }

@@ -41,11 +41,11 @@ async fn poll<T>(
         let reason = match tokio::time::timeout(limit, check()).await {
             Ok(Ok(value)) => return Ok((value, begin.elapsed())),
             Ok(Err(reason)) => format!("{reason:#}"),
-            Err(_) => "the check itself did not come back".to_owned(),
+            Err(_) => "the check itself did not end in time".to_owned(),
         };
         if begin.elapsed() >= limit {
             bail!(
-                "waited {} s in vain for: {what}; last seen: {reason}",
+                "timed out after {} s waiting for: {what}; last seen: {reason}",
                 limit.as_secs()
             );
         }
@@ -64,7 +64,7 @@ pub async fn holds_for(
         ticks.tick().await;
         if let Err(reason) = check().await {
             let seconds = begin.elapsed().as_secs_f32();
-            bail!("did not hold after {seconds:.1} s: {what}; seen: {reason:#}");
+            bail!("violated after {seconds:.1} s: {what}; seen: {reason:#}");
         }
     }
     Ok(())

@@ -27,10 +27,10 @@ explain() {
   kubectl get --namespace "$namespace" "$name" \
     --output jsonpath='{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}' || true
   kubectl logs --namespace shortener-system deployment/shortener-operator --tail 50 || true
-  die "$1" "read the conditions of the stack above"
+  die "$1" "read the stack's conditions and the operator's log above"
 }
 
-[[ -f $stack ]] || die "there is no file $stack" "set the input stack (STACK) to a file with a ShortenerStack; check out the repository before"
+[[ -f $stack ]] || die "there is no file $stack" "set the input stack (STACK) to a file with a ShortenerStack, and check out the repository before this step"
 kubectl version >/dev/null || die "no cluster answers kubectl" "create one before this step, for example with helm/kind-action"
 
 arguments=(--namespace shortener-system --create-namespace --wait --timeout "$timeout")
@@ -40,7 +40,7 @@ helm upgrade --install shortener-operator "$chart" "${arguments[@]}"
 
 kubectl create namespace "$namespace" --dry-run=client --output yaml | kubectl apply --filename -
 name=$(kubectl apply --namespace "$namespace" --filename "$stack" --output name)
-[[ $name == shortenerstack.shortener.dev/* && $name != *$'\n'* ]] || die "$stack holds $name" "write one ShortenerStack into it and nothing else"
+[[ $name == shortenerstack.shortener.dev/* && $name != *$'\n'* ]] || die "$stack must contain one ShortenerStack and nothing else, but it contains: $name" "move the other objects to another file"
 kubectl wait --namespace "$namespace" "$name" --for condition=Ready --timeout "$timeout" \
   || explain "$name is not ready after $timeout"
 kubectl get --namespace "$namespace" "$name" --output wide

@@ -31,7 +31,7 @@ YAML
   # This image has no shell.
   address=$(docker inspect --format '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "$container")
   await curl --silent --fail "http://$address:13133/"
-  expect "it takes a span over HTTP" '{"partialSuccess":{}}' \
+  expect "it accepts a span over HTTP" '{"partialSuccess":{}}' \
     "$(curl --silent --header 'content-type: application/json' --data "$span" "http://$address:4318/v1/traces")"
   await span_logged
   expect "the span went through the processors" yes "$(says 'cluster: Str(local)' docker logs "$container")"

@@ -34,11 +34,11 @@ check_qdrant() {
   local key=secret before
   start_store
   expect "it runs as 1000 with a read-only root" "1000 1000" "$(in_container id -u) $(in_container id -g)"
-  expect "it says when it is ready" yes "$(in_container test -e /qdrant/init/.qdrant-initialized && echo yes)"
+  expect "it writes a file when it is ready" yes "$(in_container test -e /qdrant/init/.qdrant-initialized && echo yes)"
   expect "probes need no key" "200 200 200" "$(status_of /healthz) $(status_of /livez) $(status_of /readyz)"
-  expect "nobody is let in without the key" "401 16" "$(status_of /collections) $(grpc_status)"
+  expect "a request without the key is refused" "401 16" "$(status_of /collections) $(grpc_status)"
   expect "a call with the key is answered" 0 "$(grpc_status --header "api-key: $key")"
-  expect "a collection is made" yes \
+  expect "a collection is created" yes \
     "$(says '"result":true' send PUT /collections/docs '{"vectors":{"size":4,"distance":"Cosine"}}')"
   expect "points are stored" yes "$(says completed send PUT '/collections/docs/points?wait=true' \
     '{"points":[{"id":1,"vector":[0,2,0,0]},{"id":2,"vector":[3,0,4,0]}]}')"
@@ -48,13 +48,13 @@ check_qdrant() {
   docker rm "$container" >/dev/null
 
   start_store
-  expect "what was answered outlives a kill" "$before" "$(found)"
+  expect "stored points outlive a kill" "$before" "$(found)"
   expect "the stop signal stops it in order" 0 "$(stop_container)"
   docker rm "$container" >/dev/null
 
   docker run --detach --name "$container" "$qdrant_image" >/dev/null
   await in_container curl --silent --fail http://127.0.0.1:6333/readyz
-  expect "without a key everybody is let in" "200 0" "$(status_of /collections) $(grpc_status)"
+  expect "without a configured key every request is answered" "200 0" "$(status_of /collections) $(grpc_status)"
   expect "it keeps collections in /qdrant/storage" yes "$(in_container test -d /qdrant/storage/collections && echo yes)"
   docker rm --force "$container" >/dev/null
 }

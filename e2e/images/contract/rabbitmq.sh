@@ -56,14 +56,14 @@ check_rabbitmq() {
   start_rabbitmq
   is_named_by_version "$rabbitmq_image" manages_version
   expect "it runs as 999 with a read-only root" "999 999" "$(in_container id -u) $(in_container id -g)"
-  expect "the policy of the definitions is there" yes \
+  expect "the policy of the definitions exists" yes \
     "$(says '"delivery-limit":5' manage secret policies/%2f/shortener-jobs)"
   expect "a wrong password is refused" 401 "$(manage wrong overview | sed 's/.* //')"
-  expect "the guest of a fresh server is not there" 401 \
+  expect "the user guest of a fresh server does not exist" 401 \
     "$(in_container curl --silent --user guest:guest --output /dev/null --write-out '%{http_code}' \
       http://127.0.0.1:15672/api/overview)"
   expect "a quorum queue can be declared" 201 "$(manage secret queues/%2f/jobs --request PUT --data "$queue" | sed 's/.* //')"
-  expect "a message is taken" '{"routed":true} 200' \
+  expect "a message is accepted" '{"routed":true} 200' \
     "$(manage secret exchanges/%2f/amq.default/publish --request POST --data "$message")"
   expect "the stop signal stops it in order" 0 "$(stop_container)"
   docker rm "$container" >/dev/null

@@ -22,9 +22,9 @@ check_valkey() {
     "$valkey_image" sh /start.sh >/dev/null
   await answers secret
   expect "it runs as 999 with a read-only root" "999 999" "$(in_container id -u) $(in_container id -g)"
-  expect "nobody is let in without the password" "NOAUTH Authentication required." "$(ask '' get x)"
+  expect "a client without the password is refused" "NOAUTH Authentication required." "$(ask '' get x)"
   expect "a wrong password is refused" yes "$(says WRONGPASS ask wrong get x)"
-  expect "an entry lives until a time" "OK 4102444800" \
+  expect "an entry expires at a given time" "OK 4102444800" \
     "$(ask secret set link:x y exat 4102444800) $(ask secret expiretime link:x)"
   expect "settings come from the file" allkeys-lfu "$(ask secret config get maxmemory-policy | tail -n 1)"
   expect "the stop signal stops it in order" 0 "$(stop_container)"
@@ -34,7 +34,7 @@ check_valkey() {
     "$valkey_image" >/dev/null
   await answers ''
   other=$(in_container hostname -i)
-  expect "without a password other machines are let in" PONG "$(ask '' -h "$other" ping)"
+  expect "without a configured password other machines are let in" PONG "$(ask '' -h "$other" ping)"
   docker rm --force "$container" >/dev/null
 
   docker run --detach --name "$container" "${restrictions[@]}" --user 999:999 --volume "$work/data:/data" "$valkey_image" sh -c \

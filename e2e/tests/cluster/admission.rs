@@ -20,7 +20,7 @@ async fn the_sample_of_the_readme_is_short_and_valid() -> Result<()> {
         assert_eq!(sample["metadata"], json!({"name": "demo"}));
         create(space, &sample)
             .await
-            .context("the sample is refused")?;
+            .context("the API server refuses the sample")?;
         Ok(())
     })
     .await

@@ -13,7 +13,7 @@ use kube::{
 use reqwest::Method;
 use serde_json::json;
 use shortener_e2e::{
-    Answer, Broker, Door, Job, SharedStack, await_condition, pods_of,
+    Answer, Broker, GatewayClient, Job, SharedStack, await_condition, pods_of,
     redirects_are_right_and_quick, wait_job, with_queue,
 };
 
@@ -28,10 +28,10 @@ const DISK_LIMIT: &str = "disk_free_limit.absolute";
 async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_job() -> Result<()>
 {
     with_queue(async |shared| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let mut accepted = Vec::new();
         for _ in 0..BEFORE {
-            accepted.push(door.enqueue(&wait_job(500)).await?);
+            accepted.push(gateway.enqueue(&wait_job(500)).await?);
         }
         stack.pause().await?;
         let file = configuration(shared).await?;
@@ -40,23 +40,26 @@ async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_
             stack.kill("rabbitmq").await?;
             the_alarm_is_on(shared).await?;
             for _ in 0..3 {
-                refused(&door.post("/api/jobs", &wait_job(0)).await?)?;
+                refused(&gateway.post("/api/jobs", &wait_job(0)).await?)?;
             }
-            redirects_are_right_and_quick(door).await
+            redirects_are_right_and_quick(gateway).await
         }
         .await;
         // The operator restores the file, and the server reads it when it starts.
         stack.edit(json!({"paused": false})).await?;
-        await_condition("the configuration is as before", async || {
-            let now = configuration(shared).await?;
-            ensure!(now == file, "{now}");
-            Ok(())
-        })
+        await_condition(
+            "the operator has restored the broker's configuration",
+            async || {
+                let now = configuration(shared).await?;
+                ensure!(now == file, "{now}");
+                Ok(())
+            },
+        )
         .await?;
         stack.kill("rabbitmq").await?;
         outcome?;
-        accepted.push(taken_again(door).await?);
-        done(door, &accepted).await?;
+        accepted.push(taken_again(gateway).await?);
+        done(gateway, &accepted).await?;
         stack.ready().await
     })
     .await
@@ -65,11 +68,11 @@ async fn a_broker_that_is_killed_and_then_short_of_disk_space_loses_no_accepted_
 #[tokio::test]
 async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Result<()> {
     with_queue(async |shared| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         stack.edit(json!({"workers": {"replicas": 0}})).await?;
         await_condition("no worker is left", async || {
             let left = pods_of(stack, "worker").await?.len();
-            ensure!(left == 0, "{left} workers");
+            ensure!(left == 0, "{left} workers are left");
             Ok(())
         })
         .await?;
@@ -81,16 +84,16 @@ async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Resul
         });
         broker.ask(Method::PUT, policy, Some(&small)).await?;
         let outcome = async {
-            let accepted = filled(door).await?;
-            redirects_are_right_and_quick(door).await?;
+            let accepted = filled(gateway).await?;
+            redirects_are_right_and_quick(gateway).await?;
             anyhow::Ok(accepted)
         }
         .await;
         broker.ask(Method::DELETE, policy, None).await?;
         stack.edit(json!({"workers": {"replicas": 1}})).await?;
         let mut accepted = outcome?;
-        accepted.push(taken_again(door).await?);
-        done(door, &accepted).await?;
+        accepted.push(taken_again(gateway).await?);
+        done(gateway, &accepted).await?;
         stack.ready().await
     })
     .await
@@ -99,7 +102,7 @@ async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Resul
 #[tokio::test]
 async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> Result<()> {
     with_queue(async |shared| {
-        let door = &shared.door;
+        let gateway = &shared.gateway;
         let broker = Broker::open(&shared.stack).await?;
         for object in [
             "exchanges/%2f/jobs.dlx",
@@ -108,17 +111,20 @@ async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> 
         ] {
             broker.ask(Method::DELETE, object, None).await?;
         }
-        redirects_are_right_and_quick(door).await?;
-        let accepted = [taken_again(door).await?];
-        done(door, &accepted).await?;
+        redirects_are_right_and_quick(gateway).await?;
+        let accepted = [taken_again(gateway).await?];
+        done(gateway, &accepted).await?;
         broker
             .publish("jobs", "01920000-0000-7000-8000-00000000f00d", "not a job")
             .await?;
-        await_condition("what is no job is a dead letter again", async || {
-            let letters = broker.depth("jobs.dlq").await?;
-            ensure!(letters.total == 1, "{letters:?}");
-            Ok(())
-        })
+        await_condition(
+            "a message that is not a job is a dead letter again",
+            async || {
+                let letters = broker.depth("jobs.dlq").await?;
+                ensure!(letters.total == 1, "{letters:?}");
+                Ok(())
+            },
+        )
         .await?;
         let letters = "queues/%2f/jobs.dlq/contents";
         broker.ask(Method::DELETE, letters, None).await.map(|_| ())
@@ -127,25 +133,25 @@ async fn queues_and_exchange_that_were_deleted_come_back_with_their_worker() -> 
 }
 
 /// Enqueues jobs until the queue is full, and returns the accepted ones.
-async fn filled(door: &Door) -> Result<Vec<Job>> {
+async fn filled(gateway: &GatewayClient) -> Result<Vec<Job>> {
     let mut accepted = Vec::new();
     while accepted.len() < MANY {
-        let answer = door.post("/api/jobs", &wait_job(0)).await?;
+        let answer = gateway.post("/api/jobs", &wait_job(0)).await?;
         if answer.status != 202 {
             refused(&answer)?;
             println!("full after {} jobs", accepted.len());
-            ensure!(!accepted.is_empty(), "not one job fitted");
+            ensure!(!accepted.is_empty(), "the empty queue accepted no job");
             return Ok(accepted);
         }
         accepted.push(Job::accepted(&answer)?);
     }
-    anyhow::bail!("{MANY} jobs fitted into a queue for 3")
+    anyhow::bail!("a queue with max-length 3 accepted {MANY} jobs")
 }
 
 /// Waits until a job is accepted; until then every answer must be a 503 with `Retry-After`.
-async fn taken_again(door: &Door) -> Result<Job> {
+async fn taken_again(gateway: &GatewayClient) -> Result<Job> {
     await_condition("a job is accepted", async || {
-        let answer = door.post("/api/jobs", &wait_job(0)).await?;
+        let answer = gateway.post("/api/jobs", &wait_job(0)).await?;
         if answer.status == 202 {
             return Ok(Job::accepted(&answer));
         }
@@ -158,16 +164,19 @@ async fn taken_again(door: &Door) -> Result<Job> {
     .await?
 }
 
-async fn done(door: &Door, accepted: &[Job]) -> Result<()> {
+async fn done(gateway: &GatewayClient, accepted: &[Job]) -> Result<()> {
     for job in accepted {
-        door.job_comes_to_be(&job.id, "done").await?;
+        gateway.wait_for_job_status(&job.id, "done").await?;
     }
     Ok(())
 }
 
 fn refused(answer: &Answer) -> Result<()> {
-    ensure!(answer.status == 503, "{answer:?}");
-    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    ensure!(answer.status == 503, "expected status 503, got {answer:?}");
+    ensure!(
+        !answer.header("retry-after").is_empty(),
+        "no Retry-After in {answer:?}"
+    );
     Ok(())
 }
 

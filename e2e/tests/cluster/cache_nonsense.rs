@@ -21,11 +21,11 @@ async fn redirects_go_on_while_the_cache_is_slow() -> Result<()> {
         let pauses = ["-r", "100", "client", "pause", "300", "all"];
         let mut pauses = std::pin::pin!(valkey(&shared.stack, &pauses));
         let mut measured = 0;
-        let misses = shared.door.count(MISSES).await?;
+        let misses = shared.gateway.count(MISSES).await?;
         let answer = loop {
             tokio::select! {
                 answer = &mut pauses => break answer?,
-                outcome = redirects_are_right_and_quick(&shared.door) => {
+                outcome = redirects_are_right_and_quick(&shared.gateway) => {
                     outcome?;
                     measured += 1;
                 }
@@ -33,9 +33,12 @@ async fn redirects_go_on_while_the_cache_is_slow() -> Result<()> {
         };
         ensure!(answer.lines().all(|line| line.trim() == "OK"), "{answer}");
         // The first measurement may end before the first pause.
-        ensure!(measured > 2, "{measured} times measured");
+        ensure!(
+            measured > 2,
+            "only {measured} measurements during the pauses"
+        );
         // The cache holds every link that is followed, so a miss proves that the cache was too slow.
-        let misses = shared.door.count(MISSES).await? - misses;
+        let misses = shared.gateway.count(MISSES).await? - misses;
         ensure!(misses > 0, "the cache was never too slow");
         Ok(())
     })
@@ -52,10 +55,12 @@ async fn redirects_go_on_while_the_cache_answers_nonsense() -> Result<()> {
             "profiles": ["caching"],
             "cache": {"managed": null, "external": {"secretRef": {"name": "my-cache"}}},
         });
-        let (_, door) = space.serve(Provider::IngressNginx, changes).await?;
-        redirects_are_right_and_quick(&door).await?;
-        let hits = door.count(r#"cache_requests_total{result="hit"}"#).await?;
-        ensure!(hits == 0, "{hits} hits of nonsense");
+        let (_, gateway) = space.serve(Provider::IngressNginx, changes).await?;
+        redirects_are_right_and_quick(&gateway).await?;
+        let hits = gateway
+            .count(r#"cache_requests_total{result="hit"}"#)
+            .await?;
+        ensure!(hits == 0, "{hits} hits from a server that is not a cache");
         Ok(())
     })
     .await
@@ -75,11 +80,11 @@ async fn nonsense(space: &Space) -> Result<()> {
     Api::<Service>::namespaced(space.client.clone(), &space.name)
         .create(&PostParams::default(), &service)
         .await?;
-    await_condition("somebody talks nonsense", async || {
+    await_condition("pod nonsense is running", async || {
         let status = pods.get("nonsense").await?.status;
         let phase = status.and_then(|status| status.phase);
-        let phase = phase.context("no phase yet")?;
-        ensure!(phase == "Running", "{phase}");
+        let phase = phase.context("the pod has no phase yet")?;
+        ensure!(phase == "Running", "the pod is in phase {phase}");
         Ok(())
     })
     .await

@@ -4,45 +4,57 @@
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use shortener_e2e::{Door, SharedStack, Stack, await_condition, valkey, with_cache};
+use shortener_e2e::{GatewayClient, SharedStack, Stack, await_condition, valkey, with_cache};
 
 /// The default time to live in seconds, plus or minus a tenth; ten seconds may pass before the check.
 const TTL: std::ops::RangeInclusive<i64> = 3230..=3960;
 
 #[tokio::test]
 async fn the_first_redirect_of_a_new_link_is_a_hit() -> Result<()> {
-    with_cache(async |SharedStack { stack, door, .. }| {
+    with_cache(async |SharedStack { stack, gateway, .. }| {
         let url = "https://example.com/first";
-        let code = door.shorten(url).await?;
+        let code = gateway.shorten(url).await?;
         holds_copy(stack, &code, url).await?;
-        counted(door, 1, 0, async || door.leads_to(&code, url).await).await
+        counted(gateway, 1, 0, async || {
+            gateway.assert_redirects(&code, url).await
+        })
+        .await
     })
     .await
 }
 
 #[tokio::test]
 async fn deleting_the_key_makes_the_next_redirect_a_miss_that_repopulates() -> Result<()> {
-    with_cache(async |SharedStack { stack, door, .. }| {
+    with_cache(async |SharedStack { stack, gateway, .. }| {
         let url = "https://example.com/deleted";
-        let code = door.shorten(url).await?;
+        let code = gateway.shorten(url).await?;
         let deleted = valkey(stack, &["del", &format!("link:{code}")]).await?;
         assert_eq!(deleted, "1");
-        counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+        counted(gateway, 0, 1, async || {
+            gateway.assert_redirects(&code, url).await
+        })
+        .await?;
         holds_copy(stack, &code, url).await?;
-        counted(door, 1, 0, async || door.leads_to(&code, url).await).await
+        counted(gateway, 1, 0, async || {
+            gateway.assert_redirects(&code, url).await
+        })
+        .await
     })
     .await
 }
 
 #[tokio::test]
 async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<()> {
-    with_cache(async |SharedStack { stack, door, .. }| {
+    with_cache(async |SharedStack { stack, gateway, .. }| {
         let url = "https://example.com/over";
-        let code = door.shorten(url).await?;
+        let code = gateway.shorten(url).await?;
         // The entry has expired when the server answers.
         valkey(stack, &["pexpireat", &format!("link:{code}"), "1"]).await?;
         assert_eq!(time_to_live(stack, &code).await?, -2);
-        counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+        counted(gateway, 0, 1, async || {
+            gateway.assert_redirects(&code, url).await
+        })
+        .await?;
         holds_copy(stack, &code, url).await
     })
     .await
@@ -50,21 +62,21 @@ async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<
 
 #[tokio::test]
 async fn a_flushed_cache_is_filled_again_by_redirects() -> Result<()> {
-    with_cache(async |SharedStack { stack, door, .. }| {
+    with_cache(async |SharedStack { stack, gateway, .. }| {
         let mut links = Vec::new();
         for number in 0..5 {
             let url = format!("https://example.com/flushed/{number}");
-            links.push((door.shorten(&url).await?, url));
+            links.push((gateway.shorten(&url).await?, url));
         }
         valkey(stack, &["flushall"]).await?;
         let follow_all = async || {
             for (code, url) in &links {
-                door.leads_to(code, url).await?;
+                gateway.assert_redirects(code, url).await?;
             }
             Ok(())
         };
-        counted(door, 0, 5, follow_all).await?;
-        counted(door, 5, 0, follow_all).await
+        counted(gateway, 0, 5, follow_all).await?;
+        counted(gateway, 5, 0, follow_all).await
     })
     .await
 }
@@ -72,9 +84,9 @@ async fn a_flushed_cache_is_filled_again_by_redirects() -> Result<()> {
 /// Specification: 2.2, 3.1.
 #[tokio::test]
 async fn no_entry_lives_for_ever() -> Result<()> {
-    with_cache(async |SharedStack { stack, door, .. }| {
-        let code = door.shorten("https://example.com/mortal").await?;
-        let unknown = door.get("/api/links/nosuchcode").await?;
+    with_cache(async |SharedStack { stack, gateway, .. }| {
+        let code = gateway.shorten("https://example.com/mortal").await?;
+        let unknown = gateway.get("/api/links/nosuchcode").await?;
         assert_eq!(unknown.status, 404, "{unknown:?}");
         ensure!(time_to_live(stack, &code).await? > 0);
         for key in valkey(stack, &["--scan"]).await?.lines() {
@@ -90,21 +102,24 @@ async fn no_entry_lives_for_ever() -> Result<()> {
 /// Specification: 3.1.
 #[tokio::test]
 async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
-    with_cache(async |SharedStack { stack, door, .. }| {
+    with_cache(async |SharedStack { stack, gateway, .. }| {
         let code = format!("later-{}", std::process::id());
         let key = format!("{{link:{code}}}:none");
         for _ in 0..2 {
-            let unknown = door.get(&format!("/api/links/{code}")).await?;
+            let unknown = gateway.get(&format!("/api/links/{code}")).await?;
             assert_eq!(unknown.status, 404, "{unknown:?}");
         }
         let left: i64 = valkey(stack, &["ttl", &key]).await?.parse()?;
-        ensure!((1..=15).contains(&left), "{left} s");
+        ensure!(
+            (1..=15).contains(&left),
+            "expected 1 to 15 s to live, got {left} s"
+        );
         let url = "https://example.com/later";
-        let created = door
+        let created = gateway
             .post("/api/shorten", &json!({"url": url, "code": code}))
             .await?;
         assert_eq!(created.status, 201, "{created:?}");
-        door.leads_to(&code, url).await?;
+        gateway.assert_redirects(&code, url).await?;
         assert_eq!(valkey(stack, &["exists", &key]).await?, "0");
         Ok(())
     })
@@ -124,7 +139,10 @@ async fn the_cache_has_a_password_a_limit_and_forgets_what_is_used_least() -> Re
         let ask = "valkey-cli get link:x";
         let pod = format!("{}-cache-0", stack.name);
         let answer = shortener_e2e::kubectl(stack, &["exec", &pod, "--", "sh", "-c", ask]).await?;
-        ensure!(answer.contains("NOAUTH"), "without a password: {answer}");
+        ensure!(
+            answer.contains("NOAUTH"),
+            "expected NOAUTH without a password, got {answer}"
+        );
         Ok(())
     })
     .await
@@ -133,40 +151,54 @@ async fn the_cache_has_a_password_a_limit_and_forgets_what_is_used_least() -> Re
 /// Specification: 2.2.
 #[tokio::test]
 async fn the_store_counts_hits_and_misses_too() -> Result<()> {
-    with_cache(async |SharedStack { stack, door, .. }| {
+    with_cache(async |SharedStack { stack, gateway, .. }| {
         let statistics = async |name: &str| {
             let info = valkey(stack, &["info", "stats"]).await?;
             let line = info.lines().find_map(|line| line.strip_prefix(name));
             anyhow::Ok(line.unwrap_or_default().trim().parse::<u64>()?)
         };
         let url = "https://example.com/counted";
-        let code = door.shorten(url).await?;
+        let code = gateway.shorten(url).await?;
         let hits = statistics("keyspace_hits:").await?;
-        door.leads_to(&code, url).await?;
-        ensure!(statistics("keyspace_hits:").await? > hits, "no hit");
+        gateway.assert_redirects(&code, url).await?;
+        ensure!(
+            statistics("keyspace_hits:").await? > hits,
+            "keyspace_hits did not rise"
+        );
         valkey(stack, &["del", &format!("link:{code}")]).await?;
         let misses = statistics("keyspace_misses:").await?;
-        door.leads_to(&code, url).await?;
-        ensure!(statistics("keyspace_misses:").await? > misses, "no miss");
+        gateway.assert_redirects(&code, url).await?;
+        ensure!(
+            statistics("keyspace_misses:").await? > misses,
+            "keyspace_misses did not rise"
+        );
         Ok(())
     })
     .await
 }
 
-/// A3: the cache notifies the app of deleted keys over a connection, which is lost here. Specification: 3.1.
+/// A3: the cache notifies the app of deleted keys over a connection, which is lost here.
+///
+/// Specification: 3.1.
 #[tokio::test]
 async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() -> Result<()> {
-    with_cache(async |SharedStack { stack, door, .. }| {
+    with_cache(async |SharedStack { stack, gateway, .. }| {
         let url = "https://example.com/untold";
-        let code = door.shorten(url).await?;
+        let code = gateway.shorten(url).await?;
         for _ in 0..3 {
-            counted(door, 1, 0, async || door.leads_to(&code, url).await).await?;
+            counted(gateway, 1, 0, async || {
+                gateway.assert_redirects(&code, url).await
+            })
+            .await?;
             let killed = valkey(stack, &["client", "kill", "type", "normal"]).await?;
-            ensure!(killed != "0", "the app has no connection");
+            ensure!(killed != "0", "the app had no connection to the cache");
             valkey(stack, &["del", &format!("link:{code}")]).await?;
-            counted(door, 0, 1, async || door.leads_to(&code, url).await).await?;
+            counted(gateway, 0, 1, async || {
+                gateway.assert_redirects(&code, url).await
+            })
+            .await?;
             await_condition("the link is in the cache again", async || {
-                door.leads_to(&code, url).await?;
+                gateway.assert_redirects(&code, url).await?;
                 holds_copy(stack, &code, url).await
             })
             .await?;
@@ -178,31 +210,41 @@ async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() ->
 
 /// Checks the numbers of hits and misses that the app counts while `what` runs.
 async fn counted(
-    door: &Door,
+    gateway: &GatewayClient,
     hits: u64,
     misses: u64,
     what: impl AsyncFnOnce() -> Result<()>,
 ) -> Result<()> {
-    let before = lookups(door).await?;
+    let before = lookups(gateway).await?;
     what().await?;
-    let after = lookups(door).await?;
+    let after = lookups(gateway).await?;
     let found = (after.0 - before.0, after.1 - before.1);
-    ensure!(found == (hits, misses), "(hits, misses): {found:?}");
+    ensure!(
+        found == (hits, misses),
+        "expected {hits} hits and {misses} misses, counted {found:?}"
+    );
     Ok(())
 }
 
-async fn lookups(door: &Door) -> Result<(u64, u64)> {
-    let hits = door.count(r#"cache_requests_total{result="hit"}"#).await?;
-    let misses = door.count(r#"cache_requests_total{result="miss"}"#).await?;
+async fn lookups(gateway: &GatewayClient) -> Result<(u64, u64)> {
+    let hits = gateway
+        .count(r#"cache_requests_total{result="hit"}"#)
+        .await?;
+    let misses = gateway
+        .count(r#"cache_requests_total{result="miss"}"#)
+        .await?;
     Ok((hits, misses))
 }
 
 /// Checks that the cache holds this URL for the code, with an expiry.
 async fn holds_copy(stack: &Stack, code: &str, url: &str) -> Result<()> {
     let copy = valkey(stack, &["get", &format!("link:{code}")]).await?;
-    ensure!(copy == url, "the cache holds {copy:?}");
+    ensure!(copy == url, "expected {url:?} in the cache, got {copy:?}");
     let left = time_to_live(stack, code).await?;
-    ensure!(TTL.contains(&left), "{left} s");
+    ensure!(
+        TTL.contains(&left),
+        "expected {TTL:?} s to live, got {left} s"
+    );
     Ok(())
 }
 

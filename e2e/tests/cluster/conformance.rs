@@ -4,7 +4,7 @@ mod answers;
 mod forwarding;
 
 use anyhow::Result;
-use shortener_e2e::{Door, SharedStack};
+use shortener_e2e::{GatewayClient, SharedStack};
 
 /// Defines one test per sentence and provider, on the shared stack that `$stack` returns.
 macro_rules! conformance {
@@ -27,9 +27,12 @@ macro_rules! conformance {
 }
 use conformance;
 
-async fn checked(shared: SharedStack, check: impl AsyncFnOnce(&Door) -> Result<()>) -> Result<()> {
+async fn checked(
+    shared: SharedStack,
+    check: impl AsyncFnOnce(&GatewayClient) -> Result<()>,
+) -> Result<()> {
     shared
         .space
-        .check(async |_| check(&shared.door).await)
+        .check(async |_| check(&shared.gateway).await)
         .await
 }

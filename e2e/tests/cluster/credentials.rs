@@ -18,8 +18,8 @@ const WATCHED: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists() -> Result<()> {
     Space::with("lost-password", async |space| {
-        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
-        let code = door.shorten("https://example.com/kept").await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, json!({})).await?;
+        let code = gateway.shorten("https://example.com/kept").await?;
 
         let secrets = Api::<Secret>::namespaced(space.client.clone(), &space.name);
         let mut lost = secrets.get("acme-postgres").await?;
@@ -34,13 +34,15 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
             "{}",
             degraded.message
         );
-        holds_for(WATCHED, "no password is minted", async || {
+        holds_for(WATCHED, "no password is generated", async || {
             let minted = secrets.get_opt("acme-postgres").await?;
             ensure!(minted.is_none(), "a new Secret appeared");
             Ok(())
         })
         .await?;
-        door.leads_to(&code, "https://example.com/kept").await?;
+        gateway
+            .assert_redirects(&code, "https://example.com/kept")
+            .await?;
 
         lost.metadata.resource_version = None;
         lost.metadata.uid = None;
@@ -48,7 +50,8 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
         secrets.create(&PostParams::default(), &lost).await?;
         stack.until("Degraded", "False").await?;
         stack.ready().await?;
-        door.comes_to_lead_to(&code, "https://example.com/kept")
+        gateway
+            .wait_until_redirects(&code, "https://example.com/kept")
             .await
     })
     .await
@@ -57,8 +60,8 @@ async fn a_lost_password_is_reported_and_never_replaced_while_the_volume_exists(
 #[tokio::test]
 async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()> {
     Space::with("rotation", async |space| {
-        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
-        let code = door.shorten("https://example.com/before").await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, json!({})).await?;
+        let code = gateway.shorten("https://example.com/before").await?;
         let before = pods_using_the_password(space).await?;
 
         let edit = Patch::Merge(json!({"stringData": {"password": "chosen-by-a-person"}}));
@@ -75,12 +78,13 @@ async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()
         })
         .await?;
         stack.ready().await?;
-        await_condition("links are made with the new password", async || {
-            door.shorten("https://example.com/after").await
+        await_condition("links are created with the new password", async || {
+            gateway.shorten("https://example.com/after").await
         })
         .await?;
         // The old pod of the app still answers for a moment, with the old password.
-        door.comes_to_lead_to(&code, "https://example.com/before")
+        gateway
+            .wait_until_redirects(&code, "https://example.com/before")
             .await
     })
     .await
@@ -109,7 +113,10 @@ async fn an_object_of_somebody_else_with_the_name_of_a_child_is_never_touched() 
             let now = config_maps.get("acme-gateway").await?;
             ensure!(now == foreign, "{now:?}");
             let ready = condition_of(&stack.get().await?, "Ready")?;
-            ensure!(ready.status == "False", "Ready over a taken name");
+            ensure!(
+                ready.status == "False",
+                "the stack is ready although the name acme-gateway is taken"
+            );
             Ok(())
         })
         .await?;
@@ -130,6 +137,6 @@ async fn pods_using_the_password(space: &Space) -> Result<Vec<String>> {
     pods.items
         .into_iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-        .map(|pod| pod.uid().context("a pod without a uid"))
+        .map(|pod| pod.uid().context("a pod has no uid"))
         .collect()
 }

@@ -10,33 +10,34 @@ use kube::{
 };
 use serde_json::json;
 use shortener_e2e::{
-    Door, PATIENCE, Provider, Space, Stack, await_condition, base_spec, children_of, is_ready,
-    merge, restricted_container, restricted_pod,
+    GatewayClient, PATIENCE, Provider, Space, Stack, await_condition, base_spec, children_of,
+    is_ready, merge, restricted_container, restricted_pod,
 };
 
 /// Specification: 2.1.
 #[tokio::test]
 async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result<()> {
     Space::with("database-pod", async |space| {
-        let (stack, door) = space.serve(Provider::IngressNginx, json!({})).await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, json!({})).await?;
         let mut links = vec![];
         for number in 0..20 {
             let url = format!("https://example.com/before/{number}");
-            links.push((door.shorten(&url).await?, url));
+            links.push((gateway.shorten(&url).await?, url));
         }
         let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
         let old = pods.get("acme-postgres-0").await?.uid();
         pods.delete("acme-postgres-0", &DeleteParams::default())
             .await?;
-        let outage = shorten_until_a_new_pod_serves(&stack, &door, &pods, old, &mut links).await?;
+        let outage =
+            shorten_until_a_new_pod_serves(&stack, &gateway, &pods, old, &mut links).await?;
         println!(
-            "the database was away for {:.1} s, {} links made",
+            "the database was down for {:.1} s, {} links created",
             outage.as_secs_f32(),
             links.len()
         );
         stack.ready().await?;
         for (code, url) in &links {
-            door.leads_to(code, url).await?;
+            gateway.assert_redirects(code, url).await?;
         }
         Ok(())
     })
@@ -47,7 +48,7 @@ async fn deleting_the_pod_of_the_database_loses_no_acknowledged_link() -> Result
 /// reports the outage of the database.
 async fn shorten_until_a_new_pod_serves(
     stack: &Stack,
-    door: &Door,
+    gateway: &GatewayClient,
     pods: &Api<Pod>,
     old: Option<String>,
     links: &mut Vec<(String, String)>,
@@ -57,26 +58,32 @@ async fn shorten_until_a_new_pod_serves(
     let mut refused = None;
     while begin.elapsed() < PATIENCE {
         let url = format!("https://example.com/during/{}", links.len());
-        let answer = door.post("/api/shorten", &json!({"url": url})).await?;
+        let answer = gateway.post("/api/shorten", &json!({"url": url})).await?;
         match answer.status {
             201 => {
                 let code = answer.json()?["code"].as_str().map(str::to_owned);
-                links.push((code.context("an answer without a code")?, url));
+                links.push((code.context("the answer has no code")?, url));
                 let new = pods.get_opt("acme-postgres-0").await?;
                 if new.is_some_and(|pod| pod.uid() != old) && refused.is_some() {
-                    ensure!(told, "the status never told that the database was away");
+                    ensure!(told, "DatabaseReady was never False during the outage");
                     return Ok(begin.elapsed());
                 }
             }
             503 => {
-                ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+                ensure!(
+                    !answer.header("retry-after").is_empty(),
+                    "no Retry-After in {answer:?}"
+                );
                 refused = Some(());
             }
-            _ => bail!("neither made nor refused in good order: {answer:?}"),
+            _ => bail!("expected status 201 or 503, got {answer:?}"),
         }
         told |= stack.current("DatabaseReady", "False").await.is_ok();
     }
-    bail!("no link could be made for {} s", PATIENCE.as_secs())
+    bail!(
+        "the app created no link through the new database within {} s",
+        PATIENCE.as_secs()
+    )
 }
 
 #[tokio::test]
@@ -100,9 +107,9 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
             let title = child.title();
             ensure!(!title.contains("postgres"), "{title} of a managed database exists");
         }
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
-        let code = door.shorten("https://example.com/external").await?;
-        door.leads_to(&code, "https://example.com/external").await?;
+        let gateway = GatewayClient::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = gateway.shorten("https://example.com/external").await?;
+        gateway.assert_redirects(&code, "https://example.com/external").await?;
 
         // The form in which CloudNativePG writes it.
         let parts = json!({
@@ -115,8 +122,8 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
             .await?;
         stack.until_reason("Progressing", "False", "Settled").await?;
         stack.ready().await?;
-        let code = door.shorten("https://example.com/parts").await?;
-        door.leads_to(&code, "https://example.com/parts").await
+        let code = gateway.shorten("https://example.com/parts").await?;
+        gateway.assert_redirects(&code, "https://example.com/parts").await
     })
     .await
 }
@@ -159,7 +166,10 @@ async fn foreign_postgres(space: &Space) -> Result<()> {
         .create(&PostParams::default(), &service)
         .await?;
     await_condition("the foreign database is ready", async || {
-        ensure!(is_ready(&pods.get("my-postgres").await?), "it is not");
+        ensure!(
+            is_ready(&pods.get("my-postgres").await?),
+            "pod my-postgres is not ready"
+        );
         Ok(())
     })
     .await

@@ -7,23 +7,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use shortener_e2e::{Answer, Door, SharedStack, await_condition, kubectl, valkey, with_cache};
+use shortener_e2e::{
+    Answer, GatewayClient, SharedStack, await_condition, kubectl, valkey, with_cache,
+};
 
 /// Attempts of each kind during an outage.
 const TRIED: usize = 20;
 /// The promised time, which half of the answers keep even on a busy machine.
-const AT_ONCE: Duration = Duration::from_millis(250);
+const REFUSAL_LIMIT: Duration = Duration::from_millis(250);
 
 #[tokio::test]
 async fn without_a_database_cached_links_redirect_and_all_else_is_refused_at_once() -> Result<()> {
     with_cache(async |shared| {
         let links = Links::make(shared).await?;
         shared.stack.pause().await?;
-        shared.stack.take_away("postgres").await?;
-        links.survive(shared).await?;
+        shared.stack.scale_to_zero("postgres").await?;
+        links.check_during_outage(shared).await?;
         shared.stack.until("DatabaseReady", "False").await?;
         shared.stack.resume().await?;
-        links.are_all_there(shared).await
+        links.check_recovery(shared).await
     })
     .await
 }
@@ -34,10 +36,10 @@ async fn while_packets_to_the_database_are_dropped_cached_links_redirect_and_all
     with_cache(async |shared| {
         let links = Links::make(shared).await?;
         shared.stack.pause().await?;
-        shared.stack.cut_off("postgres").await?;
-        links.survive(shared).await?;
+        shared.stack.isolate("postgres").await?;
+        links.check_during_outage(shared).await?;
         shared.stack.resume().await?;
-        links.are_all_there(shared).await
+        links.check_recovery(shared).await
     })
     .await
 }
@@ -48,14 +50,14 @@ async fn a_database_that_became_read_only_stops_writes_and_keeps_every_redirect(
         let links = Links::make(shared).await?;
         writable(shared, false).await?;
         let outcome = async {
-            refused_from_now_on(async || links.create(&shared.door).await).await?;
-            links.lead(&shared.door).await
+            refused_from_now_on(async || links.create(&shared.gateway).await).await?;
+            links.lead(&shared.gateway).await
         }
         .await;
         // The next test needs to write, even if this one failed.
         writable(shared, true).await?;
         outcome?;
-        links.are_all_there(shared).await
+        links.check_recovery(shared).await
     })
     .await
 }
@@ -74,14 +76,17 @@ const UNCACHED: &str = "https://example.com/uncached";
 
 impl Links {
     async fn make(shared: &SharedStack) -> Result<Self> {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let links = Self {
-            cached: door.shorten(CACHED).await?,
-            uncached: door.shorten(UNCACHED).await?,
+            cached: gateway.shorten(CACHED).await?,
+            uncached: gateway.shorten(UNCACHED).await?,
         };
         links.forget(shared).await?;
         let copy = valkey(stack, &["get", &format!("link:{}", links.cached)]).await?;
-        ensure!(copy == CACHED, "not in the cache: {copy}");
+        ensure!(
+            copy == CACHED,
+            "expected {CACHED} in the cache, got {copy:?}"
+        );
         Ok(links)
     }
 
@@ -90,68 +95,82 @@ impl Links {
         valkey(&shared.stack, &["del", &key]).await.map(|_| ())
     }
 
-    async fn create(&self, door: &Door) -> Result<Answer> {
+    async fn create(&self, gateway: &GatewayClient) -> Result<Answer> {
         let url = json!({"url": "https://example.com/during"});
-        door.post("/api/shorten", &url).await
+        gateway.post("/api/shorten", &url).await
     }
 
-    async fn miss(&self, door: &Door) -> Result<Answer> {
-        door.get(&format!("/api/links/{}", self.uncached)).await
+    async fn miss(&self, gateway: &GatewayClient) -> Result<Answer> {
+        gateway.get(&format!("/api/links/{}", self.uncached)).await
     }
 
     /// Checks that both redirect to the right URL.
-    async fn lead(&self, door: &Door) -> Result<()> {
-        door.leads_to(&self.cached, CACHED).await?;
-        door.leads_to(&self.uncached, UNCACHED).await
+    async fn lead(&self, gateway: &GatewayClient) -> Result<()> {
+        gateway.assert_redirects(&self.cached, CACHED).await?;
+        gateway.assert_redirects(&self.uncached, UNCACHED).await
     }
 
     /// Checks the behavior without a database: hits are served, misses and new links are refused.
-    async fn survive(&self, shared: &SharedStack) -> Result<()> {
-        let door = &shared.door;
+    async fn check_during_outage(&self, shared: &SharedStack) -> Result<()> {
+        let gateway = &shared.gateway;
         // The first request detects the outage.
-        refused_from_now_on(async || self.miss(door).await).await?;
-        refused_from_now_on(async || self.create(door).await).await?;
-        let counted = door.count(REFUSED_CREATES).await?;
+        refused_from_now_on(async || self.miss(gateway).await).await?;
+        refused_from_now_on(async || self.create(gateway).await).await?;
+        let counted = gateway.count(REFUSED_CREATES).await?;
         let mut times = Vec::with_capacity(2 * TRIED);
         for _ in 0..TRIED {
-            door.leads_to(&self.cached, CACHED).await?;
+            gateway.assert_redirects(&self.cached, CACHED).await?;
             let begin = Instant::now();
-            refused(&self.miss(door).await?)?;
+            refused(&self.miss(gateway).await?)?;
             times.push(begin.elapsed());
             let begin = Instant::now();
-            refused(&self.create(door).await?)?;
+            refused(&self.create(gateway).await?)?;
             times.push(begin.elapsed());
         }
-        let counted = door.count(REFUSED_CREATES).await? - counted;
-        ensure!(counted == TRIED as u64, "{counted} refused creates counted");
+        let counted = gateway.count(REFUSED_CREATES).await? - counted;
+        ensure!(
+            counted == TRIED as u64,
+            "expected {TRIED} refused creates in the metric, counted {counted}"
+        );
         times.sort();
         let (usual, slowest) = (times[TRIED], times[2 * TRIED - 1]);
-        println!("without the database: refused after {usual:?} usually, {slowest:?} at most");
-        ensure!(usual < AT_ONCE, "usual {usual:?}, slowest {slowest:?}");
+        println!(
+            "without the database: refused after {usual:?} at the median, {slowest:?} at most"
+        );
+        ensure!(
+            usual < REFUSAL_LIMIT,
+            "refusals took {usual:?} at the median (limit {REFUSAL_LIMIT:?}), {slowest:?} at most"
+        );
         Ok(())
     }
 
     /// Checks that every acknowledged link is there again, and that new links can be created.
-    async fn are_all_there(&self, shared: &SharedStack) -> Result<()> {
-        let door = &shared.door;
+    async fn check_recovery(&self, shared: &SharedStack) -> Result<()> {
+        let gateway = &shared.gateway;
         shared.stack.ready().await?;
         let url = "https://example.com/after";
-        let again = "links are made again";
-        let code = await_condition(again, async || door.shorten(url).await).await?;
+        let again = "links are created again";
+        let code = await_condition(again, async || gateway.shorten(url).await).await?;
         self.forget(shared).await?;
-        self.lead(door).await?;
-        door.leads_to(&code, url).await
+        self.lead(gateway).await?;
+        gateway.assert_redirects(&code, url).await
     }
 }
 
 /// Waits until the answer is a 503 with `Retry-After`.
 async fn refused_from_now_on(ask: impl AsyncFn() -> Result<Answer>) -> Result<()> {
-    await_condition("it is refused", async || refused(&ask().await?)).await
+    await_condition("the request is refused with 503", async || {
+        refused(&ask().await?)
+    })
+    .await
 }
 
 fn refused(answer: &Answer) -> Result<()> {
-    ensure!(answer.status == 503, "{answer:?}");
-    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    ensure!(answer.status == 503, "expected status 503, got {answer:?}");
+    ensure!(
+        !answer.header("retry-after").is_empty(),
+        "no Retry-After in {answer:?}"
+    );
     Ok(())
 }
 

@@ -16,15 +16,18 @@ async fn what_can_never_be_done_becomes_a_dead_letter_and_holds_up_nobody() -> R
         let id = "01920000-0000-7000-8000-00000000dead";
         broker.publish("jobs", id, "this is not JSON").await?;
         let refused = shared
-            .door
+            .gateway
             .enqueue(&json!({"task": "wait", "ms": "soon"}))
             .await?;
-        let good = shared.door.enqueue(&wait_job(0)).await?;
-        shared.door.job_comes_to_be(&good.id, "done").await?;
-        let entry = shared.door.job_comes_to_be(&refused.id, "failed").await?;
+        let good = shared.gateway.enqueue(&wait_job(0)).await?;
+        shared.gateway.wait_for_job_status(&good.id, "done").await?;
+        let entry = shared
+            .gateway
+            .wait_for_job_status(&refused.id, "failed")
+            .await?;
         let why = entry["error"].as_str().unwrap_or_default();
         ensure!(why.contains("ms"), "{entry}");
-        await_condition("both are dead letters", async || {
+        await_condition("both jobs are dead letters", async || {
             let list = dlq(shared, "ls", &[]).await?;
             ensure!(list.contains(id) && list.contains(&refused.id), "{list}");
             Ok(())
@@ -54,7 +57,7 @@ async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
         })
         .await?;
         dlq(shared, "replay", &[id]).await?;
-        let entry = shared.door.job_comes_to_be(id, "done").await?;
+        let entry = shared.gateway.wait_for_job_status(id, "done").await?;
         assert_eq!(entry["client_id"], "5", "{entry}");
         Ok(())
     })

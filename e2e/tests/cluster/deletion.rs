@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use shortener_e2e::{
-    Door, Provider, Space, await_condition, base_spec, children_of, every_profile, holds_for, merge,
+    GatewayClient, Provider, Space, await_condition, base_spec, children_of, every_profile,
+    holds_for, merge,
 };
 
 /// The objects that outlive a stack under the policy `Retain`.
@@ -37,8 +38,9 @@ async fn a_retained_volume_serves_its_links_to_the_next_stack_of_the_name() -> R
         merge(&mut spec, json!({"deletionPolicy": "Retain"}));
         stack.apply(&spec).await?;
         stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
-        let code = door.shorten("https://example.com/retained").await?;
+        let gateway =
+            GatewayClient::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = gateway.shorten("https://example.com/retained").await?;
         let (claim, secret) = data_of(space).await?;
 
         stack.delete().await?;
@@ -51,9 +53,9 @@ async fn a_retained_volume_serves_its_links_to_the_next_stack_of_the_name() -> R
             (claim, secret),
             "the data was replaced"
         );
-        Door::open(space, &stack, Provider::IngressNginx, &space.host())
+        GatewayClient::open(space, &stack, Provider::IngressNginx, &space.host())
             .await?
-            .leads_to(&code, "https://example.com/retained")
+            .assert_redirects(&code, "https://example.com/retained")
             .await
     })
     .await
@@ -62,7 +64,7 @@ async fn a_retained_volume_serves_its_links_to_the_next_stack_of_the_name() -> R
 #[tokio::test]
 async fn the_policy_delete_takes_the_data_along() -> Result<()> {
     Space::with("delete", async |space| {
-        let (stack, _door) = space.serve(Provider::IngressNginx, json!({})).await?;
+        let (stack, _gateway) = space.serve(Provider::IngressNginx, json!({})).await?;
         stack.delete().await?;
         only_left(space, &[]).await
     })

@@ -16,18 +16,18 @@ const DELIVERIES: usize = 5;
 #[tokio::test]
 async fn a_job_that_is_done_and_comes_again_is_not_done_again() -> Result<()> {
     with_queue(async |shared| {
-        let door = &shared.door;
-        let job = door.enqueue(&wait_job(0)).await?;
-        let entry = door.job_comes_to_be(&job.id, "done").await?;
+        let gateway = &shared.gateway;
+        let job = gateway.enqueue(&wait_job(0)).await?;
+        let entry = gateway.wait_for_job_status(&job.id, "done").await?;
         let broker = Broker::open(&shared.stack).await?;
         broker
             .publish("jobs", &job.id, &wait_job(0).to_string())
             .await?;
         // There is only one worker, so this job is processed after the redelivered one.
-        let next = door.enqueue(&wait_job(0)).await?;
-        door.job_comes_to_be(&next.id, "done").await?;
-        assert_eq!(door.job(&job.id).await?, Some(entry));
-        await_condition("nothing is left", async || {
+        let next = gateway.enqueue(&wait_job(0)).await?;
+        gateway.wait_for_job_status(&next.id, "done").await?;
+        assert_eq!(gateway.job(&job.id).await?, Some(entry));
+        await_condition("the queue jobs is empty", async || {
             let left = broker.depth("jobs").await?;
             ensure!(left.total == 0, "{left:?}");
             Ok(())
@@ -43,19 +43,19 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
     Space::with("poison", async |space| {
         let patience = json!([{"name": "JOB_TIMEOUT_SECONDS", "value": "1"}]);
         let changes = json!({"profiles": ["queue"], "workers": {"replicas": 1, "env": patience}});
-        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
-        let poison = door.enqueue(&wait_job(60_000)).await?;
-        let good = door.enqueue(&wait_job(0)).await?;
-        door.job_comes_to_be(&good.id, "done").await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
+        let poison = gateway.enqueue(&wait_job(60_000)).await?;
+        let good = gateway.enqueue(&wait_job(0)).await?;
+        gateway.wait_for_job_status(&good.id, "done").await?;
 
         let broker = Broker::open(&stack).await?;
-        await_condition("it is a dead letter", async || {
+        await_condition("the job is a dead letter", async || {
             let letters = broker.depth("jobs.dlq").await?;
             ensure!(letters.total == 1, "{letters:?}");
             Ok(())
         })
         .await?;
-        let entry = door.job_comes_to_be(&poison.id, "failed").await?;
+        let entry = gateway.wait_for_job_status(&poison.id, "failed").await?;
         // The ledger may count more attempts: when the database interrupts one, the worker
         // repeats it within the same delivery.
         let deliveries = log_of_job(&stack, "job_start", &poison.id).await?;
@@ -63,13 +63,16 @@ async fn a_job_that_takes_too_long_each_time_ends_as_a_dead_letter_and_holds_up_
         let why = entry["error"].as_str().unwrap_or_default();
         ensure!(why.contains("took longer than 1 s"), "{entry}");
         let letter = broker.first("jobs.dlq").await?;
-        let letter = letter.context("no dead letter waits")?;
+        let letter = letter.context("the queue jobs.dlq has no message")?;
         let properties = &letter["properties"];
         assert_eq!(properties["message_id"], poison.id, "{letter}");
         let reason = &properties["headers"]["x-death"][0]["reason"];
         assert_eq!(reason, "delivery_limit", "{letter}");
-        let next = door.enqueue(&wait_job(0)).await?;
-        door.job_comes_to_be(&next.id, "done").await.map(|_| ())
+        let next = gateway.enqueue(&wait_job(0)).await?;
+        gateway
+            .wait_for_job_status(&next.id, "done")
+            .await
+            .map(|_| ())
     })
     .await
 }

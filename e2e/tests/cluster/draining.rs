@@ -17,20 +17,20 @@ async fn disabling_the_queue_is_held_back_until_its_jobs_are_done_and_keeps_the_
 {
     Space::with("draining", async |space| {
         let changes = json!({"profiles": ["queue"], "deletionPolicy": "Retain"});
-        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
         let mut jobs = Vec::new();
         for _ in 0..4 {
             let job = json!({"task": "wait", "ms": 6000});
-            jobs.push(door.enqueue(&job).await?);
+            jobs.push(gateway.enqueue(&job).await?);
         }
         stack.edit(json!({"profiles": []})).await?;
         let held = stack
             .until_reason("Progressing", "True", "DrainingQueue")
             .await?;
         ensure!(held.message.contains("force-disable"), "{}", held.message);
-        await_condition("jobs are refused", async || {
-            let answer = door.post("/api/jobs", &json!({"task": "late"})).await?;
-            ensure!(answer.status == 501, "{answer:?}");
+        await_condition("jobs are refused with 501", async || {
+            let answer = gateway.post("/api/jobs", &json!({"task": "late"})).await?;
+            ensure!(answer.status == 501, "expected status 501, got {answer:?}");
             Ok(())
         })
         .await?;
@@ -44,7 +44,7 @@ async fn disabling_the_queue_is_held_back_until_its_jobs_are_done_and_keeps_the_
         stack.edit(json!({"profiles": ["queue"]})).await?;
         stack.ready().await?;
         for job in &jobs {
-            door.job_comes_to_be(&job.id, "done").await?;
+            gateway.wait_for_job_status(&job.id, "done").await?;
         }
         Ok(())
     })
@@ -55,8 +55,8 @@ async fn disabling_the_queue_is_held_back_until_its_jobs_are_done_and_keeps_the_
 async fn an_annotation_gives_up_the_jobs_that_nobody_works_off() -> Result<()> {
     Space::with("force", async |space| {
         let changes = json!({"profiles": ["queue"], "workers": {"replicas": 0}});
-        let (stack, door) = space.serve(Provider::Standalone, changes).await?;
-        door.enqueue(&json!({"task": "email"})).await?;
+        let (stack, gateway) = space.serve(Provider::Standalone, changes).await?;
+        gateway.enqueue(&json!({"task": "email"})).await?;
         stack.edit(json!({"profiles": []})).await?;
         stack
             .until_reason("Progressing", "True", "DrainingQueue")
@@ -79,11 +79,11 @@ async fn broker_is_gone(space: &Space) -> Result<()> {
     await_condition("broker and workers are gone", async || {
         ensure!(
             sets.get_opt("acme-rabbitmq").await?.is_none(),
-            "the broker is there"
+            "the broker still exists"
         );
         ensure!(
             deployments.get_opt("acme-worker").await?.is_none(),
-            "the workers are there"
+            "the workers still exist"
         );
         Ok(())
     })

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt, api::DeleteParams};
 use reqwest::Method;
 use serde_json::json;
-use shortener_e2e::{Door, Provider, Space, await_condition, children_of, echo_spec};
+use shortener_e2e::{GatewayClient, Provider, Space, await_condition, children_of, echo_spec};
 
 #[tokio::test]
 async fn a_standalone_gateway_follows_the_app_to_a_new_address() -> Result<()> {
@@ -14,7 +14,8 @@ async fn a_standalone_gateway_follows_the_app_to_a_new_address() -> Result<()> {
         let stack = space.stack("acme");
         stack.apply(&echo_spec(space, Provider::Standalone)).await?;
         stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::Standalone, &space.host()).await?;
+        let gateway =
+            GatewayClient::open(space, &stack, Provider::Standalone, &space.host()).await?;
 
         let services = Api::<Service>::namespaced(space.client.clone(), &space.name);
         let old = services.get("acme-app").await?.uid();
@@ -23,13 +24,13 @@ async fn a_standalone_gateway_follows_the_app_to_a_new_address() -> Result<()> {
             .await?;
         await_condition("the app has a new Service", async || {
             let new = services.get("acme-app").await?.uid();
-            ensure!(new != old, "still the old one");
+            ensure!(new != old, "the Service is still the old one");
             Ok(())
         })
         .await?;
         await_condition("the gateway forwards to the new address", async || {
-            let answer = door.get("/api/health").await?;
-            ensure!(answer.status == 200, "{answer:?}");
+            let answer = gateway.get("/api/health").await?;
+            ensure!(answer.status == 200, "expected status 200, got {answer:?}");
             Ok(())
         })
         .await?;
@@ -50,7 +51,7 @@ async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
         ] {
             stack.apply(&echo_spec(space, provider)).await?;
             stack.ready().await?;
-            Door::open(space, &stack, provider, &space.host()).await?;
+            GatewayClient::open(space, &stack, provider, &space.host()).await?;
             let ingresses = if provider == Provider::IngressNginx {
                 2
             } else {
@@ -59,7 +60,11 @@ async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
             await_condition("the Ingresses are those of the provider", async || {
                 let mut children = children_of(&stack).await?;
                 children.retain(|child| child.kind.kind == "Ingress");
-                ensure!(children.len() == ingresses, "{} Ingresses", children.len());
+                ensure!(
+                    children.len() == ingresses,
+                    "expected {ingresses} Ingresses, got {}",
+                    children.len()
+                );
                 Ok(())
             })
             .await?;
@@ -74,21 +79,24 @@ async fn limits_count_by_the_address_that_the_gateway_saw() -> Result<()> {
     Space::with("limits", async |space| {
         let limits = json!({"shortenPerMinute": 1, "shortenBurst": 3});
         let changes = json!({"limits": limits, "gateway": {"exposeMetrics": false}});
-        let (_stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+        let (_stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
         for number in 0..3 {
-            door.shorten(&format!("https://example.com/{number}"))
+            gateway
+                .shorten(&format!("https://example.com/{number}"))
                 .await?;
         }
         for forged in ["203.0.113.1", "203.0.113.2"] {
             let body = json!({"url": "https://example.com/too-many"});
-            let request = door.request(Method::POST, "/api/shorten").json(&body);
-            let answer = door.send(request.header("x-forwarded-for", forged)).await?;
+            let request = gateway.request(Method::POST, "/api/shorten").json(&body);
+            let answer = gateway
+                .send(request.header("x-forwarded-for", forged))
+                .await?;
             assert_eq!(answer.status, 429, "{answer:?}");
             let wait: u32 = answer.header("retry-after").parse()?;
             ensure!((1..=60).contains(&wait), "{answer:?}");
         }
         for path in ["/api/metrics", "/metrics"] {
-            assert_eq!(door.get(path).await?.status, 404, "{path} is exposed");
+            assert_eq!(gateway.get(path).await?.status, 404, "{path} is exposed");
         }
         Ok(())
     })

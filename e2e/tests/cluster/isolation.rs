@@ -12,7 +12,7 @@ use shortener_e2e::{
 async fn a_foreign_pod_reaches_neither_app_nor_database_behind_ingress_nginx() -> Result<()> {
     let shared = real_stack(Provider::IngressNginx).await?;
     Space::with("foreign", async |space| {
-        let mut closed = inner_doors(&shared).await?;
+        let mut closed = inner_endpoints(&shared).await?;
         closed.push(service(&shared, "gateway", 80));
         probe(space, "stranger", json!({}), &closed, &[]).await
     })
@@ -25,7 +25,7 @@ async fn a_foreign_pod_reaches_a_standalone_gateway_and_nothing_behind_it() -> R
     let shared = real_stack(Provider::Standalone).await?;
     let open = [service(&shared, "gateway", 80)];
     Space::with("foreign", async |space| {
-        let closed = inner_doors(&shared).await?;
+        let closed = inner_endpoints(&shared).await?;
         probe(space, "stranger", json!({}), &closed, &open).await
     })
     .await
@@ -34,7 +34,7 @@ async fn a_foreign_pod_reaches_a_standalone_gateway_and_nothing_behind_it() -> R
 #[tokio::test]
 async fn pods_of_another_stack_count_as_foreign() -> Result<()> {
     let shared = real_stack(Provider::Standalone).await?;
-    let closed = inner_doors(&shared).await?;
+    let closed = inner_endpoints(&shared).await?;
     for component in ["app", "gateway"] {
         let labels = json!({
             "app.kubernetes.io/name": "shortener",
@@ -53,15 +53,15 @@ async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_col
 -> Result<()> {
     // The stack is reserved, so no other test stops a store: a port without a server
     // would be closed without any policy.
-    let (shared, _alone) = observed_stack().await?;
+    let (shared, _reservation) = observed_stack().await?;
     let mut closed = Vec::new();
-    closed.extend(doors_of(&shared, "cache", &[6379]).await?);
-    closed.extend(doors_of(&shared, "rabbitmq", &[5672, 15672]).await?);
+    closed.extend(endpoints_of(&shared, "cache", &[6379]).await?);
+    closed.extend(endpoints_of(&shared, "rabbitmq", &[5672, 15672]).await?);
     // No client, not even a worker, needs the ports of Erlang's distribution.
     closed.push(format!("{} 25672", pod_address(&shared, "rabbitmq").await?));
     closed.push(format!("{} 9090", pod_address(&shared, "worker").await?));
-    closed.extend(doors_of(&shared, "qdrant", &[6333, 6334]).await?);
-    closed.extend(doors_of(&shared, "otel", &[4317, 4318, 8888]).await?);
+    closed.extend(endpoints_of(&shared, "qdrant", &[6333, 6334]).await?);
+    closed.extend(endpoints_of(&shared, "otel", &[4317, 4318, 8888]).await?);
     Space::with("foreign", async |space| {
         probe(space, "stranger", json!({}), &closed, &[]).await
     })
@@ -69,28 +69,28 @@ async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_col
 }
 
 /// Returns the ports of a component, by Service and by pod.
-async fn doors_of(shared: &SharedStack, component: &str, ports: &[u16]) -> Result<Vec<String>> {
+async fn endpoints_of(shared: &SharedStack, component: &str, ports: &[u16]) -> Result<Vec<String>> {
     let address = pod_address(shared, component).await?;
-    let doors = ports.iter().flat_map(|port| {
+    let endpoints = ports.iter().flat_map(|port| {
         [
             service(shared, component, *port),
             format!("{address} {port}"),
         ]
     });
-    Ok(doors.collect())
+    Ok(endpoints.collect())
 }
 
 /// Returns every port behind the gateway, by Service and by pod.
-async fn inner_doors(shared: &SharedStack) -> Result<Vec<String>> {
-    let mut doors = vec![
+async fn inner_endpoints(shared: &SharedStack) -> Result<Vec<String>> {
+    let mut endpoints = vec![
         service(shared, "app", 3000),
         service(shared, "postgres", 5432),
     ];
     for (component, port) in [("app", 3000), ("app", 9090), ("postgres", 5432)] {
         let address = pod_address(shared, component).await?;
-        doors.push(format!("{address} {port}"));
+        endpoints.push(format!("{address} {port}"));
     }
-    Ok(doors)
+    Ok(endpoints)
 }
 
 fn service(shared: &SharedStack, component: &str, port: u16) -> String {
@@ -100,7 +100,7 @@ fn service(shared: &SharedStack, component: &str, port: u16) -> String {
 
 async fn pod_address(shared: &SharedStack, component: &str) -> Result<String> {
     let pod = pods_of(&shared.stack, component).await?.into_iter().next();
-    let pod = pod.with_context(|| format!("no pod of the {component}"))?;
+    let pod = pod.with_context(|| format!("the {component} has no pod"))?;
     let name = pod.name_any();
     pod.status
         .and_then(|status| status.pod_ip)
@@ -125,13 +125,13 @@ async fn probe(
         wait",
         names
             .iter()
-            .map(|door| format!("probe {door} &\n"))
+            .map(|endpoint| format!("probe {endpoint} &\n"))
             .collect::<String>()
     );
     let printed = run_script(space, name, labels, &script).await?;
-    for (doors, state) in [(closed, "closed"), (open, "open")] {
-        for door in doors {
-            let line = format!("{door} {state}");
+    for (endpoints, state) in [(closed, "closed"), (open, "open")] {
+        for endpoint in endpoints {
+            let line = format!("{endpoint} {state}");
             ensure!(
                 printed.lines().any(|found| found == line),
                 "expected {line:?} in:\n{printed}"

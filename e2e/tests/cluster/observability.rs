@@ -29,10 +29,10 @@ const UNSAMPLED: usize = 40;
 async fn an_exemplar_of_a_job_leads_to_its_trace_and_from_there_to_its_log_records_and_back()
 -> Result<()> {
     with_telemetry(async |Observed { shared, sink }| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let prometheus = Prometheus::start(&shared.space, stack).await?;
-        let job = door.enqueue(&json!({"task": "email", "id": 1})).await?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        let job = gateway.enqueue(&json!({"task": "email", "id": 1})).await?;
+        gateway.wait_for_job_status(&job.id, "done").await?;
 
         let exemplar = prometheus.exemplar(JOB_REQUESTS, &job.trace_id).await?;
         let trace_id = exemplar.labels["trace_id"].as_str().unwrap_or_default();
@@ -85,12 +85,12 @@ async fn an_exemplar_of_a_job_leads_to_its_trace_and_from_there_to_its_log_recor
 #[tokio::test]
 async fn a_document_is_one_trace_from_its_request_to_the_vector_store() -> Result<()> {
     with_telemetry(async |Observed { shared, sink }| {
-        let (door, caller) = (&shared.door, Caller::new());
+        let (gateway, caller) = (&shared.gateway, Caller::new());
         let document = json!({"vector": [1, 0, 0, 0], "payload": {"category": "traced"}});
-        let request = door.request(Method::PUT, "/api/docs/7").json(&document);
+        let request = gateway.request(Method::PUT, "/api/docs/7").json(&document);
         let request = request.header("traceparent", caller.traceparent());
-        let answer = door.send(request).await?;
-        ensure!(answer.status == 202, "{answer:?}");
+        let answer = gateway.send(request).await?;
+        ensure!(answer.status == 202, "expected status 202, got {answer:?}");
 
         let names = [
             "PUT /docs/{id}",
@@ -112,10 +112,12 @@ async fn a_document_is_one_trace_from_its_request_to_the_vector_store() -> Resul
 
         let caller = Caller::new();
         let query = json!({"vector": [1, 0, 0, 0], "limit": 1});
-        let request = door.request(Method::POST, "/api/docs/query").json(&query);
+        let request = gateway
+            .request(Method::POST, "/api/docs/query")
+            .json(&query);
         let request = request.header("traceparent", caller.traceparent());
-        let answer = door.send(request).await?;
-        ensure!(answer.status == 200, "{answer:?}");
+        let answer = gateway.send(request).await?;
+        ensure!(answer.status == 200, "expected status 200, got {answer:?}");
         let names = ["POST /docs/query", "query docs"];
         let trace = sink.trace_with(&caller.trace_id, &names).await?;
         let request = trace.span("POST /docs/query")?;
@@ -132,14 +134,14 @@ async fn a_document_is_one_trace_from_its_request_to_the_vector_store() -> Resul
 #[tokio::test]
 async fn a_redirect_continues_the_trace_of_its_caller_with_cache_and_database() -> Result<()> {
     with_telemetry(async |Observed { shared, sink }| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let prometheus = Prometheus::start(&shared.space, stack).await?;
-        let code = door.shorten("https://example.com/traced").await?;
+        let code = gateway.shorten("https://example.com/traced").await?;
         valkey(stack, &["del", &format!("link:{code}")]).await?;
         let path = format!("/api/links/{code}");
 
         let missed = Caller::new();
-        assert_eq!(door.get_traced(&path, &missed).await?.status, 302);
+        assert_eq!(gateway.get_traced(&path, &missed).await?.status, 302);
         let names = ["GET /{code}", "MGET", "SELECT links", "SET"];
         let trace = sink.trace_with(&missed.trace_id, &names).await?;
         let request = trace.span("GET /{code}")?;
@@ -165,7 +167,7 @@ async fn a_redirect_continues_the_trace_of_its_caller_with_cache_and_database() 
         assert_eq!(exemplar.labels["span_id"], json!(request.span_id));
 
         let hit = Caller::new();
-        assert_eq!(door.get_traced(&path, &hit).await?.status, 302);
+        assert_eq!(gateway.get_traced(&path, &hit).await?.status, 302);
         let trace = sink
             .trace_with(&hit.trace_id, &["GET /{code}", "MGET"])
             .await?;
@@ -182,11 +184,14 @@ async fn a_redirect_continues_the_trace_of_its_caller_with_cache_and_database() 
 #[tokio::test]
 async fn every_trace_is_kept_whatever_its_caller_thinks_of_sampling() -> Result<()> {
     with_telemetry(async |Observed { shared, sink }| {
-        let code = shared.door.shorten("https://example.com/kept").await?;
+        let code = shared.gateway.shorten("https://example.com/kept").await?;
         let callers: Vec<Caller> = (0..UNSAMPLED).map(|_| Caller::new()).collect();
         for caller in &callers {
-            let answer = shared.door.get_traced(&format!("/{code}"), caller).await?;
-            ensure!(answer.status == 302, "{answer:?}");
+            let answer = shared
+                .gateway
+                .get_traced(&format!("/{code}"), caller)
+                .await?;
+            ensure!(answer.status == 302, "expected status 302, got {answer:?}");
         }
         for caller in &callers {
             sink.trace_with(&caller.trace_id, &["GET /{code}"]).await?;
@@ -200,31 +205,34 @@ async fn every_trace_is_kept_whatever_its_caller_thinks_of_sampling() -> Result<
 #[tokio::test]
 async fn prometheus_finds_what_app_workers_and_collector_count() -> Result<()> {
     with_telemetry(async |Observed { shared, .. }| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let prometheus = Prometheus::start(&shared.space, stack).await?;
-        let code = door.shorten("https://example.com/counted").await?;
+        let code = gateway.shorten("https://example.com/counted").await?;
         for _ in 0..5 {
-            door.get(&format!("/{code}")).await?;
+            gateway.get(&format!("/{code}")).await?;
         }
         valkey(stack, &["del", &format!("link:{code}")]).await?;
-        door.get(&format!("/{code}")).await?;
-        let job = door.enqueue(&json!({"task": "email", "id": 2})).await?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        gateway.get(&format!("/{code}")).await?;
+        let job = gateway.enqueue(&json!({"task": "email", "id": 2})).await?;
+        gateway.wait_for_job_status(&job.id, "done").await?;
 
-        let counted = door.count(REDIRECTS).await? as f64;
-        ensure!(counted >= 6.0, "{counted} redirects");
+        let counted = gateway.count(REDIRECTS).await? as f64;
+        ensure!(
+            counted >= 6.0,
+            "expected at least 6 redirects, counted {counted}"
+        );
         prometheus
-            .comes_to_say(&format!("sum({REDIRECTS})"), |value| value == counted)
+            .wait_for_value(&format!("sum({REDIRECTS})"), |value| value == counted)
             .await?;
         for result in ["hit", "miss"] {
             let lookups = format!(r#"sum(cache_requests_total{{result="{result}"}})"#);
             prometheus
-                .comes_to_say(&lookups, |value| value >= 1.0)
+                .wait_for_value(&lookups, |value| value >= 1.0)
                 .await?;
         }
         let results = "count(count by (result) (cache_requests_total))";
         prometheus
-            .comes_to_say(results, |value| value == 2.0)
+            .wait_for_value(results, |value| value == 2.0)
             .await?;
         for series in [
             r#"jobs_processed_total{job="worker",outcome="done"}"#,
@@ -232,15 +240,15 @@ async fn prometheus_finds_what_app_workers_and_collector_count() -> Result<()> {
             r#"otelcol_exporter_sent_log_records{exporter="otlp_grpc/logs"}"#,
         ] {
             prometheus
-                .comes_to_say(&format!("sum({series})"), |value| value >= 1.0)
+                .wait_for_value(&format!("sum({series})"), |value| value >= 1.0)
                 .await?;
         }
         let up = format!(
             r#"sum(up{{namespace="{}",stack="{}"}})"#,
             stack.namespace, stack.name
         );
-        prometheus.comes_to_say(&up, |value| value == 3.0).await?;
-        let metrics = door.get("/api/metrics").await?;
+        prometheus.wait_for_value(&up, |value| value == 3.0).await?;
+        let metrics = gateway.get("/api/metrics").await?;
         ensure!(
             !metrics.body.contains(&code),
             "a code is in a label: {}",
@@ -254,7 +262,7 @@ async fn prometheus_finds_what_app_workers_and_collector_count() -> Result<()> {
 #[tokio::test]
 async fn switched_off_nothing_is_exported_and_nothing_of_it_is_left() -> Result<()> {
     with_telemetry(async |Observed { shared, .. }| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let mut changes = every_profile();
         merge(
             &mut changes,
@@ -272,18 +280,18 @@ async fn switched_off_nothing_is_exported_and_nothing_of_it_is_left() -> Result<
             let pods = serde_json::to_string(&pods_of(stack, component).await?)?;
             ensure!(
                 !pods.contains("OTEL_"),
-                "the {component} is told of a collector: {pods}"
+                "a pod of the {component} has an OTEL_ variable: {pods}"
             );
         }
         let object = stack.get().await?;
         let told = condition_of(&object, "TelemetryReady");
-        ensure!(told.is_err(), "{told:?}");
-        let metrics = door.get("/api/metrics").await?;
+        ensure!(told.is_err(), "the stack still has {told:?}");
+        let metrics = gateway.get("/api/metrics").await?;
         ensure!(!metrics.body.contains("otel_"), "{}", metrics.body);
 
         // The trace id is logged nonetheless.
-        let job = door.enqueue(&json!({"task": "email", "id": 3})).await?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        let job = gateway.enqueue(&json!({"task": "email", "id": 3})).await?;
+        gateway.wait_for_job_status(&job.id, "done").await?;
         for event in ["job_start", "job_done"] {
             let lines = log_of_job(stack, event, &job.id).await?;
             ensure!(

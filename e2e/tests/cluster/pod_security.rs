@@ -30,12 +30,12 @@ async fn no_pod_of_a_stack_holds_a_service_account_token() -> Result<()> {
         ensure!(!mounted, "{name} mounts a token");
         ensure!(
             pod.automount_service_account_token == Some(false),
-            "{name} asks for a token"
+            "{name} does not switch off the ServiceAccount token"
         );
         let account = pod.service_account_name.as_deref();
         ensure!(
             account.is_some_and(|account| account != "default"),
-            "{name} runs as {account:?}"
+            "{name} has the ServiceAccount {account:?}"
         );
         Ok(())
     })
@@ -49,16 +49,19 @@ async fn every_container_is_bounded_and_has_a_read_only_root() -> Result<()> {
             let title = format!("container {} of {name}", container.name);
             let security = container.security_context.as_ref();
             let read_only = security.and_then(|security| security.read_only_root_filesystem);
-            ensure!(read_only == Some(true), "{title} can write its root");
+            ensure!(
+                read_only == Some(true),
+                "{title} can write to its root file system"
+            );
             let resources = container.resources.as_ref();
             let resources = resources.with_context(|| format!("{title} has no resources"))?;
             for bounds in [&resources.requests, &resources.limits] {
                 let bounds = bounds
                     .as_ref()
-                    .with_context(|| format!("{title} is not bounded"))?;
+                    .with_context(|| format!("{title} lacks requests or limits"))?;
                 ensure!(
                     bounds.contains_key("memory"),
-                    "{title} has no bound on memory"
+                    "{title} lacks a request or a limit of memory"
                 );
             }
         }
@@ -73,7 +76,7 @@ fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
 
 async fn each_pod(check: impl Fn(&str, &PodSpec) -> Result<()>) -> Result<()> {
     // The stack is reserved, so no other test stops a store, whose pod would then be missing here.
-    let (observed, _alone) = observed_stack().await?;
+    let (observed, _reservation) = observed_stack().await?;
     let stacks: [(SharedStack, &[&str]); 3] = [
         (real_stack(Provider::IngressNginx).await?, &[]),
         (real_stack(Provider::Standalone).await?, &[]),
@@ -82,10 +85,10 @@ async fn each_pod(check: impl Fn(&str, &PodSpec) -> Result<()>) -> Result<()> {
     for (shared, more) in stacks {
         for component in ["app", "gateway", "postgres"].iter().chain(more) {
             let pods = pods_of(&shared.stack, component).await?;
-            ensure!(!pods.is_empty(), "no pod of {component}");
+            ensure!(!pods.is_empty(), "the {component} has no pod");
             for pod in pods {
                 let name = pod.name_any();
-                check(&name, &pod.spec.context("a pod without a spec")?)?;
+                check(&name, &pod.spec.context("a pod has no spec")?)?;
             }
         }
     }

@@ -10,19 +10,22 @@ use kube::{Api, ResourceExt, api::DeleteParams};
 use reqwest::Method;
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Broker, Depth, Door, Forward, Job, MANAGEMENT_PORT, Stack, await_condition, children_of,
-    kubectl, log_of_job, pods_of, wait_job, with_queue,
+    Broker, Depth, Forward, GatewayClient, Job, MANAGEMENT_PORT, Stack, await_condition,
+    children_of, kubectl, log_of_job, pods_of, wait_job, with_queue,
 };
 
 /// Specification: 4.5, 3.2, 2.4.
 #[tokio::test]
 async fn a_job_is_answered_before_it_is_processed() -> Result<()> {
     with_queue(async |shared| {
-        let job = shared.door.enqueue(&wait_job(3000)).await?;
-        let entry = shared.door.job(&job.id).await?;
+        let job = shared.gateway.enqueue(&wait_job(3000)).await?;
+        let entry = shared.gateway.job(&job.id).await?;
         let status = entry.map(|entry| entry["status"].clone());
-        ensure!(status != Some(json!("done")), "done before it was answered");
-        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        ensure!(
+            status != Some(json!("done")),
+            "the job was done before its request was answered"
+        );
+        let entry = shared.gateway.wait_for_job_status(&job.id, "done").await?;
         assert_eq!(
             (&entry["task"], &entry["attempts"]),
             (&json!("wait"), &json!(1))
@@ -37,8 +40,8 @@ async fn a_job_is_answered_before_it_is_processed() -> Result<()> {
 async fn the_example_of_the_specification_is_done_by_the_default_task() -> Result<()> {
     with_queue(async |shared| {
         let job = json!({"task": "email", "id": 1});
-        let job = shared.door.enqueue(&job).await?;
-        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        let job = shared.gateway.enqueue(&job).await?;
+        let entry = shared.gateway.wait_for_job_status(&job.id, "done").await?;
         assert_eq!(entry["client_id"], "1", "{entry}");
         Ok(())
     })
@@ -51,13 +54,13 @@ async fn the_worker_logs_start_and_end_of_a_job_with_the_trace_of_its_request() 
     with_queue(async |shared| {
         let trace = "0af7651916cd43dd8448eb211c80319c";
         let request = shared
-            .door
+            .gateway
             .request(Method::POST, "/api/jobs")
             .header("traceparent", format!("00-{trace}-b7ad6b7169203331-01"))
             .json(&json!({"task": "email", "id": 77}));
-        let job = Job::accepted(&shared.door.send(request).await?)?;
+        let job = Job::accepted(&shared.gateway.send(request).await?)?;
         assert_eq!(job.trace_id, trace);
-        shared.door.job_comes_to_be(&job.id, "done").await?;
+        shared.gateway.wait_for_job_status(&job.id, "done").await?;
         for event in ["job_start", "job_done"] {
             let line = only_line(&shared.stack, event, &job).await?;
             assert_eq!(line["event"], event);
@@ -80,7 +83,7 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
         workers_are(stack, 3).await?;
         let mut jobs = Vec::new();
         for _ in 0..5 {
-            jobs.push(shared.door.enqueue(&wait_job(40_000)).await?);
+            jobs.push(shared.gateway.enqueue(&wait_job(40_000)).await?);
         }
         let expected = Depth {
             ready: 2,
@@ -110,7 +113,10 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
                 hosts.insert(line["host"].to_string());
             }
         }
-        ensure!(hosts.len() == 3, "begun on {hosts:?}");
+        ensure!(
+            hosts.len() == 3,
+            "expected jobs to begin on 3 workers, got {hosts:?}"
+        );
 
         // The waiting jobs are not needed any more.
         broker
@@ -122,10 +128,10 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
         await_condition("the three begun jobs are done", async || {
             let mut done = 0;
             for job in &jobs {
-                let entry = shared.door.job(&job.id).await?;
+                let entry = shared.gateway.job(&job.id).await?;
                 done += usize::from(entry.is_some_and(|entry| entry["status"] == "done"));
             }
-            ensure!(done == 3, "{done} are done");
+            ensure!(done == 3, "{done} jobs are done");
             Ok(())
         })
         .await
@@ -137,17 +143,20 @@ async fn three_workers_hold_one_unacknowledged_job_each() -> Result<()> {
 #[tokio::test]
 async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<()> {
     with_queue(async |shared| {
-        let job = shared.door.enqueue(&wait_job(15_000)).await?;
-        shared.door.job_comes_to_be(&job.id, "running").await?;
+        let job = shared.gateway.enqueue(&wait_job(15_000)).await?;
+        shared
+            .gateway
+            .wait_for_job_status(&job.id, "running")
+            .await?;
         let killed = pods_of(&shared.stack, "worker").await?;
         let killed = killed
             .first()
-            .context("no worker")
+            .context("the stack has no worker")
             .map(ResourceExt::name_any)?;
         let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
         pods.delete(&killed, &DeleteParams::default().grace_period(0))
             .await?;
-        let entry = shared.door.job_comes_to_be(&job.id, "done").await?;
+        let entry = shared.gateway.wait_for_job_status(&job.id, "done").await?;
         assert_eq!(entry["attempts"], 2, "{entry}");
         let line = only_line(&shared.stack, "job_done", &job).await?;
         ensure!(line["host"] != json!(killed), "{line}");
@@ -161,38 +170,42 @@ async fn a_job_of_a_killed_worker_is_delivered_again_and_done_once() -> Result<(
 async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost() -> Result<()> {
     with_queue(async |shared| {
         let url = "https://example.com/without-a-broker";
-        let code = shared.door.shorten(url).await?;
+        let code = shared.gateway.shorten(url).await?;
         let mut accepted = Vec::new();
         for _ in 0..5 {
-            accepted.push(shared.door.enqueue(&wait_job(200)).await?);
+            accepted.push(shared.gateway.enqueue(&wait_job(200)).await?);
         }
         let pods = Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name);
         pods.delete("acme-rabbitmq-0", &DeleteParams::default())
             .await?;
         let mut refused = 0;
-        await_condition("jobs are refused, then taken again", async || {
-            let answer = shared.door.post("/api/jobs", &wait_job(0)).await?;
+        await_condition("jobs are refused, then accepted again", async || {
+            let answer = shared.gateway.post("/api/jobs", &wait_job(0)).await?;
             match answer.status {
                 202 => accepted.push(Job::accepted(&answer)?),
                 503 => {
-                    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+                    ensure!(
+                        !answer.header("retry-after").is_empty(),
+                        "no Retry-After in {answer:?}"
+                    );
                     refused += 1;
                 }
                 // Any other answer is a permanent failure, so it ends the wait.
                 _ => return Ok(Err(answer)),
             }
-            shared.door.leads_to(&code, url).await?;
+            shared.gateway.assert_redirects(&code, url).await?;
             ensure!(
                 refused > 0 && answer.status == 202,
-                "{refused} refused so far"
+                "{refused} jobs were refused so far; last status {}",
+                answer.status
             );
             Ok(Ok(()))
         })
         .await?
-        .map_err(|answer| anyhow::anyhow!("neither taken nor refused in good order: {answer:?}"))?;
+        .map_err(|answer| anyhow::anyhow!("expected status 202 or 503, got {answer:?}"))?;
         println!("{} jobs accepted, {refused} refused", accepted.len());
         for job in &accepted {
-            shared.door.job_comes_to_be(&job.id, "done").await?;
+            shared.gateway.wait_for_job_status(&job.id, "done").await?;
         }
         shared.stack.ready().await
     })
@@ -205,13 +218,16 @@ async fn the_same_key_makes_two_requests_one_job() -> Result<()> {
     with_queue(async |shared| {
         let key = format!("key-{}", std::process::id());
         let request = || {
-            let request = shared.door.request(Method::POST, "/api/jobs");
+            let request = shared.gateway.request(Method::POST, "/api/jobs");
             request.header("idempotency-key", &key).json(&wait_job(0))
         };
-        let first = Job::accepted(&shared.door.send(request()).await?)?;
-        let second = Job::accepted(&shared.door.send(request()).await?)?;
+        let first = Job::accepted(&shared.gateway.send(request()).await?)?;
+        let second = Job::accepted(&shared.gateway.send(request()).await?)?;
         assert_eq!(first.id, second.id);
-        shared.door.job_comes_to_be(&first.id, "done").await?;
+        shared
+            .gateway
+            .wait_for_job_status(&first.id, "done")
+            .await?;
         Ok(())
     })
     .await
@@ -222,11 +238,11 @@ async fn the_same_key_makes_two_requests_one_job() -> Result<()> {
 async fn a_job_that_is_not_an_object_is_refused() -> Result<()> {
     with_queue(async |shared| {
         for job in [json!([1]), json!("email"), json!(null)] {
-            let answer = shared.door.post("/api/jobs", &job).await?;
+            let answer = shared.gateway.post("/api/jobs", &job).await?;
             assert_eq!(answer.status, 400, "{answer:?}");
         }
         let large = json!({"task": "email", "padding": "x".repeat(64 * 1024)});
-        let answer = shared.door.post("/api/jobs", &large).await?;
+        let answer = shared.gateway.post("/api/jobs", &large).await?;
         assert_eq!(answer.status, 413, "{answer:?}");
         Ok(())
     })
@@ -240,20 +256,20 @@ async fn the_management_ui_wants_the_credentials_of_the_secret_and_no_gateway_le
     with_queue(async |shared| {
         let stack = &shared.stack;
         let ui = Forward::to(stack, "acme-rabbitmq", MANAGEMENT_PORT).await?;
-        let page = Door::at(format!("http://{}", ui.address), "localhost")?;
+        let page = GatewayClient::at(format!("http://{}", ui.address), "localhost")?;
         ensure!(page.get("/").await?.body.contains("RabbitMQ Management"));
         assert_eq!(page.get("/api/overview").await?.status, 401);
         let broker = Broker::open(stack).await?;
         let overview = broker.ask(Method::GET, "overview", None).await?;
         ensure!(overview["rabbitmq_version"].is_string(), "{overview}");
         for path in ["/api/overview", "/api/queues", "/rabbitmq"] {
-            let answer = shared.door.get(path).await?;
+            let answer = shared.gateway.get(path).await?;
             assert_eq!(answer.status, 404, "{path}: {answer:?}");
         }
         for child in children_of(stack).await? {
             let routed = child.kind.kind == "Ingress"
                 && serde_json::to_string(&child.seen)?.contains("rabbitmq");
-            ensure!(!routed, "{} leads to the broker", child.title());
+            ensure!(!routed, "{} routes requests to the broker", child.title());
         }
         Ok(())
     })
@@ -280,7 +296,10 @@ async fn workers_are(stack: &Stack, count: usize) -> Result<()> {
     await_condition(&format!("{count} workers run"), async || {
         let pods = pods_of(stack, "worker").await?.len();
         let told = stack.get().await?.data["status"]["workers"]["replicas"].clone();
-        ensure!(pods == count && told == count, "{pods} pods, status {told}");
+        ensure!(
+            pods == count && told == count,
+            "{pods} pods exist, the status names {told}"
+        );
         stack.current("WorkersReady", "True").await.map(|_| ())
     })
     .await
@@ -291,7 +310,7 @@ async fn columns_show(stack: &Stack, expected: &[(&str, &str)]) -> Result<()> {
     let table = kubectl(stack, &["get", "sst", "acme"]).await?;
     let mut lines = table.lines().map(|line| line.split_whitespace());
     let (Some(heads), Some(values)) = (lines.next(), lines.next()) else {
-        bail!("no table: {table}");
+        bail!("kubectl printed no table: {table}");
     };
     let row: Vec<_> = heads.zip(values).collect();
     for pair in expected {

@@ -41,7 +41,7 @@ async fn a_ready_stack_describes_itself() -> Result<()> {
                 status["observedGeneration"],
                 json!(live.metadata.generation)
             );
-            speaks_of(&shared.stack, live.metadata.generation).await
+            assert_conditions(&shared.stack, live.metadata.generation).await
         })
         .await
 }
@@ -58,11 +58,11 @@ async fn every_condition_follows_the_generation() -> Result<()> {
         for replicas in [2, 1] {
             stack.edit(json!({"app": {"replicas": replicas}})).await?;
             let generation = stack.get().await?.metadata.generation;
-            await_condition("the status speaks of the new generation", async || {
-                speaks_of(&stack, generation).await
+            await_condition("every condition has the new generation", async || {
+                assert_conditions(&stack, generation).await
             })
             .await?;
-            await_condition("the number of pods is told", async || {
+            await_condition("the status has the new number of pods", async || {
                 let status = stack.get().await?.data["status"]["app"].clone();
                 let expected = json!({"replicas": replicas, "readyReplicas": replicas});
                 ensure!(status == expected, "{status}");
@@ -123,7 +123,7 @@ async fn of_two_stacks_with_one_host_the_younger_reports_the_conflict() -> Resul
                 return Ok(());
             }
             younger.delete().await?;
-            anyhow::bail!("both are of the same second")
+            anyhow::bail!("both stacks were created in the same second")
         })
         .await?;
         let conflict = younger
@@ -159,7 +159,10 @@ async fn the_scale_subresource_sets_the_workers() -> Result<()> {
         let scale = stack.api.get_scale("acme").await?;
         assert_eq!(scale.spec.and_then(|spec| spec.replicas), Some(3));
         let status = scale.status.unwrap_or_default();
-        assert_eq!(status.replicas, 0, "there is no queue yet");
+        assert_eq!(
+            status.replicas, 0,
+            "expected 0 workers without the profile queue"
+        );
         let selector = status.selector.unwrap_or_default();
         ensure!(
             selector.contains("app.kubernetes.io/component=worker"),
@@ -192,7 +195,7 @@ async fn named(stack: &Stack, component: &str, part: &str) -> Result<()> {
 
 /// Checks that the stack has exactly the permanent conditions of a base stack, each with a reason,
 /// a message and this generation.
-async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
+async fn assert_conditions(stack: &Stack, generation: Option<i64>) -> Result<()> {
     let mut conditions = conditions_of(&stack.get().await?)?;
     conditions.sort_by(|one, other| one.kind.cmp(&other.kind));
     let types: Vec<&str> = conditions
@@ -201,7 +204,10 @@ async fn speaks_of(stack: &Stack, generation: Option<i64>) -> Result<()> {
         // This condition exists only while a change is in progress.
         .filter(|kind| *kind != "Reconciling")
         .collect();
-    ensure!(types == CONDITIONS, "{types:?}");
+    ensure!(
+        types == CONDITIONS,
+        "expected the conditions {CONDITIONS:?}, got {types:?}"
+    );
     for condition in &conditions {
         ensure!(condition.observed_generation == generation, "{condition:?}");
         ensure!(

@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use serde_json::json;
-use shortener_e2e::{Door, Provider, Space, await_condition, echo_spec, holds_for};
+use shortener_e2e::{GatewayClient, Provider, Space, await_condition, echo_spec, holds_for};
 
 #[tokio::test]
 async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
@@ -28,11 +28,15 @@ async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
             .delete("acme-app", &DeleteParams::background())
             .await?;
         stack.until("AppReady", "False").await?;
-        holds_for(Duration::from_secs(5), "nothing is repaired", async || {
-            let repaired = deployments.get_opt("acme-app").await?;
-            ensure!(repaired.is_none(), "the Deployment is back");
-            Ok(())
-        })
+        holds_for(
+            Duration::from_secs(5),
+            "the operator repairs nothing while the stack is paused",
+            async || {
+                let repaired = deployments.get_opt("acme-app").await?;
+                ensure!(repaired.is_none(), "the operator recreated the Deployment");
+                Ok(())
+            },
+        )
         .await?;
 
         stack.edit(json!({"paused": false})).await?;
@@ -44,14 +48,14 @@ async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
 #[tokio::test]
 async fn a_stopped_stack_has_no_pods_and_comes_back_with_its_links() -> Result<()> {
     Space::with("stopped", async |space| {
-        let (stack, door) = space.serve(Provider::Standalone, json!({})).await?;
-        let code = door.shorten("https://example.com/rested").await?;
+        let (stack, gateway) = space.serve(Provider::Standalone, json!({})).await?;
+        let code = gateway.shorten("https://example.com/rested").await?;
 
         stack.edit(json!({"stopped": true})).await?;
         let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
         await_condition("no pod is left", async || {
             let left = pods.list(&ListParams::default()).await?.items.len();
-            ensure!(left == 0, "{left} pods");
+            ensure!(left == 0, "{left} pods are left");
             Ok(())
         })
         .await?;
@@ -59,9 +63,9 @@ async fn a_stopped_stack_has_no_pods_and_comes_back_with_its_links() -> Result<(
 
         stack.edit(json!({"stopped": false})).await?;
         stack.ready().await?;
-        Door::open(space, &stack, Provider::Standalone, &space.host())
+        GatewayClient::open(space, &stack, Provider::Standalone, &space.host())
             .await?
-            .leads_to(&code, "https://example.com/rested")
+            .assert_redirects(&code, "https://example.com/rested")
             .await
     })
     .await

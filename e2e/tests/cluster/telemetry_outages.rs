@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::json;
 use shortener_e2e::{
-    Caller, Mood, Observed, Provider, SINK_ENDPOINT, SharedStack, Sink, await_condition,
+    Caller, Observed, Provider, SINK_ENDPOINT, SharedStack, Sink, SinkMode, await_condition,
     children_of, every_profile, is_ready, merge, pods_of, redirects_are_right_and_quick, settled,
     with_telemetry,
 };
@@ -33,7 +33,7 @@ async fn without_any_pod_of_the_collector_redirects_and_jobs_go_on() -> Result<(
             .await?;
         await_condition("the pod of the collector is gone", async || {
             let left = pods.list(&selected).await?.items.len();
-            ensure!(left == 0, "{left} pods");
+            ensure!(left == 0, "{left} pods are left");
             Ok(())
         })
         .await?;
@@ -70,8 +70,8 @@ async fn while_packets_to_the_collector_are_dropped_redirects_and_jobs_go_on() -
 async fn while_the_pod_of_the_collector_is_replaced_redirects_and_jobs_go_on() -> Result<()> {
     with_telemetry(async |Observed { shared, sink }| {
         let goes_on = async {
-            redirects_are_right_and_quick(&shared.door).await?;
-            jobs_are_done_quickly(&shared.door).await
+            redirects_are_right_and_quick(&shared.gateway).await?;
+            jobs_are_done_quickly(&shared.gateway).await
         };
         let (replaced, went_on) = tokio::join!(replace_collector(&shared), goes_on);
         replaced?;
@@ -86,16 +86,18 @@ async fn while_the_pod_of_the_collector_is_replaced_redirects_and_jobs_go_on() -
 async fn while_the_backend_is_away_the_stack_is_ready_and_the_collector_keeps_what_it_takes()
 -> Result<()> {
     with_telemetry(async |Observed { shared, sink }| {
-        let (stack, door) = (&shared.stack, &shared.door);
+        let (stack, gateway) = (&shared.stack, &shared.gateway);
         let counters = Counters::open(&shared).await?;
-        let code = door.shorten("https://example.com/kept-for-later").await?;
+        let code = gateway
+            .shorten("https://example.com/kept-for-later")
+            .await?;
         let before = counters.read().await?;
         sink.stop(&shared.space).await?;
         let caller = Caller::new();
-        let answer = door.get_traced(&format!("/{code}"), &caller).await?;
-        ensure!(answer.status == 302, "{answer:?}");
-        redirects_are_right_and_quick(door).await?;
-        jobs_are_done_quickly(door).await?;
+        let answer = gateway.get_traced(&format!("/{code}"), &caller).await?;
+        ensure!(answer.status == 302, "expected status 302, got {answer:?}");
+        redirects_are_right_and_quick(gateway).await?;
+        jobs_are_done_quickly(gateway).await?;
         for condition in ["TelemetryReady", "Ready"] {
             stack.current(condition, "True").await?;
         }
@@ -104,7 +106,7 @@ async fn while_the_backend_is_away_the_stack_is_ready_and_the_collector_keeps_wh
         assert_eq!(
             counters.read().await?,
             before,
-            "app or worker lost something"
+            "the app or the worker dropped records"
         );
         Ok(())
     })
@@ -130,13 +132,13 @@ async fn a_collector_of_somebody_else_gets_everything_and_may_freeze_or_refuse()
         }
         exported_again(&shared, &sink).await?;
 
-        for mood in [Mood::Frozen, Mood::Refusing] {
-            println!("a collector that is {mood:?}:");
+        for mode in [SinkMode::Frozen, SinkMode::Refusing] {
+            println!("a collector that is {mode:?}:");
             let outage = Outage::begin(&shared).await?;
-            sink.behave(mood).await?;
+            sink.behave(mode).await?;
             outage.is_survived().await?;
             stack.current("Ready", "True").await?;
-            sink.behave(Mood::Taking).await?;
+            sink.behave(SinkMode::Taking).await?;
             exported_again(&shared, &sink).await?;
         }
         Ok(())
@@ -148,7 +150,7 @@ async fn a_collector_of_somebody_else_gets_everything_and_may_freeze_or_refuse()
 async fn replace_collector(shared: &SharedStack) -> Result<()> {
     let stack = &shared.stack;
     let old = pods_of(stack, "otel").await?;
-    let old = old.first().context("no pod of the collector")?.name_any();
+    let old = old.first().context("the collector has no pod")?.name_any();
     let now = DeleteParams::default().grace_period(0);
     Api::<Pod>::namespaced(shared.space.client.clone(), &shared.space.name)
         .delete(&old, &now)
@@ -156,8 +158,8 @@ async fn replace_collector(shared: &SharedStack) -> Result<()> {
     await_condition("another pod of the collector is ready", async || {
         let pods = pods_of(stack, "otel").await?;
         let pod = pods.iter().find(|pod| pod.name_any() != old);
-        let pod = pod.context("there is none yet")?;
-        ensure!(is_ready(pod), "{} is not", pod.name_any());
+        let pod = pod.context("the collector has no new pod yet")?;
+        ensure!(is_ready(pod), "pod {} is not ready", pod.name_any());
         Ok(())
     })
     .await

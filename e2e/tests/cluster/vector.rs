@@ -49,7 +49,11 @@ async fn points_of_a_collection_are_found_by_descending_cosine_with_their_payloa
         let path = format!("/collections/{name}/points/query");
         let found = hits(&store.ask(Method::POST, &path, query).await?["points"])?;
         Hit::are(&found, &[(1, 1.0), (2, 0.6), (3, 0.0)])?;
-        assert_eq!(found[0].payload, Value::Null, "nobody asked for it");
+        assert_eq!(
+            found[0].payload,
+            Value::Null,
+            "the query did not request the payload"
+        );
         Ok(())
     })
     .await
@@ -91,7 +95,10 @@ async fn all_vectors_of_a_collection_have_its_length() -> Result<()> {
         let refused = async |method: Method, path: &str, body: Value| {
             let path = format!("/collections/{name}/{path}");
             let answer = store.send(method, &path, Some(&body)).await?;
-            ensure!(answer.status == 400, "{path}: {answer:?}");
+            ensure!(
+                answer.status == 400,
+                "{path}: expected status 400, got {answer:?}"
+            );
             Ok(())
         };
         let point = json!({"points": [{"id": 4, "vector": [1, 0, 0]}]});
@@ -131,11 +138,11 @@ async fn the_store_wants_the_key_of_the_secret_and_no_gateway_leads_to_it() -> R
     with_vector(async |shared| {
         let store = Qdrant::open(&shared.stack).await?;
         for path in ["/healthz", "/livez", "/readyz", "/"] {
-            assert_eq!(store.door.get(path).await?.status, 200, "{path}");
+            assert_eq!(store.http.get(path).await?.status, 200, "{path}");
         }
-        assert_eq!(store.door.get("/collections/docs").await?.status, 401);
-        let request = store.door.request(Method::GET, "/collections/docs");
-        let wrong = store.door.send(request.header("api-key", "wrong")).await?;
+        assert_eq!(store.http.get("/collections/docs").await?.status, 401);
+        let request = store.http.request(Method::GET, "/collections/docs");
+        let wrong = store.http.send(request.header("api-key", "wrong")).await?;
         assert_eq!(wrong.status, 401, "{wrong:?}");
         for path in [
             "/collections",
@@ -143,13 +150,17 @@ async fn the_store_wants_the_key_of_the_secret_and_no_gateway_leads_to_it() -> R
             "/api/collections",
             "/qdrant",
         ] {
-            let answer = shared.door.get(path).await?;
+            let answer = shared.gateway.get(path).await?;
             assert_eq!(answer.status, 404, "{path}: {answer:?}");
         }
         for child in children_of(&shared.stack).await? {
             let routed = child.kind.kind == "Ingress"
                 && serde_json::to_string(&child.seen)?.contains("qdrant");
-            ensure!(!routed, "{} leads to the vector store", child.title());
+            ensure!(
+                !routed,
+                "{} routes requests to the vector store",
+                child.title()
+            );
         }
         Ok(())
     })
@@ -159,14 +170,14 @@ async fn the_store_wants_the_key_of_the_secret_and_no_gateway_leads_to_it() -> R
 #[tokio::test]
 async fn a_document_is_stored_read_found_replaced_and_deleted() -> Result<()> {
     with_vector(async |shared| {
-        let door = &shared.door;
-        door.no_documents().await?;
+        let gateway = &shared.gateway;
+        gateway.no_documents().await?;
         let payload = json!({"title": "one", "category": "x", "pages": 7});
-        let put = door
+        let put = gateway
             .put_document(1, &[3., 4., 0., 0.], payload.clone())
             .await?;
         says(&put, 201, "indexed")?;
-        let document = door.get("/api/docs/1").await?.json()?;
+        let document = gateway.get("/api/docs/1").await?.json()?;
         assert_eq!(
             document["vector"],
             json!([3.0, 4.0, 0.0, 0.0]),
@@ -176,23 +187,25 @@ async fn a_document_is_stored_read_found_replaced_and_deleted() -> Result<()> {
         ensure!(document["indexed_at"].is_string(), "{document}");
 
         let query = json!({"vector": [2, 0, 0, 0], "limit": 5, "with_payload": true});
-        let found = door.find_documents(&query).await?;
+        let found = gateway.find_documents(&query).await?;
         Hit::are(&found, &[(1, 0.6)])?;
         assert_eq!(found[0].payload, payload);
 
         says(
-            &door.put_document(1, &[1., 0., 0., 0.], json!({})).await?,
+            &gateway
+                .put_document(1, &[1., 0., 0., 0.], json!({}))
+                .await?,
             200,
             "indexed",
         )?;
-        let found = door.find_documents(&query).await?;
+        let found = gateway.find_documents(&query).await?;
         Hit::are(&found, &[(1, 1.0)])?;
         assert_eq!(found[0].payload, json!({}));
 
-        assert_eq!(door.delete_document(1).await?.status, 204);
-        Hit::are(&door.find_documents(&query).await?, &[])?;
-        assert_eq!(door.get("/api/docs/1").await?.status, 404);
-        assert_eq!(door.delete_document(1).await?.status, 404);
+        assert_eq!(gateway.delete_document(1).await?.status, 204);
+        Hit::are(&gateway.find_documents(&query).await?, &[])?;
+        assert_eq!(gateway.get("/api/docs/1").await?.status, 404);
+        assert_eq!(gateway.delete_document(1).await?.status, 404);
         assert_eq!(Qdrant::open(&shared.stack).await?.count("docs").await?, 0);
         Ok(())
     })
@@ -202,21 +215,21 @@ async fn a_document_is_stored_read_found_replaced_and_deleted() -> Result<()> {
 #[tokio::test]
 async fn documents_are_found_by_descending_cosine_and_by_filter() -> Result<()> {
     with_vector(async |shared| {
-        let door = &shared.door;
-        door.only_documents(&documents(), 201).await?;
+        let gateway = &shared.gateway;
+        gateway.only_documents(&documents(), 201).await?;
         let mut query = json!({"vector": [2, 0, 0, 0]});
         Hit::are(
-            &door.find_documents(&query).await?,
+            &gateway.find_documents(&query).await?,
             &[(1, 1.0), (2, 0.6), (3, 0.0)],
         )?;
         query["limit"] = json!(1);
-        Hit::are(&door.find_documents(&query).await?, &[(1, 1.0)])?;
+        Hit::are(&gateway.find_documents(&query).await?, &[(1, 1.0)])?;
         query["filter"] = json!({"category": "y"});
-        Hit::are(&door.find_documents(&query).await?, &[(2, 0.6)])?;
+        Hit::are(&gateway.find_documents(&query).await?, &[(2, 0.6)])?;
         query["filter"] = json!({"category": "x", "title": "three"});
-        Hit::are(&door.find_documents(&query).await?, &[(3, 0.0)])?;
+        Hit::are(&gateway.find_documents(&query).await?, &[(3, 0.0)])?;
         query["filter"] = json!({"category": "z"});
-        Hit::are(&door.find_documents(&query).await?, &[])
+        Hit::are(&gateway.find_documents(&query).await?, &[])
     })
     .await
 }
@@ -224,14 +237,14 @@ async fn documents_are_found_by_descending_cosine_and_by_filter() -> Result<()> 
 #[tokio::test]
 async fn a_document_or_query_of_another_length_is_refused() -> Result<()> {
     with_vector(async |shared| {
-        let door = &shared.door;
-        door.no_documents().await?;
+        let gateway = &shared.gateway;
+        gateway.no_documents().await?;
         for vector in [vec![], vec![1., 0., 0.], vec![1., 0., 0., 0., 0.]] {
-            names_the_vector(&door.put_document(1, &vector, json!({})).await?)?;
+            names_the_vector(&gateway.put_document(1, &vector, json!({})).await?)?;
             let query = json!({"vector": vector, "limit": 1});
-            names_the_vector(&door.post("/api/docs/query", &query).await?)?;
+            names_the_vector(&gateway.post("/api/docs/query", &query).await?)?;
         }
-        assert_eq!(door.get("/api/docs/1").await?.status, 404);
+        assert_eq!(gateway.get("/api/docs/1").await?.status, 404);
         Ok(())
     })
     .await
@@ -262,11 +275,11 @@ async fn the_key_is_in_no_argument_and_no_log_of_the_store() -> Result<()> {
     with_vector(async |shared| {
         let stack = &shared.stack;
         let key = stack.credential("acme-qdrant", "api-key").await?;
-        ensure!(key.len() >= 16, "a short key");
+        ensure!(key.len() >= 16, "the key has fewer than 16 characters");
         for child in children_of(stack).await? {
             let shown = serde_json::to_string(&child.seen)?;
             let told = child.kind.kind != "Secret" && shown.contains(&key);
-            ensure!(!told, "{} holds the key", child.title());
+            ensure!(!told, "{} contains the key", child.title());
         }
         logs_nothing_of(stack, "statefulset/acme-qdrant", &key).await?;
         logs_nothing_of(stack, "deployment/acme-app", &key).await
@@ -301,14 +314,17 @@ async fn in_a_collection(
 }
 
 fn says(answer: &Answer, status: u16, word: &str) -> Result<()> {
-    ensure!(answer.status == status, "{answer:?}");
+    ensure!(
+        answer.status == status,
+        "expected status {status}, got {answer:?}"
+    );
     ensure!(answer.json()?["status"] == word, "{answer:?}");
     Ok(())
 }
 
 /// Checks that a refusal names the length of the vector.
 fn names_the_vector(answer: &Answer) -> Result<()> {
-    ensure!(answer.status == 400, "{answer:?}");
+    ensure!(answer.status == 400, "expected status 400, got {answer:?}");
     ensure!(
         answer.json()?["errors"][0]["field"] == "vector",
         "{answer:?}"

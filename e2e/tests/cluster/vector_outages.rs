@@ -40,18 +40,18 @@ fn questions() -> [Value; 3] {
 #[tokio::test]
 async fn without_the_store_only_documents_are_refused() -> Result<()> {
     with_vector(async |shared| {
-        shared.door.only_documents(&documents(), 201).await?;
+        let gateway = &shared.gateway;
+        gateway.only_documents(&documents(), 201).await?;
         let before = answers(shared).await?;
         away(shared).await?;
 
-        refused(&shared.door.post("/api/docs/query", &questions()[1]).await?)?;
+        refused(&gateway.post("/api/docs/query", &questions()[1]).await?)?;
         refused(
-            &shared
-                .door
+            &gateway
                 .put_document(1, &[1., 0., 0., 0.], json!({}))
                 .await?,
         )?;
-        refused(&shared.door.delete_document(1).await?)?;
+        refused(&gateway.delete_document(1).await?)?;
         all_else_goes_on(shared).await?;
         shared.stack.until("VectorReady", "False").await?;
 
@@ -65,19 +65,23 @@ async fn without_the_store_only_documents_are_refused() -> Result<()> {
 async fn while_packets_to_the_store_are_dropped_documents_are_refused_and_nobody_else_waits()
 -> Result<()> {
     with_vector(async |shared| {
-        shared.door.only_documents(&documents(), 201).await?;
+        let gateway = &shared.gateway;
+        gateway.only_documents(&documents(), 201).await?;
         let before = answers(shared).await?;
         shared.stack.pause().await?;
-        shared.stack.cut_off("qdrant").await?;
+        shared.stack.isolate("qdrant").await?;
         let mut slowest = Duration::ZERO;
         for _ in 0..5 {
             let begin = Instant::now();
-            refused(&shared.door.post("/api/docs/query", &questions()[1]).await?)?;
+            refused(&gateway.post("/api/docs/query", &questions()[1]).await?)?;
             slowest = slowest.max(begin.elapsed());
         }
         println!("refused after {slowest:?} at most");
-        ensure!(slowest < DEADLINE, "refused after {slowest:?}");
-        redirects_are_right_and_quick(&shared.door).await?;
+        ensure!(
+            slowest < DEADLINE,
+            "a refusal took {slowest:?} (limit {DEADLINE:?})"
+        );
+        redirects_are_right_and_quick(gateway).await?;
         all_else_goes_on(shared).await?;
         shared.stack.resume().await?;
         come_to_be(shared, &before).await
@@ -88,7 +92,7 @@ async fn while_packets_to_the_store_are_dropped_documents_are_refused_and_nobody
 #[tokio::test]
 async fn a_store_whose_pod_is_replaced_answers_as_before() -> Result<()> {
     with_vector(async |shared| {
-        shared.door.only_documents(&documents(), 201).await?;
+        shared.gateway.only_documents(&documents(), 201).await?;
         let before = answers(shared).await?;
         let (killed, went_on) = tokio::join!(shared.stack.kill("qdrant"), all_else_goes_on(shared));
         killed?;
@@ -107,7 +111,7 @@ async fn a_store_whose_pod_is_replaced_answers_as_before() -> Result<()> {
 #[tokio::test]
 async fn a_missing_collection_is_made_and_filled_again() -> Result<()> {
     with_vector(async |shared| {
-        shared.door.only_documents(&documents(), 201).await?;
+        shared.gateway.only_documents(&documents(), 201).await?;
         let before = answers(shared).await?;
         let store = Qdrant::open(&shared.stack).await?;
         store.drop("docs").await?;
@@ -124,22 +128,27 @@ async fn a_missing_collection_is_made_and_filled_again() -> Result<()> {
 #[tokio::test]
 async fn a_collection_of_another_size_is_not_used_and_not_touched() -> Result<()> {
     with_vector(async |shared| {
-        shared.door.only_documents(&documents(), 201).await?;
+        let gateway = &shared.gateway;
+        gateway.only_documents(&documents(), 201).await?;
         let before = answers(shared).await?;
         let store = Qdrant::open(&shared.stack).await?;
-        await_condition("a collection of another size is there", async || {
+        await_condition("a collection of another size exists", async || {
             // The app may be faster and create its own collection.
             store.drop("docs").await?;
             store.create("docs", 3, "Cosine").await
         })
         .await?;
         await_condition("searches are refused", async || {
-            refused(&shared.door.post("/api/docs/query", &questions()[1]).await?)
+            refused(&gateway.post("/api/docs/query", &questions()[1]).await?)
         })
         .await?;
         all_else_goes_on(shared).await?;
         let size = store.collection("docs").await?["config"]["params"]["vectors"]["size"].take();
-        assert_eq!(size, json!(3), "somebody else's collection was changed");
+        assert_eq!(
+            size,
+            json!(3),
+            "the app changed a collection of another size"
+        );
 
         store.drop("docs").await?;
         come_to_be(shared, &before).await
@@ -150,22 +159,22 @@ async fn a_collection_of_another_size_is_not_used_and_not_touched() -> Result<()
 #[tokio::test]
 async fn with_the_queue_documents_are_accepted_while_the_store_is_away() -> Result<()> {
     with_vector_and_queue(async |shared| {
-        let door = &shared.door;
-        door.no_documents().await?;
+        let gateway = &shared.gateway;
+        gateway.no_documents().await?;
         away(shared).await?;
         let mut jobs = Vec::new();
         for (id, (vector, payload)) in (1..=5).zip(documents()) {
-            let answer = door.put_document(id, &vector, payload).await?;
+            let answer = gateway.put_document(id, &vector, payload).await?;
             jobs.push(enqueued(&answer)?);
         }
-        refused(&door.post("/api/docs/query", &questions()[1]).await?)?;
+        refused(&gateway.post("/api/docs/query", &questions()[1]).await?)?;
         all_else_goes_on(shared).await?;
         shared.stack.resume().await?;
         for job in &jobs {
-            door.job_comes_to_be(job, "done").await?;
+            gateway.wait_for_job_status(job, "done").await?;
         }
-        await_condition("all five are found", async || {
-            let found = door.find_documents(&questions()[0]).await?;
+        await_condition("all five documents are found", async || {
+            let found = gateway.find_documents(&questions()[0]).await?;
             ensure!(found.len() == 5, "{found:?}");
             Ok(())
         })
@@ -182,20 +191,22 @@ async fn with_the_queue_documents_are_accepted_while_the_store_is_away() -> Resu
 async fn after_the_collection_was_dropped_reindexing_gives_equal_counts_and_answers() -> Result<()>
 {
     with_vector_and_queue(async |shared| {
-        let door = &shared.door;
-        door.only_documents(&documents(), 202).await?;
+        let gateway = &shared.gateway;
+        gateway.only_documents(&documents(), 202).await?;
         let store = Qdrant::open(&shared.stack).await?;
         await_condition("all documents are indexed", async || {
             let count = store.count("docs").await?;
-            ensure!(count == COUNT, "{count}");
+            ensure!(count == COUNT, "expected {COUNT} points, counted {count}");
             Ok(())
         })
         .await?;
         let before = answers(shared).await?;
         store.drop("docs").await?;
-        let answer = door.post("/api/jobs", &json!({"task": "reindex"})).await?;
+        let answer = gateway
+            .post("/api/jobs", &json!({"task": "reindex"}))
+            .await?;
         let job = Job::accepted(&answer)?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        gateway.wait_for_job_status(&job.id, "done").await?;
         assert_eq!(store.count("docs").await?, COUNT);
         come_to_be(shared, &before).await
     })
@@ -205,17 +216,21 @@ async fn after_the_collection_was_dropped_reindexing_gives_equal_counts_and_answ
 #[tokio::test]
 async fn with_the_queue_a_worker_indexes_what_was_accepted() -> Result<()> {
     with_vector_and_queue(async |shared| {
-        let door = &shared.door;
-        door.no_documents().await?;
-        let put = door
+        let gateway = &shared.gateway;
+        gateway.no_documents().await?;
+        let put = gateway
             .put_document(7, &[3., 4., 0., 0.], json!({"category": "x"}))
             .await?;
-        door.job_comes_to_be(&enqueued(&put)?, "done").await?;
+        gateway
+            .wait_for_job_status(&enqueued(&put)?, "done")
+            .await?;
         let query = json!({"vector": [2, 0, 0, 0], "filter": {"category": "x"}});
-        Hit::are(&door.find_documents(&query).await?, &[(7, 0.6)])?;
-        let deleted = door.delete_document(7).await?;
-        door.job_comes_to_be(&enqueued(&deleted)?, "done").await?;
-        Hit::are(&door.find_documents(&query).await?, &[])
+        Hit::are(&gateway.find_documents(&query).await?, &[(7, 0.6)])?;
+        let deleted = gateway.delete_document(7).await?;
+        gateway
+            .wait_for_job_status(&enqueued(&deleted)?, "done")
+            .await?;
+        Hit::are(&gateway.find_documents(&query).await?, &[])
     })
     .await
 }
@@ -223,27 +238,33 @@ async fn with_the_queue_a_worker_indexes_what_was_accepted() -> Result<()> {
 /// Stops the store until the stack is resumed.
 async fn away(shared: &SharedStack) -> Result<()> {
     shared.stack.pause().await?;
-    shared.stack.take_away("qdrant").await
+    shared.stack.scale_to_zero("qdrant").await
 }
 
 /// Checks that links and the documents in the database are not affected.
 async fn all_else_goes_on(shared: &SharedStack) -> Result<()> {
-    let door = &shared.door;
+    let gateway = &shared.gateway;
     let url = "https://example.com/without-the-vector-store";
-    let code = door.shorten(url).await?;
+    let code = gateway.shorten(url).await?;
     for _ in 0..10 {
-        door.leads_to(&code, url).await?;
+        gateway.assert_redirects(&code, url).await?;
     }
     for path in ["/api/health", "/api/metrics", "/api/docs/1"] {
-        let answer = door.get(path).await?;
-        ensure!(answer.status == 200, "{path}: {answer:?}");
+        let answer = gateway.get(path).await?;
+        ensure!(
+            answer.status == 200,
+            "{path}: expected status 200, got {answer:?}"
+        );
     }
     Ok(())
 }
 
 fn refused(answer: &Answer) -> Result<()> {
-    ensure!(answer.status == 503, "{answer:?}");
-    ensure!(!answer.header("retry-after").is_empty(), "{answer:?}");
+    ensure!(answer.status == 503, "expected status 503, got {answer:?}");
+    ensure!(
+        !answer.header("retry-after").is_empty(),
+        "no Retry-After in {answer:?}"
+    );
     Ok(())
 }
 
@@ -260,8 +281,8 @@ fn enqueued(answer: &Answer) -> Result<String> {
 async fn answers(shared: &SharedStack) -> Result<Vec<String>> {
     let mut answers = Vec::new();
     for question in questions() {
-        let answer = shared.door.post("/api/docs/query", &question).await?;
-        ensure!(answer.status == 200, "{answer:?}");
+        let answer = shared.gateway.post("/api/docs/query", &question).await?;
+        ensure!(answer.status == 200, "expected status 200, got {answer:?}");
         answers.push(answer.body);
     }
     Ok(answers)

@@ -11,8 +11,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Child, Door, Provider, Space, Stack, await_condition, await_within, base_spec, children_of,
-    every_profile, merge,
+    Child, GatewayClient, Provider, Space, Stack, await_condition, await_within, base_spec,
+    children_of, every_profile, merge,
 };
 
 use self::children::{EVERY_CHILD, OF_THE_PROFILES};
@@ -36,8 +36,9 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
         );
         stack.apply(&spec).await?;
         stack.ready().await?;
-        let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
-        let code = door.shorten("https://example.com/drift").await?;
+        let gateway =
+            GatewayClient::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+        let code = gateway.shorten("https://example.com/drift").await?;
 
         let children = children_of(&stack).await?;
         let titles: Vec<String> = children.iter().map(Child::title).collect();
@@ -48,7 +49,8 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
         }
         report(&mut times)?;
         stack.ready().await?;
-        door.comes_to_lead_to(&code, "https://example.com/drift")
+        gateway
+            .wait_until_redirects(&code, "https://example.com/drift")
             .await
     })
     .await
@@ -99,24 +101,24 @@ async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
         let children = children_of(&stack).await?;
         ensure!(children.len() > 50, "only {} children", children.len());
         for child in &children {
-            let added = json!({"example.com/added": "somebody"});
+            let added = json!({"example.com/added": "elsewhere"});
             edit(
                 child,
                 json!({"metadata": {"annotations": added, "labels": added}}),
             )
             .await?;
-            let vandalised = json!({"metadata": {"labels": {COMPONENT: "vandalised"}}});
-            edit(child, vandalised).await?;
+            let edited = json!({"metadata": {"labels": {COMPONENT: "edited"}}});
+            edit(child, edited).await?;
             restored(child, "/metadata/labels", |labels| {
-                labels[COMPONENT] != "vandalised"
+                labels[COMPONENT] != "edited"
             })
             .await?;
             let now = child.api.get(&child.name).await?;
             for kept in [now.annotations(), now.labels()] {
                 let kept = kept.get("example.com/added").map(String::as_str);
                 ensure!(
-                    kept == Some("somebody"),
-                    "{} lost what was added",
+                    kept == Some("elsewhere"),
+                    "{} lost the label or the annotation of another field manager",
                     child.title()
                 );
             }
@@ -147,16 +149,16 @@ async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> 
         *labels == value(&before, "/metadata/labels")
     });
     times.push((time.await?, format!("{title} unlabelled")));
-    if let Some((pointer, vandalism)) = vandalism(child) {
+    if let Some((pointer, patch)) = harmful_edit(child) {
         let right = value(&before, pointer);
-        edit(child, vandalism).await?;
+        edit(child, patch).await?;
         let time = restored(child, pointer, |now| *now == right).await?;
         times.push((time, format!("{title} edited at {pointer}")));
     }
     assert_eq!(
         uids_of_others(stack, &title).await?,
         others,
-        "others suffered with {title}"
+        "other children were replaced while {title} was repaired"
     );
     Ok(())
 }
@@ -168,10 +170,10 @@ fn holds_data(child: &Child) -> bool {
 }
 
 /// Returns a change of a managed field of this kind, and the JSON pointer to that field.
-fn vandalism(child: &Child) -> Option<(&'static str, Value)> {
-    let nobody = json!({COMPONENT: "nobody"});
-    let pods = json!({"podSelector": {"matchLabels": nobody}});
-    let budget = json!({"selector": {"matchLabels": nobody}});
+fn harmful_edit(child: &Child) -> Option<(&'static str, Value)> {
+    let no_pod = json!({COMPONENT: "no-such-component"});
+    let pods = json!({"podSelector": {"matchLabels": no_pod}});
+    let budget = json!({"selector": {"matchLabels": no_pod}});
     let stopped = child.seen.data["spec"]["replicas"] == 0;
     match child.kind.kind {
         "ServiceAccount" => Some((
@@ -182,7 +184,7 @@ fn vandalism(child: &Child) -> Option<(&'static str, Value)> {
             let (file, _) = child.seen.data["data"].as_object()?.iter().next()?;
             Some(("/data", json!({"data": {file.as_str(): "broken"}})))
         }
-        "Service" => Some(("/spec/selector", json!({"spec": {"selector": nobody}}))),
+        "Service" => Some(("/spec/selector", json!({"spec": {"selector": no_pod}}))),
         // This change starts no pod.
         "StatefulSet" | "Deployment" if stopped => Some((
             "/spec/template/spec/automountServiceAccountToken",
@@ -205,17 +207,17 @@ async fn edit(child: &Child, patch: Value) -> Result<()> {
         .api
         .patch(&child.name, &PatchParams::default(), &Patch::Merge(patch))
         .await
-        .with_context(|| format!("editing {}", child.title()))?;
+        .with_context(|| format!("cannot edit {}", child.title()))?;
     Ok(())
 }
 
 async fn came_back(child: &Child) -> Result<Duration> {
-    let what = format!("{} is back", child.title());
+    let what = format!("{} exists again", child.title());
     let ((), time) = await_within(AT_WORST, &what, async || {
         let now = child.api.get(&child.name).await?;
         ensure!(
             now.metadata.deletion_timestamp.is_none(),
-            "the old one is still going"
+            "the old object is still being deleted"
         );
         Ok(())
     })
@@ -260,7 +262,9 @@ fn report(times: &mut Times) -> Result<()> {
     for (time, what) in times.iter().rev().take(5) {
         println!("{:6.3} s  {what}", time.as_secs_f32());
     }
-    let (median, _) = times.get(times.len() / 2).context("nothing was measured")?;
+    let (median, _) = times
+        .get(times.len() / 2)
+        .context("no repair was measured")?;
     println!("{:6.3} s  median of {}", median.as_secs_f32(), times.len());
     let late = times.iter().filter(|(time, _)| *time > PROMISED).count();
     println!(

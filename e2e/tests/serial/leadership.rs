@@ -33,18 +33,18 @@ async fn take_over_twice(space: &Space, operator: &Operator) -> Result<()> {
     let at_once = DeleteParams::default().grace_period(0);
     let time = replaced_by_the_other(space, operator, &at_once).await?;
     println!(
-        "drift was repaired {:.1} s after the leader was forced out",
+        "drift was repaired {:.1} s after the leader was killed",
         time.as_secs_f32()
     );
     operator.settled(2).await?;
     let time = replaced_by_the_other(space, operator, &DeleteParams::default()).await?;
     println!(
-        "drift was repaired {:.1} s after the leader was told to leave",
+        "drift was repaired {:.1} s after the leader was deleted with a grace period",
         time.as_secs_f32()
     );
     ensure!(
         time < Duration::from_secs(15),
-        "a leader that leaves hands over, it does not let the lease run out"
+        "the other operator took {time:?} (limit 15 s): the leader did not release its lease"
     );
     operator.settled(2).await
 }

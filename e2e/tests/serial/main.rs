@@ -31,7 +31,7 @@ async fn undisturbed() -> Result<MutexGuard<'static, ()>> {
     await_condition("the namespaces of earlier tests are gone", async || {
         for namespace in namespaces.list(&ours).await? {
             let ends = namespace.metadata.deletion_timestamp.is_some();
-            ensure!(!ends, "{} is on its way out", namespace.name_any());
+            ensure!(!ends, "namespace {} is being deleted", namespace.name_any());
         }
         Ok(())
     })

@@ -53,9 +53,9 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
         let monitors = MONITORS.api(&stack.client, &stack.namespace);
         let old = monitors.get("acme").await?.uid();
         monitors.delete("acme", &DeleteParams::default()).await?;
-        await_condition("the ServiceMonitor is back", async || {
+        await_condition("the ServiceMonitor exists again", async || {
             let new = monitors.get("acme").await?.uid();
-            ensure!(new != old, "it is still there");
+            ensure!(new != old, "the old ServiceMonitor still exists");
             Ok(())
         })
         .await?;
@@ -78,7 +78,7 @@ async fn undefine(space: &Space, kind: Kind) -> Result<()> {
     }
     await_condition(&format!("there is no kind {}", kind.kind), async || {
         let left = definitions.get_opt(&name).await?;
-        ensure!(left.is_none(), "still there");
+        ensure!(left.is_none(), "its definition still exists");
         Ok(())
     })
     .await
@@ -141,7 +141,10 @@ async fn read_services(stack: &Stack) -> Result<Vec<String>> {
         format!("{name}={value}")
     });
     let selector = labels.collect::<Vec<_>>().join(",");
-    ensure!(!selector.is_empty(), "it selects every Service: {monitor}");
+    ensure!(
+        !selector.is_empty(),
+        "the ServiceMonitor has an empty selector: {monitor}"
+    );
     let has_port = |service: &Service| {
         let ports = service
             .spec

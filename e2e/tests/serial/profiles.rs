@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use kube::ResourceExt;
 use serde_json::json;
 use shortener_e2e::{
-    Caller, Door, LoadReport, Provider, Sink, Space, Stack, await_condition, children_of,
+    Caller, GatewayClient, LoadReport, Provider, Sink, Space, Stack, await_condition, children_of,
     every_profile, follow_links, merge, settled, valkey,
 };
 
@@ -60,28 +60,33 @@ async fn each_profile_alone_and_all_of_them_work_and_switching_them_fails_no_red
                 "deletionPolicy": "Retain",
             }),
         );
-        let (stack, door) = space.serve(Provider::IngressNginx, changes).await?;
+        let (stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
         for profiles in STEPS {
-            let report = follow_links(&door, step(profiles, &stack, &door, &sink)).await?;
+            let report = follow_links(&gateway, step(profiles, &stack, &gateway, &sink)).await?;
             shown(profiles, &report);
             ensure!(report.failed == 0, "{report:#?}");
         }
-        the_data_goes_when_it_is_told_to(&stack).await
+        deletion_policy_deletes_the_data(&stack).await
     })
     .await
 }
 
 /// Sets the profiles and checks each of them. It returns after the last old pod is gone, so the
 /// load covers the whole rollout.
-async fn step(profiles: &[&str], stack: &Stack, door: &Door, sink: &Sink) -> Result<()> {
+async fn step(
+    profiles: &[&str],
+    stack: &Stack,
+    gateway: &GatewayClient,
+    sink: &Sink,
+) -> Result<()> {
     let begin = Instant::now();
     switched(stack, profiles).await?;
     println!("{profiles:?} ready after {} s", begin.elapsed().as_secs());
     for profile in ALL {
         if profiles.contains(&profile) {
-            works(profile, stack, door, sink).await?;
+            works(profile, stack, gateway, sink).await?;
         } else {
-            is_off(profile, door).await?;
+            is_off(profile, gateway).await?;
         }
     }
     Ok(())
@@ -107,7 +112,10 @@ async fn switched(stack: &Stack, profiles: &[&str]) -> Result<()> {
         // A status without profiles has no list.
         let status = &stack.get().await?.data["status"]["profiles"];
         let told = status.as_array().cloned().unwrap_or_default();
-        ensure!(json!(told) == json!(profiles), "status: {status}");
+        ensure!(
+            json!(told) == json!(profiles),
+            "expected {profiles:?} in the status, got {status}"
+        );
         Ok(())
     })
     .await?;
@@ -116,7 +124,11 @@ async fn switched(stack: &Stack, profiles: &[&str]) -> Result<()> {
         for child in children_of(stack).await? {
             if child.kind.group == "policy" {
                 let allowed = &child.seen.data["status"]["disruptionsAllowed"];
-                ensure!(*allowed == 1, "{}: {allowed}", child.title());
+                ensure!(
+                    *allowed == 1,
+                    "{} allows {allowed} disruptions",
+                    child.title()
+                );
             }
         }
         Ok(())
@@ -139,22 +151,25 @@ fn workloads(profile: &str) -> Result<&'static [&'static str]> {
 }
 
 /// Waits until a request shows that the profile works: the app connects to its servers a moment after they are ready.
-async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result<()> {
+async fn works(profile: &str, stack: &Stack, gateway: &GatewayClient, sink: &Sink) -> Result<()> {
     let url = format!("https://example.com/with/{profile}");
     await_condition(&format!("{profile} works"), async || match profile {
         "caching" => {
-            let code = door.shorten(&url).await?;
+            let code = gateway.shorten(&url).await?;
             let copy = valkey(stack, &["get", &format!("link:{code}")]).await?;
-            ensure!(copy == url, "the cache holds {copy:?}");
+            ensure!(copy == url, "expected {url:?} in the cache, got {copy:?}");
             Ok(())
         }
         "queue" => {
-            let job = door.enqueue(&json!({"task": "email", "id": 1})).await?;
-            door.job_comes_to_be(&job.id, "done").await.map(|_| ())
+            let job = gateway.enqueue(&json!({"task": "email", "id": 1})).await?;
+            gateway
+                .wait_for_job_status(&job.id, "done")
+                .await
+                .map(|_| ())
         }
         "observability" => {
-            let (code, caller) = (door.shorten(&url).await?, Caller::new());
-            door.get_traced(&format!("/{code}"), &caller).await?;
+            let (code, caller) = (gateway.shorten(&url).await?, Caller::new());
+            gateway.get_traced(&format!("/{code}"), &caller).await?;
             let spans = sink.trace_with(&caller.trace_id, &["GET /{code}"]).await?;
             let parent = &spans.span("GET /{code}")?.parent_span_id;
             ensure!(*parent == caller.span_id, "{spans:?}");
@@ -162,11 +177,11 @@ async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result
         }
         _ => {
             let payload = json!({"category": "matrix"});
-            let put = door.put_document(1, &[1., 0., 0., 0.], payload).await?;
+            let put = gateway.put_document(1, &[1., 0., 0., 0.], payload).await?;
             ensure!([200, 201, 202].contains(&put.status), "{put:?}");
             let query = json!({"vector": [2, 0, 0, 0], "filter": {"category": "matrix"}});
-            let found = door.find_documents(&query).await?;
-            let found = found.first().context("nothing is found")?;
+            let found = gateway.find_documents(&query).await?;
+            let found = found.first().context("the query found no document")?;
             ensure!(found.id == 1, "{found:?}");
             Ok(())
         }
@@ -175,23 +190,26 @@ async fn works(profile: &str, stack: &Stack, door: &Door, sink: &Sink) -> Result
 }
 
 /// Checks that the routes of a profile that is off answer 501; the other two profiles have no routes.
-async fn is_off(profile: &str, door: &Door) -> Result<()> {
+async fn is_off(profile: &str, gateway: &GatewayClient) -> Result<()> {
     let request = match profile {
-        "queue" => door.post("/api/jobs", &json!({"task": "email"})).await?,
+        "queue" => gateway.post("/api/jobs", &json!({"task": "email"})).await?,
         "vector" => {
             let query = json!({"vector": [1, 0, 0, 0]});
-            door.post("/api/docs/query", &query).await?
+            gateway.post("/api/docs/query", &query).await?
         }
         _ => return Ok(()),
     };
-    ensure!(request.status == 501, "{profile} is off: {request:?}");
+    ensure!(
+        request.status == 501,
+        "{profile} is off: expected status 501, got {request:?}"
+    );
     Ok(())
 }
 
 /// Checks that the data of the profiles, which are all off, is kept, and that an edit of `deletionPolicy` deletes it.
-async fn the_data_goes_when_it_is_told_to(stack: &Stack) -> Result<()> {
+async fn deletion_policy_deletes_the_data(stack: &Stack) -> Result<()> {
     let kept = kept(stack).await?;
-    ensure!(kept == KEPT, "kept: {kept:?}");
+    ensure!(kept == KEPT, "expected {KEPT:?} to be kept, found {kept:?}");
     stack.edit(json!({"deletionPolicy": "Delete"})).await?;
     await_condition("the data of the profiles is gone", async || {
         let left = self::kept(stack).await?;

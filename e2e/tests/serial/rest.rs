@@ -47,14 +47,20 @@ async fn at_rest_the_operator_writes_and_lists_nothing_for_a_minute() -> Result<
         "in a minute at rest: {} lease requests, 0 writes, 0 lists",
         end.leases - start.leases
     );
-    ensure!(end.leases > start.leases, "the meter itself stood still");
+    ensure!(
+        end.leases > start.leases,
+        "the counter of lease requests did not rise"
+    );
 
     // The meter must also count a write, or the zero above would prove nothing.
     Api::<ConfigMap>::namespaced(client, &shared.space.name)
         .delete("acme-gateway", &DeleteParams::default())
         .await?;
-    await_condition("the meter shows a repair", async || {
-        ensure!(meter.read().await?.writes > end.writes, "no write");
+    await_condition("the counter of writes rises with a repair", async || {
+        ensure!(
+            meter.read().await?.writes > end.writes,
+            "no write was counted"
+        );
         Ok(())
     })
     .await?;
@@ -77,21 +83,18 @@ async fn an_operator_that_starts_over_writes_nothing() -> Result<()> {
     let end = quiet(&meter).await?;
     ensure!(
         end.reads > start.reads,
-        "the new operator has not read anything"
+        "the counter of reads did not rise after the restart"
     );
     let writes = end.writes - start.writes;
-    ensure!(
-        writes == 0,
-        "{writes} writes by an operator that started over"
-    );
+    ensure!(writes == 0, "the restarted operator made {writes} writes");
     Ok(())
 }
 
 /// Waits until the counters of writes and lists stop for a while, and returns them.
 async fn quiet(meter: &Meter) -> Result<Reading> {
-    await_condition("the operator has come to rest", async || {
+    await_condition("the operator is idle", async || {
         let start = meter.read().await?;
-        holds_for(QUIET, "nothing is written or listed", async || {
+        holds_for(QUIET, "the operator writes and lists nothing", async || {
             let now = meter.read().await?;
             ensure!(
                 (now.writes, now.lists) == (start.writes, start.lists),

@@ -5,7 +5,9 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
-use shortener_e2e::{Door, LoadReport, Provider, Space, Stack, await_condition, under_load};
+use shortener_e2e::{
+    GatewayClient, LoadReport, Provider, Space, Stack, await_condition, under_load,
+};
 
 use crate::undisturbed;
 
@@ -31,9 +33,9 @@ async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
             {"name": "DRAIN_DELAY_SECONDS", "value": "0"},
             {"name": "DRAIN_TIMEOUT_SECONDS", "value": "0"},
         ]);
-        let (stack, door) = two_of_everything(space, Provider::Standalone, undrained).await?;
+        let (stack, gateway) = two_of_everything(space, Provider::Standalone, undrained).await?;
         for number in 1..=MOST_ROLLOUTS {
-            let report = update_under_load(&stack, &door, number).await?;
+            let report = update_under_load(&stack, &gateway, number).await?;
             if report.dropped > 0 {
                 return Ok(());
             }
@@ -46,11 +48,11 @@ async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
 async fn updates_fail_nothing(provider: Provider) -> Result<()> {
     let _alone = undisturbed().await?;
     Space::with("rollout", async |space| {
-        let (stack, door) = two_of_everything(space, provider, json!([])).await?;
+        let (stack, gateway) = two_of_everything(space, provider, json!([])).await?;
         let rollouts = std::env::var("E2E_ROLLOUTS");
         let rollouts = rollouts.map_or(Ok(1), |number| number.parse())?;
         for number in 1..=rollouts {
-            let report = update_under_load(&stack, &door, number).await?;
+            let report = update_under_load(&stack, &gateway, number).await?;
             ensure!(report.failed == 0, "{report:#?}");
         }
         Ok(())
@@ -58,7 +60,11 @@ async fn updates_fail_nothing(provider: Provider) -> Result<()> {
     .await
 }
 
-async fn two_of_everything(space: &Space, provider: Provider, env: Value) -> Result<(Stack, Door)> {
+async fn two_of_everything(
+    space: &Space,
+    provider: Provider,
+    env: Value,
+) -> Result<(Stack, GatewayClient)> {
     // The operator's default requests: with smaller ones a busy machine starves the pods, which is not under test.
     let changes = json!({
         "app": {"replicas": 2, "env": env, "resources": null},
@@ -69,8 +75,12 @@ async fn two_of_everything(space: &Space, provider: Provider, env: Value) -> Res
 }
 
 /// Replaces every pod of the app under load and reports the outcome of the requests.
-async fn update_under_load(stack: &Stack, door: &Door, number: u32) -> Result<LoadReport> {
-    let report = under_load(door, async {
+async fn update_under_load(
+    stack: &Stack,
+    gateway: &GatewayClient,
+    number: u32,
+) -> Result<LoadReport> {
+    let report = under_load(gateway, async {
         let mut env = stack.get().await?.data["spec"]["app"]["env"].take();
         let round = json!({"name": "E2E_ROUND", "value": number.to_string()});
         if let Some(list) = env.as_array_mut() {
@@ -103,10 +113,10 @@ async fn replaced(stack: &Stack, number: u32) -> Result<()> {
     let of_the_app = ListParams::default().labels("app.kubernetes.io/component=app");
     await_condition("every pod of the app is replaced", async || {
         let deployment = deployments.get("acme-app").await?;
-        let status = deployment.status.context("no status")?;
+        let status = deployment.status.context("the Deployment has no status")?;
         ensure!(
             status.ready_replicas == Some(2) && status.replicas == Some(2),
-            "not two"
+            "the app does not have 2 ready replicas"
         );
         for pod in pods.list(&of_the_app).await? {
             let container = pod.spec.and_then(|spec| spec.containers.into_iter().next());
@@ -117,7 +127,7 @@ async fn replaced(stack: &Stack, number: u32) -> Result<()> {
             let round = round.and_then(|entry| entry.value.as_deref());
             ensure!(
                 round == Some(number.to_string().as_str()),
-                "a pod of round {round:?}"
+                "a pod has E2E_ROUND {round:?}, not {number}"
             );
         }
         Ok(())

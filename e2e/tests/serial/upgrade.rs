@@ -18,8 +18,8 @@ use kube::{
 use serde::Deserialize;
 use serde_json::Value;
 use shortener_e2e::{
-    CHILD_KINDS, Door, Job, Provider, Release, Space, Stack, await_condition, checkout, is_ready,
-    pods_of, wait_job,
+    CHILD_KINDS, GatewayClient, Job, Provider, Release, Space, Stack, await_condition, checkout,
+    is_ready, pods_of, wait_job,
 };
 
 use crate::alone;
@@ -47,7 +47,7 @@ async fn a_stack_of_the_release_before_is_taken_over_with_its_links_and_jobs() -
 
 /// State of the stack of 0.1.0 besides its objects.
 struct Left {
-    door: Door,
+    gateway: GatewayClient,
     /// A short link.
     code: String,
     /// A job that waits, because no worker runs.
@@ -62,35 +62,31 @@ async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
     let spec: Value = serde_yaml::from_str(&fixture(space, "stack.yaml", "")?)?;
     stack.apply(&spec).await?;
     let uid = stack.api.get(&stack.name).await?.uid();
-    let objects = fixture(
-        space,
-        "objects.yaml",
-        &uid.context("a stack without a uid")?,
-    )?;
+    let objects = fixture(space, "objects.yaml", &uid.context("the stack has no uid")?)?;
     for document in serde_yaml::Deserializer::from_str(&objects) {
         make(space, Value::deserialize(document)?).await?;
     }
     for component in ["postgres", "cache", "rabbitmq", "app", "gateway", "worker"] {
         running(&stack, component).await?;
     }
-    let door = Door::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
-    let code = door.shorten(TARGET).await?;
-    door.comes_to_lead_to(&code, TARGET).await?;
+    let gateway = GatewayClient::open(space, &stack, Provider::IngressNginx, &space.host()).await?;
+    let code = gateway.shorten(TARGET).await?;
+    gateway.wait_until_redirects(&code, TARGET).await?;
     scale_workers(space, 0).await?;
     await_condition("the worker is gone", async || {
         ensure!(pods_of(&stack, "worker").await?.is_empty());
         Ok(())
     })
     .await?;
-    let job = await_condition("the broker takes a job", async || {
-        door.enqueue(&wait_job(0)).await
+    let job = await_condition("a job is accepted", async || {
+        gateway.enqueue(&wait_job(0)).await
     })
     .await?;
     let claim = database_claim(&stack).await?.uid();
     Ok((
         stack,
         Left {
-            door,
+            gateway,
             code,
             job,
             claim,
@@ -124,12 +120,19 @@ async fn taken_over(stack: &Stack, left: &Left) -> Result<()> {
     })
     .await?;
     stack.ready().await?;
-    left.door.comes_to_lead_to(&left.code, TARGET).await?;
-    left.door.job_comes_to_be(&left.job.id, "done").await?;
+    left.gateway
+        .wait_until_redirects(&left.code, TARGET)
+        .await?;
+    left.gateway
+        .wait_for_job_status(&left.job.id, "done")
+        .await?;
     let claim = database_claim(stack).await?;
     ensure!(claim.uid() == left.claim, "the database has another volume");
     let major = claim.annotations().get(MAJOR).map(String::as_str);
-    ensure!(major == Some("17"), "the claim says {major:?}");
+    ensure!(
+        major == Some("17"),
+        "the database's claim has the major version {major:?}, not 17"
+    );
     Ok(())
 }
 
@@ -148,7 +151,12 @@ async fn make(space: &Space, object: Value) -> Result<()> {
     let kind = CHILD_KINDS
         .into_iter()
         .find(|kind| object["kind"] == kind.kind)
-        .with_context(|| format!("an object of an unknown kind: {}", object["kind"]))?;
+        .with_context(|| {
+            format!(
+                "the fixture has an object of an unknown kind: {}",
+                object["kind"]
+            )
+        })?;
     let name = object["metadata"]["name"]
         .as_str()
         .unwrap_or_default()
@@ -166,14 +174,14 @@ async fn make(space: &Space, object: Value) -> Result<()> {
         let parameters = PatchParams::apply(MANAGER).force();
         api.patch(&name, &parameters, &Patch::Apply(object)).await
     };
-    outcome.with_context(|| format!("making {}/{name}", kind.kind))?;
+    outcome.with_context(|| format!("cannot create {}/{name}", kind.kind))?;
     Ok(())
 }
 
 async fn running(stack: &Stack, component: &str) -> Result<()> {
     await_condition(&format!("{component} of 0.1.0 runs"), async || {
         let pods = pods_of(stack, component).await?;
-        ensure!(!pods.is_empty(), "no pod");
+        ensure!(!pods.is_empty(), "{component} has no pod");
         let waiting = pods.iter().filter(|pod| !is_ready(pod)).count();
         ensure!(waiting == 0, "{waiting} pods are not ready");
         Ok(())

@@ -21,10 +21,10 @@ mod checks {
     use anyhow::{Context, Result, ensure};
     use reqwest::Method;
     use serde_json::json;
-    use shortener_e2e::{Answer, Door};
+    use shortener_e2e::{Answer, GatewayClient};
 
-    pub(super) async fn the_gateway_answers_its_own_health(door: &Door) -> Result<()> {
-        let answer = door.get("/gateway-health").await?;
+    pub(super) async fn the_gateway_answers_its_own_health(gateway: &GatewayClient) -> Result<()> {
+        let answer = gateway.get("/gateway-health").await?;
         assert_eq!((answer.status, answer.body.trim_end()), (200, "gateway ok"));
         let kind = answer.header("content-type");
         ensure!(kind.starts_with("text/plain"), "{answer:?}");
@@ -32,29 +32,33 @@ mod checks {
     }
 
     /// Specification: 4.3, 4.1, 2.4.
-    pub(super) async fn health_names_the_replica_and_its_role(door: &Door) -> Result<()> {
-        let answer = door.get("/api/health").await?;
+    pub(super) async fn health_names_the_replica_and_its_role(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        let answer = gateway.get("/api/health").await?;
         assert_eq!(answer.status, 200, "{answer:?}");
         let health = answer.json()?;
         assert_eq!(health["role"], "app");
-        let host = health["host"].as_str().context("health without a host")?;
+        let host = health["host"].as_str().context("the health has no host")?;
         ensure!(host.starts_with("acme-app-"), "{answer:?}");
         Ok(())
     }
 
     /// Specification: 4.3, 4.1, 2.4, 2.7.
-    pub(super) async fn metrics_are_text_and_openmetrics_on_request(door: &Door) -> Result<()> {
-        let classic = door.get("/api/metrics").await?;
+    pub(super) async fn metrics_are_text_and_openmetrics_on_request(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        let classic = gateway.get("/api/metrics").await?;
         assert_eq!(classic.status, 200, "{classic:?}");
         ensure!(
             classic.header("content-type").starts_with("text/plain"),
             "{classic:?}"
         );
         ensure!(classic.body.contains("http_requests_total{"), "{classic:?}");
-        let request = door
+        let request = gateway
             .request(Method::GET, "/api/metrics")
             .header("accept", "application/openmetrics-text; version=1.0.0");
-        let open = door.send(request).await?;
+        let open = gateway.send(request).await?;
         let kind = open.header("content-type");
         ensure!(kind.starts_with("application/openmetrics-text"), "{open:?}");
         ensure!(open.body.trim_end().ends_with("# EOF"), "{open:?}");
@@ -63,21 +67,21 @@ mod checks {
 
     /// Specification: 4.5, 4.1, 4.3, 2.1, 2.4.
     pub(super) async fn a_shortened_url_redirects_by_both_paths_to_exactly_that_url(
-        door: &Door,
+        gateway: &GatewayClient,
     ) -> Result<()> {
         let url = "https://example.com/a?b=c&d=%20%2F#e";
-        let created = door.post("/api/shorten", &json!({"url": url})).await?;
+        let created = gateway.post("/api/shorten", &json!({"url": url})).await?;
         assert_eq!(created.status, 201, "{created:?}");
         let body = created.json()?;
         assert_eq!(body["url"], url);
-        let code = body["code"].as_str().context("an answer without a code")?;
+        let code = body["code"].as_str().context("the answer has no code")?;
         let short = body["short_url"]
             .as_str()
-            .context("an answer without a short URL")?;
+            .context("the answer has no short URL")?;
         ensure!(short.ends_with(&format!(".test/{code}")), "{created:?}");
         assert_eq!(created.header("location"), short);
         for path in [format!("/api/links/{code}"), format!("/{code}")] {
-            let answer = door.get(&path).await?;
+            let answer = gateway.get(&path).await?;
             assert_eq!(
                 (answer.status, answer.header("location")),
                 (302, url),
@@ -89,10 +93,12 @@ mod checks {
         Ok(())
     }
 
-    pub(super) async fn head_is_answered_like_get_without_a_body(door: &Door) -> Result<()> {
+    pub(super) async fn head_is_answered_like_get_without_a_body(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
         let url = "https://example.com/head";
-        let code = door.shorten(url).await?;
-        let head = async |path: &str| door.send(door.request(Method::HEAD, path)).await;
+        let code = gateway.shorten(url).await?;
+        let head = async |path: &str| gateway.send(gateway.request(Method::HEAD, path)).await;
         for path in [format!("/api/links/{code}"), format!("/{code}")] {
             let answer = head(&path).await?;
             assert_eq!(
@@ -109,63 +115,70 @@ mod checks {
     }
 
     /// Specification: 4.1.
-    pub(super) async fn jobs_are_refused_while_the_queue_is_not_enabled(door: &Door) -> Result<()> {
+    pub(super) async fn jobs_are_refused_while_the_queue_is_not_enabled(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
         let job = json!({"task": "wait", "id": 1});
-        let answer = door.post("/api/jobs", &job).await?;
+        let answer = gateway.post("/api/jobs", &job).await?;
         is_problem(&answer, 501)?;
         ensure!(answer.body.contains("profile-disabled"), "{answer:?}");
         Ok(())
     }
 
     /// Specification: 7.
-    pub(super) async fn every_error_is_a_problem_document(door: &Door) -> Result<()> {
-        let shorten = || door.request(Method::POST, "/api/shorten");
+    pub(super) async fn every_error_is_a_problem_document(gateway: &GatewayClient) -> Result<()> {
+        let shorten = || gateway.request(Method::POST, "/api/shorten");
         let json = || shorten().header("content-type", "application/json");
-        is_problem(&door.send(json().body("{")).await?, 400)?;
+        is_problem(&gateway.send(json().body("{")).await?, 400)?;
         is_problem(
-            &door
+            &gateway
                 .post("/api/shorten", &json!({"url": "ftp://x"}))
                 .await?,
             400,
         )?;
-        is_problem(&door.get("/api/links/nosuchcode").await?, 404)?;
-        is_problem(&door.get("/no/such/route").await?, 404)?;
-        let wrong_method = door.get("/api/shorten").await?;
+        is_problem(&gateway.get("/api/links/nosuchcode").await?, 404)?;
+        is_problem(&gateway.get("/no/such/route").await?, 404)?;
+        let wrong_method = gateway.get("/api/shorten").await?;
         is_problem(&wrong_method, 405)?;
         ensure!(
             wrong_method.header("allow").contains("POST"),
             "{wrong_method:?}"
         );
         let text = shorten().header("content-type", "text/plain").body("x");
-        is_problem(&door.send(text).await?, 415)?;
-        let code = door.shorten("https://example.com/first").await?;
+        is_problem(&gateway.send(text).await?, 415)?;
+        let code = gateway.shorten("https://example.com/first").await?;
         let taken = json!({"url": "https://example.com/second", "code": code});
-        is_problem(&door.post("/api/shorten", &taken).await?, 409)
+        is_problem(&gateway.post("/api/shorten", &taken).await?, 409)
     }
 
     /// Specification: 8.
-    pub(super) async fn a_body_over_the_limit_of_the_app_is_refused(door: &Door) -> Result<()> {
+    pub(super) async fn a_body_over_the_limit_of_the_app_is_refused(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
         let body = json!({"url": "https://example.com/", "padding": "x".repeat(20 * 1024)});
-        is_problem(&door.post("/api/shorten", &body).await?, 413)
+        is_problem(&gateway.post("/api/shorten", &body).await?, 413)
     }
 
     /// Specification: 4.1, 4.3.
-    pub(super) async fn the_catch_all_reaches_the_routes_of_the_app(door: &Door) -> Result<()> {
-        assert_eq!(door.get("/health").await?.json()?["role"], "app");
+    pub(super) async fn the_catch_all_reaches_the_routes_of_the_app(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        assert_eq!(gateway.get("/health").await?.json()?["role"], "app");
         ensure!(
-            door.get("/metrics")
+            gateway
+                .get("/metrics")
                 .await?
                 .body
                 .contains("http_requests_total")
         );
         let url = "https://example.com/by-the-catch-all";
-        let created = door.post("/shorten", &json!({"url": url})).await?;
+        let created = gateway.post("/shorten", &json!({"url": url})).await?;
         assert_eq!(created.status, 201, "{created:?}");
         let code = created.json()?["code"]
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        door.leads_to(&code, url).await
+        gateway.assert_redirects(&code, url).await
     }
 
     fn is_problem(answer: &Answer, status: u16) -> Result<()> {

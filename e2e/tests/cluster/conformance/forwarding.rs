@@ -21,25 +21,25 @@ conformance!(
 mod checks {
     use anyhow::{Context, Result, ensure};
     use reqwest::{Method, RequestBuilder};
-    use shortener_e2e::{Door, Echoed};
+    use shortener_e2e::{Echoed, GatewayClient};
 
     const FOREIGN: &str = "203.0.113.7";
     const BODY_LIMIT: usize = 128 * 1024;
 
-    async fn echoed(door: &Door, request: RequestBuilder) -> Result<Echoed> {
-        let answer = door.send(request).await?;
+    async fn echoed(gateway: &GatewayClient, request: RequestBuilder) -> Result<Echoed> {
+        let answer = gateway.send(request).await?;
         ensure!(answer.status == 200, "not forwarded: {answer:?}");
         serde_json::from_str(&answer.body).with_context(|| format!("not an echo: {answer:?}"))
     }
 
-    async fn seen(door: &Door, method: Method, path: &str) -> Result<String> {
-        let echo = echoed(door, door.request(method.clone(), path)).await?;
+    async fn seen(gateway: &GatewayClient, method: Method, path: &str) -> Result<String> {
+        let echo = echoed(gateway, gateway.request(method.clone(), path)).await?;
         assert_eq!(echo.method, method.as_str(), "{path}");
         Ok(echo.uri)
     }
 
     pub(super) async fn the_api_routes_reach_the_app_without_their_prefix(
-        door: &Door,
+        gateway: &GatewayClient,
     ) -> Result<()> {
         for (method, public, inside) in [
             (Method::GET, "/api/health", "/health"),
@@ -51,13 +51,13 @@ mod checks {
             (Method::PUT, "/api/docs/7", "/docs/7"),
             (Method::POST, "/api/docs/query", "/docs/query"),
         ] {
-            assert_eq!(seen(door, method, public).await?, inside, "{public}");
+            assert_eq!(seen(gateway, method, public).await?, inside, "{public}");
         }
         Ok(())
     }
 
     pub(super) async fn paths_that_only_resemble_an_api_route_reach_the_app_unchanged(
-        door: &Door,
+        gateway: &GatewayClient,
     ) -> Result<()> {
         for path in [
             "/",
@@ -89,12 +89,14 @@ mod checks {
             "/a%20b/c%2Fd",
             "/openapi.json",
         ] {
-            assert_eq!(seen(door, Method::GET, path).await?, path);
+            assert_eq!(seen(gateway, Method::GET, path).await?, path);
         }
         Ok(())
     }
 
-    pub(super) async fn query_strings_are_forwarded_unchanged(door: &Door) -> Result<()> {
+    pub(super) async fn query_strings_are_forwarded_unchanged(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
         let query = "?q=a%20b&slash=%2F%3f&y=1&y=2&empty=&plus=a+b";
         for (public, inside) in [
             ("/api/health", "/health"),
@@ -102,16 +104,16 @@ mod checks {
             ("/anything", "/anything"),
             ("/api/links/a.b", "/api/links/a.b"),
         ] {
-            let uri = seen(door, Method::GET, &format!("{public}{query}")).await?;
+            let uri = seen(gateway, Method::GET, &format!("{public}{query}")).await?;
             assert_eq!(uri, format!("{inside}{query}"));
         }
         Ok(())
     }
 
     /// Specification: 4.2.
-    pub(super) async fn the_host_of_the_request_is_kept(door: &Door) -> Result<()> {
+    pub(super) async fn the_host_of_the_request_is_kept(gateway: &GatewayClient) -> Result<()> {
         for path in ["/api/health", "/api/links/x", "/x"] {
-            let echo = echoed(door, door.request(Method::GET, path)).await?;
+            let echo = echoed(gateway, gateway.request(Method::GET, path)).await?;
             let host = echo.header("host");
             ensure!(host.starts_with("mirror.e2e-shared-"), "{path}: {echo:?}");
             ensure!(host.ends_with(".test"), "{path}: {echo:?}");
@@ -120,9 +122,9 @@ mod checks {
     }
 
     /// Specification: 4.2.
-    pub(super) async fn the_address_of_the_client_is_told(door: &Door) -> Result<()> {
+    pub(super) async fn the_address_of_the_client_is_told(gateway: &GatewayClient) -> Result<()> {
         for path in ["/api/health", "/api/links/x", "/x"] {
-            let echo = echoed(door, door.request(Method::GET, path)).await?;
+            let echo = echoed(gateway, gateway.request(Method::GET, path)).await?;
             let address = echo.header("x-real-ip");
             let parsed = address.parse::<std::net::IpAddr>();
             ensure!(parsed.is_ok(), "{path}: {echo:?}");
@@ -133,11 +135,11 @@ mod checks {
 
     /// Specification: 4.2.
     pub(super) async fn the_address_of_the_client_is_appended_to_the_forwarded_list(
-        door: &Door,
+        gateway: &GatewayClient,
     ) -> Result<()> {
         for path in ["/api/health", "/api/links/x", "/x"] {
-            let request = door.request(Method::GET, path);
-            let echo = echoed(door, request.header("x-forwarded-for", FOREIGN)).await?;
+            let request = gateway.request(Method::GET, path);
+            let echo = echoed(gateway, request.header("x-forwarded-for", FOREIGN)).await?;
             let expected = format!("{FOREIGN}, {}", echo.header("x-real-ip"));
             assert_eq!(echo.header("x-forwarded-for"), expected, "{path}: {echo:?}");
         }
@@ -145,14 +147,14 @@ mod checks {
     }
 
     /// Specification: 4.2.
-    pub(super) async fn a_forged_client_address_is_replaced(door: &Door) -> Result<()> {
+    pub(super) async fn a_forged_client_address_is_replaced(gateway: &GatewayClient) -> Result<()> {
         for path in ["/api/health", "/x"] {
-            let honest = echoed(door, door.request(Method::GET, path)).await?;
-            let forged = door
+            let honest = echoed(gateway, gateway.request(Method::GET, path)).await?;
+            let forged = gateway
                 .request(Method::GET, path)
                 .header("x-real-ip", FOREIGN)
                 .header("x-forwarded-for", FOREIGN);
-            let forged = echoed(door, forged).await?;
+            let forged = echoed(gateway, forged).await?;
             assert_eq!(
                 forged.header("x-real-ip"),
                 honest.header("x-real-ip"),
@@ -162,27 +164,35 @@ mod checks {
         Ok(())
     }
 
-    pub(super) async fn a_body_of_128_kib_is_forwarded_whole(door: &Door) -> Result<()> {
+    pub(super) async fn a_body_of_128_kib_is_forwarded_whole(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
         for path in ["/api/shorten", "/x"] {
-            let request = door.request(Method::POST, path);
-            let echo = echoed(door, request.body(vec![b'x'; BODY_LIMIT])).await?;
+            let request = gateway.request(Method::POST, path);
+            let echo = echoed(gateway, request.body(vec![b'x'; BODY_LIMIT])).await?;
             assert_eq!(echo.body_bytes, BODY_LIMIT, "{path}");
         }
         Ok(())
     }
 
     /// Specification: 8.
-    pub(super) async fn a_body_over_128_kib_is_refused_by_the_gateway(door: &Door) -> Result<()> {
+    pub(super) async fn a_body_over_128_kib_is_refused_by_the_gateway(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
         for path in ["/api/shorten", "/x"] {
-            let request = door.request(Method::POST, path);
-            let answer = door.send(request.body(vec![b'x'; BODY_LIMIT + 1])).await?;
+            let request = gateway.request(Method::POST, path);
+            let answer = gateway
+                .send(request.body(vec![b'x'; BODY_LIMIT + 1]))
+                .await?;
             assert_eq!(answer.status, 413, "{path}: {answer:?}");
         }
         Ok(())
     }
 
-    pub(super) async fn the_health_of_the_gateway_is_not_forwarded(door: &Door) -> Result<()> {
-        let answer = door.get("/gateway-health?x=1").await?;
+    pub(super) async fn the_health_of_the_gateway_is_not_forwarded(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        let answer = gateway.get("/gateway-health?x=1").await?;
         assert_eq!((answer.status, answer.body.trim_end()), (200, "gateway ok"));
         Ok(())
     }

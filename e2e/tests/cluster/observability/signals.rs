@@ -61,7 +61,7 @@ pub(super) fn leads_back(record: &Record, trace: &Trace, trace_id: &str) -> Resu
         "{record:?}"
     );
     let known = trace.0.iter().any(|span| span.span_id == record.span_id);
-    ensure!(known, "no such span: {record:?}");
+    ensure!(known, "the trace has no span of the record {record:?}");
     Ok(())
 }
 

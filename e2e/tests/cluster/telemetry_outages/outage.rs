@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::LogParams;
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Door, Forward, SharedStack, Sink, await_condition, await_within, log_lines,
+    Forward, GatewayClient, SharedStack, Sink, await_condition, await_within, log_lines,
     redirects_are_right_and_quick, settled,
 };
 
@@ -49,16 +49,16 @@ impl<'a> Outage<'a> {
     /// Checks that requests and jobs are not affected, that lost records are counted, and that
     /// the log has few lines about them.
     pub(super) async fn is_survived(&self) -> Result<()> {
-        let door = &self.shared.door;
-        redirects_are_right_and_quick(door).await?;
-        jobs_are_done_quickly(door).await?;
-        await_condition("app and worker count what they lose", async || {
+        let gateway = &self.shared.gateway;
+        redirects_are_right_and_quick(gateway).await?;
+        jobs_are_done_quickly(gateway).await?;
+        await_condition("the app and the worker count dropped records", async || {
             let now = self.counters.read().await?;
             let rises = now
                 .iter()
                 .zip(&self.before)
                 .all(|(now, before)| now > before);
-            ensure!(rises, "{:?}, then {now:?}", self.before);
+            ensure!(rises, "dropped before: {:?}, now: {now:?}", self.before);
             Ok(())
         })
         .await?;
@@ -67,7 +67,8 @@ impl<'a> Outage<'a> {
             let told = unusual.iter().filter(is_of_outage).count();
             ensure!(
                 told <= SIGNALS && unusual.len() < FEW,
-                "the {component} tells {told} times: {unusual:#?}"
+                "the {component} logged the outage {told} times (limit {SIGNALS}) among {} unusual lines (below {FEW}): {unusual:#?}",
+                unusual.len()
             );
         }
         Ok(())
@@ -75,13 +76,16 @@ impl<'a> Outage<'a> {
 
     /// Waits until a component logs the outage, and returns all its unusual lines.
     async fn told_by(&self, component: &str) -> Result<Vec<Value>> {
-        await_condition(&format!("the {component} tells of it"), async || {
-            let mut lines = log_lines(&self.shared.stack, component, &self.since).await?;
-            let usual = ["request", "job_start", "job_done"];
-            lines.retain(|line| usual.iter().all(|body| line["body"] != *body));
-            ensure!(lines.iter().any(|line| is_of_outage(&line)), "{lines:?}");
-            Ok(lines)
-        })
+        await_condition(
+            &format!("the {component} logs telemetry_unavailable"),
+            async || {
+                let mut lines = log_lines(&self.shared.stack, component, &self.since).await?;
+                let usual = ["request", "job_start", "job_done"];
+                lines.retain(|line| usual.iter().all(|body| line["body"] != *body));
+                ensure!(lines.iter().any(|line| is_of_outage(&line)), "{lines:?}");
+                Ok(lines)
+            },
+        )
         .await
     }
 }
@@ -95,8 +99,8 @@ pub(super) type Dropped = [u64; 4];
 
 /// The metrics of the app and the worker with these counts.
 pub(super) struct Counters {
-    app: Door,
-    worker: Door,
+    app: GatewayClient,
+    worker: GatewayClient,
     _forward: Forward,
 }
 
@@ -105,8 +109,8 @@ impl Counters {
     pub(super) async fn open(shared: &SharedStack) -> Result<Self> {
         let forward = Forward::to(&shared.stack, "acme-worker-metrics", 9090).await?;
         Ok(Self {
-            app: shared.door.clone(),
-            worker: Door::at(format!("http://{}", forward.address), "localhost")?,
+            app: shared.gateway.clone(),
+            worker: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
             _forward: forward,
         })
     }
@@ -120,38 +124,41 @@ impl Counters {
             (worker, "traces"),
             (worker, "logs"),
         ];
-        for (count, ((door, path), signal)) in dropped.iter_mut().zip(signals) {
+        for (count, ((gateway, path), signal)) in dropped.iter_mut().zip(signals) {
             let series = format!(r#"otel_dropped_total{{signal="{signal}"}}"#);
-            *count = door.count_at(path, &series).await?;
+            *count = gateway.count_at(path, &series).await?;
         }
         Ok(dropped)
     }
 }
 
 /// Enqueues jobs one by one, each after the previous one is done, and checks the median time.
-pub(super) async fn jobs_are_done_quickly(door: &Door) -> Result<()> {
+pub(super) async fn jobs_are_done_quickly(gateway: &GatewayClient) -> Result<()> {
     let mut times = Vec::with_capacity(JOBS);
     for _ in 0..JOBS {
         let begin = Instant::now();
-        let job = door.enqueue(&json!({"task": "email", "id": 4})).await?;
-        door.job_comes_to_be(&job.id, "done").await?;
+        let job = gateway.enqueue(&json!({"task": "email", "id": 4})).await?;
+        gateway.wait_for_job_status(&job.id, "done").await?;
         times.push(begin.elapsed());
     }
     times.sort();
     let (usual, slowest) = (times[JOBS / 2], times[JOBS - 1]);
-    println!("during the outage: usual {usual:?}, slowest {slowest:?} of {JOBS} jobs");
-    ensure!(usual < USUAL, "usual {usual:?}, slowest {slowest:?}");
+    println!("during the outage: median {usual:?}, slowest {slowest:?} of {JOBS} jobs");
+    ensure!(
+        usual < USUAL,
+        "jobs took {usual:?} at the median (limit {USUAL:?}), {slowest:?} at most"
+    );
     Ok(())
 }
 
 /// Waits until new spans of the app and the worker reach the sink.
 pub(super) async fn exported_again(shared: &SharedStack, sink: &Sink) -> Result<()> {
-    await_condition("traces of new jobs arrive", async || {
+    await_condition("traces of new jobs reach the sink", async || {
         let job = shared
-            .door
+            .gateway
             .enqueue(&json!({"task": "email", "id": 5}))
             .await?;
-        await_within(SOON, "the trace is whole", async || {
+        await_within(SOON, "the trace has spans of both", async || {
             let trace = sink.trace(&job.trace_id).await?;
             trace.span("POST /jobs")?;
             trace.span("process jobs").map(|_| ())
