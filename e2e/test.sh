@@ -14,6 +14,7 @@ export CARGO_TERM_COLOR=never
 passed=0
 failed=0
 blocked=no
+wants_cluster=no
 rows=()
 
 stage() {
@@ -88,8 +89,6 @@ formatting() {
 
 source_stage() {
   stage
-  run check 'machine' e2e/checks/preflight.sh
-  stage
   run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
   run check 'make up on a laptop' e2e/checks/portable.sh
@@ -111,6 +110,8 @@ unit_stage() {
   run check 'images of the stores' e2e/checks/stores.sh
   run check 'compile' cargo build --profile quick --workspace --all-targets
   run check 'stand-in for Qdrant' e2e/images/qdrant.sh test
+  # The tests of the app and the worker watch the time, so nothing is built beside them.
+  if [[ $wants_cluster == yes ]]; then run check 'tools, node and services' cluster_parts; fi
   run tests 'unit tests' e2e/checks/unit.sh
   run check 'resource definition' e2e/checks/crd.sh
   run check 'status for GitOps tools' e2e/checks/kstatus.sh
@@ -129,7 +130,7 @@ chart_stage() {
 
 cluster_stage() {
   stage
-  run check 'engine, tools and node image' engine_and_tools
+  run check 'tools, node and services' cluster_parts
   stage
   run check 'images' e2e/images/build.sh
   stage
@@ -164,6 +165,12 @@ main() {
   trap 'failed=$((failed + 1)); exit 130' INT TERM
   claim_target
   if (($# == 0)); then set -- source unit chart cluster; fi
+  run check 'machine' e2e/checks/preflight.sh
+  if [[ " $* " == *" cluster "* ]]; then
+    wants_cluster=yes
+    stage
+    run check 'parts of the cluster, begun' begin_cluster_parts
+  fi
   for name in "$@"; do
     case $name in
       source | unit | chart | cluster) "${name}_stage" ;;

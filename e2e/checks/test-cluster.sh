@@ -9,10 +9,15 @@ export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
 operator_namespace=shortener-system
 cluster_is_up=no
 
-engine_and_tools() {
+# Begins what only the cluster needs, beside the steps that need one core at a time.
+begin_cluster_parts() {
   e2e/cluster/engine.sh || return
-  if closed; then e2e/cluster/node.sh || return; fi
-  e2e/cluster/tools.sh cluster
+  if closed; then e2e/cluster/parts.sh begin; fi
+}
+
+cluster_parts() {
+  e2e/cluster/engine.sh || return
+  if closed; then e2e/cluster/parts.sh; else e2e/cluster/tools.sh cluster; fi
 }
 
 # Only the stand-ins are tested: public images keep their own contract.

@@ -26,8 +26,13 @@ cluster() {
   "$cluster_dir/engine.sh"
   decide # here, so that every part below has the same answer
   say "==> $(chosen_way)"
-  if closed; then "$cluster_dir/node.sh"; fi
-  "$cluster_dir/tools.sh" cluster
+  if closed; then
+    "$cluster_dir/parts.sh" begin
+    "$repo/e2e/images/build.sh" product
+    "$cluster_dir/parts.sh"
+  else
+    "$cluster_dir/tools.sh" cluster
+  fi
   "$repo/e2e/images/build.sh"
   "$cluster_dir/tools.sh" trim
   "$cluster_dir/create.sh"

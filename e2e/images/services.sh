@@ -119,16 +119,6 @@ ensure_debian_image() {
   fi
 }
 
-# Makes everything that the images of the services are made of. A second call waits for the first and finds the results.
-make_service_parts() {
-  local module lock
-  exec {lock}>"$cache/service-parts.lock"
-  flock "$lock"
-  ensure_debian_image
-  for module in otel-collector ingress-nginx calico; do go_programs "$module"; done
-  "$images_dir/qdrant.sh"
-}
-
 build_stores() {
   ensure_debian_image
   ensure_service_image "$postgres_image" postgres --build-arg MAJOR=18
