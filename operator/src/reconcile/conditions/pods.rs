@@ -59,8 +59,9 @@ fn waiting_problem(pod: &Pod, container: &ContainerStatus) -> Option<Verdict> {
         "CrashLoopBackOff" => Some(Verdict::fault(
             "CrashLoop",
             format!(
-                "container {container_name} of pod {name} keeps crashing{}: see kubectl logs {name} -c {container_name} --previous",
-                last_end(container)
+                "container {container_name} of pod {name} keeps crashing{}: see kubectl logs {name} -c {container_name} -n {} --previous",
+                last_end(container),
+                pod.namespace().unwrap_or_default()
             ),
         )),
         "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
