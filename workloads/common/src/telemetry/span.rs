@@ -1,6 +1,6 @@
 //! Spans with identifiers that are known in advance, exported when they end.
 //!
-//! The current span is visible to everything that is awaited inside [`within`], so a call to a server becomes its
+//! The current span is visible to everything that is awaited inside [`in_span`], so a call to a server becomes its
 //! child without passing a parent.
 
 use std::{
