@@ -13,9 +13,22 @@ pods() {
     --output jsonpath='{range .items[*]}{.metadata.name}{range .status.podIPs[*]} {.ip}{end}{"\n"}{end}'
 }
 
-# connect <host> <port>: a pod without the stack's labels opens a connection, within 5 s.
+# connect <host> <port>: a pod without the stack's labels opens a connection. Fails with 124 if there is no answer in 5 s.
 connect() {
   kubectl exec stranger -- timeout 5 bash -c "exec 3<>/dev/tcp/$1/$2"
+}
+
+# A store that does not listen would refuse the connection, and a wrong name would not resolve: only silence is the policy's.
+expect_silence() {
+  local host=${1%:*}.default.svc port=${1#*:} status=0
+  kubectl exec stranger -- getent hosts "$host" >/dev/null \
+    || die "the pod stranger cannot resolve $host" "compare the name with 'kubectl get services'"
+  connect "$host" "$port" >/dev/null 2>&1 || status=$?
+  case $status in
+    124) ;;
+    0) die "a pod outside the stack connects to $1" "see the NetworkPolicies of the stack, and Felix in calico.yaml" ;;
+    *) die "a connection to $1 ended with code $status instead of no answer within 5 s" "see whether the pods of $host are ready" ;;
+  esac
 }
 
 # The image of the database has a shell.
@@ -37,8 +50,6 @@ fi
 step "Start a pod outside the stack" start_stranger
 connect kubernetes.default.svc 443 || die "the pod stranger does not reach kubernetes.default.svc, so it cannot test the NetworkPolicies" "kubectl describe pod stranger"
 for store in demo-postgres:5432 demo-cache:6379 demo-rabbitmq:5672 demo-qdrant:6334; do
-  if connect "${store%:*}.default.svc" "${store#*:}" 2>/dev/null; then
-    die "a pod outside the stack connects to $store" "see the NetworkPolicies of the stack, and Felix in calico.yaml"
-  fi
+  expect_silence "$store"
 done
 say "the sample stack works on IPv6 alone, and its stores refuse a pod outside the stack"
