@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down tables test bench soak check fmt crds readme images dist release
+.PHONY: help up down tables test bench soak check fmt crds readme images dist release rehearse
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,3 +42,6 @@ dist: ## Write dist/install.yaml for installing without Helm
 
 release: ## Make a whole release into dist/release without pushing it
 	@.ci/release/release.sh
+
+rehearse: ## Rehearse a release for every architecture, into a registry on loopback
+	@e2e/checks/release.sh all

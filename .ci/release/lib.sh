@@ -7,6 +7,7 @@
 #   RELEASE_OUT        the folder for all output, dist/release by default
 #   IMAGE_REPOSITORY   the registry that users pull from; the operator is compiled with it, and the chart names it
 #   PUSH_TO            the registry that push.sh pushes to, IMAGE_REPOSITORY by default; one on loopback for a rehearsal
+#   IMAGE_TARGETS      the targets that each image is made for, all by default; fewer only in a rehearsal
 
 source "$(dirname "${BASH_SOURCE[0]}")/../../e2e/checks/lib.sh"
 
@@ -22,7 +23,7 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 # The programs that have an image, and the targets that each image is made for.
 programs=(operator app worker)
-image_targets=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu)
+read -ra image_targets <<<"${IMAGE_TARGETS:-x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu}"
 
 # architecture_of <target>: its name in images and archives.
 architecture_of() {

@@ -10,6 +10,7 @@ check_tag() {
   local tag=$1
   [[ $tag == "v$version" ]] || die "the tag $tag is not the version $version of Cargo.toml" "tag the commit v$version, or raise the version first"
   [[ $profile == release ]] || die "PROFILE=$profile is for rehearsals" "unset PROFILE: users get the optimized profile"
+  [[ -z ${IMAGE_TARGETS:-} ]] || die "IMAGE_TARGETS=$IMAGE_TARGETS is for rehearsals" "unset IMAGE_TARGETS: users get images for every architecture"
   [[ $(git rev-parse --verify --quiet "refs/tags/$tag^{commit}") == $(git rev-parse HEAD) ]] || die "HEAD is not the commit of the tag $tag" "run: git checkout $tag"
   [[ -z $(git status --porcelain) ]] || die "the checkout has changes that the tag $tag does not have" "commit or remove them: git status"
   grep -Eq "^## ${version//./\\.}( |\$)" CHANGELOG.md || die "CHANGELOG.md has no section $version" "rename its section Unreleased to $version"

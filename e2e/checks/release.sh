@@ -2,6 +2,9 @@
 # Rehearses a release: runs the scripts of .ci/release with the binaries of the tests (PROFILE=quick) and a
 # registry on loopback, and fetches everything that users would get from there. Signatures need the identity of a
 # workflow and are not part of it.
+#
+#   e2e/checks/release.sh        for this machine's architecture
+#   e2e/checks/release.sh all    for every architecture of a release: minutes of compiling more, and emulation
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/registry.sh"
@@ -10,6 +13,14 @@ work=$(mktemp -d)
 trap 'stop_registry; rm -rf "$work"' EXIT
 export PROFILE=quick RELEASE_OUT=$work/out
 files=$RELEASE_OUT/files
+case ${1:-} in
+  '') IMAGE_TARGETS=$(host_triple) ;;
+  all) IMAGE_TARGETS= ;;
+  *) die "unknown argument: $1" "run it as: e2e/checks/release.sh [all]" ;;
+esac
+export IMAGE_TARGETS
+# What lib.sh of a release makes of it.
+architectures=$(source .ci/release/lib.sh && for target in "${image_targets[@]}"; do architecture_of "$target"; done)
 expected=$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"/\1/p' .cargo/config.toml)
 
 # runs <architecture> <file> arguments...: runs the file on this machine, or emulated.
@@ -30,7 +41,9 @@ refuses() {
 
 refuses_wrong_tags() {
   refuses "is not the version $version" env PROFILE=release .ci/release/release.sh v9.9.9
-  refuses "is for rehearsals" .ci/release/release.sh "v$version"
+  refuses "PROFILE=quick is for rehearsals" .ci/release/release.sh "v$version"
+  refuses "IMAGE_TARGETS=$(host_triple) is for rehearsals" \
+    env PROFILE=release IMAGE_TARGETS="$(host_triple)" .ci/release/release.sh "v$version"
 }
 
 # answers_version <architecture> <file> <program>
@@ -38,12 +51,13 @@ answers_version() {
   [[ $(runs "$1" "$2" --version) == *"$version" ]] || die "--version of $3 for $1 does not print $version" "run it by hand: $2 --version"
 }
 
-# image_is_right <program> <Dockerfile>: checks the image in the registry, on both architectures.
+# image_is_right <program> <Dockerfile>: checks the image in the registry, on each architecture.
 image_is_right() {
   local program=$1 image=$PUSH_TO/$1:$version architecture config folder=$work/$1
-  [[ $(crane manifest "$image" | jq --raw-output '[.manifests[].platform | .os + "/" + .architecture] | join(" ")') \
-    == "linux/amd64 linux/arm64" ]] || die "$image is not for linux/amd64 and linux/arm64" "see crane manifest $image and .ci/release/images.sh"
-  for architecture in amd64 arm64; do
+  [[ $(crane manifest "$image" | jq --raw-output '.manifests[].platform | "\(.os) \(.architecture)"') \
+    == "$(sed 's/^/linux /' <<<"$architectures")" ]] \
+    || die "$image is not for exactly these architectures: ${architectures//$'\n'/ }" "see crane manifest $image and .ci/release/images.sh"
+  for architecture in $architectures; do
     config=$(crane config --platform "linux/$architecture" "$image")
     jq --exit-status --arg user "$(sed -n 's/^USER //p' "$2")" --argjson entrypoint "$(sed -n 's/^ENTRYPOINT //p' "$2")" \
       --arg architecture "$architecture" --arg version "$version" --arg revision "$(git rev-parse HEAD)" '
@@ -95,7 +109,7 @@ files_are_right() {
   listed=$(cd "$files" && sha256sum --check --strict --quiet SHA256SUMS && cut -c 67- SHA256SUMS | sort | xargs)
   [[ $listed == "$(cd "$files" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs)" ]] \
     || die "SHA256SUMS does not name every file of the release" "see .ci/release/release.sh"
-  for architecture in amd64 arm64; do
+  for architecture in $architectures; do
     tar --extract --directory "$work" --file "$files/shortener-operator-$version-linux-$architecture.tar.gz" shortener-operator
     answers_version "$architecture" "$work/shortener-operator" "the archive's operator"
   done
@@ -115,7 +129,7 @@ refuses_replacement() {
   refuses "is published already" .ci/release/push.sh
 }
 
-command -v qemu-aarch64 >/dev/null || step "Install qemu-user" apt_install qemu-user
+if [[ ${1:-} == all ]] && ! command -v qemu-aarch64 >/dev/null; then step "Install qemu-user" apt_install qemu-user; fi
 refuses_wrong_tags
 .ci/release/release.sh
 start_registry "$work/registry"
@@ -128,4 +142,4 @@ images_are_reproducible
 chart_is_right
 files_are_right
 refuses_replacement
-say "the release $version is complete, except for its signatures"
+say "the release $version for ${architectures//$'\n'/ and } is complete, except for its signatures"

@@ -8,6 +8,8 @@ export CLUSTER_NAME=shortener-test GATEWAY_PORT=18080
 export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
 operator_namespace=shortener-system
 cluster_is_up=no
+# The process group of the check on a cluster without IPv4, while it runs.
+ipv6_check=
 
 # Begins what only the cluster needs, beside the steps that need one core at a time.
 begin_cluster_parts() {
@@ -54,6 +56,27 @@ cluster_down() {
 
 helm_test() {
   helm test shortener-operator --namespace "$operator_namespace" --logs
+}
+
+# Begins the check on a cluster without IPv4 in the background. The lock of the tests (8) is not for it.
+begin_ipv6_check() {
+  rm -f "$logs/ipv6.status"
+  : >"$logs/ipv6.log"
+  setsid bash -c 'e2e/checks/ipv6.sh; echo $? >"$1"' ipv6 "$logs/ipv6.status" </dev/null >>"$logs/ipv6.log" 2>&1 8>&- &
+  ipv6_check=$!
+}
+
+# Prints its output until it ends, and returns its exit code.
+follow_ipv6_check() {
+  tail --lines +1 --follow --pid "$ipv6_check" "$logs/ipv6.log"
+  return "$(<"$logs/ipv6.status")"
+}
+
+# Ends a check that the run has not waited for, with its cluster.
+end_ipv6_check() {
+  if [[ -n $ipv6_check ]] && kill -- "-$ipv6_check" 2>/dev/null; then
+    CLUSTER_NAME=shortener-ipv6 KUBECONFIG=$cache/kubeconfig-shortener-ipv6 e2e/cluster/down.sh
+  fi
 }
 
 # cluster_tests <target of e2e/tests> [arguments of the test program]
