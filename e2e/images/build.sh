@@ -42,13 +42,15 @@ product() {
   build_product
 }
 
+# The subshell gives back the turn of the stores before the rest, which takes minutes.
 services() {
   take_turn services
+  (stores)
   build_services
 }
 
 stores() {
-  take_turn services
+  take_turn stores
   build_stores
 }
 

@@ -127,8 +127,8 @@ build_stores() {
   ensure_service_image "$nginx_image" nginx
 }
 
+# Builds the images besides those of build_stores.
 build_services() {
-  build_stores
   remove_older_debian_images
   ensure_service_image "$postgres_17_image" postgres --build-arg MAJOR=17
   ensure_service_image "$prometheus_image" prometheus
