@@ -10,16 +10,11 @@
 
 log=$logs/parts.log
 
-# The stores come first, because the tests of the app and the worker need them. One crate of Qdrant's engine keeps one core
-# busy for minutes, so Go's compiler runs beside it.
+# The stores come first, because the tests of the app and the worker need them.
 build() {
-  local qdrant
   "$repo/e2e/images/build.sh" stores
-  "$repo/e2e/images/qdrant.sh" >/dev/null 2> >(sed 's/^/Qdrant: /' >&2) &
-  qdrant=$!
   "$cluster_dir/node.sh"
   "$cluster_dir/tools.sh" cluster
-  wait "$qdrant"
   "$repo/e2e/images/build.sh" services
 }
 
