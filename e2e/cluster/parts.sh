@@ -3,8 +3,8 @@
 # the services. A run that finds another one under way shows its progress, waits for it, and uses its results.
 #
 #   parts.sh        builds what is missing
-#   parts.sh begin  does so in the background, with its output in a log. Downloads, linkers and packages leave a core idle
-#                   by turns, so this work costs less beside the compiler. The run that needs the parts reports an error.
+#   parts.sh begin  does so in the background, with its output in a log and only in the time that other work leaves:
+#                   downloads, linkers and packages leave a core idle by turns. The run that needs the parts reports an error.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -27,8 +27,16 @@ wait_for_other_run() {
   kill "$follower"
 }
 
+# Takes the processors only while no other session wants them. Linux shares them out by session first, and only within
+# a session by the priority of a process.
+yield_processors() {
+  renice --priority 19 --pid $$
+  if [[ -w /proc/self/autogroup ]]; then echo 19 >/proc/self/autogroup; fi
+}
+
 # It has the lock from the run that began it.
 if [[ ${1:-} == locked ]]; then
+  yield_processors
   build
   exit
 fi
@@ -37,7 +45,7 @@ case "${1:-}" in
   begin)
     if flock --nonblock 6; then
       : >"$log"
-      setsid nice "$0" locked </dev/null >>"$log" 2>&1 &
+      setsid "$0" locked </dev/null >>"$log" 2>&1 &
     fi
     ;;
   '')
