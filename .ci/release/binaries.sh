@@ -11,11 +11,14 @@ names() {
   if [[ $(system_of "$1") == linux ]]; then printf '%s\n' "${programs[@]}"; else echo operator; fi
 }
 
+# is_foreign <target>: true for another architecture than this machine's.
+is_foreign() { [[ $(host_triple) != "${1%%-*}"-* ]]; }
+
 # Installs a linker, and a C compiler for ring, for another architecture on this Linux machine. Debian
 # and Ubuntu use the same names.
 cross_compiler() {
   local target=$1 architecture=${1%%-*} packages
-  if [[ $(system_of "$target") != linux || $(host_triple) == "$architecture"-* ]]; then return; fi
+  if [[ $(system_of "$target") != linux ]] || ! is_foreign "$target"; then return; fi
   if ! command -v "$architecture-linux-gnu-gcc" >/dev/null; then
     packages=("gcc-$(tr _ - <<<"$architecture")-linux-gnu" "libc6-dev-$(architecture_of "$target")-cross")
     step "Install ${packages[*]}" apt_install "${packages[@]}"
@@ -41,7 +44,7 @@ compile() {
   claim_target
   while IFS= read -r name; do paths+=("$name"); done < <(path_flags "$target")
   # What a rehearsal compiles for another architecture only has to start.
-  if [[ $profile == quick && $(host_triple) != "${target%%-*}"-* ]]; then export CARGO_PROFILE_QUICK_OPT_LEVEL=0; fi
+  if [[ $profile == quick ]] && is_foreign "$target"; then export CARGO_PROFILE_QUICK_OPT_LEVEL=0; fi
   # Cargo recompiles crates with C code whenever SOURCE_DATE_EPOCH changes, although none of that code contains a date.
   env -u SOURCE_DATE_EPOCH cargo build --locked --profile "$profile" --target "$target" ${paths[@]+"${paths[@]}"} \
     --workspace "${bins[@]}"

@@ -14,13 +14,17 @@ trap 'stop_registry; rm -rf "$work"' EXIT
 export PROFILE=quick RELEASE_OUT=$work/out
 files=$RELEASE_OUT/files
 case ${1:-} in
-  '') IMAGE_TARGETS=$(host_triple) ;;
-  all) IMAGE_TARGETS= ;;
+  '')
+    IMAGE_TARGETS=$(host_triple)
+    architectures=("$(host_platform | cut -d - -f 2)")
+    ;;
+  all)
+    IMAGE_TARGETS=
+    architectures=(amd64 arm64)
+    ;;
   *) die "unknown argument: $1" "run it as: e2e/checks/release.sh [all]" ;;
 esac
 export IMAGE_TARGETS
-# What lib.sh of a release makes of it.
-architectures=$(source .ci/release/lib.sh && for target in "${image_targets[@]}"; do architecture_of "$target"; done)
 expected=$(sed -n 's/^IMAGE_REPOSITORY = "\(.*\)"/\1/p' .cargo/config.toml)
 
 # runs <architecture> <file> arguments...: runs the file on this machine, or emulated.
@@ -54,10 +58,9 @@ answers_version() {
 # image_is_right <program> <Dockerfile>: checks the image in the registry, on each architecture.
 image_is_right() {
   local program=$1 image=$PUSH_TO/$1:$version architecture config folder=$work/$1
-  [[ $(crane manifest "$image" | jq --raw-output '.manifests[].platform | "\(.os) \(.architecture)"') \
-    == "$(sed 's/^/linux /' <<<"$architectures")" ]] \
-    || die "$image is not for exactly these architectures: ${architectures//$'\n'/ }" "see crane manifest $image and .ci/release/images.sh"
-  for architecture in $architectures; do
+  [[ $(crane manifest "$image" | jq --raw-output '[.manifests[].platform | .os + "/" + .architecture] | join(" ")') \
+    == "${architectures[*]/#/linux/}" ]] || die "$image is not for exactly ${architectures[*]/#/linux/}" "see crane manifest $image and .ci/release/images.sh"
+  for architecture in "${architectures[@]}"; do
     config=$(crane config --platform "linux/$architecture" "$image")
     jq --exit-status --arg user "$(sed -n 's/^USER //p' "$2")" --argjson entrypoint "$(sed -n 's/^ENTRYPOINT //p' "$2")" \
       --arg architecture "$architecture" --arg version "$version" --arg revision "$(git rev-parse HEAD)" '
@@ -109,7 +112,7 @@ files_are_right() {
   listed=$(cd "$files" && sha256sum --check --strict --quiet SHA256SUMS && cut -c 67- SHA256SUMS | sort | xargs)
   [[ $listed == "$(cd "$files" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs)" ]] \
     || die "SHA256SUMS does not name every file of the release" "see .ci/release/release.sh"
-  for architecture in $architectures; do
+  for architecture in "${architectures[@]}"; do
     tar --extract --directory "$work" --file "$files/shortener-operator-$version-linux-$architecture.tar.gz" shortener-operator
     answers_version "$architecture" "$work/shortener-operator" "the archive's operator"
   done
@@ -142,4 +145,4 @@ images_are_reproducible
 chart_is_right
 files_are_right
 refuses_replacement
-say "the release $version for ${architectures//$'\n'/ and } is complete, except for its signatures"
+say "the release $version for ${architectures[*]} is complete, except for its signatures"
