@@ -8,7 +8,7 @@ export CLUSTER_NAME=shortener-test GATEWAY_PORT=18080
 export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
 operator_namespace=shortener-system
 cluster_is_up=no
-# The process group of the check on a cluster without IPv4, while it runs.
+# The process group of the check on a cluster without IPv4, if it has begun.
 ipv6_check=
 
 # Begins what only the cluster needs, beside the steps that need one core at a time.
@@ -62,7 +62,7 @@ helm_test() {
 begin_ipv6_check() {
   rm -f "$logs/ipv6.status"
   : >"$logs/ipv6.log"
-  setsid bash -c 'e2e/checks/ipv6.sh; echo $? >"$1"' ipv6 "$logs/ipv6.status" </dev/null >>"$logs/ipv6.log" 2>&1 8>&- &
+  setsid bash -c 'trap : TERM; e2e/checks/ipv6.sh; echo $? >"$1"' ipv6 "$logs/ipv6.status" </dev/null >>"$logs/ipv6.log" 2>&1 8>&- &
   ipv6_check=$!
 }
 
@@ -72,11 +72,9 @@ follow_ipv6_check() {
   return "$(<"$logs/ipv6.status")"
 }
 
-# Ends a check that the run has not waited for, with its cluster.
+# Ends a check that the run has not waited for. The check removes its cluster.
 end_ipv6_check() {
-  if [[ -n $ipv6_check ]] && kill -- "-$ipv6_check" 2>/dev/null; then
-    CLUSTER_NAME=shortener-ipv6 KUBECONFIG=$cache/kubeconfig-shortener-ipv6 e2e/cluster/down.sh
-  fi
+  if [[ -n $ipv6_check ]] && kill -- "-$ipv6_check" 2>/dev/null; then wait "$ipv6_check"; fi
 }
 
 # cluster_tests <target of e2e/tests> [arguments of the test program]
