@@ -25,10 +25,12 @@ go_compile() { GOGC=off GOMEMLIMIT=2GiB "$@"; }
 # gobuild <folder of a tool's go.mod> [package]: builds that package, or every package on its `tool` lines, once per
 # content of the folder. A file `flags` beside go.mod has further arguments of `go build`, one per line.
 gobuild() {
-  local module=$1 package=${2:-tool} out flags=()
+  local module=$1 package=${2:-tool} out caches turn flags=()
   out=$(built "$@")
-  exec 9>"$cache/go.lock"
-  flock 9 # two runs on one machine build one after the other, and the second finds the result
+  mkdir -p "$cache/tools"
+  exec {caches}>"$cache/go.lock" {turn}>"${out%-*}.lock"
+  flock --shared "$caches" # they are emptied only while no program is built
+  flock "$turn"            # of two runs that need one program, the second finds the result of the first
   if [[ ! -d $out ]]; then
     if [[ -f $module/flags ]]; then mapfile -t flags <"$module/flags"; fi
     rm -rf "$out.part"
@@ -40,7 +42,7 @@ gobuild() {
     rm -rf "${out%-*}"-???????????? # what earlier pins of this tool left
     mv "$out.part" "$out"
   fi
-  exec 9>&-
+  exec {caches}>&- {turn}>&-
 }
 
 # module_dir <folder of a go.mod> <module path>: prints the unpacked source of that module, and

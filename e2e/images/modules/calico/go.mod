@@ -1,6 +1,6 @@
 // Pins Calico's CNI plugin and Felix, the two programs that enforce NetworkPolicies in the local cluster.
 // The replacements are those of Calico's own go.mod, which Go does not read from a dependency. Its copy of
-// the API is not part of the published module, so the API comes from the module of its own.
+// the API is not part of the published module, so the API comes from the module of its own. The client for EC2 is ours.
 module shortener.dev/e2e/calico
 
 go 1.26
@@ -133,6 +133,8 @@ require (
 )
 
 replace (
+	github.com/aws/aws-sdk-go-v2/service/ec2 => ./ec2
+
 	github.com/projectcalico/api => github.com/projectcalico/api v0.0.0-20240708202104-e3f70b269c2c
 
 	k8s.io/api => k8s.io/api v0.29.15
