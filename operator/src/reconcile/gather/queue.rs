@@ -5,16 +5,16 @@ use k8s_openapi::api::{
     core::v1::Pod,
 };
 use kube::{Resource, ResourceExt};
-
-use crate::{
+use shortener_operator_core::{
     api::{Profile, ShortenerStack},
-    context::Scope,
-    metadata::{COMPONENT_LABEL, Component, FORCE_DISABLE, StackIdentity, component_name},
-    reconcile::{
-        apply::{Ownership, ownership},
+    model::{
+        metadata::{COMPONENT_LABEL, Component, FORCE_DISABLE, StackIdentity, component_name},
+        ownership::{Ownership, ownership},
         stack::Draining,
     },
 };
+
+use crate::reconcile::context::Scope;
 
 /// Environment variable of the app that holds the address of the queue.
 const QUEUE_URL: &str = "QUEUE_URL";
@@ -56,7 +56,7 @@ fn forced(stack: &ShortenerStack) -> bool {
 
 fn ours<K>(scope: &Scope, identity: &StackIdentity, component: Component) -> Option<()>
 where
-    K: crate::inventory::Child,
+    K: crate::kubernetes::inventory::Child,
 {
     let name = component_name(&identity.name, component);
     let kept = scope.inventory.kept::<K>(&identity.namespace, &name)?;
@@ -104,7 +104,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::stack::stored_stack;
+    use crate::testing::shared::stored_stack;
 
     fn app(env: Value, status: Value) -> Deployment {
         serde_json::from_value(json!({

@@ -14,16 +14,16 @@ use k8s_openapi::{
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use shortener_operator_core::model::{
+    metadata::CONFIG_CHECKSUM,
+    prometheus::{PrometheusRule, ServiceMonitor},
+};
 
 use super::lifecycle::CHILDREN;
-use crate::{
-    metadata::CONFIG_CHECKSUM,
-    monitoring::{PrometheusRule, ServiceMonitor},
-    testing::{
-        api_server::FakeApiServer,
-        stack::stored_stack,
-        world::{NAMESPACE, World},
-    },
+use crate::testing::{
+    api_server::FakeApiServer,
+    shared::stored_stack,
+    world::{NAMESPACE, World},
 };
 
 /// Children that the profile adds.

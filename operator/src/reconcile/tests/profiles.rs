@@ -13,16 +13,12 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use shortener_operator_core::{api::Profile, model::metadata::CONFIG_CHECKSUM, plan::conditions};
 
 use super::lifecycle::CHILDREN;
-use crate::{
-    api::Profile,
-    metadata::CONFIG_CHECKSUM,
-    reconcile::conditions,
-    testing::{
-        stack::{combinations, stored_stack},
-        world::{NAMESPACE, World},
-    },
+use crate::testing::{
+    shared::{combinations, stored_stack},
+    world::{NAMESPACE, World},
 };
 
 /// Children that the profile adds, without its Secret.

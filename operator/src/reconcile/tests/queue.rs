@@ -10,19 +10,19 @@ use k8s_openapi::api::{
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use super::lifecycle::CHILDREN;
-use crate::{
+use shortener_operator_core::{
     api::ShortenerStack,
-    broker::{
-        Depth,
+    model::{
+        metadata::{COMPONENT_LABEL, CONFIG_CHECKSUM, FORCE_DISABLE},
+        queue_state::Depth,
         topology::{DEAD_LETTERS, JOBS},
     },
-    metadata::{COMPONENT_LABEL, CONFIG_CHECKSUM, FORCE_DISABLE},
-    testing::{
-        api_server::Fault,
-        world::{NAMESPACE, World},
-    },
+};
+
+use super::lifecycle::CHILDREN;
+use crate::testing::{
+    api_server::Fault,
+    world::{NAMESPACE, World},
 };
 
 /// Children that the profile adds and that are deleted with it.

@@ -13,12 +13,10 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use shortener_operator_core::model::metadata::CONFIG_CHECKSUM;
 
 use super::lifecycle::CHILDREN;
-use crate::{
-    metadata::CONFIG_CHECKSUM,
-    testing::world::{NAMESPACE, World},
-};
+use crate::testing::world::{NAMESPACE, World};
 
 const PODS: [&str; 4] = [
     "networkpolicies/acme-qdrant",
