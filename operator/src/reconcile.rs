@@ -103,11 +103,11 @@ async fn steps(
     let Plan {
         stack: validated,
         desired,
+        drain,
     } = plan::plan(stack, facts, &scope.context.defaults)?;
-    scope
-        .context
-        .queues
-        .target(&identity.key(), Target::of(&validated, stack.spec.paused));
+    let (queues, key) = (&scope.context.queues, identity.key());
+    queues.decided(&key, drain);
+    queues.target(&key, Target::of(&validated, stack.spec.paused));
     let mut rest = if conflict { CONFLICT_RECHECK } else { RESYNC };
     if stack.spec.paused {
         let live = apply::observe(scope, &identity);

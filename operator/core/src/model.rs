@@ -12,6 +12,7 @@ pub mod metadata;
 pub mod ownership;
 pub mod prometheus;
 pub mod quantity;
+pub mod queue_record;
 pub mod queue_state;
 pub mod references;
 pub mod stack;

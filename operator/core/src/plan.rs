@@ -3,15 +3,22 @@
 
 mod build;
 pub mod conditions;
+mod drain;
 mod status;
 pub(crate) mod validate;
 
+pub use drain::drain;
 pub use status::{Outcome, StepFailure, changes, is_ready, status, unreadable};
 pub use validate::ValidateError;
 
 use crate::{
     api::ShortenerStack,
-    model::{defaults::Defaults, desired::Desired, facts::Facts, stack::ValidatedStack},
+    model::{
+        defaults::Defaults,
+        desired::Desired,
+        facts::Facts,
+        stack::{Drain, ValidatedStack},
+    },
 };
 
 /// A stack that was checked, and the child objects that follow from it.
@@ -21,6 +28,8 @@ pub struct Plan {
     pub stack: ValidatedStack,
     /// Every child object that it should have.
     pub desired: Desired,
+    /// The decision about its queue.
+    pub drain: Drain,
 }
 
 /// Resolves and checks a stack, then builds its child objects.
@@ -32,7 +41,12 @@ pub fn plan(
     facts: Facts,
     defaults: &Defaults,
 ) -> Result<Plan, ValidateError> {
+    let drain = drain(stack, &facts.queue);
     let stack = validate::validate(stack, facts, defaults)?;
     let desired = build::build(&stack);
-    Ok(Plan { stack, desired })
+    Ok(Plan {
+        stack,
+        desired,
+        drain,
+    })
 }

@@ -2,13 +2,13 @@
 //! shows.
 //!
 //! Reconciles set the brokers to query, [`monitor`] queries them, and a stack is due for a reconcile when its status
-//! should change. The rate of these changes is decided here and nowhere else: a change of the depth alone updates the
-//! status at most every 30 s, and a broker counts as unreachable only after several failures in a row.
+//! should change. [`QueueRecord`] limits the rate of these changes: a change of the depth alone updates the status at
+//! most every 30 s, and a broker counts as unreachable only after several failures in a row.
 
 pub mod monitor;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -17,20 +17,14 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use shortener_operator_core::model::{
     credentials::{PASSWORD_KEY, USERNAME_KEY},
     metadata::{Component, component_name},
-    queue_state::{QueueState, Report},
-    stack::ValidatedStack,
+    queue_record::QueueRecord,
+    queue_state::Report,
+    stack::{Drain, ValidatedStack},
     topology::MANAGEMENT_PORT,
 };
 use tokio::{sync::Notify, time::Instant};
 
 use crate::rabbitmq::broker::Login;
-
-/// Minimum time between two changed depths in the status.
-const SHOW_EVERY: Duration = Duration::from_secs(30);
-/// Failures in a row after which a broker counts as unreachable.
-const FAILURE_THRESHOLD: u32 = 3;
-/// Twice the maximum age of RabbitMQ's statistics, which it collects every 5 s.
-const STATISTICS_LAG: Duration = Duration::from_secs(10);
 
 /// Namespace and name of a stack.
 pub type StackKey = (String, String);
@@ -71,57 +65,67 @@ impl Target {
     }
 }
 
-struct Record {
-    target: Target,
+#[derive(Default)]
+struct Entry {
+    /// Broker to query, if there is one.
+    target: Option<Target>,
     /// True when the broker is to be queried before the next round.
     due: bool,
-    failures: u32,
-    seen: QueueState,
-    /// Time of the last report that the status shows.
-    shown: Option<Instant>,
-    /// Time of the last report, if the queue was empty in it.
-    empty: Option<Instant>,
-    /// Time since which no client can publish any more.
-    closed: Option<Instant>,
+    record: QueueRecord,
 }
 
 /// The known state of the stacks' queues.
-#[derive(Default)]
 pub struct Queues {
-    records: Mutex<HashMap<StackKey, Record>>,
-    drained_stacks: Mutex<HashSet<StackKey>>,
+    /// The moment that all times of the records count from.
+    start: Instant,
+    entries: Mutex<HashMap<StackKey, Entry>>,
     listeners: Mutex<Vec<UnboundedSender<StackKey>>>,
     changed: Notify,
 }
 
+impl Default for Queues {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            entries: Mutex::default(),
+            listeners: Mutex::default(),
+            changed: Notify::default(),
+        }
+    }
+}
+
 impl Queues {
+    /// Records the decision of a reconcile about a stack's queue.
+    pub fn decided(&self, stack: &StackKey, drain: Drain) {
+        let now = self.start.elapsed();
+        let mut entries = self.entries();
+        let entry = entries.entry(stack.clone()).or_default();
+        entry.record.decided(drain, now);
+    }
+
     /// Sets the broker to query about a stack's queue; `None` if there is none.
     pub fn target(&self, stack: &StackKey, target: Option<Target>) {
-        let mut records = self.records();
-        let Some(target) = target else {
-            records.remove(stack);
-            return;
-        };
-        match records.get_mut(stack) {
-            Some(record) if record.target == target => return,
-            Some(record) => {
-                record.target = target;
-                record.due = true;
-            }
-            None => {
-                records.insert(stack.clone(), Record::new(target));
-            }
+        let mut entries = self.entries();
+        let entry = entries.entry(stack.clone()).or_default();
+        if target.is_none() {
+            entry.record.forget_broker();
         }
-        drop(records);
+        if entry.target == target {
+            return;
+        }
+        entry.due = target.is_some();
+        entry.target = target;
+        drop(entries);
         self.changed.notify_one();
     }
 
     /// Returns the brokers to query now: all of them, or only those that are new or have changed.
     pub fn targets(&self, all: bool) -> Vec<(StackKey, Target)> {
-        let mut records = self.records();
-        let due = records.iter_mut().filter_map(|(stack, record)| {
-            let due = std::mem::take(&mut record.due) || all;
-            due.then(|| (stack.clone(), record.target.clone()))
+        let mut entries = self.entries();
+        let due = entries.iter_mut().filter_map(|(stack, entry)| {
+            let due = std::mem::take(&mut entry.due) || all;
+            let target = entry.target.as_ref().filter(|_| due)?;
+            Some((stack.clone(), target.clone()))
         });
         due.collect()
     }
@@ -132,59 +136,32 @@ impl Queues {
     }
 
     /// Records the report of a broker, or the reason for which there is none, and notifies the listeners if the
-    /// status should change.
+    /// status should change or a drain may be over.
     pub fn heard(&self, stack: &StackKey, said: Result<Report, String>) {
-        let now = Instant::now();
-        let follow = self
-            .records()
-            .get_mut(stack)
-            .is_some_and(|record| record.hear(said, now));
+        let now = self.start.elapsed();
+        let follow = self.entries().get_mut(stack).is_some_and(|entry| {
+            // A report that arrives after the broker was dropped counts no more.
+            let Some(target) = &entry.target else {
+                return false;
+            };
+            entry.record.hear(said, now) || (target.draining && entry.record.is_empty())
+        });
         if follow {
             self.listeners()
                 .retain(|listener| listener.unbounded_send(stack.clone()).is_ok());
         }
     }
 
-    /// Returns the state of a stack's queue that the status shows.
-    pub fn seen(&self, stack: &StackKey) -> QueueState {
-        self.records()
-            .get(stack)
-            .map(|record| record.seen.clone())
-            .unwrap_or_default()
+    /// Returns the known state of a stack's queue.
+    pub fn record(&self, stack: &StackKey) -> QueueRecord {
+        let entries = self.entries();
+        let entry = entries.get(stack);
+        entry.map(|entry| entry.record.clone()).unwrap_or_default()
     }
 
     /// Removes the state of a deleted stack.
     pub fn forget(&self, stack: &StackKey) {
-        self.target(stack, None);
-        self.keep(stack);
-    }
-
-    /// Marks a queue as wanted, so that an earlier drain does not count any more.
-    pub fn keep(&self, stack: &StackKey) {
-        self.drained_stacks().remove(stack);
-    }
-
-    /// Returns true when a queue is drained. The result stays true until the queue is wanted again, because its
-    /// objects remain visible for a while after their deletion. `closed` is true when no client can publish any more;
-    /// a report that the queue is empty counts only if it is from after that moment, and late enough that its
-    /// statistics are not older.
-    pub fn drained(&self, stack: &StackKey, closed: bool) -> bool {
-        if self.drained_stacks().contains(stack) {
-            return true;
-        }
-        let mut records = self.records();
-        let Some(record) = records.get_mut(stack) else {
-            return false;
-        };
-        record.closed = closed.then(|| record.closed.unwrap_or_else(Instant::now));
-        let drained = record
-            .closed
-            .zip(record.empty)
-            .is_some_and(|(closed, empty)| empty >= closed + STATISTICS_LAG);
-        if drained {
-            self.drained_stacks().insert(stack.clone());
-        }
-        drained
+        self.entries().remove(stack);
     }
 
     /// Returns a stream of the stacks whose status should follow their queue, from now on.
@@ -194,74 +171,15 @@ impl Queues {
         receiver
     }
 
-    fn records(&self) -> MutexGuard<'_, HashMap<StackKey, Record>> {
-        // A record that was only partly updated is updated again in the next round.
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn drained_stacks(&self) -> MutexGuard<'_, HashSet<StackKey>> {
-        self.drained_stacks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, HashMap<StackKey, Entry>> {
+        // An entry that was only partly updated is updated again in the next round.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn listeners(&self) -> MutexGuard<'_, Vec<UnboundedSender<StackKey>>> {
         self.listeners
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Record {
-    fn new(target: Target) -> Self {
-        Self {
-            target,
-            due: true,
-            failures: 0,
-            seen: QueueState::Unknown,
-            shown: None,
-            empty: None,
-            closed: None,
-        }
-    }
-
-    /// Records a report or a failure. Returns true when the status should change.
-    fn hear(&mut self, said: Result<Report, String>, now: Instant) -> bool {
-        let report = match said {
-            Ok(report) => report,
-            Err(why) => {
-                self.empty = None;
-                self.failures = self.failures.saturating_add(1);
-                if self.failures < FAILURE_THRESHOLD
-                    || matches!(self.seen, QueueState::Unreachable(_))
-                {
-                    return false;
-                }
-                self.seen = QueueState::Unreachable(why);
-                return true;
-            }
-        };
-        self.failures = 0;
-        let empty = report.depth.is_some_and(|depth| depth.total() == 0);
-        self.empty = empty.then_some(now);
-        let follow = self.may_show(&report, now);
-        if follow {
-            self.shown = Some(now);
-            let depth = report.depth.or(self.seen.depth());
-            self.seen = QueueState::Report(Report { depth, ..report });
-        }
-        follow || (empty && self.target.draining)
-    }
-
-    fn may_show(&self, report: &Report, now: Instant) -> bool {
-        let QueueState::Report(seen) = &self.seen else {
-            return true;
-        };
-        // A broker that has just started has no statistics, so the last known depth stays.
-        let known = report.depth.or(seen.depth);
-        let rested = self.shown.is_none_or(|shown| now >= shown + SHOW_EVERY);
-        let due = rested || seen.depth.is_none();
-        seen.alarm != report.alarm || (known != seen.depth && due)
     }
 }
 
@@ -321,7 +239,8 @@ mod tests {
         }
 
         fn ready(&self) -> Option<i64> {
-            self.queues.seen(&stack()).depth().map(|depth| depth.ready)
+            let record = self.queues.record(&stack());
+            record.seen().depth().map(|depth| depth.ready)
         }
     }
 
@@ -377,33 +296,6 @@ mod tests {
         assert!(scene.hears(0, holding(1)).await);
         assert!(!scene.hears(60, Ok(Report::default())).await);
         assert_eq!(scene.ready(), Some(1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_queue_is_drained_when_it_is_empty_well_after_the_last_publisher() {
-        let mut scene = Scene::new(true);
-        assert!(scene.hears(0, holding(0)).await);
-        assert!(!scene.queues.drained(&stack(), false), "the app publishes");
-        assert!(!scene.queues.drained(&stack(), true), "empty before that");
-        assert!(scene.hears(5, holding(0)).await);
-        assert!(!scene.queues.drained(&stack(), true), "old figures");
-        assert!(!scene.hears(5, holding(2)).await);
-        assert!(!scene.queues.drained(&stack(), true), "two are left");
-        assert!(scene.hears(10, holding(0)).await);
-        assert!(scene.queues.drained(&stack(), true));
-        scene.queues.target(&stack(), None);
-        assert!(scene.queues.drained(&stack(), true), "it stays so");
-        scene.queues.keep(&stack());
-        assert!(!scene.queues.drained(&stack(), true), "it is wanted again");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_publisher_that_returns_starts_the_wait_anew() {
-        let mut scene = Scene::new(true);
-        assert!(!scene.queues.drained(&stack(), true));
-        assert!(scene.hears(20, holding(0)).await);
-        assert!(!scene.queues.drained(&stack(), false));
-        assert!(!scene.queues.drained(&stack(), true));
     }
 
     #[test]

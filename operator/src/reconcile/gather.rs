@@ -22,7 +22,9 @@ use shortener_operator_core::{
         ownership::{Ownership, ownership},
         prometheus::{PrometheusRule, ServiceMonitor},
         references,
+        stack::Drain,
     },
+    plan::drain,
 };
 
 use super::context::Scope;
@@ -39,8 +41,9 @@ pub async fn gather(
     let (component, external) = references::database(&stack.spec);
     let database = store::facts(scope, &identity, component, external).await?;
     let mut optional = BTreeMap::new();
-    let draining = queue::draining(scope, stack, &identity);
-    let drained = draining.map(|_| (Component::Rabbitmq, None));
+    let queue = queue::facts(scope, stack, &identity);
+    let drains = matches!(drain(stack, &queue), Drain::Draining(_));
+    let drained = drains.then_some((Component::Rabbitmq, None));
     for (component, external) in references::optional(&stack.spec).into_iter().chain(drained) {
         let facts = store::facts(scope, &identity, component, external).await?;
         optional.insert(component, facts);
@@ -60,7 +63,7 @@ pub async fn gather(
         vector_key,
         database,
         optional,
-        draining,
+        queue,
         headers: observability::headers(scope, &identity, &stack.spec).await?,
         has_monitoring_kinds: scope.inventory.has::<ServiceMonitor>()
             && scope.inventory.has::<PrometheusRule>(),

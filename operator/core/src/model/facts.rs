@@ -13,7 +13,7 @@ use super::{
     access::{self, Access},
     metadata::{Component, POSTGRES_MAJOR, StackIdentity},
     ownership::{Ownership, ownership},
-    stack::Draining,
+    queue_record::QueueRecord,
 };
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
@@ -30,8 +30,8 @@ pub struct Facts {
     pub database: StoreFacts,
     /// Facts about each store of a profile that is on.
     pub optional: BTreeMap<Component, StoreFacts>,
-    /// State of a queue that is being drained because its profile was switched off.
-    pub draining: Option<Draining>,
+    /// Facts about the queue.
+    pub queue: QueueFacts,
     /// The headers for a backend of traces and logs, if the spec refers to any.
     pub headers: Option<HeaderFacts>,
     /// True when the cluster serves the kinds of the Prometheus operator.
@@ -63,6 +63,17 @@ pub enum StoreFacts {
         /// Address and credentials, if the Secret and its keys exist.
         found: Option<ExternalAccess>,
     },
+}
+
+/// Facts about the queue. Only the drain of a queue whose profile is off depends on them.
+#[derive(Clone, Debug, Default)]
+pub struct QueueFacts {
+    /// True when the broker and the workers exist.
+    pub exists: bool,
+    /// True when no client can publish jobs any more.
+    pub closed: bool,
+    /// The known state of the queue.
+    pub record: QueueRecord,
 }
 
 /// A PersistentVolumeClaim that exists.

@@ -12,7 +12,7 @@ mod queue;
 mod store;
 mod vector;
 
-use super::build;
+use super::{build, drain::drain};
 use crate::{
     api::{DeletionPolicy, GatewayProvider, GatewaySpec, ShortenerStack, ShortenerStackSpec},
     model::{
@@ -21,7 +21,7 @@ use crate::{
         defaults::Defaults,
         facts::Facts,
         metadata::Component,
-        stack::{App, Gateway, Routing, ValidatedStack},
+        stack::{App, Drain, Gateway, Routing, ValidatedStack},
     },
 };
 use pod::pod;
@@ -166,7 +166,7 @@ pub fn validate(
         checksum_key,
         database,
         mut optional,
-        draining,
+        queue,
         headers,
         has_monitoring_kinds,
         vector_key,
@@ -190,6 +190,10 @@ pub fn validate(
         .remove(&Component::Cache)
         .map(|facts| cache::cache(&surroundings, facts))
         .transpose()?;
+    let draining = match drain(stack, &queue) {
+        Drain::Draining(draining) => Some(draining),
+        Drain::Wanted | Drain::Skipped | Drain::Drained => None,
+    };
     let queue = optional
         .remove(&Component::Rabbitmq)
         .map(|facts| queue::queue(&surroundings, facts, draining))

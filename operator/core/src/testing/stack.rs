@@ -20,7 +20,9 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials::{self, USERNAME_KEY},
         defaults::{Defaults, Images},
-        facts::{CredentialState, ExternalAccess, Facts, HeaderFacts, Referenced, StoreFacts},
+        facts::{
+            CredentialState, ExternalAccess, Facts, HeaderFacts, QueueFacts, Referenced, StoreFacts,
+        },
         metadata::StackIdentity,
         references::{self, StoreReference},
         stack::{Backend, Collector, Store, ValidatedStack},
@@ -78,7 +80,7 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
             .into_iter()
             .map(|reference| (reference.0, store(reference)))
             .collect(),
-        draining: None,
+        queue: QueueFacts::default(),
         headers: references::headers_secret(spec).map(|secret| HeaderFacts {
             secret: secret.to_owned(),
             data: Some(data(&["authorization", "x-scope-orgid"])),

@@ -19,7 +19,7 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
     let mut live = Live {
         ingresses: inventory.of_stack::<Ingress>(namespace, stack),
         pods: inventory.of_stack::<Pod>(namespace, stack),
-        queue: scope.context.queues.seen(&identity.key()),
+        queue: scope.context.queues.record(&identity.key()).seen().clone(),
         ..Live::default()
     };
     for component in Component::WITH_PODS {

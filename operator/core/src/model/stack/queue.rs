@@ -34,3 +34,16 @@ pub struct Draining {
     /// Number of jobs that are left, if the broker reports it.
     pub left: Option<i64>,
 }
+
+/// The decision about a queue whose profile may be off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// The profile is on.
+    Wanted,
+    /// The queue has no objects, or the user skips the wait.
+    Skipped,
+    /// The queue keeps its objects until it is empty.
+    Draining(Draining),
+    /// The queue is empty, so its objects are removed.
+    Drained,
+}

@@ -10,7 +10,7 @@ use crate::{
     api::SecretKeyRef,
     model::{
         access::Access,
-        facts::{ClaimFact, CredentialState, ExternalAccess, StoreFacts},
+        facts::{ClaimFact, CredentialState, ExternalAccess, QueueFacts, StoreFacts},
         metadata::StackIdentity,
         stack::{Store, StoreVolume},
     },
@@ -31,7 +31,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         checksum_key: CredentialState::Existing(data(&[(CHECKSUM_KEY, "k")])),
         database,
         optional: BTreeMap::new(),
-        draining: None,
+        queue: QueueFacts::default(),
         headers: None,
         has_monitoring_kinds: false,
         vector_key: None,
