@@ -8,6 +8,7 @@ mod monitoring;
 mod observability;
 mod profile;
 mod queue;
+mod rules;
 mod schema;
 mod spec;
 mod status;
@@ -29,6 +30,11 @@ pub use spec::{
 };
 pub use status::{AppStatus, QueueStatus, ShortenerStackStatus, WorkersStatus};
 pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
+
+/// Size of a store's volume if the spec contains none.
+pub const DEFAULT_STORAGE: &str = "1Gi";
+/// Size of the volume of the stack's own backend if the spec contains none.
+pub const DEFAULT_BACKEND_STORAGE: &str = "2Gi";
 
 #[cfg(test)]
 mod tests;

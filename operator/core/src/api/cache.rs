@@ -4,14 +4,11 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, SecretKeyRef};
+use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
 
 /// The cache for copies of links. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"))]
-#[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
-    "cache.managed and cache.external exclude each other: remove one of them"
-))]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("cache"))]
 #[x_kube(validation = Rule::new("!has(self.nearMemory) || !has(self.external) || self.external.mode != 'Cluster'").message(
     "cache.nearMemory is for cache.external.mode Single and Sentinel: remove it or change the mode"
 ))]

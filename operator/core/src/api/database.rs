@@ -4,14 +4,11 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PodSettings;
+use super::{PodSettings, rules::managed_or_external};
 
 /// The database for the links. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"))]
-#[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
-    "database.managed and database.external exclude each other: remove one of them"
-))]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("database"))]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseSpec {
     /// A PostgreSQL server that the operator runs in the stack's namespace.

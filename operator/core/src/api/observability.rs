@@ -5,7 +5,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, schema};
+use super::{PodSettings, rules::managed_or_external, schema};
 
 /// CEL rule for the address of a backend.
 const ADDRESS: &str = r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~%/]*)?$')";
@@ -35,10 +35,7 @@ pub struct ObservabilitySpec {
 
 /// Collector of traces and logs. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"))]
-#[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
-    "observability.collector.managed and observability.collector.external exclude each other: remove one of them"
-))]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("observability.collector"))]
 #[serde(rename_all = "camelCase")]
 pub struct CollectorSpec {
     /// An OpenTelemetry collector that the operator runs in the stack's namespace.
@@ -73,10 +70,7 @@ pub struct ExternalCollector {
 
 /// Backend of the managed collector. Without `managed` and `external`, the collector drops traces and logs silently.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"))]
-#[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
-    "observability.backend.managed and observability.backend.external exclude each other: remove one of them"
-))]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("observability.backend"))]
 #[serde(rename_all = "camelCase")]
 pub struct BackendSpec {
     /// Grafana with its stores for traces, logs and metrics, in one pod that the operator runs. Meant for

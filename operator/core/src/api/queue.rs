@@ -4,14 +4,11 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, SecretKeyRef};
+use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
 
 /// The broker that queues the jobs. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"))]
-#[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
-    "queue.managed and queue.external exclude each other: remove one of them"
-))]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("queue"))]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSpec {
     /// Maximum number of deliveries of a job. A job that fails every time is then moved to the dead-letter queue. A

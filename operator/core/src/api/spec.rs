@@ -9,7 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CacheSpec, DatabaseSpec, GatewaySpec, MonitoringSpec, ObservabilitySpec, PodSettings, Profile,
-    QueueSpec, ShortenerStackStatus, VectorSpec, schema,
+    QueueSpec, ShortenerStackStatus, VectorSpec,
+    rules::{
+        backend_keeps_its_class, backend_never_shrinks, keeps_its_class, never_shrinks,
+        vector_keeps, while_vector_is_on,
+    },
+    schema,
 };
 
 /// A complete link-shortening service: a gateway, the app behind it, its database and the parts that `profiles`
@@ -49,58 +54,17 @@ use super::{
 )]
 #[x_kube(
     crates(kube_core = "::kube_core"),
-    validation = Rule::new(
-        "(has(self.database) && has(self.database.external)) || (has(oldSelf.database) && has(oldSelf.database.external)) \
-         || quantity(has(self.database) && has(self.database.managed) && has(self.database.managed.storage) ? self.database.managed.storage : '1Gi') \
-         .compareTo(quantity(has(oldSelf.database) && has(oldSelf.database.managed) && has(oldSelf.database.managed.storage) ? oldSelf.database.managed.storage : '1Gi')) >= 0"
-    ).message("database.managed.storage cannot shrink (absent means 1Gi): keep the size, or restore a backup into a new stack"),
-    validation = Rule::new(
-        "(has(self.database) && has(self.database.external)) || (has(oldSelf.database) && has(oldSelf.database.external)) \
-         || (has(self.database) && has(self.database.managed) && has(self.database.managed.storageClassName) ? self.database.managed.storageClassName : '') \
-         == (has(oldSelf.database) && has(oldSelf.database.managed) && has(oldSelf.database.managed.storageClassName) ? oldSelf.database.managed.storageClassName : '')"
-    ).message("database.managed.storageClassName cannot change: restore a backup into a new stack"),
-    validation = Rule::new(
-        "(has(self.queue) && has(self.queue.external)) || (has(oldSelf.queue) && has(oldSelf.queue.external)) \
-         || quantity(has(self.queue) && has(self.queue.managed) && has(self.queue.managed.storage) ? self.queue.managed.storage : '1Gi') \
-         .compareTo(quantity(has(oldSelf.queue) && has(oldSelf.queue.managed) && has(oldSelf.queue.managed.storage) ? oldSelf.queue.managed.storage : '1Gi')) >= 0"
-    ).message("queue.managed.storage cannot shrink (absent means 1Gi): keep the size, or drain the queue into a new stack"),
-    validation = Rule::new(
-        "(has(self.queue) && has(self.queue.external)) || (has(oldSelf.queue) && has(oldSelf.queue.external)) \
-         || (has(self.queue) && has(self.queue.managed) && has(self.queue.managed.storageClassName) ? self.queue.managed.storageClassName : '') \
-         == (has(oldSelf.queue) && has(oldSelf.queue.managed) && has(oldSelf.queue.managed.storageClassName) ? oldSelf.queue.managed.storageClassName : '')"
-    ).message("queue.managed.storageClassName cannot change: drain the queue into a new stack"),
-    validation = Rule::new(
-        "!(has(self.observability) && has(self.observability.backend) && has(self.observability.backend.managed)) || !(has(oldSelf.observability) && has(oldSelf.observability.backend) && has(oldSelf.observability.backend.managed)) \
-         || quantity(has(self.observability.backend.managed.storage) ? self.observability.backend.managed.storage : '2Gi').compareTo(quantity(has(oldSelf.observability.backend.managed.storage) ? oldSelf.observability.backend.managed.storage : '2Gi')) >= 0"
-    ).message("observability.backend.managed.storage cannot shrink (absent means 2Gi): keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
-    validation = Rule::new(
-        "!(has(self.observability) && has(self.observability.backend) && has(self.observability.backend.managed)) || !(has(oldSelf.observability) && has(oldSelf.observability.backend) && has(oldSelf.observability.backend.managed)) \
-         || (has(self.observability.backend.managed.storageClassName) ? self.observability.backend.managed.storageClassName : '') == (has(oldSelf.observability.backend.managed.storageClassName) ? oldSelf.observability.backend.managed.storageClassName : '')"
-    ).message("observability.backend.managed.storageClassName cannot change: remove observability.backend.managed, delete the volume claim, and set it again"),
-    validation = Rule::new(
-        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
-         || (has(self.vector) && has(self.vector.collection) ? self.vector.collection : 'docs') == (has(oldSelf.vector) && has(oldSelf.vector.collection) ? oldSelf.vector.collection : 'docs')"
-    ).message("vector.collection cannot change while the profile is on: switch the profile off, change the name, and switch the profile on"),
-    validation = Rule::new(
-        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
-         || (has(self.vector) && has(self.vector.size) ? self.vector.size : 4) == (has(oldSelf.vector) && has(oldSelf.vector.size) ? oldSelf.vector.size : 4)"
-    ).message("vector.size cannot change while the profile is on: switch the profile off, change it together with vector.collection, and switch the profile on"),
-    validation = Rule::new(
-        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
-         || (has(self.vector) && has(self.vector.distance) ? self.vector.distance : 'Cosine') == (has(oldSelf.vector) && has(oldSelf.vector.distance) ? oldSelf.vector.distance : 'Cosine')"
-    ).message("vector.distance cannot change while the profile is on: switch the profile off, change it together with vector.collection, and switch the profile on"),
-    validation = Rule::new(
-        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
-         || (has(self.vector) && has(self.vector.external)) || (has(oldSelf.vector) && has(oldSelf.vector.external)) \
-         || quantity(has(self.vector) && has(self.vector.managed) && has(self.vector.managed.storage) ? self.vector.managed.storage : '1Gi') \
-         .compareTo(quantity(has(oldSelf.vector) && has(oldSelf.vector.managed) && has(oldSelf.vector.managed.storage) ? oldSelf.vector.managed.storage : '1Gi')) >= 0"
-    ).message("vector.managed.storage cannot shrink (absent means 1Gi): keep the size, or switch the profile off and delete the volume first"),
-    validation = Rule::new(
-        "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles) \
-         || (has(self.vector) && has(self.vector.external)) || (has(oldSelf.vector) && has(oldSelf.vector.external)) \
-         || (has(self.vector) && has(self.vector.managed) && has(self.vector.managed.storageClassName) ? self.vector.managed.storageClassName : '') \
-         == (has(oldSelf.vector) && has(oldSelf.vector.managed) && has(oldSelf.vector.managed.storageClassName) ? oldSelf.vector.managed.storageClassName : '')"
-    ).message("vector.managed.storageClassName cannot change: switch the profile off and delete the volume first"),
+    validation = never_shrinks("database", "keep the size, or restore a backup into a new stack"),
+    validation = keeps_its_class("database", "restore a backup into a new stack"),
+    validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
+    validation = keeps_its_class("queue", "drain the queue into a new stack"),
+    validation = backend_never_shrinks("keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
+    validation = backend_keeps_its_class("remove observability.backend.managed, delete the volume claim, and set it again"),
+    validation = vector_keeps("collection", "'docs'", "change the name"),
+    validation = vector_keeps("size", "4", "change it together with vector.collection"),
+    validation = vector_keeps("distance", "'Cosine'", "change it together with vector.collection"),
+    validation = while_vector_is_on(never_shrinks("vector", "keep the size, or switch the profile off and delete the volume first")),
+    validation = while_vector_is_on(keeps_its_class("vector", "switch the profile off and delete the volume first"))
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ShortenerStackSpec {

@@ -4,15 +4,12 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, SecretKeyRef};
+use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
 
 /// The store that finds documents by their vectors. Without `managed` and `external`, `managed` with its defaults
 /// applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(crates(kube_core = "::kube_core"))]
-#[x_kube(validation = Rule::new("!(has(self.managed) && has(self.external))").message(
-    "vector.managed and vector.external exclude each other: remove one of them"
-))]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("vector"))]
 #[serde(rename_all = "camelCase")]
 pub struct VectorSpec {
     /// Name of the collection. It cannot change while the profile is on.

@@ -6,7 +6,9 @@ use super::{
     store::{Surroundings, Wanted, volume},
 };
 use crate::{
-    api::{ExternalBackend as Spec, ManagedBackend, OtlpProtocol, Profile},
+    api::{
+        DEFAULT_BACKEND_STORAGE, ExternalBackend as Spec, ManagedBackend, OtlpProtocol, Profile,
+    },
     model::{
         facts::{HeaderFacts, StoreFacts},
         metadata::Component,
@@ -14,9 +16,6 @@ use crate::{
     },
     plan::build::{otel, telemetry},
 };
-
-/// Default size of the backend's volume.
-const DEFAULT_STORAGE: &str = "2Gi";
 
 /// Resolves the collector and its backend; `None` while the profile is off. `own` contains the facts about the
 /// stack's own backend, if it has one.
@@ -64,7 +63,7 @@ fn own_backend(
         storage_class_name,
         pod: settings,
     } = spec.managed.clone().unwrap_or_default();
-    let storage = storage.or_else(|| Some(DEFAULT_STORAGE.to_owned()));
+    let storage = storage.or_else(|| Some(DEFAULT_BACKEND_STORAGE.to_owned()));
     let wanted = Wanted {
         component: Component::Telemetry,
         field: "observability.backend",

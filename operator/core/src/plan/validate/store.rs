@@ -7,7 +7,7 @@ use kube_core::ResourceExt;
 
 use super::ValidateError;
 use crate::{
-    api::ShortenerStack,
+    api::{DEFAULT_STORAGE, ShortenerStack},
     model::{
         access,
         checksum::{CHECKSUM_KEY, checksum},
@@ -18,9 +18,6 @@ use crate::{
         stack::{Credential, ManagedStore, Pod, Store, StoreVolume},
     },
 };
-
-/// Default size of a store's volume.
-const DEFAULT_STORAGE: &str = "1Gi";
 
 /// The inputs for resolving a store.
 pub(super) struct Surroundings<'a> {
