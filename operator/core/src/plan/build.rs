@@ -5,6 +5,7 @@
 pub mod app;
 mod backends;
 pub mod cache;
+mod deployment;
 pub mod disruption_budget;
 pub mod gateway;
 pub mod monitoring;
@@ -15,9 +16,11 @@ pub mod postgres;
 pub mod qdrant;
 pub mod rabbitmq;
 pub mod secret;
+mod service;
 pub mod service_account;
 pub mod store;
 pub mod telemetry;
+mod volume;
 pub mod worker;
 
 use k8s_openapi::api::{

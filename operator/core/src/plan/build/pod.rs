@@ -1,13 +1,13 @@
-//! Settings common to the pods of every component: security, scheduling, probes, volumes and environment.
+//! Settings common to the pods of every component: security, scheduling, probes and environment.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
-        ExecAction, HTTPGetAction, ObjectFieldSelector, PodSecurityContext, PodSpec,
-        PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
-        SecurityContext, TCPSocketAction, TopologySpreadConstraint, Volume, VolumeMount,
+        Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, ExecAction, HTTPGetAction,
+        ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
+        ResourceRequirements, SeccompProfile, SecretKeySelector, SecurityContext, TCPSocketAction,
+        TopologySpreadConstraint,
     },
     apimachinery::pkg::{
         api::resource::Quantity, apis::meta::v1::ObjectMeta, util::intstr::IntOrString,
@@ -198,35 +198,6 @@ pub(super) fn name_env() -> EnvVar {
             ..EnvVarSource::default()
         }),
         ..EnvVar::default()
-    }
-}
-
-/// Returns a scratch volume that is deleted with the pod.
-pub(super) fn scratch(name: &str, size: &str) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource {
-            size_limit: Some(Quantity(size.to_owned())),
-            ..EmptyDirVolumeSource::default()
-        }),
-        ..Volume::default()
-    }
-}
-
-/// Returns the mount of a volume at a path of the container.
-pub(super) fn mount(volume: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        name: volume.to_owned(),
-        mount_path: path.to_owned(),
-        ..VolumeMount::default()
-    }
-}
-
-/// Returns the read-only mount of a volume at a path of the container.
-pub(super) fn read_only(volume: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        read_only: Some(true),
-        ..mount(volume, path)
     }
 }
 

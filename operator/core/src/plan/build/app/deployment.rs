@@ -1,21 +1,15 @@
 //! The app's Deployment. Migrations run in an init container, so that a pod starts with the schema that it expects.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{Container, EnvVar, PodSpec},
-    },
-    apimachinery::pkg::util::intstr::IntOrString,
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Container, EnvVar, PodSpec},
 };
 
 use super::{PORT, PORT_NAME};
 use crate::{
-    model::{
-        metadata::{Component, component_name, selector},
-        stack::ValidatedStack,
-    },
+    model::{metadata::Component, stack::ValidatedStack},
     plan::build::{
-        backends,
+        backends, deployment,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         otel, pod,
     },
@@ -26,36 +20,14 @@ const USER: i64 = 65532;
 
 /// Returns the Deployment `<stack>-app`.
 pub fn deployment(stack: &ValidatedStack) -> Deployment {
-    let identity = &stack.identity;
-    Deployment {
-        metadata: identity.child(
-            component_name(&identity.name, Component::App),
-            Component::App,
-        ),
-        spec: Some(DeploymentSpec {
-            replicas: Some(stack.app.replicas),
-            selector: selector(&identity.name, Component::App),
-            revision_history_limit: Some(pod::REVISION_HISTORY),
-            // Every node must learn of a new pod before an old one stops.
-            min_ready_seconds: Some(2),
-            strategy: Some(DeploymentStrategy {
-                type_: Some("RollingUpdate".to_owned()),
-                rolling_update: Some(RollingUpdateDeployment {
-                    max_unavailable: Some(IntOrString::Int(0)),
-                    max_surge: Some(IntOrString::Int(1)),
-                }),
-            }),
-            template: pod::template(
-                stack,
-                Component::App,
-                &stack.app.pod,
-                stack.client_checksum(Component::App),
-                pod_spec(stack),
-            ),
-            ..DeploymentSpec::default()
-        }),
-        ..Deployment::default()
-    }
+    let template = pod::template(
+        stack,
+        Component::App,
+        &stack.app.pod,
+        stack.client_checksum(Component::App),
+        pod_spec(stack),
+    );
+    deployment::serving(stack, Component::App, stack.app.replicas, template)
 }
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {

@@ -1,39 +1,18 @@
 //! The stable address of the app. It omits the internal port, because scrapers and probes connect to each pod.
 
-use k8s_openapi::{
-    api::core::v1::{Service, ServicePort, ServiceSpec},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use k8s_openapi::api::core::v1::Service;
 
 use super::{PORT, PORT_NAME};
-use crate::model::{
-    metadata::{Component, component_name, selector_labels},
-    stack::ValidatedStack,
+use crate::{
+    model::{metadata::Component, stack::ValidatedStack},
+    plan::build::service,
 };
 
 /// Returns the Service `<stack>-app`.
 pub fn service(stack: &ValidatedStack) -> Service {
-    let identity = &stack.identity;
-    Service {
-        metadata: identity.child(
-            component_name(&identity.name, Component::App),
-            Component::App,
-        ),
-        spec: Some(ServiceSpec {
-            type_: Some("ClusterIP".to_owned()),
-            selector: Some(selector_labels(&identity.name, Component::App)),
-            ports: Some(vec![ServicePort {
-                name: Some(PORT_NAME.to_owned()),
-                port: PORT,
-                target_port: Some(IntOrString::String(PORT_NAME.to_owned())),
-                protocol: Some("TCP".to_owned()),
-                app_protocol: Some("http".to_owned()),
-                ..ServicePort::default()
-            }]),
-            ..ServiceSpec::default()
-        }),
-        ..Service::default()
-    }
+    let ports = vec![service::http_port(PORT_NAME, PORT)];
+    let spec = service::cluster_ip(stack, Component::App, ports);
+    service::service(stack, Component::App, spec)
 }
 
 #[cfg(test)]

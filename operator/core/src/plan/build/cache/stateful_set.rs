@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
-    core::v1::{ConfigMapVolumeSource, Container, PodSpec, Probe, SecretVolumeSource, Volume},
+    core::v1::{Container, PodSpec, Probe},
 };
 
 use super::{PORT, PORT_NAME, config_map::render};
@@ -11,7 +11,7 @@ use crate::{
         metadata::{Component, component_name},
         stack::{Pod, ValidatedStack},
     },
-    plan::build::{pod, store},
+    plan::build::{pod, store, volume},
 };
 
 /// The user in the public image.
@@ -40,23 +40,9 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
         // The server saves no data, so it terminates at once on SIGTERM.
         termination_grace_period_seconds: Some(10),
         volumes: Some(vec![
-            Volume {
-                name: "config".to_owned(),
-                config_map: Some(ConfigMapVolumeSource {
-                    name: name.clone(),
-                    ..ConfigMapVolumeSource::default()
-                }),
-                ..Volume::default()
-            },
-            Volume {
-                name: "credentials".to_owned(),
-                secret: Some(SecretVolumeSource {
-                    secret_name: Some(name),
-                    ..SecretVolumeSource::default()
-                }),
-                ..Volume::default()
-            },
-            pod::scratch("data", "16Mi"),
+            volume::config("config", name.clone()),
+            volume::secret("credentials", name, None),
+            volume::scratch("data", "16Mi"),
         ]),
         ..PodSpec::default()
     }
@@ -70,9 +56,9 @@ fn server(settings: &Pod) -> Container {
         liveness_probe: Some(pod::with_timing(answers(), 30, 5, 2)),
         readiness_probe: Some(pod::with_timing(answers(), 10, 5, 2)),
         volume_mounts: Some(vec![
-            pod::read_only("config", "/etc/shortener/config"),
-            pod::read_only("credentials", "/etc/shortener/credentials"),
-            pod::mount("data", "/data"),
+            volume::read_only("config", "/etc/shortener/config"),
+            volume::read_only("credentials", "/etc/shortener/credentials"),
+            volume::mount("data", "/data"),
         ]),
         ..pod::container("valkey", settings, Vec::new())
     }

@@ -1,23 +1,17 @@
 //! The gateway's nginx.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{
-            ConfigMapVolumeSource, Container, Lifecycle, LifecycleHandler, PodSpec, SleepAction,
-            Volume,
-        },
-    },
-    apimachinery::pkg::util::intstr::IntOrString,
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Container, Lifecycle, LifecycleHandler, PodSpec, SleepAction},
 };
 
 use super::{PORT, PORT_NAME, nginx};
 use crate::{
     model::{
-        metadata::{Component, component_name, selector},
+        metadata::{Component, component_name},
         stack::ValidatedStack,
     },
-    plan::build::pod,
+    plan::build::{deployment, pod, volume},
 };
 
 /// The user `nginx` in the public image.
@@ -26,35 +20,21 @@ const CONFIG_DIRECTORY: &str = "/etc/shortener";
 
 /// Returns the Deployment `<stack>-gateway`, or `None` while the address of the app is unknown.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
-    let identity = &stack.identity;
-    let name = component_name(&identity.name, Component::Gateway);
+    let name = component_name(&stack.identity.name, Component::Gateway);
     let config = nginx::render(&stack.gateway.routing)?;
-    Some(Deployment {
-        metadata: identity.child(&name, Component::Gateway),
-        spec: Some(DeploymentSpec {
-            replicas: Some(stack.gateway.replicas),
-            selector: selector(&identity.name, Component::Gateway),
-            revision_history_limit: Some(pod::REVISION_HISTORY),
-            // Every node must learn of a new pod before an old one stops.
-            min_ready_seconds: Some(2),
-            strategy: Some(DeploymentStrategy {
-                type_: Some("RollingUpdate".to_owned()),
-                rolling_update: Some(RollingUpdateDeployment {
-                    max_unavailable: Some(IntOrString::Int(0)),
-                    max_surge: Some(IntOrString::Int(1)),
-                }),
-            }),
-            template: pod::template(
-                stack,
-                Component::Gateway,
-                &stack.gateway.pod,
-                pod::digest(&config),
-                pod_spec(stack, name),
-            ),
-            ..DeploymentSpec::default()
-        }),
-        ..Deployment::default()
-    })
+    let template = pod::template(
+        stack,
+        Component::Gateway,
+        &stack.gateway.pod,
+        pod::digest(&config),
+        pod_spec(stack, name),
+    );
+    Some(deployment::serving(
+        stack,
+        Component::Gateway,
+        stack.gateway.replicas,
+        template,
+    ))
 }
 
 fn pod_spec(stack: &ValidatedStack, config_map: String) -> PodSpec {
@@ -65,15 +45,8 @@ fn pod_spec(stack: &ValidatedStack, config_map: String) -> PodSpec {
         termination_grace_period_seconds: Some(30),
         topology_spread_constraints: Some(vec![pod::spread(stack, Component::Gateway)]),
         volumes: Some(vec![
-            Volume {
-                name: "config".to_owned(),
-                config_map: Some(ConfigMapVolumeSource {
-                    name: config_map,
-                    ..ConfigMapVolumeSource::default()
-                }),
-                ..Volume::default()
-            },
-            pod::scratch("tmp", "64Mi"),
+            volume::config("config", config_map),
+            volume::scratch("tmp", "64Mi"),
         ]),
         ..PodSpec::default()
     }
@@ -97,8 +70,8 @@ fn nginx_container(stack: &ValidatedStack) -> Container {
         liveness_probe: Some(pod::with_timing(health(), 10, 5, 3)),
         readiness_probe: Some(pod::with_timing(health(), 2, 2, 2)),
         volume_mounts: Some(vec![
-            pod::mount("config", CONFIG_DIRECTORY),
-            pod::mount("tmp", "/tmp"),
+            volume::mount("config", CONFIG_DIRECTORY),
+            volume::mount("tmp", "/tmp"),
         ]),
         ..pod::container("nginx", &stack.gateway.pod, Vec::new())
     }

@@ -1,15 +1,15 @@
 //! A headless Service that resolves to every pod of the app or the workers, for scrapers. The public Service resolves
 //! to a single address and omits the internal port.
 
-use k8s_openapi::{
-    api::core::v1::{Service, ServicePort, ServiceSpec},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 
 use super::{INTERNAL_PORT, PORT_NAME};
-use crate::model::{
-    metadata::{Component, component_name, selector_labels},
-    stack::ValidatedStack,
+use crate::{
+    model::{
+        metadata::{Component, component_name},
+        stack::ValidatedStack,
+    },
+    plan::build::service,
 };
 
 /// Returns the name of the Service with the metrics of a component.
@@ -24,22 +24,14 @@ pub fn service(stack: &ValidatedStack, component: Component) -> Option<Service> 
         return None;
     }
     let identity = &stack.identity;
+    let ports = vec![service::port(PORT_NAME, INTERNAL_PORT)];
     Some(Service {
         metadata: identity.child(service_name(&identity.name, component), component),
         spec: Some(ServiceSpec {
-            type_: Some("ClusterIP".to_owned()),
             cluster_ip: Some("None".to_owned()),
-            selector: Some(selector_labels(&identity.name, component)),
             // Pods that are not ready are scraped too.
             publish_not_ready_addresses: Some(true),
-            ports: Some(vec![ServicePort {
-                name: Some(PORT_NAME.to_owned()),
-                port: INTERNAL_PORT,
-                target_port: Some(IntOrString::String(PORT_NAME.to_owned())),
-                protocol: Some("TCP".to_owned()),
-                ..ServicePort::default()
-            }]),
-            ..ServiceSpec::default()
+            ..service::cluster_ip(stack, component, ports)
         }),
         ..Service::default()
     })

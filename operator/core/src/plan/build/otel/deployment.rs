@@ -1,11 +1,8 @@
 //! The collector's Deployment: one pod, and two for a moment during a rollout.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{ConfigMapVolumeSource, Container, EnvVar, PodSpec, Volume},
-    },
-    apimachinery::pkg::util::intstr::IntOrString,
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Container, EnvVar, PodSpec},
 };
 
 use super::{
@@ -14,10 +11,10 @@ use super::{
 };
 use crate::{
     model::{
-        metadata::{Component, component_name, selector},
+        metadata::{Component, component_name},
         stack::{Backend, Headers, ManagedCollector, ValidatedStack},
     },
-    plan::build::{monitoring, pod},
+    plan::build::{deployment, monitoring, pod, volume},
 };
 
 /// The user in the public image.
@@ -28,40 +25,24 @@ const CONFIG_PATH: &str = "/etc/shortener/config";
 /// Returns the Deployment `<stack>-otel`, or `None` if the operator does not run a collector.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let collector = stack.own_collector()?;
-    let identity = &stack.identity;
     let config = pod::digest(&render(stack, collector));
     let checksum = match headers(collector) {
         Some(headers) => format!("{}.{config}", headers.checksum),
         None => config,
     };
-    Some(Deployment {
-        metadata: identity.child(
-            component_name(&identity.name, Component::Otel),
-            Component::Otel,
-        ),
-        spec: Some(DeploymentSpec {
-            replicas: Some(collector.replicas),
-            selector: selector(&identity.name, Component::Otel),
-            revision_history_limit: Some(pod::REVISION_HISTORY),
-            strategy: Some(DeploymentStrategy {
-                type_: Some("RollingUpdate".to_owned()),
-                // A new collector is ready before the old one stops.
-                rolling_update: Some(RollingUpdateDeployment {
-                    max_unavailable: Some(IntOrString::Int(0)),
-                    max_surge: Some(IntOrString::Int(1)),
-                }),
-            }),
-            template: pod::template(
-                stack,
-                Component::Otel,
-                &collector.pod,
-                checksum,
-                pod_spec(stack, collector),
-            ),
-            ..DeploymentSpec::default()
-        }),
-        ..Deployment::default()
-    })
+    let template = pod::template(
+        stack,
+        Component::Otel,
+        &collector.pod,
+        checksum,
+        pod_spec(stack, collector),
+    );
+    Some(deployment::rolling(
+        stack,
+        Component::Otel,
+        collector.replicas,
+        template,
+    ))
 }
 
 fn pod_spec(stack: &ValidatedStack, collector: &ManagedCollector) -> PodSpec {
@@ -70,14 +51,10 @@ fn pod_spec(stack: &ValidatedStack, collector: &ManagedCollector) -> PodSpec {
         security_context: Some(pod::security_context(USER)),
         // On SIGTERM, the collector exports the data in its queues.
         termination_grace_period_seconds: Some(30),
-        volumes: Some(vec![Volume {
-            name: "config".to_owned(),
-            config_map: Some(ConfigMapVolumeSource {
-                name: component_name(&stack.identity.name, Component::Otel),
-                ..ConfigMapVolumeSource::default()
-            }),
-            ..Volume::default()
-        }]),
+        volumes: Some(vec![volume::config(
+            "config",
+            component_name(&stack.identity.name, Component::Otel),
+        )]),
         ..PodSpec::default()
     }
 }
@@ -95,7 +72,7 @@ fn collect(collector: &ManagedCollector) -> Container {
         startup_probe: Some(pod::with_timing(answers(), 1, 2, 60)),
         liveness_probe: Some(pod::with_timing(answers(), 10, 5, 3)),
         readiness_probe: Some(pod::with_timing(answers(), 2, 2, 2)),
-        volume_mounts: Some(vec![pod::read_only("config", CONFIG_PATH)]),
+        volume_mounts: Some(vec![volume::read_only("config", CONFIG_PATH)]),
         ..pod::container("collector", &collector.pod, env(collector))
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         metadata::{Component, component_name},
         stack::{Pod, ValidatedStack},
     },
-    plan::build::{pod, store},
+    plan::build::{pod, store, volume},
 };
 
 /// The user `postgres` in the public image.
@@ -59,8 +59,8 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
         termination_grace_period_seconds: Some(60),
         volumes: Some(vec![
             store::data_volume(stack, Component::Postgres),
-            pod::scratch("run", "16Mi"),
-            pod::scratch("tmp", "64Mi"),
+            volume::scratch("run", "16Mi"),
+            volume::scratch("tmp", "64Mi"),
             shared_memory(),
         ]),
         ..PodSpec::default()
@@ -85,10 +85,10 @@ fn server(settings: &Pod, secret: &str) -> Container {
         liveness_probe: Some(pod::with_timing(accepts_connections(), 30, 5, 2)),
         readiness_probe: Some(pod::with_timing(accepts_connections(), 10, 5, 2)),
         volume_mounts: Some(vec![
-            pod::mount("data", "/var/lib/postgresql/data"),
-            pod::mount("run", "/var/run/postgresql"),
-            pod::mount("tmp", "/tmp"),
-            pod::mount("shm", "/dev/shm"),
+            volume::mount("data", "/var/lib/postgresql/data"),
+            volume::mount("run", "/var/run/postgresql"),
+            volume::mount("tmp", "/tmp"),
+            volume::mount("shm", "/dev/shm"),
         ]),
         ..pod::container("postgres", settings, env(secret))
     }
@@ -123,7 +123,7 @@ fn accepts_connections() -> Probe {
 /// Returns the volume for shared memory. Parallel queries use it, and the container runtime's default may be too
 /// small. It counts towards the container's memory limit.
 fn shared_memory() -> Volume {
-    let volume = pod::scratch("shm", "64Mi");
+    let volume = volume::scratch("shm", "64Mi");
     Volume {
         empty_dir: volume.empty_dir.map(|directory| EmptyDirVolumeSource {
             medium: Some("Memory".to_owned()),

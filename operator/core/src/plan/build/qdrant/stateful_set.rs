@@ -12,7 +12,7 @@ use crate::{
         metadata::{Component, component_name},
         stack::{Pod, ValidatedStack},
     },
-    plan::build::{pod, store},
+    plan::build::{pod, store, volume},
 };
 
 /// The user in the unprivileged variant of the public image. The image itself sets none.
@@ -41,9 +41,9 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
         termination_grace_period_seconds: Some(30),
         volumes: Some(vec![
             store::data_volume(stack, Component::Qdrant),
-            pod::scratch("snapshots", "1Gi"),
-            pod::scratch("init", "16Mi"),
-            pod::scratch("tmp", "64Mi"),
+            volume::scratch("snapshots", "1Gi"),
+            volume::scratch("init", "16Mi"),
+            volume::scratch("tmp", "64Mi"),
         ]),
         ..PodSpec::default()
     }
@@ -65,10 +65,10 @@ fn server(settings: &Pod, secret: &str) -> Container {
         liveness_probe: Some(pod::with_timing(live(), 10, 5, 6)),
         readiness_probe: Some(pod::with_timing(ready, 5, 5, 2)),
         volume_mounts: Some(vec![
-            pod::mount("data", "/qdrant/storage"),
-            pod::mount("snapshots", "/qdrant/snapshots"),
-            pod::mount("init", "/qdrant/init"),
-            pod::mount("tmp", "/tmp"),
+            volume::mount("data", "/qdrant/storage"),
+            volume::mount("snapshots", "/qdrant/snapshots"),
+            volume::mount("init", "/qdrant/init"),
+            volume::mount("tmp", "/tmp"),
         ]),
         ..pod::container("qdrant", settings, env(secret))
     }

@@ -1,14 +1,8 @@
 //! The server of the managed broker.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::StatefulSet,
-        core::v1::{
-            ConfigMapVolumeSource, Container, EnvVar, KeyToPath, PodSpec, Probe,
-            SecretVolumeSource, TCPSocketAction, Volume,
-        },
-    },
-    apimachinery::pkg::util::intstr::IntOrString,
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{Container, EnvVar, PodSpec, Probe},
 };
 
 use super::{
@@ -20,7 +14,7 @@ use crate::{
         metadata::{Component, component_name},
         stack::{Pod, ValidatedStack},
     },
-    plan::build::{pod, store},
+    plan::build::{pod, store, volume},
 };
 
 /// The user in the public image.
@@ -61,29 +55,10 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
         termination_grace_period_seconds: Some(60),
         volumes: Some(vec![
             store::data_volume(stack, Component::Rabbitmq),
-            Volume {
-                name: "config".to_owned(),
-                config_map: Some(ConfigMapVolumeSource {
-                    name: name.clone(),
-                    ..ConfigMapVolumeSource::default()
-                }),
-                ..Volume::default()
-            },
-            Volume {
-                name: "definitions".to_owned(),
-                secret: Some(SecretVolumeSource {
-                    secret_name: Some(name),
-                    items: Some(vec![KeyToPath {
-                        key: DEFINITIONS_KEY.to_owned(),
-                        path: DEFINITIONS_KEY.to_owned(),
-                        ..KeyToPath::default()
-                    }]),
-                    ..SecretVolumeSource::default()
-                }),
-                ..Volume::default()
-            },
-            pod::scratch("scratch", "64Mi"),
-            pod::scratch("tmp", "64Mi"),
+            volume::config("config", name.clone()),
+            volume::secret("definitions", name, Some(DEFINITIONS_KEY)),
+            volume::scratch("scratch", "64Mi"),
+            volume::scratch("tmp", "64Mi"),
         ]),
         ..PodSpec::default()
     }
@@ -103,11 +78,11 @@ fn server(settings: &Pod) -> Container {
         liveness_probe: Some(pod::with_timing(accepts_connections(), 10, 5, 6)),
         readiness_probe: Some(pod::with_timing(accepts_connections(), 5, 5, 2)),
         volume_mounts: Some(vec![
-            pod::mount("data", "/var/lib/rabbitmq"),
-            pod::read_only("config", CONFIG_PATH),
-            pod::read_only("definitions", DEFINITIONS_PATH),
-            pod::mount("scratch", SCRATCH_PATH),
-            pod::mount("tmp", "/tmp"),
+            volume::mount("data", "/var/lib/rabbitmq"),
+            volume::read_only("config", CONFIG_PATH),
+            volume::read_only("definitions", DEFINITIONS_PATH),
+            volume::mount("scratch", SCRATCH_PATH),
+            volume::mount("tmp", "/tmp"),
         ]),
         ..pod::container("rabbitmq", settings, env())
     }
@@ -145,13 +120,7 @@ fn env() -> Vec<EnvVar> {
 /// Returns a probe that opens a TCP connection. `rabbitmq-diagnostics` would start an Erlang VM for each probe, which
 /// takes a second of CPU time and more memory than the limit leaves.
 fn accepts_connections() -> Probe {
-    Probe {
-        tcp_socket: Some(TCPSocketAction {
-            port: IntOrString::String(PORT_NAME.to_owned()),
-            ..TCPSocketAction::default()
-        }),
-        ..Probe::default()
-    }
+    pod::tcp_probe(PORT_NAME)
 }
 
 #[cfg(test)]

@@ -1,46 +1,23 @@
 //! The stable address of a store.
 
-use k8s_openapi::{
-    api::core::v1::{Service, ServicePort, ServiceSpec},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 
-use super::Port;
 use crate::{
-    model::{
-        metadata::{Component, component_name, selector_labels},
-        stack::ValidatedStack,
-    },
-    plan::build::ports,
+    model::{metadata::Component, stack::ValidatedStack},
+    plan::build::{ports, service},
 };
 
 /// Returns the Service `<stack>-<component>`.
 pub fn service(stack: &ValidatedStack, component: Component) -> Service {
-    let identity = &stack.identity;
-    Service {
-        metadata: identity.child(component_name(&identity.name, component), component),
-        spec: Some(ServiceSpec {
-            // A cluster IP stays the same over restarts, so a client that resolved the name once keeps a valid
-            // address.
-            type_: Some("ClusterIP".to_owned()),
-            selector: Some(selector_labels(&identity.name, component)),
-            // There is no second server, so waiting for a readiness probe would only prolong an outage.
-            publish_not_ready_addresses: Some(true),
-            ports: Some(ports(component).iter().map(service_port).collect()),
-            ..ServiceSpec::default()
-        }),
-        ..Service::default()
-    }
-}
-
-fn service_port(port: &Port) -> ServicePort {
-    ServicePort {
-        name: Some(port.name.to_owned()),
-        port: port.number,
-        target_port: Some(IntOrString::String(port.name.to_owned())),
-        protocol: Some("TCP".to_owned()),
-        ..ServicePort::default()
-    }
+    let ports = ports(component).iter();
+    let ports = ports.map(|port| service::port(port.name, port.number));
+    // A cluster IP stays the same over restarts, so a client that resolved the name once keeps a valid address.
+    let spec = ServiceSpec {
+        // There is no second server, so waiting for a readiness probe would only prolong an outage.
+        publish_not_ready_addresses: Some(true),
+        ..service::cluster_ip(stack, component, ports.collect())
+    };
+    service::service(stack, component, spec)
 }
 
 #[cfg(test)]

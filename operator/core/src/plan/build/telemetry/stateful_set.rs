@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
-    core::v1::{ConfigMapVolumeSource, Container, EnvVar, PodSpec, Volume, VolumeMount},
+    core::v1::{Container, EnvVar, PodSpec, VolumeMount},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use crate::{
         quantity,
         stack::{ManagedStore, ValidatedStack},
     },
-    plan::build::{monitoring, pod, store},
+    plan::build::{monitoring, pod, store, volume},
 };
 
 /// An arbitrary user: the image sets none.
@@ -57,23 +57,12 @@ fn pod_spec(stack: &ValidatedStack, server: &ManagedStore) -> PodSpec {
         termination_grace_period_seconds: Some(30),
         volumes: Some(vec![
             store::data_volume(stack, Component::Telemetry),
-            config_volume("config", name),
-            config_volume("dashboards", dashboards),
-            pod::scratch("work", "256Mi"),
-            pod::scratch("tmp", "256Mi"),
+            volume::config("config", name),
+            volume::config("dashboards", dashboards),
+            volume::scratch("work", "256Mi"),
+            volume::scratch("tmp", "256Mi"),
         ]),
         ..PodSpec::default()
-    }
-}
-
-fn config_volume(name: &str, config_map: String) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        config_map: Some(ConfigMapVolumeSource {
-            name: config_map,
-            ..ConfigMapVolumeSource::default()
-        }),
-        ..Volume::default()
     }
 }
 
@@ -112,19 +101,19 @@ fn serve(stack: &ValidatedStack, server: &ManagedStore) -> Container {
 fn mounts() -> Vec<VolumeMount> {
     let provisioned = |file: &str, path: &str| VolumeMount {
         sub_path: Some(file.to_owned()),
-        ..pod::read_only("config", &format!("{PROVISIONING}/{path}"))
+        ..volume::read_only("config", &format!("{PROVISIONING}/{path}"))
     };
     vec![
-        pod::mount("data", "/data"),
+        volume::mount("data", "/data"),
         // Tempo keeps data that is not yet part of a block in a directory of its own.
         VolumeMount {
             sub_path: Some("tempo-live".to_owned()),
-            ..pod::mount("data", "/var/tempo")
+            ..volume::mount("data", "/var/tempo")
         },
-        pod::mount("work", WORK),
-        pod::mount("tmp", "/tmp"),
-        pod::read_only("config", "/etc/shortener/config"),
-        pod::read_only("dashboards", DASHBOARDS_PATH),
+        volume::mount("work", WORK),
+        volume::mount("tmp", "/tmp"),
+        volume::read_only("config", "/etc/shortener/config"),
+        volume::read_only("dashboards", DASHBOARDS_PATH),
         // These files replace the image's own files of the same names.
         provisioned(DATA_SOURCES, "datasources/grafana-datasources.yaml"),
         provisioned(PROVIDER, "dashboards/grafana-dashboards.yaml"),

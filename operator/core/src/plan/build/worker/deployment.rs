@@ -2,21 +2,18 @@
 //! autoscaler change. As in the app, migrations run in an init container, so the app and the workers may start in any
 //! order.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{Container, EnvVar, PodSpec},
-    },
-    apimachinery::pkg::util::intstr::IntOrString,
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Container, EnvVar, PodSpec},
 };
 
 use crate::{
     model::{
-        metadata::{Component, component_name, selector},
+        metadata::Component,
         stack::{Queue, ValidatedStack},
     },
     plan::build::{
-        app, backends,
+        app, backends, deployment,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         otel, pod,
     },
@@ -28,35 +25,19 @@ const USER: i64 = 65532;
 /// Returns the Deployment `<stack>-worker`, or `None` without a queue.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let queue = stack.queue.as_ref()?;
-    let identity = &stack.identity;
-    Some(Deployment {
-        metadata: identity.child(
-            component_name(&identity.name, Component::Worker),
-            Component::Worker,
-        ),
-        spec: Some(DeploymentSpec {
-            replicas: Some(queue.workers.replicas),
-            selector: selector(&identity.name, Component::Worker),
-            revision_history_limit: Some(pod::REVISION_HISTORY),
-            strategy: Some(DeploymentStrategy {
-                type_: Some("RollingUpdate".to_owned()),
-                // A new worker is ready before an old one stops.
-                rolling_update: Some(RollingUpdateDeployment {
-                    max_unavailable: Some(IntOrString::Int(0)),
-                    max_surge: Some(IntOrString::Int(1)),
-                }),
-            }),
-            template: pod::template(
-                stack,
-                Component::Worker,
-                &queue.workers.pod,
-                stack.client_checksum(Component::Worker),
-                pod_spec(stack, queue),
-            ),
-            ..DeploymentSpec::default()
-        }),
-        ..Deployment::default()
-    })
+    let template = pod::template(
+        stack,
+        Component::Worker,
+        &queue.workers.pod,
+        stack.client_checksum(Component::Worker),
+        pod_spec(stack, queue),
+    );
+    Some(deployment::rolling(
+        stack,
+        Component::Worker,
+        queue.workers.replicas,
+        template,
+    ))
 }
 
 fn pod_spec(stack: &ValidatedStack, queue: &Queue) -> PodSpec {
