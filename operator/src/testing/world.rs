@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use shortener_operator_core::api::ShortenerStack;
+use shortener_operator_core::{api::ShortenerStack, model::metadata::CONFIG_CHECKSUM};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -157,6 +157,15 @@ impl World {
             write.effect == Some(Effect::Created) && !write.path.contains("/events")
         };
         self.server.writes().iter().filter(created).count()
+    }
+
+    /// Returns the checksum in the pod template of a live workload.
+    pub fn checksum<K>(&self, name: &str) -> String
+    where
+        K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned + serde::Serialize,
+    {
+        let object = serde_json::to_value(self.server.get::<K>(NAMESPACE, name).unwrap()).unwrap();
+        object["spec"]["template"]["metadata"]["annotations"][CONFIG_CHECKSUM].to_string()
     }
 
     /// Returns the uid of a live object.
