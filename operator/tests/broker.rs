@@ -14,14 +14,10 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::json;
 use shortener_operator::{
-    broker::{
-        Broker, BrokerError, Login,
-        message::Message,
-        topology::{DEAD_LETTERS, JOBS, User, definitions, policies},
-        transport,
-    },
-    dlq::letters::{self, Choice, Operation},
+    cli::dlq::letters::{self, Choice, Operation},
+    rabbitmq::broker::{Broker, BrokerError, Login, message::Message, transport},
 };
+use shortener_operator_core::model::topology::{DEAD_LETTERS, JOBS, User, definitions, policies};
 use tower::ServiceExt;
 
 fn api() -> String {
