@@ -258,19 +258,20 @@ async fn note(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::{Map, json};
     use shortener_testing::database::TestDatabase;
-    use sqlx::{ConnectOptions, postgres::PgConnectOptions};
+    use sqlx::{ConnectOptions, migrate::Migrator, postgres::PgConnectOptions};
 
     use super::*;
     use crate::database::Database;
 
     async fn documents(database: &TestDatabase) -> Documents {
         let mut connection = database.connect().await.unwrap();
-        sqlx::migrate!("../app/migrations")
-            .run(&mut connection)
-            .await
-            .unwrap();
+        let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../app/migrations");
+        let migrator = Migrator::new(migrations).await.unwrap();
+        migrator.run(&mut connection).await.unwrap();
         let options = PgConnectOptions::clone(database);
         let database = Database::connect("test", options, 2, Default::default());
         database.up().await;
