@@ -109,7 +109,7 @@ unit_stage() {
   stage
   run check 'engine' e2e/cluster/engine.sh
   stage
-  run check 'images of the stores' e2e/checks/stores.sh
+  run check 'stores of the tests' e2e/checks/stores.sh
   run check 'compile' cargo build --profile quick --workspace --all-targets
   run check 'stand-in for Qdrant' e2e/images/qdrant.sh test
   # The tests of the app and the worker watch the time, so nothing is built beside them.

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     Pending, State,
-    lane::{PublishChannel, Waiting},
+    channel::{PublishChannel, Waiting},
     metrics::PublisherMetrics,
 };
 
