@@ -2,14 +2,14 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, ResourceExt,
-    api::{ListParams, LogParams},
-};
+use kube::{Api, ResourceExt, api::LogParams};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, GatewayClient, Stack, await_condition};
+use crate::{
+    clients::{Answer, GatewayClient},
+    harness::{Stack, await_condition, pods_of},
+};
 
 /// An accepted job.
 #[derive(Clone, Debug)]
@@ -71,21 +71,6 @@ impl GatewayClient {
         })
         .await
     }
-}
-
-/// Returns the pods of a component that are not being deleted.
-pub async fn pods_of(stack: &Stack, component: &str) -> Result<Vec<Pod>> {
-    let selector = format!(
-        "app.kubernetes.io/instance={},app.kubernetes.io/component={component}",
-        stack.name
-    );
-    let pods = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
-    let mut pods = pods
-        .list(&ListParams::default().labels(&selector))
-        .await?
-        .items;
-    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
-    Ok(pods)
 }
 
 /// Returns the log lines of an event about a job, from all workers of a stack.

@@ -3,12 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client};
 use reqwest::{Method, RequestBuilder, redirect::Policy};
 use serde_json::{Value, json};
 
-use crate::{Provider, Space, Stack, await_condition};
+use crate::{
+    clients::Answer,
+    harness::{Forward, Space, Stack, await_condition, node_address},
+};
 
 /// Number of consecutive right answers after which every instance of the gateway is assumed to know the stack.
 const SETTLED: usize = 32;
@@ -21,15 +24,23 @@ pub struct GatewayClient {
     http: reqwest::Client,
 }
 
-/// An answer with its whole body.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// Status code.
-    pub status: u16,
-    /// Header values by lower case name; several values of one name are joined by `, `.
-    pub headers: BTreeMap<String, String>,
-    /// The body, which is text on every route of the service.
-    pub body: String,
+/// A gateway provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// The cluster's ingress-nginx controller.
+    IngressNginx,
+    /// The stack's own nginx.
+    Standalone,
+}
+
+impl Provider {
+    /// The value of `spec.gateway.provider`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::IngressNginx => "IngressNginx",
+            Self::Standalone => "Standalone",
+        }
+    }
 }
 
 impl GatewayClient {
@@ -76,6 +87,11 @@ impl GatewayClient {
             host: host.to_owned(),
             http,
         })
+    }
+
+    /// Returns a client of a forwarded port, which works as long as the pod that the port is forwarded to.
+    pub fn through(forward: &Forward) -> Result<Self> {
+        Self::at(format!("http://{}", forward.address), "localhost")
     }
 
     /// Returns a request that can still be changed before [`GatewayClient::send`].
@@ -165,18 +181,6 @@ impl GatewayClient {
     }
 }
 
-impl Answer {
-    /// Returns a header's value; empty if it is absent.
-    pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", String::as_str)
-    }
-
-    /// Parses the body as JSON.
-    pub fn json(&self) -> Result<Value> {
-        serde_json::from_str(&self.body).with_context(|| format!("the body is not JSON: {self:?}"))
-    }
-}
-
 async fn node_port(client: &Client, stack: &Stack) -> Result<String> {
     let services = Api::<Service>::namespaced(client.clone(), &stack.namespace);
     let service = services.get(&format!("{}-gateway", stack.name)).await?;
@@ -184,16 +188,6 @@ async fn node_port(client: &Client, stack: &Stack) -> Result<String> {
         .spec
         .and_then(|spec| spec.ports?.first()?.node_port)
         .context("the gateway's Service has no node port")?;
-    let nodes = Api::<Node>::all(client.clone())
-        .list(&Default::default())
-        .await?;
-    let address = nodes
-        .items
-        .into_iter()
-        .filter_map(|node| node.status?.addresses)
-        .flatten()
-        .find(|address| address.type_ == "InternalIP")
-        .context("no node has an InternalIP")?
-        .address;
+    let address = node_address(client).await?;
     Ok(format!("http://{address}:{port}"))
 }

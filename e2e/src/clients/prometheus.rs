@@ -10,7 +10,7 @@ use reqwest::{Client, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
+use crate::harness::{
     Forward, Space, Stack, await_condition, restricted_container,
     server::{LABEL, Server},
 };

@@ -9,7 +9,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::await_condition;
+use crate::harness::await_condition;
 
 /// A condition in a status, without its time, because a test may write one there that does not parse.
 #[derive(Clone, Debug, Deserialize)]
@@ -48,7 +48,9 @@ pub struct Stack {
 }
 
 impl Stack {
-    pub(crate) fn new(client: &Client, namespace: &str, name: &str) -> Self {
+    /// Returns the stack of this name, even if it does not exist.
+    #[must_use]
+    pub fn new(client: &Client, namespace: &str, name: &str) -> Self {
         Self {
             name: name.to_owned(),
             namespace: namespace.to_owned(),

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::{Stack, kubectl_with_input};
+use crate::harness::{Stack, kubectl_with_input};
 
 /// Runs a command in the cache and returns its trimmed output.
 pub async fn valkey(stack: &Stack, command: &[&str]) -> Result<String> {

@@ -2,7 +2,7 @@
 
 use std::{any::Any, panic::AssertUnwindSafe, time::Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{
@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{GatewayClient, Provider, Settings, Stack, await_condition, base_spec, dump, merge};
+use crate::harness::{Settings, Stack, dump};
 
 /// Number of tests that use the cluster at the same time; on two cores, more would only wait for each other.
 const MAX_PARALLEL_TESTS: usize = 3;
@@ -95,37 +95,6 @@ impl Space {
     /// Returns the stack of the given name in this namespace, even if it does not exist.
     pub fn stack(&self, name: &str) -> Stack {
         Stack::new(&self.client, &self.name, name)
-    }
-
-    /// Applies the stack `acme` of the real app (the base spec merged with `changes`), waits until it
-    /// is ready, and opens its gateway.
-    pub async fn serve(
-        &self,
-        provider: Provider,
-        changes: serde_json::Value,
-    ) -> Result<(Stack, GatewayClient)> {
-        let mut spec = base_spec(self, provider);
-        merge(&mut spec, changes);
-        let stack = self.stack("acme");
-        stack.apply(&spec).await?;
-        stack.ready().await?;
-        let gateway = GatewayClient::open(self, &stack, provider, &self.host()).await?;
-        // A stack is ready to redirect before its app is connected to the broker.
-        if spec["profiles"].to_string().contains("queue") {
-            await_condition("the app is connected to the broker", async || {
-                let up = gateway.count("queue_up").await?;
-                ensure!(up == 1, "queue_up is {up}");
-                Ok(())
-            })
-            .await?;
-        }
-        Ok((stack, gateway))
-    }
-
-    /// Creates the Secret of a database that is never used, for stacks of the stand-in app.
-    pub async fn unused_database(&self) -> Result<()> {
-        let url = "postgres://nobody:nothing@unused.invalid:5432/nothing";
-        self.secret("unused-database", &json!({"url": url})).await
     }
 
     /// Creates or updates a Secret.

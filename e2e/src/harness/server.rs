@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{Space, await_condition, merge, restricted_pod};
+use crate::harness::{Space, await_condition, merge, restricted_pod};
 
 /// Key of the label that selects the pods of a server; its value is the server's name.
 pub(crate) const LABEL: &str = "app";

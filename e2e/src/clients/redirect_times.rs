@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::GatewayClient;
+use crate::clients::GatewayClient;
 
 /// Redirects that are followed.
 const FOLLOWED: usize = 60;

@@ -4,7 +4,10 @@ use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, GatewayClient};
+use crate::{
+    clients::{Answer, GatewayClient},
+    harness::await_condition,
+};
 
 /// The tolerance between a score and the value computed by hand: the store has single precision.
 const TOLERANCE: f64 = 1e-5;
@@ -91,7 +94,7 @@ impl GatewayClient {
 
     /// Deletes every document that a query finds.
     pub async fn no_documents(&self) -> Result<()> {
-        crate::await_condition("no document is left", async || {
+        await_condition("no document is left", async || {
             let left = self
                 .find_documents(&json!({"vector": [1, 1, 1, 1], "limit": 100}))
                 .await?;

@@ -1,11 +1,11 @@
 //! The Helm release of the operator, for tests that change its version.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use tokio::process::Command;
 
-use crate::{OPERATOR_NAMESPACE, kubectl::run};
+use crate::harness::{OPERATOR_NAMESPACE, checkout, kubectl::run};
 
 /// Name of the release that the cluster's scripts install.
 const RELEASE: &str = "shortener-operator";
@@ -70,12 +70,6 @@ impl Release {
         ];
         helm(&arguments, &self.values).await.map(|_| ())
     }
-}
-
-/// Returns a path relative to the folder of this crate.
-#[must_use]
-pub fn checkout(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 fn text(path: &Path) -> Result<&str> {

@@ -4,7 +4,10 @@ use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, Forward, GatewayClient, Stack};
+use crate::{
+    clients::{Answer, GatewayClient},
+    harness::{Forward, Stack},
+};
 
 /// Port of the HTTP API.
 const HTTP_PORT: u16 = 6333;
@@ -23,7 +26,7 @@ impl Qdrant {
         let name = format!("{}-qdrant", stack.name);
         let forward = Forward::to(stack, &name, HTTP_PORT).await?;
         Ok(Self {
-            http: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
+            http: GatewayClient::through(&forward)?,
             key: stack.credential(&name, "api-key").await?,
             _forward: forward,
         })

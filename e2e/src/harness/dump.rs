@@ -8,7 +8,7 @@ use kube::{
     api::{DynamicObject, ListParams, LogParams},
 };
 
-use crate::{Operator, stack_resource};
+use crate::harness::{Operator, stack_resource};
 
 /// Returns the stacks, pods and events of a namespace and the end of the operator's log, as text.
 pub(crate) async fn namespace(client: &Client, namespace: &str) -> String {

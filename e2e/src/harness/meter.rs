@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{OPERATOR_NAMESPACE, Operator, await_condition};
+use crate::harness::{OPERATOR_NAMESPACE, Operator, await_condition};
 
 const LEASES: &str = "e2e-operator-leases";
 const WRITES: &str = "e2e-operator-writes";

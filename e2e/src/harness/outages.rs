@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{Stack, await_condition, is_ready};
+use crate::harness::{Stack, await_condition, is_ready};
 
 impl Stack {
     /// Pauses the operator's work on this stack, because it would revert the changes of a test.

@@ -10,7 +10,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::GatewayClient;
+use crate::clients::GatewayClient;
 
 const MOST_IN_FLIGHT: usize = 600;
 const KEPT_FAILURES: usize = 20;

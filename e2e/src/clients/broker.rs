@@ -1,21 +1,24 @@
 //! A client of the management API of a stack's managed broker, through a forwarded port with the Secret's credentials.
 
 use anyhow::{Context, Result, ensure};
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Forward, Stack};
+use crate::{
+    clients::{Answer, GatewayClient},
+    harness::{Forward, Stack},
+};
 
 /// Port of the management UI and its API.
-pub const MANAGEMENT_PORT: u16 = 15672;
+const MANAGEMENT_PORT: u16 = 15672;
 
 /// A client of the management API. It works as long as the pod that the port is forwarded to.
 pub struct Broker {
-    /// The forwarded port.
-    pub forward: Forward,
+    /// A client of the same address without the credentials.
+    pub http: GatewayClient,
     username: String,
     password: String,
-    http: Client,
+    _forward: Forward,
 }
 
 /// The message counts of a queue, as the management UI shows them.
@@ -33,11 +36,12 @@ impl Broker {
     /// Forwards a port to the broker of a stack and reads its credentials.
     pub async fn open(stack: &Stack) -> Result<Self> {
         let name = format!("{}-rabbitmq", stack.name);
+        let forward = Forward::to(stack, &name, MANAGEMENT_PORT).await?;
         Ok(Self {
-            forward: Forward::to(stack, &name, MANAGEMENT_PORT).await?,
+            http: GatewayClient::through(&forward)?,
             username: stack.credential(&name, "username").await?,
             password: stack.credential(&name, "password").await?,
-            http: Client::new(),
+            _forward: forward,
         })
     }
 
@@ -82,21 +86,25 @@ impl Broker {
         Ok(())
     }
 
-    /// Sends a request to the API; `path` is the part after `/api/`.
+    /// Sends a request with the credentials and returns any answer.
+    pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
+        let request = self.http.request(method, path);
+        let request = request.basic_auth(&self.username, Some(&self.password));
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        self.http.send(request).await
+    }
+
+    /// Sends a request to the API that must succeed; `path` is the part after `/api/`.
     pub async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
-        let url = format!("http://{}/api/{path}", self.forward.address);
-        let mut request = self.http.request(method, url);
-        request = request.basic_auth(&self.username, Some(&self.password));
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let response = request.send().await?;
-        let status = response.status();
-        let text = response.text().await?;
-        ensure!(status.is_success(), "{path}: {status}: {text}");
-        if text.is_empty() {
+        let answer = self.send(method, &format!("/api/{path}"), body).await?;
+        let success = (200..300).contains(&answer.status);
+        ensure!(success, "{path}: expected success, got {answer:?}");
+        if answer.body.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_str(&text).with_context(|| format!("{path}: expected JSON, got {text}"))
+        answer.json()
     }
 }

@@ -6,7 +6,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
 };
 
-use crate::Stack;
+use crate::harness::Stack;
 
 /// A kind of child object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::await_condition;
+use crate::harness::await_condition;
 
 /// Namespace of the operator.
 pub const OPERATOR_NAMESPACE: &str = "shortener-system";

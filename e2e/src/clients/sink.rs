@@ -2,12 +2,15 @@
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::{
-    Forward, GatewayClient, Space, await_condition, restricted_container,
-    server::{Server, stop},
+    clients::{GatewayClient, Record, Trace},
+    harness::{
+        Forward, Space, await_condition, restricted_container,
+        server::{Server, stop},
+    },
 };
 
 /// The address for OTLP over gRPC from pods in the same namespace.
@@ -20,63 +23,6 @@ const QUESTIONS: u16 = 8080;
 pub struct Sink {
     http: GatewayClient,
     _forward: Forward,
-}
-
-/// A span as the sink received it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Span {
-    /// Its id.
-    pub span_id: String,
-    /// The id of its parent; empty at the root of a trace.
-    pub parent_span_id: String,
-    /// Its name.
-    pub name: String,
-    /// `SERVER`, `CLIENT`, `PRODUCER` or `CONSUMER`.
-    pub kind: String,
-    /// The program that sent it.
-    pub service: String,
-    /// `UNSET`, `OK` or `ERROR`.
-    pub status: String,
-    /// Its attributes, by name.
-    pub attributes: Value,
-    /// The attributes of the process that sent it, by name.
-    pub resource: Value,
-    /// Its links to other spans.
-    pub links: Vec<Link>,
-}
-
-/// A link to another span.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Link {
-    /// The trace of that span.
-    pub trace_id: String,
-    /// The id of that span.
-    pub span_id: String,
-}
-
-/// A log record as the sink received it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Record {
-    /// The name of the event.
-    pub body: String,
-    /// The span in which it was written.
-    pub span_id: String,
-    /// The program that sent it.
-    pub service: String,
-    /// Its attributes, by name.
-    pub attributes: Value,
-}
-
-/// Spans of one trace.
-#[derive(Clone, Debug)]
-pub struct Trace(pub Vec<Span>);
-
-/// A client that begins a trace without the sampled flag.
-pub struct Caller {
-    /// The trace.
-    pub trace_id: String,
-    /// The caller's own span.
-    pub span_id: String,
 }
 
 /// The behavior of the sink.
@@ -106,7 +52,7 @@ impl Sink {
         server.start(space).await?;
         let forward = Forward::to(&space.stack("acme"), NAME, QUESTIONS).await?;
         let sink = Self {
-            http: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
+            http: GatewayClient::through(&forward)?,
             _forward: forward,
         };
         // An earlier test may have stopped halfway and left another mode.
@@ -172,53 +118,5 @@ impl Sink {
             "{path}: expected status 200, got {answer:?}"
         );
         serde_json::from_str(&answer.body).with_context(|| format!("{path}: {answer:?}"))
-    }
-}
-
-impl Trace {
-    /// Returns the first span of this name.
-    pub fn span(&self, name: &str) -> Result<&Span> {
-        let found = self.0.iter().find(|span| span.name == name);
-        found.with_context(|| format!("no span {name} among {:?}", self.names()))
-    }
-
-    /// Returns the call of this span name to a store of this system (`postgresql`, `redis`, `qdrant`).
-    pub fn call(&self, system: &str, name: &str) -> Result<&Span> {
-        let mut calls = self.calls(system);
-        let found = calls.find(|span| span.name == name);
-        found.with_context(|| format!("no span {name} of {system} among {:?}", self.names()))
-    }
-
-    /// Returns every call to stores of this system.
-    pub fn calls(&self, system: &str) -> impl Iterator<Item = &Span> {
-        let of_system = move |span: &&Span| span.attributes["db.system.name"] == system;
-        self.0.iter().filter(of_system)
-    }
-
-    fn names(&self) -> Vec<&str> {
-        self.0.iter().map(|span| span.name.as_str()).collect()
-    }
-}
-
-impl Caller {
-    /// Returns a caller with new random ids.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            trace_id: format!("{:032x}", fastrand::u128(1..)),
-            span_id: format!("{:016x}", fastrand::u64(1..)),
-        }
-    }
-
-    /// Returns the header `traceparent` of its requests.
-    #[must_use]
-    pub fn traceparent(&self) -> String {
-        format!("00-{}-{}-00", self.trace_id, self.span_id)
-    }
-}
-
-impl Default for Caller {
-    fn default() -> Self {
-        Self::new()
     }
 }
