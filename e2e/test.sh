@@ -156,8 +156,8 @@ cluster_stage() {
   run check 'step for other CI' e2e/checks/ci-step.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
   run check 'a cluster without IPv4' follow_ipv6_check
-  run check 'sections of the specification' \
-    e2e/checks/sections.sh "$logs"/test-cluster-tests{,-one-by-one}.log
+  run tests 'sections of the specification' \
+    sections "$logs"/test-cluster-tests{,-one-by-one}.log
 }
 
 # A function, because bash reads a script while it runs it, and an edit during a run would derail it.
