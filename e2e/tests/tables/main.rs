@@ -12,7 +12,7 @@ mod vector_database;
 
 use std::{process::ExitCode, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use kube::Client;
 use shortener_e2e::{Answer, GatewayClient, Stack, await_within};
 

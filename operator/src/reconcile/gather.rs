@@ -22,7 +22,6 @@ use shortener_operator_core::{
         ownership::{Ownership, ownership},
         prometheus::{PrometheusRule, ServiceMonitor},
         references,
-        stack::Drain,
     },
     plan::drain,
 };
@@ -42,7 +41,7 @@ pub async fn gather(
     let database = store::facts(scope, &identity, component, external).await?;
     let mut optional = BTreeMap::new();
     let queue = queue::facts(scope, stack, &identity);
-    let drains = matches!(drain(stack, &queue), Drain::Draining(_));
+    let drains = drain(stack, &queue).draining().is_some();
     let drained = drains.then_some((Component::Rabbitmq, None));
     for (component, external) in references::optional(&stack.spec).into_iter().chain(drained) {
         let facts = store::facts(scope, &identity, component, external).await?;

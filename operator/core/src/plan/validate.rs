@@ -21,7 +21,7 @@ use crate::{
         defaults::Defaults,
         facts::Facts,
         metadata::Component,
-        stack::{App, Drain, Gateway, Routing, ValidatedStack},
+        stack::{App, Cache, Gateway, Routing, ValidatedStack},
     },
 };
 use pod::pod;
@@ -190,13 +190,10 @@ pub fn validate(
         .remove(&Component::Cache)
         .map(|facts| cache::cache(&surroundings, facts))
         .transpose()?;
-    let draining = match drain(stack, &queue) {
-        Drain::Draining(draining) => Some(draining),
-        Drain::Wanted | Drain::Skipped | Drain::Drained => None,
-    };
+    let drain = drain(stack, &queue);
     let queue = optional
         .remove(&Component::Rabbitmq)
-        .map(|facts| queue::queue(&surroundings, facts, draining))
+        .map(|facts| queue::queue(&surroundings, facts, drain.draining()))
         .transpose()?;
     let vector = optional
         .remove(&Component::Qdrant)
@@ -205,13 +202,12 @@ pub fn validate(
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&surroundings, own_backend, headers)?;
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some())?;
-    let near_memory = cache.as_ref().map_or(0, |cache| cache.near_memory);
     Ok(ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: app(spec, defaults, near_memory),
+        app: app(spec, defaults, cache.as_ref()),
         gateway: gateway(spec, defaults, upstream, host_conflict),
         database,
         cache,
@@ -238,7 +234,8 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
     }
 }
 
-fn app(spec: &ShortenerStackSpec, defaults: &Defaults, near_memory: u64) -> App {
+fn app(spec: &ShortenerStackSpec, defaults: &Defaults, cache: Option<&Cache>) -> App {
+    let near_memory = cache.map_or(0, |cache| cache.near_memory);
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
         pod: pod(

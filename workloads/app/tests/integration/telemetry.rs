@@ -75,18 +75,10 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
     let response = send(app.public, post_bytes("/shorten", &header, body)).await;
     let code = response.json()["code"].as_str().unwrap().to_owned();
     let span = sink.span(&created, "POST /shorten").await;
-    assert_call(
-        &sink.span(&created, "INSERT links").await,
-        &span,
-        "postgresql",
-        port,
-    );
-    assert_call(
-        &sink.span(&created, "SET").await,
-        &span,
-        "redis",
-        redis.port,
-    );
+    let insert = sink.span(&created, "INSERT links").await;
+    assert_call(&insert, &span, "postgresql", port);
+    let set = sink.span(&created, "SET").await;
+    assert_call(&set, &span, "redis", redis.port);
 
     redis.ask::<()>(&["DEL", &format!("link:{code}")]).await;
     let (missed, header) = trace(2);

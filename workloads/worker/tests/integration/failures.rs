@@ -26,11 +26,9 @@ fn reason(properties: &BasicProperties) -> String {
     }
 }
 
-#[tokio::test]
-async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_the_queue_moves_on() {
-    let database = TestDatabase::new().await;
-    let (broker, pool) = (Broker::new().await, prepare(&database).await);
-    let registry = Registry::default()
+/// Returns a task for each way to fail, and one that succeeds.
+fn failing() -> Registry {
+    Registry::default()
         .with("count", Count)
         .with("panics", act(|_, _| panic!("this task panics")))
         .with("hangs", act(|_, _| Box::pin(std::future::pending())))
@@ -48,10 +46,16 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
         .with(
             "never",
             act(|_, _| Box::pin(async move { Ok(Outcome::Reject("never valid".to_owned())) })),
-        );
+        )
+}
+
+#[tokio::test]
+async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_the_queue_moves_on() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let mut config = config(&database, &broker.url());
     config.job_timeout = Duration::from_millis(50);
-    let worker = Running::start(config, registry).await;
+    let worker = Running::start(config, failing()).await;
 
     let panics = publish(&broker, r#"{"task":"panics"}"#).await;
     let hangs = publish(&broker, r#"{"task":"hangs"}"#).await;

@@ -29,12 +29,7 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once() {
     let (jobs, kills): (i64, i64) = (setting("SOAK_JOBS", 100), setting("SOAK_KILLS", 6));
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     pool.execute(COUNT_ENDS).await.unwrap();
-    let mut workers = Vec::new();
-    for _ in 0..WORKERS {
-        let mut worker = start(&database, &broker);
-        worker.event("queue_up").await;
-        workers.push(worker);
-    }
+    let mut workers = start_all(&database, &broker).await;
     for _ in 0..jobs {
         publish(&broker, JOB).await;
     }
@@ -89,6 +84,17 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once() {
     assert!(attempts > jobs, "no worker was killed during a job");
     broker.wait_for("jobs", (0, 3)).await;
     assert_eq!(broker.counts("jobs.dlq").await.0, 0, "dead letters");
+}
+
+/// Starts the workers and waits until each takes jobs.
+async fn start_all(database: &TestDatabase, broker: &Broker) -> Vec<Process> {
+    let mut workers = Vec::new();
+    for _ in 0..WORKERS {
+        let mut worker = start(database, broker);
+        worker.event("queue_up").await;
+        workers.push(worker);
+    }
+    workers
 }
 
 /// Waits until this worker has started a job that is still running according to its record.

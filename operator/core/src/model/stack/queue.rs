@@ -47,3 +47,14 @@ pub enum Drain {
     /// The queue is empty, so its objects are removed.
     Drained,
 }
+
+impl Drain {
+    /// Returns the state of a queue that drains.
+    #[must_use]
+    pub fn draining(self) -> Option<Draining> {
+        match self {
+            Self::Draining(draining) => Some(draining),
+            Self::Wanted | Self::Skipped | Self::Drained => None,
+        }
+    }
+}
