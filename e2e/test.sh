@@ -109,7 +109,7 @@ unit_stage() {
   stage
   run check 'engine' e2e/cluster/engine.sh
   stage
-  run check 'images of the stores' e2e/checks/stores.sh
+  run check 'stores of the tests' e2e/checks/stores.sh
   run check 'compile' cargo build --profile quick --workspace --all-targets
   run check 'stand-in for Qdrant' e2e/images/qdrant.sh test
   # The tests of the app and the worker watch the time, so nothing is built beside them.
@@ -156,8 +156,8 @@ cluster_stage() {
   run check 'step for other CI' e2e/checks/ci-step.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
   run check 'a cluster without IPv4' follow_ipv6_check
-  run check 'sections of the specification' \
-    e2e/checks/sections.sh "$logs"/test-cluster-tests{,-one-by-one}.log
+  run tests 'sections of the specification' \
+    sections "$logs"/test-cluster-tests{,-one-by-one}.log
 }
 
 # A function, because bash reads a script while it runs it, and an edit during a run would derail it.

@@ -9,5 +9,5 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # A snapshot begins with a header between two lines of dashes.
-awk 'body {print} /^---$/ && ++dashes == 2 {body = 1}' operator/snapshots/alert-rules.snap >"$work/rules.yaml"
+awk 'body {print} /^---$/ && ++dashes == 2 {body = 1}' operator/core/snapshots/alert-rules.snap >"$work/rules.yaml"
 hold_alerts "$work" e2e/alerts

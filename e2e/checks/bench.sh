@@ -10,5 +10,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 claim_target
 cargo build --release --workspace --bin app --bin bench
 programs=$CARGO_TARGET_DIR/$(host_triple)/release
-workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh workloads/test-gateway.sh \
-  "$programs/bench" --app "$programs/app" "$@"
+"$programs/bench" --app "$programs/app" "$@"

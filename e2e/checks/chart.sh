@@ -133,8 +133,8 @@ LINES
 # Checks that each image in the schema reaches the operator under a variable that it reads, and that none is missing.
 images_are_those_of_the_operator() {
   diff <(sed -n 's/^ *- name: \([A-Z0-9_]*_IMAGE\)$/\1/p' "$work/everything.yaml" | sort) \
-    <(grep -o '"[A-Z0-9_]*_IMAGE"' operator/src/settings.rs | tr -d '"' | sort -u) \
-    || die "the chart's image variables (<) are not those of operator/src/settings.rs (>)" "see images in values.yaml and values.schema.json"
+    <(grep -o '"[A-Z0-9_]*_IMAGE"' operator/src/cli/settings.rs | tr -d '"' | sort -u) \
+    || die "the chart's image variables (<) are not those of operator/src/cli/settings.rs (>)" "see images in values.yaml and values.schema.json"
 }
 
 # Every object of the chart itself (the ConfigMaps are extraObjects) and the operator's pods have the labels. A
@@ -169,7 +169,7 @@ spread_can_be_left_to_the_cluster() {
   ! grep -q '^      topologySpreadConstraints' "$work/no-spread.yaml" || die "topologySpreadConstraints=[] still renders constraints" "see templates/deployment.yaml of the chart"
 }
 
-# The same rule as in operator/src/settings/registry.rs.
+# The same rule as in operator/src/cli/settings/registry.rs.
 registry_goes_in_front_of_every_default_image() {
   local case original copy
   score mirror --set global.imageRegistry=mirror.example:5000/hub --set images.qdrant=qdrant/qdrant:1

@@ -29,12 +29,12 @@ facts() {
     }
   done
   while read -r image; do
-    grep -qF "default_value = \"$image\"" operator/src/settings.rs || {
-      say "error: an example uses the image $image, which is not a default in operator/src/settings.rs"
+    grep -qF "default_value = \"$image\"" operator/src/cli/settings.rs || {
+      say "error: an example uses the image $image, which is not a default in operator/src/cli/settings.rs"
       failed=1
     }
   done < <(sed -n 's/^ *image: \([^ ]*\).*/\1/p' "${manifests[@]}")
-  ((failed == 0)) || die "examples/ contradicts its README.md or operator/src/settings.rs" "correct what the errors above name"
+  ((failed == 0)) || die "examples/ contradicts its README.md or operator/src/cli/settings.rs" "correct what the errors above name"
 }
 
 # A NetworkPolicy that opens a port of the stack's pods must use the operator's labels, and a
@@ -42,9 +42,9 @@ facts() {
 policies() {
   local component port golden number=0
   while read -r component port; do
-    golden=operator/snapshots/network-policy-$component.snap
+    golden=operator/core/snapshots/network-policy-$component.snap
     [[ -f $golden ]] && grep -qx " *- port: $port" "$golden" \
-      || die "an example's NetworkPolicy opens port $port of $component, which the operator's own NetworkPolicy does not" "compare with $golden and the labels in operator/src/metadata.rs"
+      || die "an example's NetworkPolicy opens port $port of $component, which the operator's own NetworkPolicy does not" "compare with $golden and the labels in operator/core/src/model/metadata.rs"
     number=$((number + 1))
   done < <(jq -r 'select(.kind == "NetworkPolicy") | .spec as $spec
     | ($spec.podSelector.matchLabels

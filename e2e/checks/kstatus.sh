@@ -27,16 +27,16 @@ expected=(
 )
 
 # object <moment>: prints a snapshot without its header, which is between two lines of dashes.
-object() { awk 'body {print} /^---$/ && ++dashes == 2 {body = 1}' "operator/snapshots/kstatus-$1.snap"; }
+object() { awk 'body {print} /^---$/ && ++dashes == 2 {body = 1}' "operator/core/snapshots/kstatus-$1.snap"; }
 
 for pair in "${expected[@]}"; do
   moment=${pair%=*} wanted=${pair#*=}
   concluded=$(object "$moment" | "$kstatus")
-  [[ ${concluded%%$'\t'*} == "$wanted" ]] || die "kstatus reads a stack in the state $moment as $concluded, not as $wanted" "see operator/snapshots/kstatus-$moment.snap and operator/src/reconcile/status.rs"
+  [[ ${concluded%%$'\t'*} == "$wanted" ]] || die "kstatus reads a stack in the state $moment as $concluded, not as $wanted" "see operator/core/snapshots/kstatus-$moment.snap and operator/core/src/plan/status.rs"
 done
 
 # Every golden status must have an expectation.
-for file in operator/snapshots/kstatus-*.snap; do
+for file in operator/core/snapshots/kstatus-*.snap; do
   moment=${file##*/kstatus-} moment=${moment%.snap}
   [[ " ${expected[*]}" == *" $moment="* ]] || die "e2e/checks/kstatus.sh has no expectation for $file" "add $moment to expected there"
 done

@@ -4,5 +4,4 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 claim_target
-workloads/test-database.sh workloads/test-broker.sh \
-  cargo test --profile quick --workspace --test integration -- soak:: --nocapture
+cargo test --profile quick --workspace --test integration -- soak:: --nocapture

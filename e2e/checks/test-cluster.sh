@@ -19,7 +19,7 @@ begin_cluster_parts() {
 
 cluster_parts() {
   e2e/cluster/engine.sh || return
-  if closed; then e2e/cluster/parts.sh; else e2e/cluster/tools.sh cluster; fi
+  if closed; then e2e/cluster/parts.sh && e2e/cluster/parts.sh network; else e2e/cluster/tools.sh cluster; fi
 }
 
 # Only the stand-ins are tested: public images keep their own contract.
@@ -93,6 +93,12 @@ cluster_tests() {
   export E2E_OPERATOR E2E_POSTGRES_IMAGE
   # If CI ended the run from outside, the log would not show the reason.
   timeout 45m cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
+}
+
+# sections <log of cluster_tests>...: counts the passed tests by section of the specification.
+sections() {
+  local IFS=:
+  E2E_LOGS="$*" cargo test --profile quick --workspace --test sections -- --show-output
 }
 
 # operator_setting <variable> <default>: prints the setting of the installed operator.

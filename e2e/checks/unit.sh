@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every Rust test that needs no cluster: builders against golden manifests, conditions, the fake API server,
-# parsers, and the app and the worker against temporary servers: PostgreSQL, RabbitMQ, the vector store and Redis.
+# parsers, and the app and the worker against servers that the tests start: PostgreSQL, RabbitMQ, the vector store and
+# Redis.
 # It never writes golden manifests, and fails if no test uses one of them any more.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -22,8 +23,7 @@ for file in {operator,workloads/*}/tests/*/main.rs; do
 done
 
 status=0
-workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh workloads/test-vector.sh \
-  cargo test --profile quick --workspace --no-fail-fast "${targets[@]}" || status=$?
+cargo test --profile quick --workspace --no-fail-fast "${targets[@]}" || status=$?
 cargo test --profile quick --workspace --no-fail-fast --doc || status=$?
 
 # Failed tests may have used fewer manifests, so only a run without failures is judged.

@@ -29,7 +29,7 @@ default_images() {
   awk '
     match($0, /env = "[A-Z0-9_]*_IMAGE"/) { name = substr($0, RSTART + 7, RLENGTH - 8) }
     match($0, /default_value = "[^"]*"/) && name != "" { print name, substr($0, RSTART + 17, RLENGTH - 18); name = "" }
-    /default_value = [A-Z]/ { name = "" }' "$repo/operator/src/settings.rs"
+    /default_value = [A-Z]/ { name = "" }' "$repo/operator/src/cli/settings.rs"
 }
 
 # Prints the ingress controller's image, from the values of its chart.

@@ -4,6 +4,7 @@
 #
 #   qdrant.sh        compiles the program and prints its path
 #   qdrant.sh test   lints and tests it as well
+#   qdrant.sh path   prints the path without compiling
 # shellcheck source=../cluster/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cluster/lib.sh"
 
@@ -15,6 +16,10 @@ key=$(
   (content_key "${sources[@]}" && rustc -vV) | sha256sum | cut -c 1-12
 )
 home=$cache/tools/qdrant-$key
+if [[ ${1:-} == path ]]; then
+  printf '%s\n' "$home/qdrant"
+  exit
+fi
 
 # Cargo compares file times, and it treats this crate as the same one in every checkout.
 forget_other_checkouts() {

@@ -1,33 +1,16 @@
 //! The ShortenerStack operator, which runs a link-shortening service from one custom resource.
 //!
-//! Reading order: [`api`], [`reconcile`] and its steps `gather`, `validate`, `build`, `apply` and `status`, then
-//! [`controller`], which calls them, and [`inventory`] and [`ledger`], which keep the steady state free of writes.
+//! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
+//! objects and talks to brokers. Its modules use only those after them in this list:
+//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`] and [`rabbitmq`], [`leadership`], [`server`].
 
-pub mod access;
-pub mod api;
-pub mod broker;
-pub mod client;
-pub mod context;
-pub mod controller;
-pub mod deadline;
-pub mod dlq;
-pub mod drift;
-pub mod fence;
-pub mod http;
-pub mod inventory;
-pub mod leader;
-pub mod ledger;
-pub mod metadata;
-pub mod metrics;
-pub mod monitoring;
-pub mod queues;
+pub mod cli;
+pub mod kubernetes;
+pub mod leadership;
+pub mod rabbitmq;
 pub mod reconcile;
-pub mod reference;
 pub mod run;
-pub mod settings;
-pub mod telemetry;
-pub mod write_deadline;
-pub mod yaml;
+pub mod server;
 
 #[cfg(test)]
 mod testing;

@@ -2,14 +2,16 @@
 
 use std::{error::Error, io::Write, process::ExitCode};
 
-use kube::CustomResourceExt;
 use shortener_operator::{
-    api::ShortenerStack,
-    dlq::{self, Dlq},
-    reference, run,
-    settings::{Cli, Command, CrdFormat, Settings},
-    telemetry, yaml,
+    cli::{
+        Cli, Command, CrdFormat,
+        dlq::{self, Dlq},
+        settings::Settings,
+    },
+    run,
+    server::logging,
 };
+use shortener_operator_core::definition;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
@@ -20,7 +22,7 @@ fn main() -> ExitCode {
         Command::Crd { format } => exit_code(print_crd(format)),
         Command::Dlq(command) => exit_code(dead_letters(command)),
         Command::Run(settings) => {
-            telemetry::init();
+            logging::init();
             match run_operator(*settings) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
@@ -45,8 +47,8 @@ fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
 
 fn print_crd(format: CrdFormat) -> Result<(), Box<dyn Error>> {
     let text = match format {
-        CrdFormat::Yaml => yaml::crd()?,
-        CrdFormat::Markdown => reference::markdown(&ShortenerStack::crd()),
+        CrdFormat::Yaml => definition::yaml()?,
+        CrdFormat::Markdown => definition::markdown(),
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())

@@ -1,32 +1,25 @@
-//! The driver of one reconcile: five steps in a fixed order, each in a file of its own.
+//! The driver of one reconcile: five steps in a fixed order.
 //!
-//! `gather` reads, `validate` and `build` are pure, `apply` writes, `status` computes the status. The driver only
-//! calls them.
+//! `gather` reads the facts, `plan` of the crate `shortener-operator-core` validates the stack and builds its objects,
+//! `apply` writes them, and `report` writes the status that the same crate computes. The driver only calls them.
 
 pub mod apply;
-pub mod build;
-pub mod checksum;
-pub mod conditions;
-pub mod desired;
+pub mod context;
+pub mod controller;
 pub mod gather;
-mod quantity;
-pub mod refusal;
 pub mod report;
-pub mod stack;
-pub mod status;
-pub mod validate;
 
 use std::{sync::Arc, time::Duration};
 
 use kube::runtime::controller::Action;
-
-use crate::{
+use shortener_operator_core::{
     api::ShortenerStack,
-    context::{GuardedStack, Scope},
-    metadata::StackIdentity,
-    queues::Target,
+    model::metadata::StackIdentity,
+    plan::{self, Outcome, Plan, StepFailure, ValidateError},
 };
-use status::Outcome;
+
+use crate::{kubernetes::refusal, rabbitmq::queues::Target};
+use context::{GuardedStack, Scope};
 
 /// Deadline of one reconcile. A reconcile that takes longer is cancelled and retried.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -45,7 +38,7 @@ pub enum Error {
     Gather(#[source] kube::Error),
     /// The spec conflicts with other objects of the cluster.
     #[error(transparent)]
-    Validate(#[from] validate::ValidateError),
+    Validate(#[from] ValidateError),
     /// Children could not be written.
     #[error(transparent)]
     Apply(#[from] apply::ApplyError),
@@ -92,7 +85,7 @@ async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action
     match steps(stack, scope, identity).await {
         Ok(action) => Ok(action),
         Err(error) => {
-            report::report(scope, stack, Outcome::Failed(&error)).await?;
+            report::report(scope, stack, Outcome::Failed(error.failure())).await?;
             Err(error)
         }
     }
@@ -103,21 +96,24 @@ async fn steps(
     scope: &Scope,
     identity: StackIdentity,
 ) -> Result<Action, Error> {
-    let gathered = gather::gather(scope, stack, identity.clone())
+    let facts = gather::gather(scope, stack, identity.clone())
         .await
         .map_err(Error::Gather)?;
-    let conflict = gathered.host_conflict.is_some();
-    let validated = validate::validate(stack, gathered, &scope.context.settings)?;
-    scope
-        .context
-        .queues
-        .target(&identity.key(), Target::of(&validated, stack.spec.paused));
+    let conflict = facts.host_conflict.is_some();
+    let Plan {
+        stack: validated,
+        desired,
+        drain,
+    } = plan::plan(stack, facts, &scope.context.defaults)?;
+    let (queues, key) = (&scope.context.queues, identity.key());
+    queues.decided(&key, drain);
+    queues.target(&key, Target::of(&validated, stack.spec.paused));
     let mut rest = if conflict { CONFLICT_RECHECK } else { RESYNC };
     if stack.spec.paused {
         let live = apply::observe(scope, &identity);
         report::report(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
-        let applied = apply::apply(scope, &identity, build::build(&validated)).await?;
+        let applied = apply::apply(scope, &identity, desired).await?;
         report::report(scope, stack, Outcome::Applied(&validated, &applied)).await?;
         if applied.live().monitoring_refused.is_some() {
             rest = rest.min(MONITORING_RECHECK);
@@ -132,22 +128,28 @@ impl Error {
         match self {
             Self::Gather(error) => refusal::reason(error, "ReadFailed"),
             Self::Validate(error) => error.reason(),
-            Self::Apply(error) => {
-                error
-                    .0
-                    .first()
-                    .map_or("ApplyFailed", |failure| match &failure.cause {
-                        apply::Cause::NameTaken => "NameTaken",
-                        apply::Cause::Previous => "PreviousStackTerminating",
-                        apply::Cause::Api(error) => refusal::reason(error, "ApplyFailed"),
-                        apply::Cause::Timeout(_) => "DeadlineExceeded",
-                        apply::Cause::Render(_) => "RenderFailed",
-                    })
-            }
+            Self::Apply(error) => error.reason(),
             Self::Status(error) => refusal::reason(error, "StatusFailed"),
             Self::Deadline => "DeadlineExceeded",
             Self::Incomplete => "Incomplete",
             Self::Unreadable(_) => "InvalidSpec",
+        }
+    }
+
+    /// Returns the failure as the status reports it.
+    fn failure(&self) -> StepFailure {
+        match self {
+            Self::Validate(error) => StepFailure::from(error),
+            Self::Gather(_)
+            | Self::Apply(_)
+            | Self::Status(_)
+            | Self::Deadline
+            | Self::Incomplete
+            | Self::Unreadable(_) => StepFailure {
+                reason: self.reason(),
+                message: self.to_string(),
+                needs_an_edit: false,
+            },
         }
     }
 }

@@ -12,16 +12,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    client,
-    context::Context,
-    controller,
-    fence::FenceLayer,
-    http,
-    leader::{Election, Elector, Lost},
-    metrics::Metrics,
-    queues::watch::watch,
-    settings::Settings,
-    write_deadline::WriteDeadline,
+    cli::settings::Settings,
+    kubernetes::client,
+    leadership::{
+        elector::{Election, Elector, Lost},
+        fence::FenceLayer,
+        write_deadline::WriteDeadline,
+    },
+    rabbitmq::{broker::transport, queues::monitor::Monitor},
+    reconcile::{context::Context, controller},
+    server::{http, metrics::Metrics},
 };
 
 /// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the
@@ -87,10 +87,22 @@ async fn lead(
         Some(()) => {
             metrics.leader(true);
             let scopes = settings.scopes();
-            let context = Arc::new(Context::new(clients.main, settings, metrics.clone()));
+            let (defaults, concurrent) = (settings.defaults(), settings.max_concurrent_reconciles);
+            let context = Arc::new(Context::new(
+                clients.main,
+                defaults,
+                concurrent,
+                metrics.clone(),
+            ));
+            let monitor = Monitor {
+                queues: context.queues.clone(),
+                transport: transport::http(),
+                metrics: metrics.clone(),
+                write_deadline,
+            };
             let result = tokio::select! {
-                ended = control(context.clone(), scopes, &mut elector, stop) => ended,
-                () = watch(context, write_deadline) => Err(RunError::Controller),
+                ended = control(context, scopes, &mut elector, stop) => ended,
+                () = monitor.run() => Err(RunError::Controller),
             };
             metrics.leader(false);
             result

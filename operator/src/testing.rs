@@ -2,21 +2,23 @@
 
 pub mod api_server;
 pub mod broker;
-pub mod stack;
+#[path = "../core/src/testing/shared.rs"]
+pub mod shared;
 pub mod world;
 
-use serde::Serialize;
+use crate::cli::{Cli, Command, settings::Settings};
 
-/// Compares the whole object with `operator/snapshots/<name>.snap`.
-pub fn golden<T: Serialize>(name: &str, object: &T) {
-    golden_text(name, &serde_yaml::to_string(object).unwrap());
-}
-
-/// Compares a text with `operator/snapshots/<name>.snap`.
-pub fn golden_text(name: &str, text: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots"));
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, text));
+/// Returns the operator's settings with only the required flags.
+pub fn settings() -> Settings {
+    let arguments = [
+        "operator",
+        "--pod-name",
+        "op-0",
+        "--pod-namespace",
+        "operators",
+    ];
+    match Cli::read(arguments.map(Into::into)).unwrap().command {
+        Command::Run(settings) => *settings,
+        Command::Crd { .. } | Command::Dlq(_) => panic!("not the run command"),
+    }
 }

@@ -1,8 +1,8 @@
-//! Tests of the client for the management API against a real RabbitMQ, which `workloads/test-broker.sh` starts. The
-//! in-memory API of the other tests is only as good as these.
+//! Tests of the client for the management API against a real RabbitMQ. The in-memory API of the other tests is only as
+//! good as these.
 
 #![expect(
-    clippy::expect_used,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "everything here is a test, helpers included"
 )]
@@ -14,20 +14,18 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::json;
 use shortener_operator::{
-    broker::{
-        Broker, BrokerError, Login,
-        message::Message,
-        topology::{DEAD_LETTERS, JOBS, User, definitions, policies},
-        transport,
-    },
-    dlq::letters::{self, Choice, Operation},
+    cli::dlq::letters::{self, Choice, Operation},
+    rabbitmq::broker::{Broker, BrokerError, Login, message::Message, transport},
 };
+use shortener_operator_core::model::topology::{DEAD_LETTERS, JOBS, User, definitions, policies};
+use shortener_testing::servers;
 use tower::ServiceExt;
 
 fn api() -> String {
-    let address = std::env::var("TEST_BROKER_API")
-        .expect("TEST_BROKER_API is not set: run this through workloads/test-broker.sh");
-    format!("http://{address}")
+    let [_, api] = servers::BROKER
+        .addresses()
+        .unwrap_or_else(|error| panic!("{error}"));
+    format!("http://{api}")
 }
 
 fn broker(username: &str, password: &str) -> Broker {

@@ -16,7 +16,7 @@ http {
 CONF
   docker run --detach --name "$container" "${restrictions[@]}" --user 101:101 \
     --volume "$work/nginx.conf:/etc/shortener/nginx.conf:ro" "$nginx_image" \
-    sh -c "$(<"$repo/operator/src/reconcile/build/gateway/nginx/start.sh")" >/dev/null
+    sh -c "$(<"$repo/operator/core/src/plan/build/gateway/nginx/start.sh")" >/dev/null
   await in_container curl --silent --fail http://127.0.0.1:8080/
   expect "it answers as 101 with a read-only root" answered "$(in_container curl --silent http://127.0.0.1:8080/)"
   expect "it answers by IPv6 where there is any" answered "$(in_container sh -c '[ -s /proc/net/if_inet6 ] && exec curl --silent http://[::1]:8080/; printf answered')"

@@ -23,7 +23,7 @@ find . -mindepth 2 -name Cargo.toml | while IFS= read -r manifest; do
   crate=$to/$folder
   mkdir -p "$crate"
   cp "$manifest" "$crate"
-  for source in src/lib.rs src/main.rs build.rs; do
+  for source in src/lib.rs src/main.rs; do
     if [ -e "$folder/$source" ]; then empty "$source"; fi
   done
   # Tests and other targets that the manifest names itself, some of which are not in the context.

@@ -1,6 +1,4 @@
 //! The profile `queue`: the specification's table of a job's states, row by row, and operations on jobs from outside.
-//!
-//! Specification: 3.2.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +8,8 @@ use kube::{Api, ResourceExt, api::DeleteParams};
 use reqwest::Method;
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Broker, Depth, Forward, GatewayClient, Job, MANAGEMENT_PORT, Stack, await_condition,
-    children_of, kubectl, log_of_job, pods_of, wait_job, with_queue,
+    Broker, Depth, Job, Stack, await_condition, children_of, kubectl, log_of_job, pods_of,
+    wait_job, with_queue,
 };
 
 /// Specification: 4.5, 3.2, 2.4.
@@ -255,11 +253,10 @@ async fn the_management_ui_wants_the_credentials_of_the_secret_and_no_gateway_le
 -> Result<()> {
     with_queue(async |shared| {
         let stack = &shared.stack;
-        let ui = Forward::to(stack, "acme-rabbitmq", MANAGEMENT_PORT).await?;
-        let page = GatewayClient::at(format!("http://{}", ui.address), "localhost")?;
-        ensure!(page.get("/").await?.body.contains("RabbitMQ Management"));
-        assert_eq!(page.get("/api/overview").await?.status, 401);
         let broker = Broker::open(stack).await?;
+        let ui = &broker.http;
+        ensure!(ui.get("/").await?.body.contains("RabbitMQ Management"));
+        assert_eq!(ui.get("/api/overview").await?.status, 401);
         let overview = broker.ask(Method::GET, "overview", None).await?;
         ensure!(overview["rabbitmq_version"].is_string(), "{overview}");
         for path in ["/api/overview", "/api/queues", "/rabbitmq"] {

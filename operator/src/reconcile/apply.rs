@@ -1,27 +1,30 @@
 //! Fourth step: writes the desired objects to the cluster. It decides nothing about their content.
 //!
-//! A child is written only if it differs (see [`crate::ledger`]). A child that fails does not block the others. An
-//! object that has a child's name but does not belong to the stack is never changed.
+//! A child is written only if it differs (see [`crate::kubernetes::ledger`]). A child that fails does not block the
+//! others. An object that has a child's name but does not belong to the stack is never changed.
 
 mod error;
 mod live;
-mod ownership;
 mod pass;
 mod prune;
 
 pub use error::{ApplyError, Cause, Failure};
-pub use live::{Applied, Live, Workload, observe};
-pub(super) use ownership::{Ownership, ownership};
+pub use live::observe;
 
-use super::desired::{Desired, Monitoring};
-use crate::{context::Scope, metadata::StackIdentity};
+use shortener_operator_core::model::{
+    desired::{Desired, Monitoring},
+    live::Applied,
+    metadata::StackIdentity,
+};
+
+use super::context::Scope;
 use pass::Pass;
 
 /// Writes the children that differ, then deletes those that are no longer desired.
 ///
 /// # Errors
 /// [`ApplyError`] names every child that could not be written; the others are in place. Failed monitoring objects are
-/// no error: [`Live::monitoring_refused`] reports them.
+/// no error: [`monitoring_refused`](shortener_operator_core::model::live::Live::monitoring_refused) reports them.
 pub async fn apply(
     scope: &Scope,
     identity: &StackIdentity,

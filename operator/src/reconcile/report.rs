@@ -12,18 +12,17 @@ use kube::{
     },
 };
 use serde_json::{Value, json};
-
-use super::{
-    Error,
-    conditions::{DEGRADED, MONITORING_REFUSED},
-    refusal::{self, NAMESPACE_TERMINATING},
-    status::{self, Outcome},
-};
-use crate::{
+use shortener_operator_core::{
     api::{ShortenerStack, ShortenerStackStatus},
-    context::Scope,
-    metadata::FIELD_MANAGER,
+    model::metadata::FIELD_MANAGER,
+    plan::{
+        self, Outcome,
+        conditions::{DEGRADED, MONITORING_REFUSED},
+    },
 };
+
+use super::{Error, context::Scope};
+use crate::kubernetes::refusal::{self, NAMESPACE_TERMINATING};
 
 /// Writes the status if it differs from the live one, and an Event for each condition that changed.
 ///
@@ -34,12 +33,12 @@ pub async fn report(
     stack: &ShortenerStack,
     outcome: Outcome<'_>,
 ) -> Result<(), Error> {
-    let new = status::status(stack, outcome, &Time(jiff::Timestamp::now()));
+    let new = plan::status(stack, outcome, &Time(jiff::Timestamp::now()));
     let (namespace, name) = (stack.namespace().unwrap_or_default(), stack.name_any());
     scope
         .context
         .metrics
-        .stack_ready(&namespace, &name, status::is_ready(&new));
+        .stack_ready(&namespace, &name, plan::is_ready(&new));
     if stack.status.as_ref() == Some(&new) {
         return Ok(());
     }
@@ -49,7 +48,7 @@ pub async fn report(
         .patch_status(&name, &status_params(), &Patch::Apply(patch))
         .await
         .map_err(Error::Status)?;
-    for condition in status::changes(stack.status.as_ref(), &new) {
+    for condition in plan::changes(stack.status.as_ref(), &new) {
         publish(scope, stack, condition).await;
     }
     Ok(())
@@ -79,7 +78,7 @@ pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action
     let live = stacks.get_status(name).await.map_err(Error::Status)?;
     let previous = readable(&live.data["status"]);
     let now = Time(jiff::Timestamp::now());
-    let new = status::unreadable(&invalid.error, metadata.generation, &previous, &now);
+    let new = plan::unreadable(&invalid.error, metadata.generation, &previous, &now);
     if new != previous {
         let patch = status_patch(metadata.uid.as_deref(), name, &new);
         stacks
@@ -173,7 +172,7 @@ mod tests {
     fn a_status_that_cannot_be_read_is_corrected_once() {
         let broken = json!({"conditions": [condition("Ready"), condition("Degraded")], "app": 1});
         let at = |second| Time(jiff::Timestamp::from_second(second).unwrap());
-        let first = status::unreadable("spec.x: bad", Some(1), &readable(&broken), &at(1));
+        let first = plan::unreadable("spec.x: bad", Some(1), &readable(&broken), &at(1));
         let ready = first.conditions.iter().find(|found| found.type_ == "Ready");
         assert_eq!(
             serde_json::to_value(&ready.unwrap().last_transition_time).unwrap(),
@@ -181,7 +180,7 @@ mod tests {
         );
         let mut written = serde_json::to_value(&first).unwrap();
         written["app"] = json!(1);
-        let second = status::unreadable("spec.x: bad", Some(1), &readable(&written), &at(2));
+        let second = plan::unreadable("spec.x: bad", Some(1), &readable(&written), &at(2));
         assert_eq!(second, first);
     }
 }

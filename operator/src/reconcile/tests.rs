@@ -9,3 +9,16 @@ mod observability;
 mod profiles;
 mod queue;
 mod vector;
+
+/// Returns the children of the base stack and those that are added, in the order of `World::children`.
+fn with(added: &[&[&str]]) -> Vec<String> {
+    let added = added.iter().copied().flatten();
+    let mut names: Vec<String> = lifecycle::CHILDREN
+        .iter()
+        .chain(added)
+        .map(|name| (*name).to_owned())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}

@@ -14,9 +14,10 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
+use shortener_operator_core::model::queue_state::Depth;
 use tower::{BoxError, service_fn};
 
-use crate::broker::{Broker, Depth, Login, message::Message, transport::Transport};
+use crate::rabbitmq::broker::{Broker, Login, message::Message, transport::Transport};
 
 /// An in-memory broker; clones share its state.
 #[derive(Clone, Debug, Default)]

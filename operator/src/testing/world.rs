@@ -7,17 +7,21 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
+use shortener_operator_core::{api::ShortenerStack, model::metadata::CONFIG_CHECKSUM};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     api_server::{Effect, FakeApiServer},
     broker::FakeBroker,
-    stack::{settings, stored_stack},
+    settings,
+    shared::stored_stack,
 };
 use crate::{
-    api::ShortenerStack, context::Context, controller, metrics::Metrics, queues::watch::watch,
-    write_deadline::WriteDeadline,
+    leadership::write_deadline::WriteDeadline,
+    rabbitmq::queues::monitor::Monitor,
+    reconcile::{context::Context, controller},
+    server::metrics::Metrics,
 };
 
 /// Namespace of every stack in the tests.
@@ -48,12 +52,22 @@ impl World {
 
     fn start_with(server: FakeApiServer, broker: FakeBroker) -> Self {
         let stop = CancellationToken::new();
-        let mut context = Context::new(server.client(), settings(), Metrics::new().unwrap());
-        context.brokers = broker.transport();
-        let context = Arc::new(context);
+        let (settings, metrics) = (settings(), Metrics::new().unwrap());
+        let context = Arc::new(Context::new(
+            server.client(),
+            settings.defaults(),
+            settings.max_concurrent_reconciles,
+            metrics.clone(),
+        ));
         let write_deadline = WriteDeadline::default();
         write_deadline.extend(Instant::now() + FOR_EVER);
-        let watch = tokio::spawn(watch(context.clone(), write_deadline));
+        let monitor = Monitor {
+            queues: context.queues.clone(),
+            transport: broker.transport(),
+            metrics,
+            write_deadline,
+        };
+        let watch = tokio::spawn(monitor.run());
         let controller = tokio::spawn(controller::run(context, None, stop.clone()));
         let [controller, watch] = [controller, watch].map(AbortOnDropHandle::new);
         Self {
@@ -143,6 +157,15 @@ impl World {
             write.effect == Some(Effect::Created) && !write.path.contains("/events")
         };
         self.server.writes().iter().filter(created).count()
+    }
+
+    /// Returns the checksum in the pod template of a live workload.
+    pub fn checksum<K>(&self, name: &str) -> String
+    where
+        K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned + serde::Serialize,
+    {
+        let object = serde_json::to_value(self.server.get::<K>(NAMESPACE, name).unwrap()).unwrap();
+        object["spec"]["template"]["metadata"]["annotations"][CONFIG_CHECKSUM].to_string()
     }
 
     /// Returns the uid of a live object.

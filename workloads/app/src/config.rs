@@ -12,7 +12,6 @@ use shortener_common::{
 use url::Url;
 
 pub use self::cache::{CacheArgs, CacheMode};
-use crate::limits::Rate;
 
 /// The link-shortening application.
 #[derive(Debug, Parser)]
@@ -129,28 +128,6 @@ pub struct ServeArgs {
     /// Time limit for requests in flight after that delay, in seconds.
     #[arg(long = "drain-timeout-seconds", env = "DRAIN_TIMEOUT_SECONDS", default_value = "15", value_parser = seconds)]
     pub drain_timeout: Duration,
-}
-
-impl ServeArgs {
-    /// Returns the rate limit of `POST /shorten` per client.
-    #[must_use]
-    pub fn shorten_rate(&self) -> Rate {
-        Rate {
-            requests: self.limit_shorten_per_minute,
-            period: Duration::from_secs(60),
-            burst: self.limit_shorten_burst,
-        }
-    }
-
-    /// Returns the rate limit of all other requests per client.
-    #[must_use]
-    pub fn requests_rate(&self) -> Rate {
-        Rate {
-            requests: self.limit_requests_per_second,
-            period: Duration::from_secs(1),
-            burst: self.limit_requests_burst,
-        }
-    }
 }
 
 /// Parses an absolute URL to which short codes can be appended.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use self::shared::SharedBuckets;
-use crate::store::cache::Cache;
+use crate::{config::ServeArgs, store::cache::Cache};
 
 /// The number of independent shards of the table, which keeps lock contention low.
 const SHARDS: usize = 64;
@@ -31,6 +31,26 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// Returns the rate limit of `POST /shorten` per client.
+    #[must_use]
+    pub fn of_shorten(config: &ServeArgs) -> Self {
+        Self {
+            requests: config.limit_shorten_per_minute,
+            period: Duration::from_secs(60),
+            burst: config.limit_shorten_burst,
+        }
+    }
+
+    /// Returns the rate limit of all other requests per client.
+    #[must_use]
+    pub fn of_requests(config: &ServeArgs) -> Self {
+        Self {
+            requests: config.limit_requests_per_second,
+            period: Duration::from_secs(1),
+            burst: config.limit_requests_burst,
+        }
+    }
+
     /// Returns the time in which one token is refilled, and the time in which an empty bucket is.
     fn times(self) -> (Duration, Duration) {
         let interval = self.period / self.requests.max(1);

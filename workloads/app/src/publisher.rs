@@ -5,8 +5,8 @@
 //! of them are confirmed. The library attaches a returned message to whichever confirmation comes next, so only a
 //! complete batch shows for certain which of its messages were returned.
 
-mod keeper;
-mod lane;
+mod channel;
+mod connection;
 pub mod metrics;
 
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::publisher::{keeper::ConnectionTask, metrics::PublisherMetrics};
+use crate::publisher::{connection::ConnectionTask, metrics::PublisherMetrics};
 
 /// The time limit for the broker to confirm a job.
 const CONFIRM: Duration = Duration::from_secs(5);

@@ -98,7 +98,13 @@ impl Server {
         };
         let observed = Observed { metrics, tracer };
         Ok(Self {
-            state: AppState::new(config, observed, links, profiles),
+            state: AppState::new(
+                config,
+                observed,
+                links,
+                profiles,
+                router::openapi_document(),
+            ),
             public,
             internal,
             background,

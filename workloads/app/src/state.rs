@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     config::ServeArgs,
-    limits::Limit,
+    limits::{Limit, Rate},
     metrics::Metrics,
     publisher::Publisher,
     store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
@@ -111,6 +111,7 @@ impl AppState {
         Observed { metrics, tracer }: Observed,
         links: CachedLinks,
         profiles: Profiles,
+        openapi: Bytes,
     ) -> Self {
         let cache = profiles.cache.as_ref();
         Self(Arc::new(Shared {
@@ -122,9 +123,9 @@ impl AppState {
             vector: profiles.vector,
             metrics,
             tracer,
-            shorten_limit: Limit::new("shorten", config.shorten_rate(), cache),
-            requests_limit: Limit::new("requests", config.requests_rate(), cache),
-            openapi: crate::router::openapi_document(),
+            shorten_limit: Limit::new("shorten", Rate::of_shorten(&config), cache),
+            requests_limit: Limit::new("requests", Rate::of_requests(&config), cache),
+            openapi,
             draining: AtomicBool::new(false),
             config,
         }))

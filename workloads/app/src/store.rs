@@ -2,7 +2,7 @@
 
 pub mod cache;
 pub mod cached;
-pub mod flights;
+pub mod coalescer;
 pub mod jobs;
 pub mod migrate;
 pub mod postgres;

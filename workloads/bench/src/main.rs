@@ -5,6 +5,7 @@
 //! request, because the load generator runs on the same machine.
 
 mod cpu;
+mod links;
 mod load;
 mod nginx;
 mod publish;
@@ -17,6 +18,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use shortener_testing::servers;
 use tokio::{
     signal::{
         ctrl_c,
@@ -35,12 +37,6 @@ pub struct Settings {
     /// Binary of the app.
     #[arg(long)]
     pub app: PathBuf,
-    /// Database for the app; its content may be overwritten.
-    #[arg(long, env, hide_env_values = true)]
-    pub database_url: String,
-    /// Broker for the app.
-    #[arg(long, env = "TEST_BROKER_URL", hide_env_values = true)]
-    pub broker_url: String,
     /// Number of rounds per contender.
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
@@ -77,6 +73,11 @@ impl Settings {
 async fn main() -> Result<()> {
     let settings = Settings::parse();
     let limit = Duration::from_secs(settings.seconds) + SETTING_UP;
+    // Before the time limit begins, because an image may have to be pulled.
+    servers::DATABASE.addresses()?;
+    servers::BROKER.addresses()?;
+    servers::VALKEY.addresses()?;
+    servers::NGINX.addresses()?;
     let mut terminate = signal(SignalKind::terminate())?;
     // Each branch drops the servers that were started, which ends them.
     tokio::select! {

@@ -10,10 +10,11 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use shortener_testing::servers;
 use tempfile::TempDir;
 
 use crate::{
-    redirect::{code, target},
+    links::{code, target},
     server::{Server, free_address},
 };
 
@@ -30,7 +31,10 @@ pub struct Nginx {
 impl Drop for Nginx {
     fn drop(&mut self) {
         // A killed nginx leaves its workers behind; a stopped one ends them.
-        let told = nginx(self.directory.path()).args(["-s", "stop"]).status();
+        let Ok(mut stop) = nginx(self.directory.path()) else {
+            return;
+        };
+        let told = stop.args(["-s", "stop"]).status();
         let begin = Instant::now();
         while told.is_ok() && self.server.runs() && begin.elapsed() < END {
             thread::sleep(Duration::from_millis(10));
@@ -74,13 +78,14 @@ async fn start(name: &str, map: &str, target: &str) -> Result<Nginx> {
          server {{ listen {address}; location / {{ add_header cache-control no-store; return 302 {target}; }} }} }}\n"
     );
     fs::write(directory.path().join("nginx.conf"), configuration)?;
-    let server = Server::start(nginx(directory.path()).into(), address).await?;
+    let server = Server::start(nginx(directory.path())?.into(), address).await?;
     Ok(Nginx { server, directory })
 }
 
-fn nginx(directory: &Path) -> Command {
-    let mut nginx = Command::new("nginx");
+fn nginx(directory: &Path) -> Result<Command> {
+    let [program] = servers::NGINX.addresses()?;
+    let mut nginx = Command::new(program);
     nginx.arg("-p").arg(directory);
     nginx.args(["-c", "nginx.conf", "-e", "stderr"]);
-    nginx
+    Ok(nginx)
 }

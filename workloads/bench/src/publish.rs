@@ -9,6 +9,7 @@ use lapin::{
     options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueuePurgeOptions},
     types::{AMQPValue, FieldTable},
 };
+use shortener_testing::servers;
 
 use crate::{
     Settings, cpu,
@@ -32,7 +33,8 @@ const BODY: &str = r#"{"task":"email","id":1}"#;
 /// # Errors
 /// Fails if a server does not start, or if a job is not accepted.
 pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
-    let connection = Connection::connect(&settings.broker_url, ConnectionProperties::default());
+    let [broker_url, _] = servers::BROKER.addresses()?;
+    let connection = Connection::connect(broker_url, ConnectionProperties::default());
     let connection = connection.await.context("cannot connect to the broker")?;
     let channel = connection.create_channel().await?;
     channel
@@ -50,7 +52,7 @@ pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
     channel
         .queue_declare(QUEUE.into(), durable, arguments)
         .await?;
-    let broker_url = ("QUEUE_URL", settings.broker_url.clone());
+    let broker_url = ("QUEUE_URL", broker_url.clone());
     let app = server::app(settings, &[broker_url]).await?;
     let script = accepted();
     eprintln!("warming up the publisher");
@@ -68,7 +70,8 @@ pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
     rounds::take(rounds, time, &mut rows, async |place| {
         purge(&channel).await?;
         if place == 0 {
-            // The app is a child of this process, and its CPU time must not be counted here.
+            // The app is a child of this process, and its CPU time must not be counted here. The other children
+            // only wait for the end of the database and the broker.
             let ours = || Ok(cpu::spent(std::process::id())?.saturating_sub(app.cpu()?));
             return Sample::take(settings.jobs, ours, publish(&channel, settings)).await;
         }

@@ -2,12 +2,12 @@
 
 use std::{net::SocketAddr, slice, sync::Arc};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use shortener_testing::otlp::Sink;
-use sqlx::{Connection, PgConnection};
 
 use crate::{
     Settings,
+    links::{code, fill, target},
     load::{self, Exchange, Script},
     nginx, rounds,
     server::{self, Server},
@@ -32,23 +32,13 @@ pub const AIM_TRACED: f64 = 0.45;
 const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
 const DROPPED_SPANS: &str = r#"otel_dropped_total{signal="traces"}"#;
 
-/// Returns a code of seven characters, the length of generated codes.
-pub fn code(number: usize) -> String {
-    format!("b{number:06}")
-}
-
-/// Returns the destination of a link.
-pub fn target(number: usize) -> String {
-    format!("https://example.com/articles/{number:06}?from=bench")
-}
-
 /// Measures every contender; also returns notes on the results.
 ///
 /// # Errors
 /// Fails if a server does not start or a response is wrong.
 pub async fn measure(settings: &Settings) -> Result<(Vec<Row>, Vec<String>)> {
     server::migrate(settings).await?;
-    fill(settings).await?;
+    fill(settings.links).await?;
     let constant = nginx::constant().await?;
     let map = nginx::map(settings.links).await?;
     let cache = server::cache().await?;
@@ -123,23 +113,6 @@ async fn follow(
     script: Arc<Script>,
 ) -> Result<()> {
     load::run(address, settings.connections, requests, script).await
-}
-
-async fn fill(settings: &Settings) -> Result<()> {
-    let mut database = PgConnection::connect(&settings.database_url).await?;
-    let links = i32::try_from(settings.links)?;
-    // Creates the links of [`code`] and [`target`] in one statement, which is far faster than one by one.
-    sqlx::query(
-        "INSERT INTO links (code, url) SELECT 'b' || lpad(n::text, 6, '0'), \
-         'https://example.com/articles/' || lpad(n::text, 6, '0') || '?from=bench' \
-         FROM generate_series(0, $1 - 1) AS n",
-    )
-    .bind(links)
-    .execute(&mut database)
-    .await
-    .context("cannot fill the database")?;
-    sqlx::query("ANALYZE links").execute(&mut database).await?;
-    Ok(())
 }
 
 fn exchange(asked: usize, expected: usize) -> Exchange {

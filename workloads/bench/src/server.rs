@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use shortener_testing::servers;
 use tokio::{
     net::TcpStream,
     process::{Child, Command},
@@ -93,10 +94,11 @@ pub fn free_address() -> Result<SocketAddr> {
 /// # Errors
 /// Fails if the migration fails.
 pub async fn migrate(settings: &Settings) -> Result<()> {
+    let [database_url] = servers::DATABASE.addresses()?;
     let mut migrate = Command::new(&settings.app);
     migrate
         .arg("migrate")
-        .env("DATABASE_URL", &settings.database_url)
+        .env("DATABASE_URL", database_url)
         .stdout(Stdio::null());
     ensure!(
         migrate.status().await?.success(),
@@ -111,10 +113,11 @@ pub async fn migrate(settings: &Settings) -> Result<()> {
 /// Fails if it does not start.
 pub async fn app(settings: &Settings, more: &[(&str, String)]) -> Result<Server> {
     let address = free_address()?;
+    let [database_url] = servers::DATABASE.addresses()?;
     let mut app = Command::new(&settings.app);
     // Every contender has only these settings, and nothing from the caller's environment.
     app.env_clear()
-        .env("DATABASE_URL", &settings.database_url)
+        .env("DATABASE_URL", database_url)
         .env("APP_LISTEN", address.to_string())
         .env("APP_INTERNAL_LISTEN", "127.0.0.1:0")
         .env("LIMIT_REQUESTS_PER_SECOND", "0")
@@ -129,7 +132,8 @@ pub async fn app(settings: &Settings, more: &[(&str, String)]) -> Result<Server>
 /// Fails if it does not start.
 pub async fn cache() -> Result<Server> {
     let address = free_address()?;
-    let mut cache = Command::new("valkey-server");
+    let [program] = servers::VALKEY.addresses()?;
+    let mut cache = Command::new(program);
     cache.args(["--bind", "127.0.0.1", "--save", "", "--port"]);
     cache.arg(address.port().to_string());
     Server::start(cache, address).await

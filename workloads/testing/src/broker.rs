@@ -1,4 +1,4 @@
-//! A separate virtual host at the broker that `workloads/test-broker.sh` started.
+//! A separate virtual host at the RabbitMQ of the tests.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use crate::client::{Response, json_bytes, send};
+use crate::{
+    client::{Response, json_bytes, send},
+    servers,
+};
 
-/// The default credentials of the broker, `guest:guest`.
-const AUTHORIZATION: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(60);
 
@@ -31,13 +32,10 @@ pub struct Broker {
 impl Broker {
     /// Creates a virtual host.
     pub async fn new() -> Self {
-        let setting = |name: &str| {
-            std::env::var(name).unwrap_or_else(|_| {
-                panic!("{name} is not set: run the tests with workloads/test-broker.sh")
-            })
-        };
-        let api = setting("TEST_BROKER_API").parse().unwrap();
-        let url = setting("TEST_BROKER_URL");
+        let [url, api] = servers::BROKER
+            .addresses()
+            .unwrap_or_else(|error| panic!("{error}"));
+        let api = api.parse().unwrap();
         let address = url.rsplit('@').next().unwrap().parse().unwrap();
         let vhost = Uuid::now_v7().to_string();
         let created = ask(api, "PUT", &format!("/api/vhosts/{vhost}"), "").await;
@@ -145,7 +143,7 @@ impl Broker {
 }
 
 async fn ask(api: SocketAddr, method: &str, path: &str, body: &str) -> Response {
-    let request = json_bytes(method, path, AUTHORIZATION, body.as_bytes());
+    let request = json_bytes(method, path, servers::BROKER_AUTHORIZATION, body.as_bytes());
     send(api, request).await
 }
 

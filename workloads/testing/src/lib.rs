@@ -7,10 +7,13 @@
     reason = "everything here is a test helper, and a failed test panics"
 )]
 
+mod blocking;
 pub mod broker;
 pub mod client;
+pub mod database;
 pub mod metrics;
 pub mod otlp;
 pub mod process;
 pub mod proxy;
+pub mod servers;
 pub mod vector;

@@ -1,11 +1,14 @@
-//! A separate collection at the vector store that `workloads/test-vector.sh` started.
+//! A separate collection at the vector store of the tests.
 
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::client::{Response, json_bytes, send};
+use crate::{
+    client::{Response, json_bytes, send},
+    servers,
+};
 
 /// A collection, which does not exist at first.
 pub struct Collection {
@@ -19,20 +22,15 @@ pub struct Collection {
 
 impl Default for Collection {
     fn default() -> Self {
-        let setting = |name: &str| {
-            std::env::var(name).unwrap_or_else(|_| {
-                panic!("{name} is not set: run the tests with workloads/test-vector.sh")
-            })
-        };
-        let address = |name: &str| {
-            let url = setting(name);
-            url.strip_prefix("http://").unwrap().parse().unwrap()
-        };
+        let [grpc, http, key] = servers::VECTOR
+            .addresses()
+            .unwrap_or_else(|error| panic!("{error}"));
+        let address = |url: &str| url.strip_prefix("http://").unwrap().parse().unwrap();
         Self {
             name: Uuid::now_v7().to_string(),
-            key: setting("TEST_VECTOR_API_KEY"),
-            grpc: address("TEST_VECTOR_URL"),
-            http: address("TEST_VECTOR_HTTP_URL"),
+            key: key.clone(),
+            grpc: address(grpc),
+            http: address(http),
         }
     }
 }

@@ -31,7 +31,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     processor::{Processor, Verdict},
-    stop::{Shutdown, requested},
+    shutdown::{Shutdown, requested},
 };
 
 /// The maximum number of unacknowledged deliveries.

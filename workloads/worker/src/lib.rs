@@ -9,5 +9,5 @@ pub mod ledger;
 pub mod metrics;
 pub mod processor;
 pub mod run;
-pub mod stop;
+pub mod shutdown;
 pub mod tasks;

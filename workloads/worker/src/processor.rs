@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     ledger::Ledger,
     metrics::{Metrics, Processed},
-    stop::{Shutdown, requested},
+    shutdown::{Shutdown, requested},
     tasks::{Context, Disabled, Outcome, Registry},
 };
 

@@ -110,7 +110,7 @@ impl Counters {
         let forward = Forward::to(&shared.stack, "acme-worker-metrics", 9090).await?;
         Ok(Self {
             app: shared.gateway.clone(),
-            worker: GatewayClient::at(format!("http://{}", forward.address), "localhost")?,
+            worker: GatewayClient::through(&forward)?,
             _forward: forward,
         })
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::kubernetes::refusal;
+
 /// An error that names the children that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.0))]
@@ -41,6 +43,20 @@ pub enum Cause {
     /// The object cannot be written as JSON.
     #[error("the object cannot be rendered as JSON: {0}")]
     Render(#[from] serde_json::Error),
+}
+
+impl ApplyError {
+    /// Returns the reason of the first failure for conditions and metrics, one of a fixed set.
+    pub fn reason(&self) -> &'static str {
+        match self.0.first().map(|failure| &failure.cause) {
+            Some(Cause::NameTaken) => "NameTaken",
+            Some(Cause::Previous) => "PreviousStackTerminating",
+            Some(Cause::Api(error)) => refusal::reason(error, "ApplyFailed"),
+            Some(Cause::Timeout(_)) => "DeadlineExceeded",
+            Some(Cause::Render(_)) => "RenderFailed",
+            None => "ApplyFailed",
+        }
+    }
 }
 
 fn describe(failures: &[Failure]) -> String {

@@ -10,20 +10,26 @@ use kube::{
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use shortener_operator_core::model::{
+    desired::DesiredSecret,
+    live::{Applied, Live},
+    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
+    ownership::{Ownership, ownership},
+};
 use tokio::time::timeout;
 
 use super::{
     error::{ApplyError, Cause, Failure},
-    live::{Applied, Live, observe},
-    ownership::{Ownership, ownership},
+    live::observe,
 };
 use crate::{
-    context::Scope,
-    drift,
-    inventory::Child,
-    ledger::{ChildKey, Record},
-    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
-    reconcile::{desired::DesiredSecret, refusal::is_absent},
+    kubernetes::{
+        drift,
+        inventory::Child,
+        ledger::{ChildKey, Record},
+        refusal::is_absent,
+    },
+    reconcile::context::Scope,
 };
 
 /// Timeout for an object that nothing depends on. It exceeds the usual timeout of the webhook of a Prometheus
@@ -107,14 +113,13 @@ impl<'a> Pass<'a> {
         for Failure { child, cause } in &watchers.failures {
             tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "failed to apply monitoring objects");
         }
-        if !self.failures.is_empty() {
-            return Err(ApplyError(self.failures));
-        }
-        let refused = (!watchers.failures.is_empty()).then_some(ApplyError(watchers.failures));
-        Ok(Applied::new(Live {
-            monitoring_refused: refused.map(|refused| refused.to_string()),
+        let refused =
+            (!watchers.failures.is_empty()).then(|| ApplyError(watchers.failures).to_string());
+        let live = || Live {
+            monitoring_refused: refused,
             ..observe(self.scope, self.identity)
-        }))
+        };
+        Applied::new(self.failures, live).map_err(ApplyError)
     }
 
     async fn apply_one<K: Child>(&self, object: K, name: &str) -> Result<(), Cause> {

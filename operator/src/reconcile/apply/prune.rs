@@ -11,17 +11,14 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
 use serde_json::json;
-
-use super::{
-    ownership::{Ownership, ownership},
-    pass::{Pass, child, kind},
-};
-use crate::{
-    inventory::Child,
+use shortener_operator_core::model::{
     metadata::{Component, FIELD_MANAGER, component_name},
-    monitoring::{PrometheusRule, ServiceMonitor},
-    reconcile::refusal::is_absent,
+    ownership::{Ownership, ownership},
+    prometheus::{PrometheusRule, ServiceMonitor},
 };
+
+use super::pass::{Pass, child, kind};
+use crate::kubernetes::{inventory::Child, refusal::is_absent};
 
 /// A uid that no object has.
 const ABSENT_OWNER_UID: &str = "00000000-0000-0000-0000-000000000000";

@@ -1,68 +1,50 @@
-//! Detection of a queue that still has to be drained after its profile was switched off.
+//! Facts about the queue: its objects, its publishers and its known state.
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
     core::v1::Pod,
 };
 use kube::{Resource, ResourceExt};
-
-use crate::{
+use shortener_operator_core::{
     api::{Profile, ShortenerStack},
-    context::Scope,
-    metadata::{COMPONENT_LABEL, Component, FORCE_DISABLE, StackIdentity, component_name},
-    reconcile::{
-        apply::{Ownership, ownership},
-        stack::Draining,
+    model::{
+        facts::QueueFacts,
+        metadata::{COMPONENT_LABEL, Component, StackIdentity, component_name},
+        ownership::{Ownership, ownership},
     },
 };
+
+use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
 /// Environment variable of the app that holds the address of the queue.
 const QUEUE_URL: &str = "QUEUE_URL";
 
-/// Returns the state of a queue that is being drained. Returns `None` if there is no such queue, if it is empty, or
-/// if the user skips the wait by annotation. Jobs on an external broker stay there, so nothing is drained.
-pub(super) fn draining(
-    scope: &Scope,
-    stack: &ShortenerStack,
-    identity: &StackIdentity,
-) -> Option<Draining> {
-    let (queues, key) = (&scope.context.queues, identity.key());
+/// Reads the facts about the queue. While its profile is on, nothing depends on its objects.
+pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> QueueFacts {
+    let record = scope.context.queues.record(&identity.key());
     if stack.spec.profiles.contains(&Profile::Queue) {
-        queues.keep(&key);
-        return None;
-    }
-    if forced(stack) {
-        return None;
+        return QueueFacts {
+            record,
+            ..QueueFacts::default()
+        };
     }
     // The workers are removed first, so while they exist, every part of the queue still exists.
-    ours::<Deployment>(scope, identity, Component::Worker)?;
-    ours::<StatefulSet>(scope, identity, Component::Rabbitmq)?;
-    let closed = closed(scope, identity);
-    (!queues.drained(&key, closed)).then(|| Draining {
-        closed,
-        left: queues.seen(&key).depth().map(|depth| depth.total()),
-    })
+    let exists = is_ours::<Deployment>(scope, identity, Component::Worker)
+        && is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq);
+    QueueFacts {
+        exists,
+        closed: exists && closed(scope, identity),
+        record,
+    }
 }
 
-fn forced(stack: &ShortenerStack) -> bool {
-    stack
-        .annotations()
-        .get(FORCE_DISABLE)
-        .is_some_and(|profiles| {
-            let mut profiles = profiles.split(',').map(str::trim);
-            profiles.any(|profile| profile == Profile::Queue.as_str())
-        })
-}
-
-fn ours<K>(scope: &Scope, identity: &StackIdentity, component: Component) -> Option<()>
-where
-    K: crate::inventory::Child,
-{
+fn is_ours<K: Child>(scope: &Scope, identity: &StackIdentity, component: Component) -> bool {
     let name = component_name(&identity.name, component);
-    let kept = scope.inventory.kept::<K>(&identity.namespace, &name)?;
-    let meta = kept.meta();
-    (meta.deletion_timestamp.is_none() && ownership(meta, identity) == Ownership::Ours)
-        .then_some(())
+    let kept = scope.inventory.kept::<K>(&identity.namespace, &name);
+    kept.is_some_and(|kept| {
+        let meta = kept.meta();
+        meta.deletion_timestamp.is_none() && ownership(meta, identity) == Ownership::Ours
+    })
 }
 
 /// Returns true when every pod of the app that could publish is gone: the pods of the old template, and the
@@ -104,7 +86,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::stack::stored_stack;
 
     fn app(env: Value, status: Value) -> Deployment {
         serde_json::from_value(json!({
@@ -147,17 +128,6 @@ mod tests {
         for (env, status, expected) in table {
             let app = app(env.clone(), status.clone());
             assert_eq!(rolled_out_without_queue(&app), expected, "{env} {status}");
-        }
-    }
-
-    #[test]
-    fn the_annotation_names_the_profiles_that_are_given_up() {
-        for (value, expected) in [("queue", true), ("vector, queue", true), ("true", false)] {
-            let mut stack = stored_stack(json!({}));
-            stack
-                .annotations_mut()
-                .insert(FORCE_DISABLE.to_owned(), value.to_owned());
-            assert_eq!(forced(&stack), expected, "{value}");
         }
     }
 }

@@ -15,14 +15,12 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
+use shortener_operator_core::model::metadata::{COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL};
 
-use crate::{
-    metadata::{COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL},
-    testing::{
-        api_server::FakeApiServer,
-        stack::stored_stack,
-        world::{NAMESPACE, World},
-    },
+use crate::testing::{
+    api_server::FakeApiServer,
+    shared::stored_stack,
+    world::{NAMESPACE, World},
 };
 
 trait Kind:

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::lifecycle::CHILDREN;
 use crate::testing::{
     api_server::{FakeApiServer, Fault},
-    stack::stored_stack,
+    shared::stored_stack,
     world::{NAMESPACE, World},
 };
 

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
 use serde_json::json;
+use shortener_operator_core::api::ShortenerStack;
 
-use crate::{
-    api::ShortenerStack,
-    testing::{
-        api_server::FakeApiServer,
-        stack::stored_stack,
-        world::{NAMESPACE, World},
-    },
+use crate::testing::{
+    api_server::FakeApiServer,
+    shared::stored_stack,
+    world::{NAMESPACE, World},
 };
 
 /// Every child of a stack of `spec: {}`.

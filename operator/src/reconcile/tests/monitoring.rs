@@ -9,14 +9,14 @@ use k8s_openapi::api::{
 };
 use kube::Resource;
 use serde_json::json;
+use shortener_operator_core::model::prometheus::{
+    PrometheusRule, PrometheusRuleSpec, ServiceMonitor,
+};
 
-use crate::{
-    monitoring::{PrometheusRule, PrometheusRuleSpec, ServiceMonitor},
-    testing::{
-        api_server::{FakeApiServer, Fault},
-        stack::stored_stack,
-        world::{NAMESPACE, World},
-    },
+use crate::testing::{
+    api_server::{FakeApiServer, Fault},
+    shared::stored_stack,
+    world::{NAMESPACE, World},
 };
 
 /// Returns a stack with an external collector in a cluster with the kinds of the Prometheus operator.

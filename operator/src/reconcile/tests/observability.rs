@@ -1,7 +1,7 @@
 //! Tests of the profile `observability`, switched on and off on a live stack, in clusters with and without the kinds
 //! of the Prometheus operator.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::{
     ByteString,
@@ -14,16 +14,13 @@ use k8s_openapi::{
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use shortener_operator_core::model::prometheus::{PrometheusRule, ServiceMonitor};
 
-use super::lifecycle::CHILDREN;
-use crate::{
-    metadata::CONFIG_CHECKSUM,
-    monitoring::{PrometheusRule, ServiceMonitor},
-    testing::{
-        api_server::FakeApiServer,
-        stack::stored_stack,
-        world::{NAMESPACE, World},
-    },
+use super::with;
+use crate::testing::{
+    api_server::FakeApiServer,
+    shared::stored_stack,
+    world::{NAMESPACE, World},
 };
 
 /// Children that the profile adds.
@@ -60,15 +57,6 @@ fn with_own_backend() -> Value {
     json!({"profiles": ["observability"], "observability": {"backend": {"managed": {}}}})
 }
 
-fn with(added: &[&[&str]]) -> BTreeSet<String> {
-    let names = CHILDREN.iter().chain(added.iter().copied().flatten());
-    names.map(|name| (*name).to_owned()).collect()
-}
-
-fn children(world: &World) -> BTreeSet<String> {
-    world.children().into_iter().collect()
-}
-
 fn switch_off(world: &World) {
     world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
 }
@@ -89,20 +77,12 @@ fn endpoint(world: &World, deployment: &str) -> Option<String> {
         .map(|(_, value)| value)
 }
 
-fn checksum<K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize>(
-    world: &World,
-    name: &str,
-) -> String {
-    let object = serde_json::to_value(world.server.get::<K>(NAMESPACE, name).unwrap()).unwrap();
-    object["spec"]["template"]["metadata"]["annotations"][CONFIG_CHECKSUM].to_string()
-}
-
 #[tokio::test(start_paused = true)]
 async fn switching_observability_on_adds_the_collector_and_tells_the_app() {
     let world = World::with_stack(json!({})).await;
     world.edit_spec("acme", |spec| spec["profiles"] = json!(["observability"]));
     world.settle().await;
-    assert_eq!(children(&world), with(&[&COLLECTOR]));
+    assert_eq!(world.children(), with(&[&COLLECTOR]));
     let status = world.stack("acme").status.unwrap();
     assert_eq!(status.profiles, ["observability"]);
     assert_eq!(world.condition("acme", "TelemetryReady").reason, "Pending");
@@ -119,17 +99,21 @@ async fn workers_are_told_of_the_collector_and_found_by_those_who_scrape() {
         endpoint(&world, "acme-worker"),
         endpoint(&world, "acme-app")
     );
-    assert!(children(&world).contains("services/acme-worker-metrics"));
+    assert!(
+        world
+            .children()
+            .contains(&"services/acme-worker-metrics".to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn switching_observability_off_leaves_the_data_of_its_backend_and_nothing_else() {
     let world = World::with_stack(with_own_backend()).await;
-    assert_eq!(children(&world), with(&[&COLLECTOR, &BACKEND, &DATA]));
+    assert_eq!(world.children(), with(&[&COLLECTOR, &BACKEND, &DATA]));
     let volume = world.uid::<PersistentVolumeClaim>("acme-telemetry");
     switch_off(&world);
     world.settle().await;
-    assert_eq!(children(&world), with(&[&DATA]));
+    assert_eq!(world.children(), with(&[&DATA]));
     assert_eq!(endpoint(&world, "acme-app"), None);
     let conditions = world.stack("acme").status.unwrap().conditions;
     assert!(
@@ -149,7 +133,7 @@ async fn switching_observability_off_takes_the_data_of_a_stack_that_keeps_none()
     let world = World::with_stack(spec).await;
     switch_off(&world);
     world.settle().await;
-    assert_eq!(children(&world), with(&[]));
+    assert_eq!(world.children(), with(&[]));
     world.server.forget_writes();
     world.pass(Duration::from_secs(3600)).await;
     assert_eq!(world.server.writes(), []);
@@ -252,7 +236,7 @@ async fn the_headers_of_a_backend_are_waited_for_and_followed_and_never_copied()
         ..Secret::default()
     });
     world.settle().await;
-    assert_eq!(children(&world), with(&[&COLLECTOR, &["secrets/headers"]]));
+    assert_eq!(world.children(), with(&[&COLLECTOR, &["secrets/headers"]]));
     let config = world.server.get::<ConfigMap>(NAMESPACE, "acme-otel");
     let config = config.unwrap().data.unwrap()["collector.yaml"].clone();
     assert!(
@@ -260,15 +244,15 @@ async fn the_headers_of_a_backend_are_waited_for_and_followed_and_never_copied()
         "{config}"
     );
     let before = (
-        checksum::<Deployment>(&world, "acme-otel"),
-        checksum::<Deployment>(&world, "acme-app"),
+        world.checksum::<Deployment>("acme-otel"),
+        world.checksum::<Deployment>("acme-app"),
     );
     world.server.edit::<Secret>(NAMESPACE, "headers", |secret| {
         secret["data"]["authorization"] = "bmV3".into();
     });
     world.settle().await;
-    assert_ne!(checksum::<Deployment>(&world, "acme-otel"), before.0);
-    assert_eq!(checksum::<Deployment>(&world, "acme-app"), before.1);
+    assert_ne!(world.checksum::<Deployment>("acme-otel"), before.0);
+    assert_eq!(world.checksum::<Deployment>("acme-app"), before.1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +264,7 @@ async fn an_external_collector_is_used_instead_of_one_of_the_stacks_own() {
     });
     world.settle().await;
     assert_eq!(
-        children(&world),
+        world.children(),
         with(&[&["configmaps/acme-dashboards", "services/acme-app-metrics"]])
     );
     assert_eq!(
@@ -293,20 +277,20 @@ async fn an_external_collector_is_used_instead_of_one_of_the_stacks_own() {
 #[tokio::test(start_paused = true)]
 async fn kinds_that_are_added_to_the_cluster_are_used_without_a_restart() {
     let world = World::with_stack(observed()).await;
-    assert_eq!(children(&world), with(&[&COLLECTOR]));
+    assert_eq!(world.children(), with(&[&COLLECTOR]));
     world.server.add_kind::<ServiceMonitor>();
     world.pass(Duration::from_secs(120)).await;
     // One of the two kinds is not enough.
-    assert_eq!(children(&world), with(&[&COLLECTOR]));
+    assert_eq!(world.children(), with(&[&COLLECTOR]));
     world.server.add_kind::<PrometheusRule>();
     world.pass(Duration::from_secs(120)).await;
-    assert_eq!(children(&world), with(&[&COLLECTOR, &MONITORING]));
+    assert_eq!(world.children(), with(&[&COLLECTOR, &MONITORING]));
     world.server.forget_writes();
     world.pass(Duration::from_secs(3600)).await;
     assert_eq!(world.server.writes(), []);
     switch_off(&world);
     world.settle().await;
-    assert_eq!(children(&world), with(&[]));
+    assert_eq!(world.children(), with(&[]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,5 +301,5 @@ async fn a_stack_that_is_not_observed_gets_no_object_of_the_prometheus_operator(
     let world = World::start(server);
     world.server.create(&stored_stack(json!({})));
     world.settle().await;
-    assert_eq!(children(&world), with(&[]));
+    assert_eq!(world.children(), with(&[]));
 }

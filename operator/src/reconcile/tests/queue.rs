@@ -10,19 +10,19 @@ use k8s_openapi::api::{
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use super::lifecycle::CHILDREN;
-use crate::{
+use shortener_operator_core::{
     api::ShortenerStack,
-    broker::{
-        Depth,
+    model::{
+        metadata::{COMPONENT_LABEL, FORCE_DISABLE},
+        queue_state::Depth,
         topology::{DEAD_LETTERS, JOBS},
     },
-    metadata::{COMPONENT_LABEL, CONFIG_CHECKSUM, FORCE_DISABLE},
-    testing::{
-        api_server::Fault,
-        world::{NAMESPACE, World},
-    },
+};
+
+use super::with;
+use crate::testing::{
+    api_server::Fault,
+    world::{NAMESPACE, World},
 };
 
 /// Children that the profile adds and that are deleted with it.
@@ -44,17 +44,6 @@ const DATA: [&str; 2] = [
 
 fn queue() -> Value {
     json!({"profiles": ["queue"]})
-}
-
-fn with(added: &[&[&str]]) -> Vec<String> {
-    let mut names: Vec<String> = CHILDREN
-        .iter()
-        .chain(added.iter().copied().flatten())
-        .map(|name| (*name).to_owned())
-        .collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 fn depth(ready: i64, unacked: i64) -> Depth {
@@ -82,14 +71,6 @@ fn roll_out_the_app(world: &World) {
                 "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2,
             });
         });
-}
-
-fn checksum<K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize>(
-    world: &World,
-    name: &str,
-) -> String {
-    let object = serde_json::to_value(world.server.get::<K>(NAMESPACE, name).unwrap()).unwrap();
-    object["spec"]["template"]["metadata"]["annotations"][CONFIG_CHECKSUM].to_string()
 }
 
 fn definitions(world: &World) -> Value {
@@ -154,14 +135,14 @@ async fn the_status_follows_the_queue_once_in_30_s_at_most() {
 async fn limits_follow_the_spec_and_are_put_back_without_a_restart_of_the_broker() {
     let world = World::with_stack(queue()).await;
     let limit = |world: &World| world.broker.policy("shortener-jobs", "delivery-limit");
-    let broker = checksum::<StatefulSet>(&world, "acme-rabbitmq");
+    let broker = world.checksum::<StatefulSet>("acme-rabbitmq");
     assert_eq!(limit(&world), 4);
     world.edit_spec("acme", |spec| {
         spec["queue"] = json!({"deliveryLimit": 10});
     });
     world.settle().await;
     assert_eq!(limit(&world), 9);
-    assert_eq!(checksum::<StatefulSet>(&world, "acme-rabbitmq"), broker);
+    assert_eq!(world.checksum::<StatefulSet>("acme-rabbitmq"), broker);
     let policies = definitions(&world)["policies"].clone();
     assert_eq!(policies[0]["definition"]["delivery-limit"], 9);
     world.broker.forget_changes();

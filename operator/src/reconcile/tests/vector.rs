@@ -1,6 +1,6 @@
 //! Tests of the vector store: switched on and off, its data, and its credentials.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::{
     ByteString,
@@ -14,11 +14,8 @@ use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::lifecycle::CHILDREN;
-use crate::{
-    metadata::CONFIG_CHECKSUM,
-    testing::world::{NAMESPACE, World},
-};
+use super::with;
+use crate::testing::world::{NAMESPACE, World};
 
 const PODS: [&str; 4] = [
     "networkpolicies/acme-qdrant",
@@ -28,35 +25,17 @@ const PODS: [&str; 4] = [
 ];
 const DATA: [&str; 2] = ["persistentvolumeclaims/acme-qdrant", "secrets/acme-qdrant"];
 
-fn with(added: &[&str]) -> BTreeSet<String> {
-    let names = CHILDREN.iter().chain(added);
-    names.map(|name| (*name).to_owned()).collect()
-}
-
-fn children(world: &World) -> BTreeSet<String> {
-    world.children().into_iter().collect()
-}
-
-fn app_checksum(world: &World) -> String {
-    let app = world
-        .server
-        .get::<Deployment>(NAMESPACE, "acme-app")
-        .unwrap();
-    let template = app.spec.unwrap().template.metadata.unwrap();
-    template.annotations.unwrap()[CONFIG_CHECKSUM].clone()
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_vector_store_comes_with_its_profile_and_leaves_its_data_when_it_goes() {
     let world = World::with_stack(json!({})).await;
     world.edit_spec("acme", |spec| spec["profiles"] = json!(["vector"]));
     world.settle().await;
-    assert_eq!(children(&world), with(&[&PODS[..], &DATA[..]].concat()));
+    assert_eq!(world.children(), with(&[&PODS, &DATA]));
     assert_eq!(world.condition("acme", "VectorReady").reason, "Pending");
     let volume = world.uid::<PersistentVolumeClaim>("acme-qdrant");
     world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
     world.settle().await;
-    assert_eq!(children(&world), with(&DATA));
+    assert_eq!(world.children(), with(&[&DATA]));
     world.edit_spec("acme", |spec| spec["profiles"] = json!(["vector"]));
     world.settle().await;
     assert_eq!(world.uid::<PersistentVolumeClaim>("acme-qdrant"), volume);
@@ -70,14 +49,14 @@ async fn a_stack_that_keeps_no_data_gives_up_the_volume_with_the_profile() {
     let volume = world.uid::<PersistentVolumeClaim>("acme-qdrant");
     world.edit_spec("acme", |spec| spec["profiles"] = json!([]));
     world.settle().await;
-    assert_eq!(children(&world), with(&[]));
+    assert_eq!(world.children(), with(&[]));
     world.server.forget_writes();
     world.pass(Duration::from_secs(3600)).await;
     assert_eq!(world.server.writes(), []);
     world.edit_spec("acme", |spec| spec["profiles"] = json!(["vector"]));
     world.settle().await;
     assert_ne!(world.uid::<PersistentVolumeClaim>("acme-qdrant"), volume);
-    assert_eq!(children(&world), with(&[&PODS[..], &DATA[..]].concat()));
+    assert_eq!(world.children(), with(&[&PODS, &DATA]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +106,7 @@ async fn a_lost_api_key_is_never_minted_anew_over_an_existing_volume() {
         .server
         .delete::<PersistentVolumeClaim>(NAMESPACE, "acme-qdrant");
     world.settle().await;
-    assert_eq!(children(&world), with(&[&PODS[..], &DATA[..]].concat()));
+    assert_eq!(world.children(), with(&[&PODS, &DATA]));
     assert_eq!(world.condition("acme", "Degraded").status, "False");
 }
 
@@ -155,16 +134,16 @@ async fn the_app_follows_url_and_api_key_of_an_external_vector_store() {
         world.settle().await;
     }
     assert_eq!(
-        children(&world),
-        with(&["secrets/vectors", "secrets/vectors-key"])
+        world.children(),
+        with(&[&["secrets/vectors", "secrets/vectors-key"]])
     );
     assert_eq!(world.condition("acme", "VectorReady").reason, "External");
     for (name, key) in [("vectors", "url"), ("vectors-key", "api-key")] {
-        let before = app_checksum(&world);
+        let before = world.checksum::<Deployment>("acme-app");
         world.server.edit::<Secret>(NAMESPACE, name, |secret| {
             secret["data"][key] = "bmV3".into();
         });
         world.settle().await;
-        assert_ne!(app_checksum(&world), before, "{name}");
+        assert_ne!(world.checksum::<Deployment>("acme-app"), before, "{name}");
     }
 }

@@ -15,8 +15,8 @@
 pub mod breaker;
 mod connection;
 mod keys;
-mod missed;
-mod near;
+mod local_cache;
+mod pending_writes;
 pub mod source;
 
 use std::{sync::Arc, time::Duration};
@@ -29,7 +29,7 @@ use self::{
     breaker::Breaker,
     connection::Connection,
     keys::{Keys, Lifetime},
-    missed::PendingWrites,
+    pending_writes::PendingWrites,
     source::Source,
 };
 use super::{Link, Stored};

@@ -7,7 +7,7 @@ use shortener_common::{database::StoreError, telemetry::span::with_current_span}
 use super::{
     Resolved, Stored,
     cache::{Cache, Known},
-    flights::Coalescer,
+    coalescer::Coalescer,
     postgres::{Links, NewLink, Outcome},
 };
 use crate::code::Code;

@@ -10,11 +10,8 @@ use shortener_app::{
     store::{Resolved, cached::CachedLinks, postgres::Links},
 };
 use shortener_common::database::Database;
-use shortener_testing::{metrics, proxy::Path};
-use sqlx::{
-    ConnectOptions, Executor,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use shortener_testing::{database::TestDatabase, metrics, proxy::Path};
+use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -50,16 +47,17 @@ pub fn assert_redirects(response: &Response, url: &str) {
     );
 }
 
-async fn start(database: PgConnectOptions, cache: &Redis) -> App {
+async fn start(database: &PgConnectOptions, cache: &Redis) -> App {
     let app = App::start_with(database, |config| cache.configure(config)).await;
     cache_is_up(&app).await;
     app
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_first_redirect_after_a_create_is_a_hit(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn the_first_redirect_after_a_create_is_a_hit() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database, &cache).await;
+    let app = start(&database, &cache).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     assert_eq!(cache.link(&code).await.as_deref(), Some(URL));
     assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
@@ -68,13 +66,11 @@ async fn the_first_redirect_after_a_create_is_a_hit(_: PgPoolOptions, database: 
     assert_eq!(counts(&app).await, (2, 0));
 }
 
-#[sqlx::test(migrations = false)]
-async fn every_entry_has_a_time_to_live_of_an_hour_give_or_take_a_tenth(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn every_entry_has_a_time_to_live_of_an_hour_give_or_take_a_tenth() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database, &cache).await;
+    let app = start(&database, &cache).await;
     let mut lives = Vec::new();
     for _ in 0..20 {
         let code = shorten(app.public, json!({"url": URL})).await;
@@ -97,10 +93,11 @@ async fn every_entry_has_a_time_to_live_of_an_hour_give_or_take_a_tenth(
     assert!((1..=15).contains(&denied), "{denied}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_entry_never_outlives_its_link(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn an_entry_never_outlives_its_link() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database.clone(), &cache).await;
+    let app = start(&database, &cache).await;
     let code = shorten(app.public, json!({"url": URL, "ttl_seconds": 60})).await;
     let path = format!("/{code}");
     let key = format!("link:{code}");
@@ -127,13 +124,11 @@ async fn an_entry_never_outlives_its_link(_: PgPoolOptions, database: PgConnectO
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn deleting_the_cache_key_makes_the_next_redirect_a_miss_that_repopulates(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn deleting_the_cache_key_makes_the_next_redirect_a_miss_that_repopulates() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database, &cache).await;
+    let app = start(&database, &cache).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     let path = format!("/{code}");
     assert_eq!(cache.ask::<u64>(&["DEL", &format!("link:{code}")]).await, 1);
@@ -147,13 +142,11 @@ async fn deleting_the_cache_key_makes_the_next_redirect_a_miss_that_repopulates(
     assert_eq!(counts(&app).await, (1, 2));
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_unknown_code_is_asked_for_once_and_a_create_makes_it_known_at_once(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn an_unknown_code_is_asked_for_once_and_a_create_makes_it_known_at_once() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database, &cache).await;
+    let app = start(&database, &cache).await;
     for _ in 0..3 {
         get(app.public, "/mine").await.problem(404, "not-found");
     }
@@ -164,13 +157,11 @@ async fn an_unknown_code_is_asked_for_once_and_a_create_makes_it_known_at_once(
     assert_eq!(counts(&app).await, (3, 1));
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_denial_that_a_slow_reader_writes_after_the_create_is_ignored(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_denial_that_a_slow_reader_writes_after_the_create_is_ignored() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database, &cache).await;
+    let app = start(&database, &cache).await;
     shorten(app.public, json!({"url": URL, "code": "mine"})).await;
     cache
         .ask::<()>(&["SET", "{link:mine}:none", "1", "EX", "15"])
@@ -178,23 +169,22 @@ async fn a_denial_that_a_slow_reader_writes_after_the_create_is_ignored(
     assert_redirects(&get(app.public, "/mine").await, URL);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_malformed_code_is_no_lookup(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_malformed_code_is_no_lookup() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database, &cache).await;
+    let app = start(&database, &cache).await;
     for path in ["/a.b", "/%61", "/favicon.ico", "/health"] {
         get(app.public, path).await;
     }
     assert_eq!(counts(&app).await, (0, 0));
 }
 
-#[sqlx::test(migrations = false)]
-async fn whatever_else_stands_under_the_key_is_a_miss_and_never_a_header(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn whatever_else_stands_under_the_key_is_a_miss_and_never_a_header() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database, &cache).await;
+    let app = start(&database, &cache).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     let key = format!("link:{code}");
     for (number, garbage) in [
@@ -222,13 +212,11 @@ async fn whatever_else_stands_under_the_key_is_a_miss_and_never_a_header(
     assert_eq!(metric(&app, "cache_up").await, 1);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_hundred_redirects_of_one_code_at_once_are_one_database_read(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_hundred_redirects_of_one_code_at_once_are_one_database_read() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = start(database.clone(), &cache).await;
+    let app = start(&database, &cache).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     cache.ask::<()>(&["FLUSHALL"]).await;
     let mut reads = Reads::count(&database).await;
@@ -246,15 +234,13 @@ async fn a_hundred_redirects_of_one_code_at_once_are_one_database_read(
     assert_eq!(reads.so_far().await, 1);
 }
 
-#[sqlx::test(migrations = false)]
-async fn without_a_cache_too_redirects_at_once_are_one_database_read(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database.clone()).await;
+#[tokio::test]
+async fn without_a_cache_too_redirects_at_once_are_one_database_read() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     let mut reads = Reads::count(&database).await;
-    let database = Database::connect("test", database, 10, Gauge::default());
+    let database = Database::connect("test", database.clone(), 10, Gauge::default());
     database.wait_until_up(Duration::from_secs(10)).await;
     let links = CachedLinks::new(Links::new(database, CodeSpace::default()), None);
     let code = Code::parse(&code).unwrap();
@@ -285,14 +271,12 @@ impl Reads {
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn without_the_database_cached_codes_redirect_and_everything_else_is_503(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn without_the_database_cached_codes_redirect_and_everything_else_is_503() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
     let (proxy, options) = proxy_before(&database).await;
-    let app = start(options, &cache).await;
+    let app = start(&options, &cache).await;
     let cached = shorten(app.public, json!({"url": URL})).await;
     let forgotten = shorten(app.public, json!({"url": URL})).await;
     cache
@@ -322,9 +306,10 @@ async fn without_the_database_cached_codes_redirect_and_everything_else_is_503(
     assert_redirects(&get(app.public, &format!("/{forgotten}")).await, URL);
 }
 
-#[sqlx::test(migrations = false)]
-async fn without_a_cache_nothing_is_counted(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn without_a_cache_nothing_is_counted() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
     let text = get(app.internal, "/metrics").await.text();

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use shortener_testing::database::TestDatabase;
+use sqlx::postgres::PgConnectOptions;
 use tokio::{
     net::{TcpSocket, TcpStream},
     time::timeout,
@@ -46,11 +47,11 @@ async fn stays_quick(app: &App, code: &str) {
     );
 }
 
-async fn app_with(database: PgConnectOptions, url: String) -> App {
+async fn app_with(database: &PgConnectOptions, url: String) -> App {
     App::start_with(database, |config| config.cache.cache_url = Some(url)).await
 }
 
-async fn patient_app(database: PgConnectOptions, url: String) -> App {
+async fn patient_app(database: &PgConnectOptions, url: String) -> App {
     App::start_with(database, |config| {
         config.cache.cache_url = Some(url);
         config.cache.cache_timeout = PATIENT;
@@ -58,13 +59,11 @@ async fn patient_app(database: PgConnectOptions, url: String) -> App {
     .await
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_cache_that_was_stopped_is_done_without_and_found_again(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_cache_that_was_stopped_is_done_without_and_found_again() {
+    let database = TestDatabase::new().await;
     let mut cache = Redis::start().await;
-    let app = app_with(database, cache.url()).await;
+    let app = app_with(&database, cache.url()).await;
     cache_is_up(&app).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     for _ in 0..2 {
@@ -89,13 +88,11 @@ async fn a_cache_that_was_stopped_is_done_without_and_found_again(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_frozen_cache_costs_one_deadline_and_nothing_denies_what_was_created_meanwhile(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_frozen_cache_costs_one_deadline_and_nothing_denies_what_was_created_meanwhile() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = app_with(database, cache.url()).await;
+    let app = app_with(&database, cache.url()).await;
     cache_is_up(&app).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     get(app.public, "/mine").await.problem(404, "not-found");
@@ -114,13 +111,11 @@ async fn a_frozen_cache_costs_one_deadline_and_nothing_denies_what_was_created_m
     assert_eq!(cache.link("mine").await.as_deref(), Some(URL));
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_create_whose_write_is_the_first_to_meet_the_frozen_cache_is_made_up_for(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_create_whose_write_is_the_first_to_meet_the_frozen_cache_is_made_up_for() {
+    let database = TestDatabase::new().await;
     let mut cache = Redis::start().await;
-    let app = app_with(database, cache.url()).await;
+    let app = app_with(&database, cache.url()).await;
     cache_is_up(&app).await;
     cache.freeze();
     let start = Instant::now();
@@ -133,15 +128,13 @@ async fn a_create_whose_write_is_the_first_to_meet_the_frozen_cache_is_made_up_f
     assert_eq!(cache.link("mine").await.as_deref(), Some(URL));
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_cache_that_answers_nonsense_or_nothing_is_never_used(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let plain = App::start(database.clone()).await;
+#[tokio::test]
+async fn a_cache_that_answers_nonsense_or_nothing_is_never_used() {
+    let database = TestDatabase::new().await;
+    let plain = App::start(&database).await;
     let code = shorten(plain.public, json!({"url": URL})).await;
     for fault in [Fault::Silence, Fault::Noise, Fault::Numbers, Fault::HangUp] {
-        let app = app_with(database.clone(), broken(fault).await).await;
+        let app = app_with(&database, broken(fault).await).await;
         let longest = longest_wait(&app, &code).await;
         assert!(longest < DEADLINE + GRACE, "{fault:?}: {longest:?}");
         stays_quick(&app, &code).await;
@@ -154,11 +147,9 @@ async fn a_cache_that_answers_nonsense_or_nothing_is_never_used(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_address_where_nobody_accepts_costs_no_request_anything(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn an_address_where_nobody_accepts_costs_no_request_anything() {
+    let database = TestDatabase::new().await;
     // Once the backlog of a listener is full, the kernel drops further connections, as a firewall would.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -168,38 +159,38 @@ async fn an_address_where_nobody_accepts_costs_no_request_anything(
     while let Ok(Ok(stream)) = timeout(DEADLINE, TcpStream::connect(address)).await {
         held.push(stream);
     }
-    let app = app_with(database, format!("redis://{address}")).await;
+    let app = app_with(&database, format!("redis://{address}")).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     assert!(longest_wait(&app, &code).await < DEADLINE + GRACE);
     stays_quick(&app, &code).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_cache_that_is_too_slow_is_not_waited_for(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_cache_that_is_too_slow_is_not_waited_for() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = app_with(database, late(&cache, DEADLINE * 3).await).await;
+    let app = app_with(&database, late(&cache, DEADLINE * 3).await).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     assert!(longest_wait(&app, &code).await < DEADLINE + GRACE);
     stays_quick(&app, &code).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_cache_that_is_merely_not_quick_is_used(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_cache_that_is_merely_not_quick_is_used() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = patient_app(database, late(&cache, DEADLINE / 10).await).await;
+    let app = patient_app(&database, late(&cache, DEADLINE / 10).await).await;
     cache_is_up(&app).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
     assert_eq!(counts(&app).await, (1, 0));
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_full_cache_that_refuses_writes_is_still_read(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_full_cache_that_refuses_writes_is_still_read() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = patient_app(database, cache.url()).await;
+    let app = patient_app(&database, cache.url()).await;
     cache_is_up(&app).await;
     let old = shorten(app.public, json!({"url": URL})).await;
     cache.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
@@ -210,14 +201,12 @@ async fn a_full_cache_that_refuses_writes_is_still_read(
     assert_eq!(metric(&app, "cache_up").await, 1);
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_application_starts_without_a_cache_and_finds_it_later(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn the_application_starts_without_a_cache_and_finds_it_later() {
+    let database = TestDatabase::new().await;
     let mut cache = Redis::start().await;
     cache.stop().await;
-    let app = patient_app(database, cache.url()).await;
+    let app = patient_app(&database, cache.url()).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
     cache.restart().await;

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use shortener_app::config::CacheMode;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use shortener_testing::database::TestDatabase;
 
 use crate::{
     cache::{assert_redirects, cache_is_up, counts, metric},
@@ -24,14 +25,12 @@ async fn follows_from_the_cache(app: &App) -> String {
     code
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_password_is_needed_and_the_wrong_one_is_as_good_as_no_cache(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_password_is_needed_and_the_wrong_one_is_as_good_as_no_cache() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start_with(&["--requirepass", "s%e/c ret"]).await;
     let start = |username: Option<&str>, password: &str| {
-        let (database, url) = (database.clone(), cache.url());
+        let (database, url) = (&database, cache.url());
         let (username, password) = (username.map(str::to_owned), password.to_owned());
         async move {
             App::start_with(database, |config| {
@@ -51,8 +50,9 @@ async fn a_password_is_needed_and_the_wrong_one_is_as_good_as_no_cache(
     assert_eq!(metric(&wrong, "cache_up").await, 0);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_cluster_serves_both_keys_of_a_code(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_cluster_serves_both_keys_of_a_code() {
+    let database = TestDatabase::new().await;
     let first = Redis::start_with(&["--cluster-enabled", "yes"]).await;
     let second = Redis::start_with(&["--cluster-enabled", "yes"]).await;
     first
@@ -74,7 +74,7 @@ async fn a_cluster_serves_both_keys_of_a_code(_: PgPoolOptions, database: PgConn
         })
         .await;
     }
-    let app = App::start_with(database, |config| {
+    let app = App::start_with(&database, |config| {
         config.cache.cache_url = Some(format!("{},{}", first.url(), second.url()));
         config.cache.cache_timeout = PATIENT;
         config.cache.cache_mode = CacheMode::Cluster;
@@ -98,11 +98,9 @@ async fn a_cluster_serves_both_keys_of_a_code(_: PgPoolOptions, database: PgConn
     assert_eq!(buckets, 1, "the limit is counted on one of the nodes");
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_master_that_a_sentinel_names_is_used_and_its_successor_found(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn the_master_that_a_sentinel_names_is_used_and_its_successor_found() {
+    let database = TestDatabase::new().await;
     let master = Redis::start().await;
     let replica = Redis::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]).await;
     until(true, || async {
@@ -113,7 +111,7 @@ async fn the_master_that_a_sentinel_names_is_used_and_its_successor_found(
     })
     .await;
     let sentinel = sentinel_of(master.port).await;
-    let app = App::start_with(database, |config| {
+    let app = App::start_with(&database, |config| {
         // The first Sentinel does not exist.
         config.cache.cache_url = Some(format!(
             "redis://127.0.0.1:{},{}",
@@ -170,14 +168,12 @@ async fn sentinel_of(port: u16) -> Redis {
     sentinel
 }
 
-#[sqlx::test(migrations = false)]
-async fn replicas_count_the_requests_of_a_client_together(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn replicas_count_the_requests_of_a_client_together() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
     let start = || {
-        App::start_with(database.clone(), |config| {
+        App::start_with(&database, |config| {
             cache.configure(config);
             config.limit_shorten_per_minute = 1;
             config.limit_shorten_burst = 4;
@@ -218,14 +214,12 @@ async fn replicas_count_the_requests_of_a_client_together(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn without_the_cache_every_replica_counts_for_itself(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn without_the_cache_every_replica_counts_for_itself() {
+    let database = TestDatabase::new().await;
     let mut cache = Redis::start().await;
     let start = || {
-        App::start_with(database.clone(), |config| {
+        App::start_with(&database, |config| {
             cache.configure(config);
             config.limit_shorten_per_minute = 1;
             config.limit_shorten_burst = 2;
@@ -243,13 +237,11 @@ async fn without_the_cache_every_replica_counts_for_itself(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn whatever_stands_in_a_bucket_locks_nobody_out(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn whatever_stands_in_a_bucket_locks_nobody_out() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let app = App::start_with(database, |config| {
+    let app = App::start_with(&database, |config| {
         cache.configure(config);
         config.limit_requests_per_second = 1000;
         config.limit_requests_burst = 1000;

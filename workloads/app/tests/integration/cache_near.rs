@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shortener_testing::metrics;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use shortener_testing::{database::TestDatabase, metrics};
+use sqlx::postgres::PgConnectOptions;
 
 use crate::{
     cache::{assert_redirects, cache_is_up, counts},
@@ -20,7 +20,7 @@ const DELETES: u64 = 100;
 const MAY_BE_LATE: u64 = 2;
 
 /// Starts an app with copies in its process, and creates a link.
-async fn start(database: PgConnectOptions, cache: &Redis, deadline: Duration) -> (App, String) {
+async fn start(database: &PgConnectOptions, cache: &Redis, deadline: Duration) -> (App, String) {
     let app = App::start_with(database, |config| {
         cache.configure(config);
         config.cache.cache_timeout = deadline;
@@ -59,13 +59,11 @@ async fn is_near(app: &App, cache: &Redis, code: &str) {
     .await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn what_was_followed_once_is_followed_without_asking_the_cache(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn what_was_followed_once_is_followed_without_asking_the_cache() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let (app, code) = start(database, &cache, PATIENT).await;
+    let (app, code) = start(&database, &cache, PATIENT).await;
     let before = found_by(&cache).await;
     follow(&app, &code).await;
     let found = found_by(&cache).await;
@@ -77,13 +75,11 @@ async fn what_was_followed_once_is_followed_without_asking_the_cache(
     assert_eq!(counts(&app).await, (11, 0), "each of them is a hit");
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_redirect_right_after_a_delete_is_a_miss_that_repopulates(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_redirect_right_after_a_delete_is_a_miss_that_repopulates() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let (app, code) = start(database, &cache, PATIENT).await;
+    let (app, code) = start(&database, &cache, PATIENT).await;
     let key = format!("link:{code}");
     for _ in 0..DELETES {
         follow(&app, &code).await;
@@ -101,10 +97,11 @@ async fn a_redirect_right_after_a_delete_is_a_miss_that_repopulates(
     assert!(misses >= DELETES - MAY_BE_LATE, "{misses} of {DELETES}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn nothing_outlives_a_flush_or_its_key(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn nothing_outlives_a_flush_or_its_key() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let (app, code) = start(database, &cache, PATIENT).await;
+    let (app, code) = start(&database, &cache, PATIENT).await;
     let key = format!("link:{code}");
     for (number, end) in [&["FLUSHALL"][..], &["PEXPIRE", &key, "300"]]
         .into_iter()
@@ -120,13 +117,11 @@ async fn nothing_outlives_a_flush_or_its_key(_: PgPoolOptions, database: PgConne
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_copies_go_with_the_connection_and_no_redirect_after_a_delete_is_stale(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn the_copies_go_with_the_connection_and_no_redirect_after_a_delete_is_stale() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let (app, code) = start(database, &cache, PATIENT).await;
+    let (app, code) = start(&database, &cache, PATIENT).await;
     for round in 1..=5 {
         is_near(&app, &cache, &code).await;
         let killed = cache
@@ -144,13 +139,11 @@ async fn the_copies_go_with_the_connection_and_no_redirect_after_a_delete_is_sta
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_cache_that_falls_silent_is_noticed_though_nobody_asks_it(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_cache_that_falls_silent_is_noticed_though_nobody_asks_it() {
+    let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let (app, code) = start(database, &cache, Duration::from_millis(100)).await;
+    let (app, code) = start(&database, &cache, Duration::from_millis(100)).await;
     is_near(&app, &cache, &code).await;
     cache.freeze();
     metrics::wait_for(app.internal, "cache_up 0").await;

@@ -10,15 +10,13 @@ use std::{
 
 use redis::{AsyncConnectionConfig, FromRedisValue, RedisResult, aio::MultiplexedConnection};
 use shortener_app::config::ServeArgs;
+use shortener_testing::servers;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
     net::{TcpListener, TcpStream},
     process::{Child, ChildStdout},
     time::sleep,
 };
-
-/// The program; `workloads/test-cache.sh` makes sure that it is installed.
-const SERVER: &str = "valkey-server";
 
 /// A deadline for tests that are not about deadlines: a busy machine must not look like a broken cache.
 pub const PATIENT: Duration = Duration::from_secs(10);
@@ -57,7 +55,7 @@ impl Redis {
                 };
             }
         }
-        panic!("cannot start {SERVER}");
+        panic!("valkey-server does not start");
     }
 
     pub fn url(&self) -> String {
@@ -138,7 +136,10 @@ pub fn free_port() -> u16 {
 
 /// Starts a server that accepts connections; `None` if it ended instead.
 async fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> Option<Child> {
-    let mut child = tokio::process::Command::new(SERVER)
+    let [program] = servers::VALKEY
+        .addresses()
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut child = tokio::process::Command::new(program)
         .args(arguments.first().filter(|first| !first.starts_with("--")))
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])
@@ -152,7 +153,7 @@ async fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> 
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .expect("valkey-server is missing: run the tests with workloads/test-cache.sh");
+        .unwrap();
     let mut log = BufReader::new(child.stdout.take().unwrap()).lines();
     let ready = log_says(&mut log, &["Ready to accept connections", "Sentinel ID is"]).await;
     // The server must never wait for a reader of its log.

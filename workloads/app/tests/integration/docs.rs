@@ -3,13 +3,11 @@
 use serde_json::{Value, json};
 use shortener_testing::{
     broker::{Broker, until},
+    database::TestDatabase,
     metrics,
     vector::Collection,
 };
-use sqlx::{
-    ConnectOptions,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::{ConnectOptions, postgres::PgConnectOptions};
 
 use crate::{
     client::{Response, get, json_bytes, post, request, send},
@@ -25,14 +23,14 @@ const DOCUMENTS: [(u64, [f32; 4], &str); 4] = [
 ];
 
 /// Starts an app without a queue, and waits until it has found the store.
-pub async fn app_with(database: PgConnectOptions, collection: &Collection) -> App {
+pub async fn app_with(database: &PgConnectOptions, collection: &Collection) -> App {
     let app = app_at(database, collection, collection.url()).await;
     is_up(&app, 1).await;
     app
 }
 
 /// Starts an app with another URL of the store, without waiting for it.
-pub async fn app_at(database: PgConnectOptions, collection: &Collection, url: String) -> App {
+pub async fn app_at(database: &PgConnectOptions, collection: &Collection, url: String) -> App {
     App::start_with(database, |config| {
         config.vector.vector_url = Some(url);
         config.vector.vector_api_key = Some(collection.key.clone());
@@ -80,13 +78,11 @@ pub async fn fill(app: &App) {
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_document_is_found_as_soon_as_it_is_stored_and_never_after_it_was_deleted(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_document_is_found_as_soon_as_it_is_stored_and_never_after_it_was_deleted() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
-    let app = app_with(database, &collection).await;
+    let app = app_with(&database, &collection).await;
     fill(&app).await;
     let place = [1, 0, 0, 0];
     let last = DOCUMENTS[3].0;
@@ -123,13 +119,11 @@ async fn a_document_is_found_as_soon_as_it_is_stored_and_never_after_it_was_dele
     assert_eq!(put(&app, 1, &moved).await.status, 201);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_query_is_bounded_by_its_limit_and_its_filter_and_shows_payloads_only_when_asked(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_query_is_bounded_by_its_limit_and_its_filter_and_shows_payloads_only_when_asked() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
-    let app = app_with(database, &collection).await;
+    let app = app_with(&database, &collection).await;
     fill(&app).await;
     let place = json!([1, 0, 0, 0]);
     for (question, ids) in [
@@ -162,13 +156,11 @@ async fn a_query_is_bounded_by_its_limit_and_its_filter_and_shows_payloads_only_
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn queries_that_ask_for_more_payloads_than_are_held_at_once_are_all_answered(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn queries_that_ask_for_more_payloads_than_are_held_at_once_are_all_answered() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
-    let app = app_with(database, &collection).await;
+    let app = app_with(&database, &collection).await;
     fill(&app).await;
     let question = json!({"vector": [1, 0, 0, 0], "limit": 100, "with_payload": true});
     let asked = (0..10).map(|_| nearest(&app, question.clone()));
@@ -178,11 +170,9 @@ async fn queries_that_ask_for_more_payloads_than_are_held_at_once_are_all_answer
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn results_are_ordered_by_the_distance_of_the_collection(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn results_are_ordered_by_the_distance_of_the_collection() {
+    let database = TestDatabase::new().await;
     use shortener_common::vector::Distance;
     for (distance, first, scores) in [
         (Distance::Cosine, [1, 2, 3], [1.0, 1.0, 0.0]),
@@ -190,7 +180,7 @@ async fn results_are_ordered_by_the_distance_of_the_collection(
         (Distance::Euclid, [1, 3, 2], [0.0, 1.0, 2.0]),
     ] {
         let collection = Collection::default();
-        let app = App::start_with(database.clone(), |config| {
+        let app = App::start_with(&database, |config| {
             config.vector.vector_url = Some(collection.url());
             config.vector.vector_api_key = Some(collection.key.clone());
             config.vector.vector_collection.clone_from(&collection.name);
@@ -223,13 +213,11 @@ async fn results_are_ordered_by_the_distance_of_the_collection(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn what_breaks_a_rule_is_refused_with_the_name_of_the_field(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn what_breaks_a_rule_is_refused_with_the_name_of_the_field() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
-    let app = app_with(database, &collection).await;
+    let app = app_with(&database, &collection).await;
     for vector in [
         json!([1, 2, 3]),
         json!([1, 2, 3, 4, 5]),
@@ -278,13 +266,11 @@ async fn what_breaks_a_rule_is_refused_with_the_name_of_the_field(
     assert_eq!(collection.count().await, Some(0));
 }
 
-#[sqlx::test(migrations = false)]
-async fn nested_hostile_and_strange_payloads_come_back_as_they_were(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn nested_hostile_and_strange_payloads_come_back_as_they_were() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
-    let app = app_with(database, &collection).await;
+    let app = app_with(&database, &collection).await;
     let deepest = (0..16).fold(json!("x"), |inner, _| json!([inner]));
     let payload = json!({"title": "nul \u{0} and \u{1F600}", "": 1, "a.b": {"$ref": "c[]"}, "deep": deepest,
         "numbers": [i64::MIN, i64::MAX, 0.1, -1e300], "none": null, "empty": [{}, []]});
@@ -301,12 +287,10 @@ async fn nested_hostile_and_strange_payloads_come_back_as_they_were(
     assert_eq!(found["result"][0]["payload"], payload);
 }
 
-#[sqlx::test(migrations = false)]
-async fn without_the_vector_profile_every_route_says_so(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn without_the_vector_profile_every_route_says_so() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let document = json!({"vector": [1, 2, 3, 4]});
     for answer in [
         put(&app, 1, &document).await,
@@ -321,13 +305,11 @@ async fn without_the_vector_profile_every_route_says_so(
     assert!(!metrics.contains("vector_up"), "{metrics}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn with_the_queue_a_change_is_a_job_that_continues_the_trace(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn with_the_queue_a_change_is_a_job_that_continues_the_trace() {
+    let database = TestDatabase::new().await;
     let (collection, broker) = (Collection::default(), Broker::new().await);
-    let app = App::start_with(database.clone(), |config| {
+    let app = App::start_with(&database, |config| {
         config.queue.queue_url = Some(broker.url());
         config.vector.vector_url = Some(collection.url());
         config.vector.vector_api_key = Some(collection.key.clone());
@@ -377,13 +359,11 @@ async fn with_the_queue_a_change_is_a_job_that_continues_the_trace(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn operations_on_the_store_are_counted_with_their_duration(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn operations_on_the_store_are_counted_with_their_duration() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
-    let app = app_with(database, &collection).await;
+    let app = app_with(&database, &collection).await;
     fill(&app).await;
     nearest(&app, json!({"vector": [1, 0, 0, 0]})).await;
     let text = get(app.internal, "/metrics").await.text();

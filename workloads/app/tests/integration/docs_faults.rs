@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 use shortener_app::store::migrate::migrate;
 use shortener_testing::{
     broker::{Broker, until},
+    database::TestDatabase,
     metrics,
     proxy::{Path, Proxy},
     vector::{Collection, url_at},
 };
-use sqlx::{
-    ConnectOptions, Executor, PgConnection,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
 
 use crate::{
     client::{Response, get, shorten},
@@ -56,7 +54,7 @@ async fn links_work(app: &App) {
     );
 }
 
-async fn survives(database: PgConnectOptions, path: Path) {
+async fn survives(database: &PgConnectOptions, path: Path) {
     let collection = Collection::default();
     let proxy = Proxy::before(collection.address()).await;
     let app = app_at(database, &collection, url_at(proxy.address)).await;
@@ -87,61 +85,51 @@ async fn survives(database: PgConnectOptions, path: Path) {
     assert_eq!(deleted.status, 204, "{}", deleted.text());
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_store_that_refuses_connections_stops_documents_and_nothing_else(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    survives(database, Path::Refused).await;
+#[tokio::test]
+async fn a_store_that_refuses_connections_stops_documents_and_nothing_else() {
+    let database = TestDatabase::new().await;
+    survives(&database, Path::Refused).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_store_that_fell_silent_stops_documents_and_nothing_else(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    survives(database, Path::Silent).await;
+#[tokio::test]
+async fn a_store_that_fell_silent_stops_documents_and_nothing_else() {
+    let database = TestDatabase::new().await;
+    survives(&database, Path::Silent).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_application_starts_without_a_store_and_finds_it_later(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn the_application_starts_without_a_store_and_finds_it_later() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
     let proxy = Proxy::before(collection.address()).await;
     proxy.set(Path::Refused);
-    let app = app_at(database, &collection, url_at(proxy.address)).await;
+    let app = app_at(&database, &collection, url_at(proxy.address)).await;
     unavailable(&query(&app, question()).await);
     links_work(&app).await;
     proxy.set(Path::Open);
     assert_eq!(recovered(&app).await, json!({"result": []}));
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_store_that_refuses_the_key_is_down_and_nothing_is_shown_of_the_key(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_store_that_refuses_the_key_is_down_and_nothing_is_shown_of_the_key() {
+    let database = TestDatabase::new().await;
     let mut collection = Collection::default();
     collection.key = "another-key".to_owned();
-    let app = app_at(database, &collection, collection.url()).await;
+    let app = app_at(&database, &collection, collection.url()).await;
     let answer = query(&app, question()).await;
     unavailable(&answer);
     assert!(!answer.text().contains("another-key"));
     links_work(&app).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_collection_of_another_size_or_distance_is_reported_and_never_altered(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_collection_of_another_size_or_distance_is_reported_and_never_altered() {
+    let database = TestDatabase::new().await;
     for (size, distance) in [(8, "Cosine"), (4, "Dot")] {
         let collection = Collection::default();
         collection.make(size, distance).await;
         let before = collection.info().await;
-        let app = app_at(database.clone(), &collection, collection.url()).await;
+        let app = app_at(&database, &collection, collection.url()).await;
         for answer in [
             query(&app, question()).await,
             put(&app, 1, &document()).await,
@@ -165,13 +153,11 @@ async fn a_collection_of_another_size_or_distance_is_reported_and_never_altered(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_collection_that_was_dropped_comes_back_from_the_database_by_itself(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_collection_that_was_dropped_comes_back_from_the_database_by_itself() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
-    let app = app_with(database, &collection).await;
+    let app = app_with(&database, &collection).await;
     fill(&app).await;
     let before = recovered(&app).await;
     collection.drop().await;
@@ -191,10 +177,11 @@ async fn hurry(connection: &mut PgConnection) {
     connection.execute(hurry).await.unwrap();
 }
 
-#[sqlx::test(migrations = false)]
-async fn what_a_request_left_half_done_is_swept_up(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn what_a_request_left_half_done_is_swept_up() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
-    let app = app_with(database.clone(), &collection).await;
+    let app = app_with(&database, &collection).await;
     fill(&app).await;
     // The state that requests leave if the store fails meanwhile.
     let mut connection = database.connect().await.unwrap();
@@ -225,15 +212,13 @@ async fn what_a_request_left_half_done_is_swept_up(_: PgPoolOptions, database: P
     assert!(!ids.contains(&1), "{ids:?}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn with_the_queue_neither_a_dead_store_nor_a_dead_broker_stops_writes(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn with_the_queue_neither_a_dead_store_nor_a_dead_broker_stops_writes() {
+    let database = TestDatabase::new().await;
     let (collection, broker) = (Collection::default(), Broker::new().await);
     let store_way = Proxy::before(collection.address()).await;
     let broker_way = Proxy::before(broker.address()).await;
-    let app = App::start_with(database.clone(), |config| {
+    let app = App::start_with(&database, |config| {
         config.queue.queue_url = Some(broker.url_at(broker_way.address));
         config.vector.vector_url = Some(url_at(store_way.address));
         config.vector.vector_api_key = Some(collection.key.clone());
@@ -280,14 +265,12 @@ async fn with_the_queue_neither_a_dead_store_nor_a_dead_broker_stops_writes(
     links_work(&app).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_document_comes_to_the_store_although_its_request_was_given_up_on_the_way(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_document_comes_to_the_store_although_its_request_was_given_up_on_the_way() {
+    let database = TestDatabase::new().await;
     let collection = Collection::default();
     let proxy = Proxy::before(collection.address()).await;
-    let app = App::start_with(database.clone(), |config| {
+    let app = App::start_with(&database, |config| {
         config.request_timeout = Duration::from_millis(300);
         config.vector.vector_url = Some(url_at(proxy.address));
         config.vector.vector_api_key = Some(collection.key.clone());
@@ -312,11 +295,9 @@ async fn a_document_comes_to_the_store_although_its_request_was_given_up_on_the_
     assert_eq!(collection.count().await, Some(1));
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_new_collection_is_filled_although_the_broker_was_away_when_it_was_made(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_new_collection_is_filled_although_the_broker_was_away_when_it_was_made() {
+    let database = TestDatabase::new().await;
     migrate(database.clone(), Duration::from_secs(30))
         .await
         .unwrap();
@@ -326,7 +307,7 @@ async fn a_new_collection_is_filled_although_the_broker_was_away_when_it_was_mad
     let (collection, broker) = (Collection::default(), Broker::new().await);
     let way = Proxy::before(broker.address()).await;
     way.set(Path::Refused);
-    let app = App::start_with(database, |config| {
+    let app = App::start_with(&database, |config| {
         config.queue.queue_url = Some(broker.url_at(way.address));
         config.vector.vector_url = Some(collection.url());
         config.vector.vector_api_key = Some(collection.key.clone());

@@ -4,14 +4,12 @@ use serde_json::{Value, json};
 use shortener_common::queue::job::trace_of;
 use shortener_testing::{
     broker::{Broker, until},
+    database::TestDatabase,
     otlp::Sink,
     proxy::{Path, Proxy},
     vector::{Collection, url_at},
 };
-use sqlx::{
-    ConnectOptions, Executor,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 
 use crate::{
     client::{json_bytes, post_bytes, send},
@@ -22,7 +20,7 @@ use crate::{
 
 /// Starts an app that exports, with a store and an optional broker.
 async fn exporting_at(
-    database: PgConnectOptions,
+    database: &PgConnectOptions,
     endpoint: String,
     (collection, url): (&Collection, String),
     broker: Option<&Broker>,
@@ -43,14 +41,12 @@ fn call_of(operation: &str, collection: &Collection) -> String {
     format!("{operation} {}", collection.name)
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_vector_store_s_part_in_a_request_is_a_span_of_its_own(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn the_vector_store_s_part_in_a_request_is_a_span_of_its_own() {
+    let database = TestDatabase::new().await;
     let (collection, (sink, endpoint)) = (Collection::default(), Sink::start().await);
     let store = (&collection, collection.url());
-    let app = exporting_at(database.clone(), endpoint, store, None).await;
+    let app = exporting_at(&database, endpoint, store, None).await;
     let port = collection.url().rsplit(':').next().unwrap().parse();
     let port: u16 = port.unwrap();
     let about = [("db.collection.name", json!(collection.name))];
@@ -84,15 +80,13 @@ async fn the_vector_store_s_part_in_a_request_is_a_span_of_its_own(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_vector_store_that_fails_is_an_error_of_its_span_and_of_the_request_s(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_vector_store_that_fails_is_an_error_of_its_span_and_of_the_request_s() {
+    let database = TestDatabase::new().await;
     let (collection, (sink, endpoint)) = (Collection::default(), Sink::start().await);
     let proxy = Proxy::before(collection.address()).await;
     let store = (&collection, url_at(proxy.address));
-    let app = exporting_at(database, endpoint, store, None).await;
+    let app = exporting_at(&database, endpoint, store, None).await;
     proxy.set(Path::Refused);
     let failed = query(&app, json!({"vector": [1, 0, 0, 0]})).await;
     let problem = failed.problem(503, "vector-unavailable");
@@ -108,15 +102,13 @@ async fn a_vector_store_that_fails_is_an_error_of_its_span_and_of_the_request_s(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_job_that_no_request_asked_for_begins_its_trace_with_its_publication(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_job_that_no_request_asked_for_begins_its_trace_with_its_publication() {
+    let database = TestDatabase::new().await;
     let (collection, broker) = (Collection::default(), Broker::new().await);
     let (sink, endpoint) = Sink::start().await;
     let store = (&collection, collection.url());
-    let _app = exporting_at(database.clone(), endpoint, store, Some(&broker)).await;
+    let _app = exporting_at(&database, endpoint, store, Some(&broker)).await;
     let mut connection = database.connect().await.unwrap();
     let left_behind =
         "INSERT INTO documents (id, vector, payload) VALUES (7, ARRAY[0, 0, 0, 1], '{}')";

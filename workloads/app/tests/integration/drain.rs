@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use shortener_testing::database::TestDatabase;
 use tokio::net::TcpStream;
 
 use crate::{
@@ -14,12 +14,10 @@ use crate::{
 
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n";
 
-#[sqlx::test(migrations = false)]
-async fn readiness_goes_off_first_while_requests_are_still_served(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start_with(database, |config| {
+#[tokio::test]
+async fn readiness_goes_off_first_while_requests_are_still_served() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| {
         config.drain_delay = Duration::from_secs(2)
     })
     .await;
@@ -60,12 +58,10 @@ async fn readiness_goes_off_first_while_requests_are_still_served(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_request_in_flight_is_finished_and_idle_connections_end(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database.clone()).await;
+#[tokio::test]
+async fn a_request_in_flight_is_finished_and_idle_connections_end() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let public = app.public;
     let mut idle = Connection::open(public).await;
     idle.write(HEALTH).await;
@@ -93,9 +89,10 @@ async fn a_request_in_flight_is_finished_and_idle_connections_end(
     assert!(served.await.unwrap(), "every request was finished");
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_drain_deadline_is_hard(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start_with(database, |config| {
+#[tokio::test]
+async fn the_drain_deadline_is_hard() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| {
         config.drain_timeout = Duration::from_millis(300)
     })
     .await;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use shortener_testing::database::TestDatabase;
+use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
 
 const BRIEF: Duration = Duration::from_millis(400);
 
-async fn impatient(database: PgConnectOptions) -> App {
+async fn impatient(database: &PgConnectOptions) -> App {
     App::start_with(database, |config| {
         config.header_timeout = BRIEF;
         config.request_timeout = BRIEF;
@@ -34,12 +35,10 @@ async fn closes_in_time(connection: Connection, opened: Instant) -> Vec<u8> {
     sent
 }
 
-#[sqlx::test(migrations = false)]
-async fn silent_connections_and_slow_headers_are_closed_at_the_deadline(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = impatient(database).await;
+#[tokio::test]
+async fn silent_connections_and_slow_headers_are_closed_at_the_deadline() {
+    let database = TestDatabase::new().await;
+    let app = impatient(&database).await;
     let opened = Instant::now();
     let silent = Connection::open(app.public).await;
     let mut half = Connection::open(app.public).await;
@@ -66,12 +65,10 @@ async fn silent_connections_and_slow_headers_are_closed_at_the_deadline(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_second_slow_header_on_an_open_connection_is_closed_too(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = impatient(database).await;
+#[tokio::test]
+async fn a_second_slow_header_on_an_open_connection_is_closed_too() {
+    let database = TestDatabase::new().await;
+    let app = impatient(&database).await;
     let mut connection = Connection::open(app.public).await;
     connection
         .write(b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n")
@@ -82,12 +79,10 @@ async fn a_second_slow_header_on_an_open_connection_is_closed_too(
     assert!(closes_in_time(connection, opened).await.is_empty());
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_idle_connection_outlives_the_header_deadline(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start_with(database, |config| {
+#[tokio::test]
+async fn an_idle_connection_outlives_the_header_deadline() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| {
         config.header_timeout = Duration::from_millis(200)
     })
     .await;
@@ -108,12 +103,10 @@ async fn an_idle_connection_outlives_the_header_deadline(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn two_thousand_slow_clients_do_not_slow_down_the_others(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn two_thousand_slow_clients_do_not_slow_down_the_others() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
     let path = format!("/{code}");
     let worst_of = async |path: &str| {
@@ -140,9 +133,10 @@ async fn two_thousand_slow_clients_do_not_slow_down_the_others(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_slow_body_is_answered_with_a_time_out(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = impatient(database).await;
+#[tokio::test]
+async fn a_slow_body_is_answered_with_a_time_out() {
+    let database = TestDatabase::new().await;
+    let app = impatient(&database).await;
     let opened = Instant::now();
     let mut connection = Connection::open(app.public).await;
     connection.write(b"POST /shorten HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"url\":").await;
@@ -154,9 +148,10 @@ async fn a_slow_body_is_answered_with_a_time_out(_: PgPoolOptions, database: PgC
     closes_in_time(connection, opened).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_client_that_never_reads_is_cut_off(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = impatient(database).await;
+#[tokio::test]
+async fn a_client_that_never_reads_is_cut_off() {
+    let database = TestDatabase::new().await;
+    let app = impatient(&database).await;
     let mut connection = Connection::open(app.public).await;
     let requests = b"GET /openapi.json HTTP/1.1\r\nhost: test\r\n\r\n".repeat(1000);
     // Without a timeout for writes, this would fill the socket buffers and then wait forever.
@@ -167,12 +162,10 @@ async fn a_client_that_never_reads_is_cut_off(_: PgPoolOptions, database: PgConn
     assert_eq!(get(app.public, "/health").await.status, 200);
 }
 
-#[sqlx::test(migrations = false)]
-async fn connections_are_bounded_and_further_ones_wait(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start_with(database, |config| config.max_connections = 2).await;
+#[tokio::test]
+async fn connections_are_bounded_and_further_ones_wait() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| config.max_connections = 2).await;
     let first = Connection::open(app.public).await;
     let second = Connection::open(app.public).await;
     let mut third = Connection::open(app.public).await;
@@ -190,12 +183,10 @@ async fn connections_are_bounded_and_further_ones_wait(
     assert_eq!(third.response(true).await.unwrap().status, 200);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_body_may_be_sixteen_kibibytes_and_not_a_byte_more(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn a_body_may_be_sixteen_kibibytes_and_not_a_byte_more() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let padded = |length: usize| {
         let body = r#"{"url":"https://example.com/","pad":""}"#;
         body.replace(r#""""#, &format!("\"{}\"", "x".repeat(length - body.len())))
@@ -227,9 +218,10 @@ async fn a_body_may_be_sixteen_kibibytes_and_not_a_byte_more(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn endless_chunks_are_refused_while_they_come(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn endless_chunks_are_refused_while_they_come() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     for path in ["/shorten", "/jobs"] {
         let mut connection = Connection::open(app.public).await;
         connection.write(format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n").as_bytes()).await;
@@ -249,22 +241,18 @@ async fn endless_chunks_are_refused_while_they_come(_: PgPoolOptions, database: 
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_length_that_is_announced_too_large_is_refused_before_the_body(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn a_length_that_is_announced_too_large_is_refused_before_the_body() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let head = "POST /shorten HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\nexpect: 100-continue\r\n\r\n";
     send(app.public, head).await.problem(413, "body-too-large");
 }
 
-#[sqlx::test(migrations = false)]
-async fn malformed_requests_are_answered_with_400_and_closed(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn malformed_requests_are_answered_with_400_and_closed() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     for bad in [
         "\0\0\0\0\r\n\r\n",
         "GET\r\n\r\n",
@@ -288,9 +276,10 @@ async fn malformed_requests_are_answered_with_400_and_closed(
     send(app.public, chunk).await.problem(400, "malformed-json");
 }
 
-#[sqlx::test(migrations = false)]
-async fn huge_urls_and_headers_are_refused(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn huge_urls_and_headers_are_refused() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     get(app.public, &format!("/{}", "x".repeat(10_000)))
         .await
         .problem(414, "uri-too-long");
@@ -336,12 +325,10 @@ async fn huge_urls_and_headers_are_refused(_: PgPoolOptions, database: PgConnect
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn bodies_that_are_not_a_json_object_are_malformed(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn bodies_that_are_not_a_json_object_are_malformed() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let deep = "[".repeat(10_000);
     let nested = format!(
         "{{\"url\":\"https://example.com/\",\"x\":{}{}}}",
@@ -376,12 +363,10 @@ async fn bodies_that_are_not_a_json_object_are_malformed(
     .problem(400, "malformed-json");
 }
 
-#[sqlx::test(migrations = false)]
-async fn wrong_types_and_nul_characters_are_invalid_fields(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn wrong_types_and_nul_characters_are_invalid_fields() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     for bad in [
         json!({}),
         json!({"url": null}),
@@ -403,9 +388,10 @@ async fn wrong_types_and_nul_characters_are_invalid_fields(
         .problem(400, "malformed-json");
 }
 
-#[sqlx::test(migrations = false)]
-async fn only_plain_json_is_taken(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn only_plain_json_is_taken() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let body = r#"{"url":"https://example.com/"}"#;
     let with = async |headers: &str| {
         let head = format!(
@@ -427,12 +413,10 @@ async fn only_plain_json_is_taken(_: PgPoolOptions, database: PgConnectOptions) 
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn hostile_urls_are_refused_or_come_back_exactly_and_never_as_another_header(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn hostile_urls_are_refused_or_come_back_exactly_and_never_as_another_header() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let mut followed = 0;
     for url in [
         "https://example.com/\r\nset-cookie: a=b",
@@ -486,12 +470,10 @@ async fn hostile_urls_are_refused_or_come_back_exactly_and_never_as_another_head
     assert_eq!(followed, 8);
 }
 
-#[sqlx::test(migrations = false)]
-async fn hostile_codes_are_not_found_without_asking_the_database(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start_with(database, |_| {}).await;
+#[tokio::test]
+async fn hostile_codes_are_not_found_without_asking_the_database() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |_| {}).await;
     shorten(
         app.public,
         json!({"url": "https://example.com/", "code": "abc"}),
@@ -549,9 +531,10 @@ async fn hostile_codes_are_not_found_without_asking_the_database(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn pipelined_requests_are_answered_in_order(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let mut connection = Connection::open(app.public).await;
     let health = "GET /health HTTP/1.1\r\nhost: test\r\n\r\n";
     connection
@@ -562,12 +545,10 @@ async fn pipelined_requests_are_answered_in_order(_: PgPoolOptions, database: Pg
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_client_that_vanishes_leaves_the_service_as_it_was(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start_with(database, |config| config.max_connections = 50).await;
+#[tokio::test]
+async fn a_client_that_vanishes_leaves_the_service_as_it_was() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| config.max_connections = 50).await;
     let mut clients = JoinSet::new();
     for _ in 0..100 {
         clients.spawn(async move {

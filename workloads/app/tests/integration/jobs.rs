@@ -6,13 +6,11 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use shortener_testing::{
     broker::{Broker, until},
+    database::TestDatabase,
     metrics,
     proxy::{Path, Proxy},
 };
-use sqlx::{
-    ConnectOptions, Executor,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 
 use crate::{
     client::{Response, get, post, post_bytes, send, shorten},
@@ -23,7 +21,7 @@ use crate::{
 const JOB: &str = r#"{"task":"email","id":1}"#;
 
 /// Starts an app that publishes to this broker, and waits until it is connected.
-async fn app_with(database: PgConnectOptions, url: String) -> App {
+async fn app_with(database: &PgConnectOptions, url: String) -> App {
     let app = App::start_with(database, |config| config.queue.queue_url = Some(url)).await;
     metrics::wait_for(app.internal, "queue_up 1").await;
     app
@@ -88,13 +86,11 @@ async fn drain(broker: &Broker) -> BTreeSet<String> {
     ids
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_accepted_job_is_in_the_queue_as_the_client_wrote_it(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn an_accepted_job_is_in_the_queue_as_the_client_wrote_it() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
-    let app = app_with(database, broker.url()).await;
+    let app = app_with(&database, broker.url()).await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let headers = format!("traceparent: 00-{trace}-b7ad6b7169203331-00\r\ntracestate: a=1\r\n");
     let body = r#"{ "task" : "email",  "id":1, "note":"\u0000é" }"#;
@@ -113,13 +109,11 @@ async fn an_accepted_job_is_in_the_queue_as_the_client_wrote_it(
     assert!(headers.contains("tracestate"), "{headers}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn only_an_idempotency_key_makes_two_requests_one_job(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn only_an_idempotency_key_makes_two_requests_one_job() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
-    let app = app_with(database, broker.url()).await;
+    let app = app_with(&database, broker.url()).await;
     let first = accepted(&post(app.public, "/jobs", JOB).await);
     let second = accepted(&post(app.public, "/jobs", JOB).await);
     assert_ne!(
@@ -159,13 +153,11 @@ async fn drain_all(broker: &Broker) -> BTreeSet<String> {
     ids
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_key_whose_job_was_refused_stands_for_the_same_job_later(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_key_whose_job_was_refused_stands_for_the_same_job_later() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
-    let app = app_with(database, broker.url()).await;
+    let app = app_with(&database, broker.url()).await;
     let key = "idempotency-key: k-2\r\n";
     fill(&broker, &app).await;
     refused(&enqueue(app.public, key, JOB).await);
@@ -181,13 +173,11 @@ async fn a_key_whose_job_was_refused_stands_for_the_same_job_later(
     assert!(drain_all(&broker).await.contains(&id));
 }
 
-#[sqlx::test(migrations = false)]
-async fn what_is_not_a_job_is_refused_before_the_broker_sees_it(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn what_is_not_a_job_is_refused_before_the_broker_sees_it() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
-    let app = app_with(database, broker.url()).await;
+    let app = app_with(&database, broker.url()).await;
     for body in ["", "[]", "1", "{", "null"] {
         post(app.public, "/jobs", body)
             .await
@@ -208,7 +198,7 @@ async fn what_is_not_a_job_is_refused_before_the_broker_sees_it(
     assert_eq!(broker.counts("jobs").await.0, 1);
 }
 
-async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
+async fn survives(database: &PgConnectOptions, path_of_bytes: Path) {
     let broker = Broker::new().await;
     let proxy = Proxy::before(broker.address()).await;
     let app = app_with(database, broker.url_at(proxy.address)).await;
@@ -237,32 +227,26 @@ async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_broker_that_is_down_stops_jobs_and_nothing_else(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    survives(database, Path::Refused).await;
+#[tokio::test]
+async fn a_broker_that_is_down_stops_jobs_and_nothing_else() {
+    let database = TestDatabase::new().await;
+    survives(&database, Path::Refused).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_broker_that_fell_silent_stops_jobs_and_nothing_else(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    survives(database, Path::Silent).await;
+#[tokio::test]
+async fn a_broker_that_fell_silent_stops_jobs_and_nothing_else() {
+    let database = TestDatabase::new().await;
+    survives(&database, Path::Silent).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_application_starts_without_a_broker_and_finds_it_later(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn the_application_starts_without_a_broker_and_finds_it_later() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
     let proxy = Proxy::before(broker.address()).await;
     proxy.set(Path::Refused);
     let url = broker.url_at(proxy.address);
-    let app = App::start_with(database, |config| config.queue.queue_url = Some(url)).await;
+    let app = App::start_with(&database, |config| config.queue.queue_url = Some(url)).await;
     refused(&post(app.public, "/jobs", JOB).await);
     shorten(app.public, json!({"url": "https://example.com/"})).await;
     proxy.set(Path::Open);
@@ -270,13 +254,11 @@ async fn the_application_starts_without_a_broker_and_finds_it_later(
     assert_eq!(drain(&broker).await, BTreeSet::from([id]));
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_full_queue_refuses_exactly_the_jobs_that_it_does_not_take(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_full_queue_refuses_exactly_the_jobs_that_it_does_not_take() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
-    let app = app_with(database, broker.url()).await;
+    let app = app_with(&database, broker.url()).await;
     broker.policy(json!({"max-length": 1})).await;
     let mut taken = BTreeSet::new();
     let mut some_refused = false;
@@ -295,13 +277,11 @@ async fn a_full_queue_refuses_exactly_the_jobs_that_it_does_not_take(
     recovered(&app).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_deleted_queue_comes_back_and_no_accepted_job_is_missing(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_deleted_queue_comes_back_and_no_accepted_job_is_missing() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
-    let app = app_with(database, broker.url()).await;
+    let app = app_with(&database, broker.url()).await;
     for _ in 0..3 {
         for object in ["queues/jobs", "queues/jobs.dlq", "exchanges/jobs.dlx"] {
             broker.delete(object).await;
@@ -322,13 +302,11 @@ async fn a_deleted_queue_comes_back_and_no_accepted_job_is_missing(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn what_became_of_a_job_is_read_from_the_ledger(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn what_became_of_a_job_is_read_from_the_ledger() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
-    let app = app_with(database.clone(), broker.url()).await;
+    let app = app_with(&database, broker.url()).await;
     let id = accepted(&post(app.public, "/jobs", JOB).await);
     let path = format!("/jobs/{id}");
     get(app.public, &path).await.problem(404, "not-found");
@@ -352,14 +330,12 @@ async fn what_became_of_a_job_is_read_from_the_ledger(
     assert_eq!(get(app.public, &path).await.json(), failed);
 }
 
-#[sqlx::test(migrations = false)]
-async fn publications_are_counted_with_their_outcome_and_their_trace(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn publications_are_counted_with_their_outcome_and_their_trace() {
+    let database = TestDatabase::new().await;
     let broker = Broker::new().await;
     let proxy = Proxy::before(broker.address()).await;
-    let app = app_with(database, broker.url_at(proxy.address)).await;
+    let app = app_with(&database, broker.url_at(proxy.address)).await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let headers = format!("traceparent: 00-{trace}-b7ad6b7169203331-00\r\n");
     accepted(&enqueue(app.public, &headers, JOB).await);

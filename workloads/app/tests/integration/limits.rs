@@ -1,6 +1,6 @@
 //! Rate limits by client address.
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use shortener_testing::database::TestDatabase;
 
 use crate::{
     client::{get, post, post_bytes, request, send},
@@ -9,12 +9,10 @@ use crate::{
 
 const LINK: &str = r#"{"url":"https://example.com/"}"#;
 
-#[sqlx::test(migrations = false)]
-async fn creating_links_and_everything_else_have_limits_of_their_own(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start_with(database, |config| {
+#[tokio::test]
+async fn creating_links_and_everything_else_have_limits_of_their_own() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| {
         config.limit_shorten_per_minute = 1;
         config.limit_shorten_burst = 3;
         config.limit_requests_per_second = 1;
@@ -54,12 +52,10 @@ async fn creating_links_and_everything_else_have_limits_of_their_own(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_forged_forwarded_address_neither_escapes_the_limit_nor_spends_another_client_s(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start_with(database, |config| {
+#[tokio::test]
+async fn a_forged_forwarded_address_neither_escapes_the_limit_nor_spends_another_client_s() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| {
         config.limit_shorten_per_minute = 1;
         config.limit_shorten_burst = 1;
     })
@@ -94,12 +90,10 @@ async fn a_forged_forwarded_address_neither_escapes_the_limit_nor_spends_another
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn without_trusted_proxies_the_header_counts_for_nothing(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start_with(database, |config| {
+#[tokio::test]
+async fn without_trusted_proxies_the_header_counts_for_nothing() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| {
         config.trusted_hops = 0;
         config.limit_requests_per_second = 1;
         config.limit_requests_burst = 1;

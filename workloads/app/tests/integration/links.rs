@@ -4,10 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::json;
 use shortener_app::{code::CodeSpace, store::migrate::migrate};
-use sqlx::{
-    ConnectOptions, Executor,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use shortener_testing::database::TestDatabase;
+use sqlx::{ConnectOptions, Executor};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -15,12 +13,10 @@ use crate::{
     support::{App, config, url_of},
 };
 
-#[sqlx::test(migrations = false)]
-async fn a_created_link_redirects_to_exactly_the_given_url(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn a_created_link_redirects_to_exactly_the_given_url() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let created = post(
         app.public,
         "/shorten",
@@ -49,12 +45,10 @@ async fn a_created_link_redirects_to_exactly_the_given_url(
     assert_eq!(get(app.public, &format!("/{code}?utm=x")).await.status, 302);
 }
 
-#[sqlx::test(migrations = false)]
-async fn head_answers_like_get_without_a_body_on_every_route(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn head_answers_like_get_without_a_body_on_every_route() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
     for (path, status) in [
         (format!("/{code}"), 302),
@@ -79,9 +73,10 @@ async fn head_answers_like_get_without_a_body_on_every_route(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_chosen_code_is_taken_once_and_for_all(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn a_chosen_code_is_taken_once_and_for_all() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     assert_eq!(
         shorten(
             app.public,
@@ -114,12 +109,10 @@ async fn a_chosen_code_is_taken_once_and_for_all(_: PgPoolOptions, database: PgC
     .await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn one_code_asked_for_by_many_at_once_is_given_to_one(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn one_code_asked_for_by_many_at_once_is_given_to_one() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let mut posts = JoinSet::new();
     for number in 0..32 {
         posts.spawn(async move {
@@ -155,12 +148,10 @@ async fn one_code_asked_for_by_many_at_once_is_given_to_one(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn reuse_returns_the_oldest_lasting_link_and_nothing_else(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn reuse_returns_the_oldest_lasting_link_and_nothing_else() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let ask = |extra: serde_json::Value| {
         let mut body = json!({"url": "https://example.com/same", "reuse": true});
         body.as_object_mut()
@@ -206,12 +197,10 @@ async fn reuse_returns_the_oldest_lasting_link_and_nothing_else(
     assert_eq!(different.status, 201);
 }
 
-#[sqlx::test(migrations = false)]
-async fn reuse_asked_for_by_many_at_once_makes_one_link(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn reuse_asked_for_by_many_at_once_makes_one_link() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let mut posts = JoinSet::new();
     for _ in 0..32 {
         posts.spawn(async move {
@@ -238,12 +227,10 @@ async fn reuse_asked_for_by_many_at_once_makes_one_link(
     assert_eq!(codes.len(), 1);
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_expired_link_is_gone_even_after_it_was_purged_and_its_code_is_never_given_out_again(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database.clone()).await;
+#[tokio::test]
+async fn an_expired_link_is_gone_even_after_it_was_purged_and_its_code_is_never_given_out_again() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let created = post(
         app.public,
         "/shorten",
@@ -283,12 +270,10 @@ async fn an_expired_link_is_gone_even_after_it_was_purged_and_its_code_is_never_
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_end_given_as_a_time_is_kept_to_the_microsecond(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn an_end_given_as_a_time_is_kept_to_the_microsecond() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let end = jiff::Timestamp::now() + std::time::Duration::from_secs(3600);
     let created = post(
         app.public,
@@ -305,11 +290,9 @@ async fn an_end_given_as_a_time_is_kept_to_the_microsecond(
     assert_eq!(kept.as_microsecond(), end.as_microsecond());
 }
 
-#[sqlx::test(migrations = false)]
-async fn in_a_crowded_code_space_codes_grow_and_nothing_is_overwritten(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn in_a_crowded_code_space_codes_grow_and_nothing_is_overwritten() {
+    let database = TestDatabase::new().await;
     // 62 characters and a length of two, which is a small code space; then far more links than fit into it.
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     migrate(database.clone(), std::time::Duration::from_secs(30))
@@ -350,11 +333,9 @@ async fn in_a_crowded_code_space_codes_grow_and_nothing_is_overwritten(
     assert_eq!(kept, 62 * 62 - 1);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_full_code_space_ends_in_an_error_after_bounded_tries(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_full_code_space_ends_in_an_error_after_bounded_tries() {
+    let database = TestDatabase::new().await;
     migrate(database.clone(), std::time::Duration::from_secs(30))
         .await
         .unwrap();
@@ -377,9 +358,10 @@ async fn a_full_code_space_ends_in_an_error_after_bounded_tries(
         .problem(500, "internal");
 }
 
-#[sqlx::test(migrations = false)]
-async fn refused_requests_name_every_field_at_fault(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn refused_requests_name_every_field_at_fault() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let problem = post(
         app.public,
         "/shorten",
@@ -406,9 +388,10 @@ async fn refused_requests_name_every_field_at_fault(_: PgPoolOptions, database: 
     assert_eq!(own["errors"][0]["field"], "url");
 }
 
-#[sqlx::test(migrations = false)]
-async fn unknown_routes_and_methods_are_problems(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn unknown_routes_and_methods_are_problems() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     for path in ["/", "/a/b", "/api/shorten", "//x", "/x/", "/health/"] {
         get(app.public, path).await.problem(404, "not-found");
     }
@@ -432,9 +415,10 @@ async fn unknown_routes_and_methods_are_problems(_: PgPoolOptions, database: PgC
         .problem(405, "method-not-allowed");
 }
 
-#[sqlx::test(migrations = false)]
-async fn jobs_need_the_queue_profile(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn jobs_need_the_queue_profile() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     post(app.public, "/jobs", r#"{"task":"email","id":1}"#)
         .await
         .problem(501, "profile-disabled");
@@ -447,11 +431,9 @@ async fn jobs_need_the_queue_profile(_: PgPoolOptions, database: PgConnectOption
     get(app.public, job).await.problem(501, "profile-disabled");
 }
 
-#[sqlx::test(migrations = false)]
-async fn migrations_may_run_again_at_the_same_time_and_under_a_newer_schema(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn migrations_may_run_again_at_the_same_time_and_under_a_newer_schema() {
+    let database = TestDatabase::new().await;
     let limit = std::time::Duration::from_secs(30);
     let (first, second) = tokio::join!(
         migrate(database.clone(), limit),
@@ -461,5 +443,5 @@ async fn migrations_may_run_again_at_the_same_time_and_under_a_newer_schema(
     let mut connection = database.connect().await.unwrap();
     let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'newer', true, '', 0)";
     connection.execute(newer).await.unwrap();
-    migrate(database, limit).await.unwrap();
+    migrate(database.clone(), limit).await.unwrap();
 }

@@ -1,7 +1,6 @@
 //! The app over real sockets with a real PostgreSQL, Redis, RabbitMQ and Qdrant.
 //!
-//! Run with `workloads/test-database.sh workloads/test-cache.sh workloads/test-broker.sh workloads/test-vector.sh
-//! cargo test -p shortener-app`; the tests fail without these servers.
+//! The tests start these servers, see `shortener_testing::servers`.
 
 #![expect(
     clippy::expect_used,

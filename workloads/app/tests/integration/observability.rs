@@ -1,28 +1,28 @@
 //! Health, metrics, the OpenAPI document and the probes.
 
 use serde_json::json;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use shortener_testing::database::TestDatabase;
 
 use crate::{
     client::{get, request, shorten},
     support::App,
 };
 
-#[sqlx::test(migrations = false)]
-async fn health_names_the_replica_and_its_role(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn health_names_the_replica_and_its_role() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let response = get(app.public, "/health").await;
     assert_eq!(response.status, 200);
     assert_eq!(response.header("content-type"), Some("application/json"));
     assert_eq!(response.json(), json!({"host": "replica-7", "role": "app"}));
 }
 
-#[sqlx::test(migrations = false)]
-async fn every_request_is_counted_under_its_route_and_never_under_its_path(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn every_request_is_counted_under_its_route_and_never_under_its_path() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
     get(app.public, &format!("/{code}")).await;
     get(app.public, "/no-such-code").await;
@@ -63,12 +63,10 @@ async fn every_request_is_counted_under_its_route_and_never_under_its_path(
     assert_eq!(get(app.internal, "/metrics").await.status, 200);
 }
 
-#[sqlx::test(migrations = false)]
-async fn open_metrics_carry_the_trace_of_a_request_as_its_exemplar(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn open_metrics_carry_the_trace_of_a_request_as_its_exemplar() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
     request(
         app.public,
@@ -98,16 +96,18 @@ async fn open_metrics_carry_the_trace_of_a_request_as_its_exemplar(
     assert!(metrics.text().ends_with("# EOF\n"));
 }
 
-#[sqlx::test(migrations = false)]
-async fn metrics_can_be_kept_off_the_public_port(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start_with(database, |config| config.expose_metrics = false).await;
+#[tokio::test]
+async fn metrics_can_be_kept_off_the_public_port() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| config.expose_metrics = false).await;
     get(app.public, "/metrics").await.problem(404, "not-found");
     assert_eq!(get(app.internal, "/metrics").await.status, 200);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_caller_s_trace_reaches_the_problem(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn a_caller_s_trace_reaches_the_problem() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let response = request(
         app.public,
@@ -119,9 +119,10 @@ async fn a_caller_s_trace_reaches_the_problem(_: PgPoolOptions, database: PgConn
     assert_eq!(response.problem(404, "not-found")["trace_id"], trace);
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_openapi_document_describes_the_routes(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn the_openapi_document_describes_the_routes() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let response = get(app.public, "/openapi.json").await;
     assert_eq!(response.header("content-type"), Some("application/json"));
     let document = response.json();

@@ -3,11 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shortener_testing::proxy::Path;
-use sqlx::{
-    AssertSqlSafe, ConnectOptions, Executor,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use shortener_testing::{database::TestDatabase, proxy::Path};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, postgres::PgConnectOptions};
 use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
@@ -72,9 +69,9 @@ async fn recovered(app: &App, path: &str) -> Duration {
     start.elapsed()
 }
 
-async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
-    let (proxy, options) = proxy_before(&database).await;
-    let app = App::start(options).await;
+async fn survives(database: &PgConnectOptions, path_of_bytes: Path) {
+    let (proxy, options) = proxy_before(database).await;
+    let app = App::start(&options).await;
     let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
     let path = format!("/{code}");
     let (mut waits, mut recoveries) = (Vec::new(), Vec::new());
@@ -101,29 +98,23 @@ async fn survives(database: PgConnectOptions, path_of_bytes: Path) {
     assert!(waits.iter().chain(&recoveries).all(|took| took < &GENEROUS));
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_database_that_refuses_connections_is_reported_at_once_and_found_again(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    survives(database, Path::Refused).await;
+#[tokio::test]
+async fn a_database_that_refuses_connections_is_reported_at_once_and_found_again() {
+    let database = TestDatabase::new().await;
+    survives(&database, Path::Refused).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_database_that_fell_silent_is_reported_within_seconds_and_found_again(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_database_that_fell_silent_is_reported_within_seconds_and_found_again() {
+    let database = TestDatabase::new().await;
     // Silence counts as an outage after a second, and only the first requests wait that long.
-    survives(database, Path::Silent).await;
+    survives(&database, Path::Silent).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_application_starts_without_a_database_and_finds_it_later(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let running = App::start(database.clone()).await;
+#[tokio::test]
+async fn the_application_starts_without_a_database_and_finds_it_later() {
+    let database = TestDatabase::new().await;
+    let running = App::start(&database).await;
     let code = shorten(running.public, json!({"url": "https://example.com/"})).await;
     let (proxy, options) = proxy_before(&database).await;
     proxy.set(Path::Refused);
@@ -137,13 +128,11 @@ async fn the_application_starts_without_a_database_and_finds_it_later(
     assert!(recovered(&app, &format!("/{code}")).await < GENEROUS);
 }
 
-#[sqlx::test(migrations = false)]
-async fn links_acknowledged_while_the_database_is_cut_off_again_and_again_are_all_there(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn links_acknowledged_while_the_database_is_cut_off_again_and_again_are_all_there() {
+    let database = TestDatabase::new().await;
     let (proxy, options) = proxy_before(&database).await;
-    let app = App::start(options).await;
+    let app = App::start(&options).await;
     let (count, mut counted) = watch::channel(Answers::default());
     let mut writers = JoinSet::new();
     for writer in 0..8 {
@@ -199,12 +188,10 @@ async fn wait_for_the_database(app: &App) {
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_failover_to_a_read_only_server_stops_writes_and_keeps_redirects(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let app = App::start(database.clone()).await;
+#[tokio::test]
+async fn a_failover_to_a_read_only_server_stops_writes_and_keeps_redirects() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
     let path = format!("/{code}");
     let mut administrator = database
@@ -235,9 +222,10 @@ async fn a_failover_to_a_read_only_server_stops_writes_and_keeps_redirects(
     assert!(took < GENEROUS, "recovery took {took:?}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_slow_database_is_waited_for(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database.clone()).await;
+#[tokio::test]
+async fn a_slow_database_is_waited_for() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let mut blocker = Blocker::hold(&database).await;
     let create = tokio::spawn(post(app.public, "/shorten", LINK));
     // Longer than the time limit for a dead database.

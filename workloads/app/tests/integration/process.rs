@@ -2,8 +2,8 @@
 
 use std::{io::Write, net::SocketAddr};
 
-use shortener_testing::process::Process;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use shortener_testing::{database::TestDatabase, process::Process};
+use sqlx::postgres::PgConnectOptions;
 use tokio::process::Command;
 
 use crate::{
@@ -46,11 +46,9 @@ pub async fn migrated(database: &PgConnectOptions) -> String {
     url
 }
 
-#[sqlx::test(migrations = false)]
-async fn sigterm_ends_the_process_cleanly_after_the_requests_in_flight(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn sigterm_ends_the_process_cleanly_after_the_requests_in_flight() {
+    let database = TestDatabase::new().await;
     let url = migrated(&database).await;
     let mut process = start(&[], &serving(&url));
     let (public, internal) = addresses(&mut process).await;
@@ -71,11 +69,9 @@ async fn sigterm_ends_the_process_cleanly_after_the_requests_in_flight(
     assert!(process.exit().await.success());
 }
 
-#[sqlx::test(migrations = false)]
-async fn every_request_is_one_log_line_with_its_fields(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn every_request_is_one_log_line_with_its_fields() {
+    let database = TestDatabase::new().await;
     let url = migrated(&database).await;
     let mut process = start(&["serve"], &serving(&url));
     let (public, internal) = addresses(&mut process).await;
@@ -101,11 +97,9 @@ async fn every_request_is_one_log_line_with_its_fields(
     assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
 }
 
-#[sqlx::test(migrations = false)]
-async fn out_of_file_descriptors_the_process_waits_and_then_goes_on(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn out_of_file_descriptors_the_process_waits_and_then_goes_on() {
+    let database = TestDatabase::new().await;
     let url = migrated(&database).await;
     let mut command = Command::new("sh");
     command
@@ -147,12 +141,10 @@ async fn migrate_says_what_is_wrong_when_the_database_never_comes() {
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn migrate_fails_at_once_when_the_database_does_not_exist(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let url = url_of(&database.database("no_such_database"));
+#[tokio::test]
+async fn migrate_fails_at_once_when_the_database_does_not_exist() {
+    let database = TestDatabase::new().await;
+    let url = url_of(&database.clone().database("no_such_database"));
     let output = Command::new(BINARY)
         .arg("migrate")
         .env("DATABASE_URL", url)

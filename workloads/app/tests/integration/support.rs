@@ -59,18 +59,18 @@ pub struct App {
 
 impl App {
     /// Starts an app with a fresh schema and default settings.
-    pub async fn start(database: PgConnectOptions) -> Self {
+    pub async fn start(database: &PgConnectOptions) -> Self {
         Self::start_with(database, |_| {}).await
     }
 
     pub async fn start_with(
-        database: PgConnectOptions,
+        database: &PgConnectOptions,
         change: impl FnOnce(&mut ServeArgs),
     ) -> Self {
         migrate(database.clone(), Duration::from_secs(30))
             .await
             .unwrap();
-        let mut config = config(&url_of(&database));
+        let mut config = config(&url_of(database));
         change(&mut config);
         Self::serve(config, CodeSpace::default()).await
     }

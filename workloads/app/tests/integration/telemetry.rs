@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shortener_testing::{otlp::Sink, proxy::Path};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use shortener_testing::{database::TestDatabase, otlp::Sink, proxy::Path};
+use sqlx::postgres::PgConnectOptions;
 
 use crate::{
     cache::cache_is_up,
@@ -26,7 +26,7 @@ pub fn trace(number: u32) -> (String, String) {
 }
 
 pub async fn exporting(
-    database: PgConnectOptions,
+    database: &PgConnectOptions,
     endpoint: String,
     change: impl FnOnce(&mut shortener_app::config::ServeArgs),
 ) -> App {
@@ -58,14 +58,12 @@ pub fn assert_call(call: &Value, request: &Value, system: &str, port: u16) {
     assert_attributes(call, &expected);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_request_is_one_trace_with_every_call_that_was_made_for_it(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
+    let database = TestDatabase::new().await;
     let (redis, (sink, endpoint)) = (Redis::start().await, Sink::start().await);
     let port = database.get_port();
-    let app = exporting(database, endpoint, |config| {
+    let app = exporting(&database, endpoint, |config| {
         redis.configure(config);
         config.limit_requests_per_second = 1000;
     })
@@ -77,18 +75,10 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it(
     let response = send(app.public, post_bytes("/shorten", &header, body)).await;
     let code = response.json()["code"].as_str().unwrap().to_owned();
     let span = sink.span(&created, "POST /shorten").await;
-    assert_call(
-        &sink.span(&created, "INSERT links").await,
-        &span,
-        "postgresql",
-        port,
-    );
-    assert_call(
-        &sink.span(&created, "SET").await,
-        &span,
-        "redis",
-        redis.port,
-    );
+    let insert = sink.span(&created, "INSERT links").await;
+    assert_call(&insert, &span, "postgresql", port);
+    let set = sink.span(&created, "SET").await;
+    assert_call(&set, &span, "redis", redis.port);
 
     redis.ask::<()>(&["DEL", &format!("link:{code}")]).await;
     let (missed, header) = trace(2);
@@ -132,13 +122,11 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it(
     assert_eq!(sink.spans(&hit).len(), 3, "the database is not read");
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_exemplar_leads_to_the_span_of_its_request(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn an_exemplar_leads_to_the_span_of_its_request() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
-    let app = exporting(database, endpoint, |_| {}).await;
+    let app = exporting(&database, endpoint, |_| {}).await;
     let (trace, header) = trace(1);
     request(app.public, "GET", "/health", &header).await;
     let accept = "accept: application/openmetrics-text; version=1.0.0\r\n";
@@ -157,11 +145,9 @@ async fn an_exemplar_leads_to_the_span_of_its_request(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_log_record_leads_to_the_span_of_its_request(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_log_record_leads_to_the_span_of_its_request() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
     let url = migrated(&database).await;
     let mut environment = serving(&url);
@@ -224,11 +210,12 @@ async fn a_log_record_leads_to_the_span_of_its_request(
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn only_a_fault_of_the_service_is_an_error(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn only_a_fault_of_the_service_is_an_error() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
     let (proxy, through) = proxy_before(&database).await;
-    let app = exporting(through, endpoint, |_| {}).await;
+    let app = exporting(&through, endpoint, |_| {}).await;
     let (unknown, header) = trace(1);
     request(app.public, "GET", "/unknown", &header)
         .await
@@ -263,13 +250,11 @@ async fn only_a_fault_of_the_service_is_an_error(_: PgPoolOptions, database: PgC
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_call_that_outlasts_its_request_was_given_up(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_call_that_outlasts_its_request_was_given_up() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
-    let app = exporting(database.clone(), endpoint, |config| {
+    let app = exporting(&database, endpoint, |config| {
         config.request_timeout = Duration::from_millis(300);
     })
     .await;
@@ -284,10 +269,11 @@ async fn a_call_that_outlasts_its_request_was_given_up(
     blocker.release().await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn probes_are_not_traced(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn probes_are_not_traced() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
-    let app = exporting(database, endpoint, |_| {}).await;
+    let app = exporting(&database, endpoint, |_| {}).await;
     let (trace, header) = trace(1);
     for path in ["/livez", "/readyz", "/metrics"] {
         assert_eq!(
@@ -300,8 +286,9 @@ async fn probes_are_not_traced(_: PgPoolOptions, database: PgConnectOptions) {
     assert_eq!(sink.spans(&trace).len(), 1);
 }
 
-#[sqlx::test(migrations = false)]
-async fn nothing_secret_is_exported(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn nothing_secret_is_exported() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
     let url = migrated(&database.clone().password("hidden-1")).await;
     let redis = Redis::start_with(&["--requirepass", "hidden-2"]).await;
@@ -345,9 +332,10 @@ async fn nothing_secret_is_exported(_: PgPoolOptions, database: PgConnectOptions
     assert!(!everything.contains("hidden"), "{everything}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn without_an_endpoint_there_is_no_exporter(_: PgPoolOptions, database: PgConnectOptions) {
-    let app = App::start(database).await;
+#[tokio::test]
+async fn without_an_endpoint_there_is_no_exporter() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
     let response: Response = get(app.public, "/health").await;
     assert_eq!(response.status, 200);
     shorten(app.public, json!({"url": "https://example.com/"})).await;

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use shortener_testing::{
+    database::TestDatabase,
     metrics,
     otlp::{Mode, Sink, closed_endpoint},
 };
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 
 use crate::{
     client::{Connection, get, shorten},
@@ -61,30 +62,31 @@ async fn survives(database: &PgConnectOptions, endpoint: &str) {
     assert!(begin.elapsed() < EXIT, "the end took {:?}", begin.elapsed());
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_collector_that_is_away_changes_nothing(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_collector_that_is_away_changes_nothing() {
+    let database = TestDatabase::new().await;
     survives(&database, &closed_endpoint().await).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_collector_that_refuses_changes_nothing(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_collector_that_refuses_changes_nothing() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
     sink.set(Mode::Refusing);
     survives(&database, &endpoint).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_collector_that_is_frozen_changes_nothing(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_collector_that_is_frozen_changes_nothing() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
     sink.set(Mode::Frozen);
     survives(&database, &endpoint).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_collector_that_comes_back_gets_what_happens_from_then_on(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_collector_that_comes_back_gets_what_happens_from_then_on() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
     sink.set(Mode::Refusing);
     let url = migrated(&database).await;

@@ -258,14 +258,22 @@ async fn note(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::{Map, json};
-    use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+    use shortener_testing::database::TestDatabase;
+    use sqlx::{ConnectOptions, migrate::Migrator, postgres::PgConnectOptions};
 
     use super::*;
     use crate::database::Database;
 
-    async fn documents(database: PgConnectOptions) -> Documents {
-        let database = Database::connect("test", database, 2, Default::default());
+    async fn documents(database: &TestDatabase) -> Documents {
+        let mut connection = database.connect().await.unwrap();
+        let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../app/migrations");
+        let migrator = Migrator::new(migrations).await.unwrap();
+        migrator.run(&mut connection).await.unwrap();
+        let options = PgConnectOptions::clone(database);
+        let database = Database::connect("test", options, 2, Default::default());
         database.up().await;
         Documents::new(database)
     }
@@ -274,12 +282,10 @@ mod tests {
         DocumentId::new(number).unwrap()
     }
 
-    #[sqlx::test(migrations = "../app/migrations")]
-    async fn who_brings_a_document_that_others_have_removed_meanwhile_takes_it_away_again(
-        _: PgPoolOptions,
-        database: PgConnectOptions,
-    ) {
-        let documents = documents(database).await;
+    #[tokio::test]
+    async fn who_brings_a_document_that_others_have_removed_meanwhile_takes_it_away_again() {
+        let database = TestDatabase::new().await;
+        let documents = documents(&database).await;
         documents.put(id(1), &[1.0], &Map::new()).await.unwrap();
         let slow = documents.read(&[1], 1).await.unwrap();
         documents.delete(id(1)).await.unwrap();
@@ -293,12 +299,10 @@ mod tests {
         assert!(documents.settle(again, &[1]).await.unwrap().is_empty());
     }
 
-    #[sqlx::test(migrations = "../app/migrations")]
-    async fn large_documents_are_dealt_with_in_several_batches(
-        _: PgPoolOptions,
-        database: PgConnectOptions,
-    ) {
-        let documents = documents(database).await;
+    #[tokio::test]
+    async fn large_documents_are_dealt_with_in_several_batches() {
+        let database = TestDatabase::new().await;
+        let documents = documents(&database).await;
         let payload = json!({"text": "x".repeat(1536 * 1024)});
         let payload = payload.as_object().unwrap();
         for number in 0..7 {

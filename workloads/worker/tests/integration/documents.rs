@@ -10,14 +10,12 @@ use shortener_common::{
 use shortener_testing::{
     broker::{Broker, until},
     client::{get, json_bytes, post, request, send},
+    database::TestDatabase,
     proxy::{Path, Proxy},
     vector::{Collection, url_at},
 };
 use shortener_worker::{config::WorkerArgs, tasks::Registry};
-use sqlx::{
-    PgPool,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::{PgPool, postgres::PgConnectOptions};
 
 use crate::{
     application,
@@ -114,11 +112,9 @@ impl Scene {
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_job_brings_a_document_to_the_store_and_takes_a_deleted_one_out(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_job_brings_a_document_to_the_store_and_takes_a_deleted_one_out() {
+    let database = TestDatabase::new().await;
     let scene = Scene::new(&database).await;
     scene.put(7, &PLACE, json!({"category": "a"})).await;
     assert!(!scene.is_indexed(7).await);
@@ -142,11 +138,9 @@ async fn a_job_brings_a_document_to_the_store_and_takes_a_deleted_one_out(
     assert!(metrics.contains("\nvector_up 1\n"), "{metrics}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn dropping_the_collection_and_reindexing_gives_equal_counts_and_equal_answers(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn dropping_the_collection_and_reindexing_gives_equal_counts_and_equal_answers() {
+    let database = TestDatabase::new().await;
     const DOCUMENTS: u64 = 250;
     let scene = Scene::new(&database).await;
     for number in 0..DOCUMENTS {
@@ -173,11 +167,9 @@ async fn dropping_the_collection_and_reindexing_gives_equal_counts_and_equal_ans
     assert_eq!(scene.collection.nearest(&PLACE).await, before);
 }
 
-#[sqlx::test(migrations = false)]
-async fn reindexing_removes_points_without_a_document_and_repairs_the_others(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn reindexing_removes_points_without_a_document_and_repairs_the_others() {
+    let database = TestDatabase::new().await;
     let scene = Scene::new(&database).await;
     for number in [1, 2] {
         scene.put(number, &PLACE, json!({"n": number})).await;
@@ -201,11 +193,11 @@ async fn reindexing_removes_points_without_a_document_and_repairs_the_others(
     assert!(scene.all_indexed().await);
 }
 
-async fn waits_for_the_store(database: PgConnectOptions, path: Path) {
+async fn waits_for_the_store(database: &PgConnectOptions, path: Path) {
     let collection = Collection::default();
     let proxy = Proxy::before(collection.address()).await;
     let url = url_at(proxy.address);
-    let scene = Scene::at(&database, collection, url).await;
+    let scene = Scene::at(database, collection, url).await;
     scene.put(1, &PLACE, json!({})).await;
     scene.index(1).await;
     for (number, task) in [(2, "index"), (3, "reindex")] {
@@ -228,27 +220,21 @@ async fn waits_for_the_store(database: PgConnectOptions, path: Path) {
     assert_eq!(scene.broker.counts("jobs.dlq").await.0, 0);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_store_that_refuses_connections_holds_the_job_and_spends_no_delivery(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    waits_for_the_store(database, Path::Refused).await;
+#[tokio::test]
+async fn a_store_that_refuses_connections_holds_the_job_and_spends_no_delivery() {
+    let database = TestDatabase::new().await;
+    waits_for_the_store(&database, Path::Refused).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_store_that_fell_silent_holds_the_job_and_spends_no_delivery(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    waits_for_the_store(database, Path::Silent).await;
+#[tokio::test]
+async fn a_store_that_fell_silent_holds_the_job_and_spends_no_delivery() {
+    let database = TestDatabase::new().await;
+    waits_for_the_store(&database, Path::Silent).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_job_that_was_given_back_for_the_want_of_the_store_is_taken_when_the_store_is_there(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_job_that_was_given_back_for_the_want_of_the_store_is_taken_when_the_store_is_there() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let collection = Collection::default();
     let proxy = Proxy::before(collection.address()).await;
@@ -268,11 +254,9 @@ async fn a_job_that_was_given_back_for_the_want_of_the_store_is_taken_when_the_s
     assert_eq!(broker.counts("jobs.dlq").await.0, 0);
 }
 
-#[sqlx::test(migrations = false)]
-async fn what_can_never_be_indexed_becomes_a_dead_letter_with_the_reason(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn what_can_never_be_indexed_becomes_a_dead_letter_with_the_reason() {
+    let database = TestDatabase::new().await;
     let scene = Scene::new(&database).await;
     scene.put(1, &[1.0, 0.0], json!({})).await;
     scene.put(2, &PLACE, json!({})).await;
@@ -306,11 +290,9 @@ async fn what_can_never_be_indexed_becomes_a_dead_letter_with_the_reason(
     scene.broker.wait_for("jobs.dlq", (5, 0)).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn changes_while_three_workers_index_end_with_points_equal_to_the_documents(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn changes_while_three_workers_index_end_with_points_equal_to_the_documents() {
+    let database = TestDatabase::new().await;
     // The last change of one of the documents is its deletion.
     const CHANGES: u64 = 63;
     let scene = Arc::new(Scene::new(&database).await);
@@ -350,11 +332,9 @@ async fn changes_while_three_workers_index_end_with_points_equal_to_the_document
     assert_eq!(found, expected);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_document_that_the_application_accepted_is_found_by_queries_once_a_worker_had_it(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_document_that_the_application_accepted_is_found_by_queries_once_a_worker_had_it() {
+    let database = TestDatabase::new().await;
     let scene = Scene::new(&database).await;
     let vector = [
         format!("--vector-url={}", scene.collection.url()),

@@ -5,17 +5,15 @@ use std::time::Duration;
 use shortener_testing::{
     broker::{Broker, until},
     client::get,
+    database::TestDatabase,
 };
 use shortener_worker::tasks::Registry;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use crate::support::{Flaky, Keeper, Running, config, effects, prepare, publish, row, wait_until};
 
-#[sqlx::test(migrations = false)]
-async fn the_job_in_progress_is_finished_and_the_next_one_is_left_alone(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn the_job_in_progress_is_finished_and_the_next_one_is_left_alone() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let (gate, mut keeper) = Keeper::new();
     let registry = Registry::default().with("gate", gate());
@@ -46,11 +44,9 @@ async fn the_job_in_progress_is_finished_and_the_next_one_is_left_alone(
     assert!(broker.get("jobs").await.is_none());
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_job_that_outlasts_the_deadline_goes_back_to_the_queue(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_job_that_outlasts_the_deadline_goes_back_to_the_queue() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let (gate, mut keeper) = Keeper::new();
     let mut settings = config(&database, &broker.url());
@@ -70,8 +66,9 @@ async fn a_job_that_outlasts_the_deadline_goes_back_to_the_queue(
     assert_eq!(effects(&pool, id).await, 1);
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_idle_worker_leaves_at_once(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn an_idle_worker_leaves_at_once() {
+    let database = TestDatabase::new().await;
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
     let registry = Registry::default().with("flaky", Flaky::new(0));
     let worker = Running::start(config(&database, &broker.url()), registry).await;

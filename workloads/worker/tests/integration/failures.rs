@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use lapin::{BasicProperties, types::AMQPValue};
-use shortener_testing::broker::Broker;
+use shortener_testing::{broker::Broker, database::TestDatabase};
 use shortener_worker::tasks::{Outcome, Registry};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use uuid::Uuid;
 
 use crate::support::{
@@ -27,13 +26,9 @@ fn reason(properties: &BasicProperties) -> String {
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_the_queue_moves_on(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    let (broker, pool) = (Broker::new().await, prepare(&database).await);
-    let registry = Registry::default()
+/// Returns a task for each way to fail, and one that succeeds.
+fn failing() -> Registry {
+    Registry::default()
         .with("count", Count)
         .with("panics", act(|_, _| panic!("this task panics")))
         .with("hangs", act(|_, _| Box::pin(std::future::pending())))
@@ -51,10 +46,16 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
         .with(
             "never",
             act(|_, _| Box::pin(async move { Ok(Outcome::Reject("never valid".to_owned())) })),
-        );
+        )
+}
+
+#[tokio::test]
+async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_the_queue_moves_on() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let mut config = config(&database, &broker.url());
     config.job_timeout = Duration::from_millis(50);
-    let worker = Running::start(config, registry).await;
+    let worker = Running::start(config, failing()).await;
 
     let panics = publish(&broker, r#"{"task":"panics"}"#).await;
     let hangs = publish(&broker, r#"{"task":"hangs"}"#).await;
@@ -106,8 +107,9 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_job_that_fails_and_then_succeeds_is_done(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_job_that_fails_and_then_succeeds_is_done() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let registry = Registry::default().with("flaky", Flaky::new(3));
     let worker = Running::start(config(&database, &broker.url()), registry).await;
@@ -126,11 +128,9 @@ async fn a_job_that_fails_and_then_succeeds_is_done(_: PgPoolOptions, database: 
     assert_eq!(broker.counts("jobs.dlq").await.0, 0);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_dead_letter_that_is_published_again_is_the_same_job(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_dead_letter_that_is_published_again_is_the_same_job() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let registry = Registry::default().with("flaky", Flaky::new(5));
     let _worker = Running::start(config(&database, &broker.url()), registry).await;

@@ -6,9 +6,9 @@ use serde_json::json;
 use shortener_testing::{
     broker::{Broker, until},
     client::get,
+    database::TestDatabase,
 };
 use shortener_worker::tasks::Registry;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use crate::{
     application,
@@ -18,11 +18,9 @@ use crate::{
 /// The example of the specification.
 const JOB: &str = r#"{"task":"email","id":1}"#;
 
-#[sqlx::test(migrations = false)]
-async fn a_job_is_done_once_recorded_as_it_was_sent_and_gone_from_the_queue(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_job_is_done_once_recorded_as_it_was_sent_and_gone_from_the_queue() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
     let hostile = r#"{ "task":"a\u0000b", "id":"\u0000\ud83d\ude00",  "deep":[[[{}]]] }"#;
@@ -46,11 +44,9 @@ async fn a_job_is_done_once_recorded_as_it_was_sent_and_gone_from_the_queue(
     assert!(broker.get("jobs").await.is_none());
 }
 
-#[sqlx::test(migrations = false)]
-async fn three_workers_share_the_queue_and_each_holds_one_job(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn three_workers_share_the_queue_and_each_holds_one_job() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let (gate, mut keeper) = Keeper::new();
     let mut workers = Vec::new();
@@ -83,11 +79,9 @@ async fn three_workers_share_the_queue_and_each_holds_one_job(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_message_that_comes_again_after_its_job_was_done_is_a_duplicate(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_message_that_comes_again_after_its_job_was_done_is_a_duplicate() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let registry = Registry::default().with("count", Count);
     let worker = Running::start(config(&database, &broker.url()), registry).await;
@@ -107,11 +101,9 @@ async fn a_message_that_comes_again_after_its_job_was_done_is_a_duplicate(
     assert_eq!(broker.counts("jobs.dlq").await.0, 0);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_job_that_the_application_accepted_is_done_and_its_state_can_be_read(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_job_that_the_application_accepted_is_done_and_its_state_can_be_read() {
+    let database = TestDatabase::new().await;
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
     let public = application::start(&database, &broker.url(), &[]).await;
     let worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
@@ -133,11 +125,9 @@ async fn a_job_that_the_application_accepted_is_done_and_its_state_can_be_read(
         .await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let _worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
     for rows in [
@@ -164,11 +154,9 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs(
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_wait_task_takes_its_time_and_refuses_what_is_no_time(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn the_wait_task_takes_its_time_and_refuses_what_is_no_time() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let _worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
     let id = publish(&broker, r#"{"task":"wait","ms":300}"#).await;

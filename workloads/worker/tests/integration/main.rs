@@ -1,7 +1,6 @@
 //! The worker with a real RabbitMQ, PostgreSQL and Qdrant.
 //!
-//! Run with `workloads/test-database.sh workloads/test-broker.sh workloads/test-vector.sh cargo test -p
-//! shortener-worker`.
+//! The tests start these servers, see `shortener_testing::servers`.
 
 #![expect(
     clippy::panic,

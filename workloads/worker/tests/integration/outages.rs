@@ -7,14 +7,12 @@ use shortener_common::{database::StoreError, queue::job::Job};
 use shortener_testing::{
     broker::Broker,
     client::get,
+    database::TestDatabase,
     process::Process,
     proxy::{Path, Proxy},
 };
 use shortener_worker::tasks::{Context, Outcome, Registry, Task};
-use sqlx::{
-    ConnectOptions, PgPool,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use sqlx::{ConnectOptions, PgPool, postgres::PgConnectOptions};
 
 use crate::support::{
     Count, Keeper, Running, config, effect_of, effects, prepare, publish, row, wait_until,
@@ -42,11 +40,10 @@ impl Task for CutsTheBrokerOff {
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_connection_lost_after_the_effect_and_before_the_acknowledgement_makes_no_second_effect(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_connection_lost_after_the_effect_and_before_the_acknowledgement_makes_no_second_effect()
+{
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let proxy = Arc::new(Proxy::before(broker.address()).await);
     let registry = Registry::default().with("cut", CutsTheBrokerOff(Arc::clone(&proxy)));
@@ -62,11 +59,9 @@ async fn a_connection_lost_after_the_effect_and_before_the_acknowledgement_makes
     broker.wait_for("jobs", (0, 1)).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_worker_that_is_killed_in_the_middle_of_a_job_leaves_it_to_another(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_worker_that_is_killed_in_the_middle_of_a_job_leaves_it_to_another() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_worker"));
     command
@@ -85,11 +80,9 @@ async fn a_worker_that_is_killed_in_the_middle_of_a_job_leaves_it_to_another(
     assert_eq!(effects(&pool, id).await, 1);
 }
 
-#[sqlx::test(migrations = false)]
-async fn an_outage_of_the_database_holds_the_job_and_spends_no_delivery(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn an_outage_of_the_database_holds_the_job_and_spends_no_delivery() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let proxy = Proxy::before(format!("{}:{}", database.get_host(), database.get_port())).await;
     let behind = database
@@ -127,8 +120,9 @@ async fn an_outage_of_the_database_holds_the_job_and_spends_no_delivery(
     assert_eq!(broker.counts("jobs.dlq").await.0, 0);
 }
 
-#[sqlx::test(migrations = false)]
-async fn without_a_database_no_job_is_taken(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn without_a_database_no_job_is_taken() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let proxy = Proxy::before(format!("{}:{}", database.get_host(), database.get_port())).await;
     proxy.set(Path::Refused);
@@ -148,11 +142,11 @@ async fn without_a_database_no_job_is_taken(_: PgPoolOptions, database: PgConnec
     wait_until(&pool, id, "done").await;
 }
 
-async fn finds_the_broker_again(database: PgConnectOptions, path: Path) {
-    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+async fn finds_the_broker_again(database: &PgConnectOptions, path: Path) {
+    let (broker, pool) = (Broker::new().await, prepare(database).await);
     let proxy = Proxy::before(broker.address()).await;
     let url = broker.url_at(proxy.address);
-    let worker = Running::start(config(&database, &url), Registry::default()).await;
+    let worker = Running::start(config(database, &url), Registry::default()).await;
     for _ in 0..2 {
         proxy.set(path);
         worker.wait_for_metric("queue_up 0").await;
@@ -165,27 +159,21 @@ async fn finds_the_broker_again(database: PgConnectOptions, path: Path) {
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_broker_that_refuses_connections_is_found_again(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    finds_the_broker_again(database, Path::Refused).await;
+#[tokio::test]
+async fn a_broker_that_refuses_connections_is_found_again() {
+    let database = TestDatabase::new().await;
+    finds_the_broker_again(&database, Path::Refused).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_broker_that_fell_silent_is_noticed_and_found_again(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
-    finds_the_broker_again(database, Path::Silent).await;
+#[tokio::test]
+async fn a_broker_that_fell_silent_is_noticed_and_found_again() {
+    let database = TestDatabase::new().await;
+    finds_the_broker_again(&database, Path::Silent).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_deleted_queue_comes_back_with_its_consumer(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_deleted_queue_comes_back_with_its_consumer() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
     for object in ["exchanges/jobs.dlx", "queues/jobs.dlq", "queues/jobs"] {
@@ -210,11 +198,9 @@ async fn done(pool: &PgPool) -> i64 {
         .unwrap()
 }
 
-#[sqlx::test(migrations = false)]
-async fn connections_that_break_again_and_again_lose_no_job_and_double_no_effect(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn connections_that_break_again_and_again_lose_no_job_and_double_no_effect() {
+    let database = TestDatabase::new().await;
     const JOBS: i64 = 200;
     const CUTS: i64 = 8;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);

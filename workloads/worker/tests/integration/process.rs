@@ -1,11 +1,8 @@
 //! The binary: log lines, signals and exit codes.
 
 use shortener_common::{queue::job, trace::TraceContext};
-use shortener_testing::{broker::Broker, process::Process};
-use sqlx::{
-    ConnectOptions,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use shortener_testing::{broker::Broker, database::TestDatabase, process::Process};
+use sqlx::{ConnectOptions, postgres::PgConnectOptions};
 use tokio::process::Command;
 use uuid::Uuid;
 
@@ -30,11 +27,9 @@ pub fn start(database: &PgConnectOptions, broker: &Broker) -> Process {
     Process::spawn(&mut command(database, broker))
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_job_is_two_log_lines_in_the_trace_of_its_request(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_job_is_two_log_lines_in_the_trace_of_its_request() {
+    let database = TestDatabase::new().await;
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
     let mut process = start(&database, &broker);
     process.event("queue_up").await;
@@ -59,11 +54,9 @@ async fn a_job_is_two_log_lines_in_the_trace_of_its_request(
     assert!(done["duration"].as_f64().unwrap() > 0.0);
 }
 
-#[sqlx::test(migrations = false)]
-async fn sigterm_ends_the_process_cleanly_after_the_job_in_progress(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn sigterm_ends_the_process_cleanly_after_the_job_in_progress() {
+    let database = TestDatabase::new().await;
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
     let mut process = start(&database, &broker);
     process.event("queue_up").await;

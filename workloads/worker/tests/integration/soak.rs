@@ -4,11 +4,8 @@
 
 use std::time::Instant;
 
-use shortener_testing::{broker::Broker, broker::until, process::Process};
-use sqlx::{
-    Executor, PgPool,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
+use shortener_testing::{broker::Broker, broker::until, database::TestDatabase, process::Process};
+use sqlx::{Executor, PgPool};
 
 use crate::{
     process::start,
@@ -26,20 +23,13 @@ const COUNT_ENDS: &str = "CREATE TABLE ends (message_id uuid NOT NULL); \
     CREATE TRIGGER count_ends AFTER UPDATE ON jobs FOR EACH ROW \
     WHEN (NEW.state = 'done' AND OLD.state <> 'done') EXECUTE FUNCTION count_end()";
 
-#[sqlx::test(migrations = false)]
-async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn workers_that_are_killed_over_and_over_leave_every_job_done_once() {
+    let database = TestDatabase::new().await;
     let (jobs, kills): (i64, i64) = (setting("SOAK_JOBS", 100), setting("SOAK_KILLS", 6));
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     pool.execute(COUNT_ENDS).await.unwrap();
-    let mut workers = Vec::new();
-    for _ in 0..WORKERS {
-        let mut worker = start(&database, &broker);
-        worker.event("queue_up").await;
-        workers.push(worker);
-    }
+    let mut workers = start_all(&database, &broker).await;
     for _ in 0..jobs {
         publish(&broker, JOB).await;
     }
@@ -94,6 +84,17 @@ async fn workers_that_are_killed_over_and_over_leave_every_job_done_once(
     assert!(attempts > jobs, "no worker was killed during a job");
     broker.wait_for("jobs", (0, 3)).await;
     assert_eq!(broker.counts("jobs.dlq").await.0, 0, "dead letters");
+}
+
+/// Starts the workers and waits until each takes jobs.
+async fn start_all(database: &TestDatabase, broker: &Broker) -> Vec<Process> {
+    let mut workers = Vec::new();
+    for _ in 0..WORKERS {
+        let mut worker = start(database, broker);
+        worker.event("queue_up").await;
+        workers.push(worker);
+    }
+    workers
 }
 
 /// Waits until this worker has started a job that is still running according to its record.

@@ -7,12 +7,13 @@ use shortener_common::{queue::job, trace::TraceContext};
 use shortener_testing::{
     broker::{Broker, until},
     client::{json_bytes, send},
+    database::TestDatabase,
     metrics,
     otlp::{Mode, Sink, closed_endpoint},
     process::Process,
     vector::Collection,
 };
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
 
 use crate::{
@@ -46,11 +47,9 @@ fn is(span: &Value, kind: &str, service: &str, parent: &Value) {
     assert_eq!(span["status"], "UNSET", "{span}");
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_job_is_one_trace_from_the_request_over_the_broker_to_the_worker(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_job_is_one_trace_from_the_request_over_the_broker_to_the_worker() {
+    let database = TestDatabase::new().await;
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
     let (sink, endpoint) = Sink::start().await;
     let mut worker = start(&database, &broker, &endpoint);
@@ -108,11 +107,9 @@ async fn a_job_is_one_trace_from_the_request_over_the_broker_to_the_worker(
     assert_eq!(started["span_id"], processed["span_id"]);
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_document_is_one_trace_from_the_request_over_the_worker_to_the_vector_store(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_document_is_one_trace_from_the_request_over_the_worker_to_the_vector_store() {
+    let database = TestDatabase::new().await;
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
     let (collection, (sink, endpoint)) = (Collection::default(), Sink::start().await);
     let settings = [
@@ -157,8 +154,9 @@ async fn a_document_is_one_trace_from_the_request_over_the_worker_to_the_vector_
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn the_log_records_of_a_job_lead_to_its_trace(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn the_log_records_of_a_job_lead_to_its_trace() {
+    let database = TestDatabase::new().await;
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
     let (sink, endpoint) = Sink::start().await;
     let mut worker = start(&database, &broker, &endpoint);
@@ -193,11 +191,9 @@ async fn the_log_records_of_a_job_lead_to_its_trace(_: PgPoolOptions, database: 
     }
 }
 
-#[sqlx::test(migrations = false)]
-async fn what_goes_wrong_with_a_job_is_an_error_of_its_span(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn what_goes_wrong_with_a_job_is_an_error_of_its_span() {
+    let database = TestDatabase::new().await;
     let (broker, _pool) = (Broker::new().await, prepare(&database).await);
     let (sink, endpoint) = Sink::start().await;
     let mut worker = start(&database, &broker, &endpoint);
@@ -245,20 +241,23 @@ async fn survives(database: &PgConnectOptions, endpoint: &str) {
     );
 }
 
-#[sqlx::test(migrations = false)]
-async fn jobs_are_done_without_a_collector(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn jobs_are_done_without_a_collector() {
+    let database = TestDatabase::new().await;
     survives(&database, &closed_endpoint().await).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn jobs_are_done_while_the_collector_refuses(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn jobs_are_done_while_the_collector_refuses() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
     sink.set(Mode::Refusing);
     survives(&database, &endpoint).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn jobs_are_done_while_the_collector_is_frozen(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn jobs_are_done_while_the_collector_is_frozen() {
+    let database = TestDatabase::new().await;
     let (sink, endpoint) = Sink::start().await;
     sink.set(Mode::Frozen);
     survives(&database, &endpoint).await;

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use shortener_testing::{broker::Broker, vector::Collection};
+use shortener_testing::{broker::Broker, database::TestDatabase, vector::Collection};
 use shortener_worker::tasks::Registry;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use crate::{
     documents::config_at,
@@ -13,8 +12,9 @@ use crate::{
 
 const JOBS: [&str; 2] = [r#"{"task":"index","id":1}"#, r#"{"task":"reindex"}"#];
 
-#[sqlx::test(migrations = false)]
-async fn a_worker_that_is_not_replaced_refuses_them(_: PgPoolOptions, database: PgConnectOptions) {
+#[tokio::test]
+async fn a_worker_that_is_not_replaced_refuses_them() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     let worker = bind(config(&database, &broker.url()), Registry::default()).await;
     let worker = Running::run(worker.with_replaced_within(Duration::ZERO));
@@ -28,11 +28,9 @@ async fn a_worker_that_is_not_replaced_refuses_them(_: PgPoolOptions, database: 
     broker.wait_for("jobs.dlq", (2, 0)).await;
 }
 
-#[sqlx::test(migrations = false)]
-async fn a_worker_that_is_replaced_by_one_with_the_profile_leaves_them_to_it(
-    _: PgPoolOptions,
-    database: PgConnectOptions,
-) {
+#[tokio::test]
+async fn a_worker_that_is_replaced_by_one_with_the_profile_leaves_them_to_it() {
+    let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
     for job in JOBS {
         let old = Running::start(config(&database, &broker.url()), Registry::default()).await;

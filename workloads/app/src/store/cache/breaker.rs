@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{connection::Connection, near::LocalCache, source::Source};
+use super::{connection::Connection, local_cache::LocalCache, source::Source};
 
 /// The timeout of connecting. Sentinels and the nodes of a cluster need several steps, and no request waits for
 /// them.

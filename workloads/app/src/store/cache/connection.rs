@@ -9,7 +9,7 @@ use redis::{
     cluster_async::ClusterConnection,
 };
 
-use super::{keys, near::LocalCache};
+use super::{keys, local_cache::LocalCache};
 
 /// The maximum number of commands waiting to be sent. It is far above the usual number, so that no command waits
 /// for a free slot.

@@ -1,0 +1,29 @@
+//! Clients of the servers of a stack and beside it. They use `harness`, and not `fixtures`.
+
+mod answer;
+mod broker;
+mod documents;
+mod echoed;
+mod gateway;
+mod jobs;
+mod load;
+mod prometheus;
+mod qdrant;
+mod redirect_times;
+mod sink;
+mod trace;
+mod valkey;
+
+pub use answer::Answer;
+pub use broker::{Broker, Depth};
+pub use documents::{Hit, hits};
+pub use echoed::Echoed;
+pub use gateway::{GatewayClient, Provider};
+pub use jobs::{Job, log_of_job, wait_job};
+pub use load::{LoadReport, follow_links, under_load};
+pub use prometheus::{Exemplar, Prometheus};
+pub use qdrant::Qdrant;
+pub use redirect_times::redirects_are_right_and_quick;
+pub use sink::{SINK_ENDPOINT, Sink, SinkMode};
+pub use trace::{Caller, Link, Record, Span, Trace};
+pub use valkey::valkey;

@@ -1,0 +1,193 @@
+//! The public side of a stack: HTTP through its gateway.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, Client};
+use reqwest::{Method, RequestBuilder, redirect::Policy};
+use serde_json::{Value, json};
+
+use crate::{
+    clients::Answer,
+    harness::{Forward, Space, Stack, await_condition, node_address},
+};
+
+/// Number of consecutive right answers after which every instance of the gateway is assumed to know the stack.
+const SETTLED: usize = 32;
+
+/// A client of one stack's gateway.
+#[derive(Clone)]
+pub struct GatewayClient {
+    base: String,
+    host: String,
+    http: reqwest::Client,
+}
+
+/// A gateway provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// The cluster's ingress-nginx controller.
+    IngressNginx,
+    /// The stack's own nginx.
+    Standalone,
+}
+
+impl Provider {
+    /// The value of `spec.gateway.provider`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::IngressNginx => "IngressNginx",
+            Self::Standalone => "Standalone",
+        }
+    }
+}
+
+impl GatewayClient {
+    /// Finds the address of a stack and waits until its gateway and its app answer there.
+    pub async fn open(
+        space: &Space,
+        stack: &Stack,
+        provider: Provider,
+        host: &str,
+    ) -> Result<Self> {
+        let base = match provider {
+            Provider::IngressNginx => space.settings.gateway_url.clone(),
+            Provider::Standalone => node_port(&space.client, stack).await?,
+        };
+        let gateway = Self::at(base, host)?;
+        // Nodes and an ingress controller learn of a stack and its pods a moment after the stack is ready, and each
+        // worker process of the controller does so separately. Only many right answers in a row come from all of them.
+        await_condition(&format!("the gateway serves {host}"), async || {
+            for _ in 0..SETTLED {
+                let answer = gateway.get("/gateway-health").await?;
+                ensure!(
+                    answer.body.trim_end() == "gateway ok",
+                    "expected gateway ok, got {answer:?}"
+                );
+                let answer = gateway.get("/api/health").await?;
+                ensure!(answer.status == 200, "expected status 200, got {answer:?}");
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(gateway)
+    }
+
+    /// Returns a client of a known address.
+    pub fn at(base: String, host: &str) -> Result<Self> {
+        let http = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .timeout(Duration::from_secs(20))
+            // Each request has a connection of its own, so that earlier requests cannot influence a test.
+            .pool_max_idle_per_host(0)
+            .build()?;
+        Ok(Self {
+            base,
+            host: host.to_owned(),
+            http,
+        })
+    }
+
+    /// Returns a client of a forwarded port, which works as long as the pod that the port is forwarded to.
+    pub fn through(forward: &Forward) -> Result<Self> {
+        Self::at(format!("http://{}", forward.address), "localhost")
+    }
+
+    /// Returns a request that can still be changed before [`GatewayClient::send`].
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http
+            .request(method, format!("{}{path}", self.base))
+            .header("host", &self.host)
+    }
+
+    /// Sends a request and reads the answer.
+    pub async fn send(&self, request: RequestBuilder) -> Result<Answer> {
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        let mut headers = BTreeMap::<String, String>::new();
+        for (name, value) in response.headers() {
+            let value = value.to_str().context("a header's value is not text")?;
+            headers
+                .entry(name.to_string())
+                .and_modify(|known| *known = format!("{known}, {value}"))
+                .or_insert_with(|| value.to_owned());
+        }
+        let body = response.text().await?;
+        Ok(Answer {
+            status,
+            headers,
+            body,
+        })
+    }
+
+    /// Sends a `GET` request.
+    pub async fn get(&self, path: &str) -> Result<Answer> {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    /// Sends a `POST` request with a JSON body.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Returns the value of a series of the app's metrics, such as
+    /// `cache_requests_total{result="hit"}`; 0 before its first sample.
+    pub async fn count(&self, series: &str) -> Result<u64> {
+        self.count_at("/api/metrics", series).await
+    }
+
+    /// Returns the value of a series of the metrics at another path.
+    pub async fn count_at(&self, path: &str, series: &str) -> Result<u64> {
+        let metrics = self.get(path).await?;
+        ensure!(
+            metrics.status == 200,
+            "expected status 200, got {metrics:?}"
+        );
+        let line = metrics
+            .body
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map_or(Ok(0), |value| Ok(value.trim().parse::<f64>()? as u64))
+    }
+
+    /// Shortens a URL and returns the code.
+    pub async fn shorten(&self, url: &str) -> Result<String> {
+        let answer = self.post("/api/shorten", &json!({"url": url})).await?;
+        ensure!(
+            answer.status == 201,
+            "shortening {url}: expected status 201, got {answer:?}"
+        );
+        let code = answer.json()?["code"].as_str().map(str::to_owned);
+        code.with_context(|| format!("the answer has no code: {answer:?}"))
+    }
+
+    /// Waits until a code redirects to exactly this URL, because the gateway may still learn of new pods.
+    pub async fn wait_until_redirects(&self, code: &str, url: &str) -> Result<()> {
+        await_condition(&format!("{code} redirects to {url}"), async || {
+            self.assert_redirects(code, url).await
+        })
+        .await
+    }
+
+    /// Checks that a code redirects to exactly this URL.
+    pub async fn assert_redirects(&self, code: &str, url: &str) -> Result<()> {
+        let answer = self.get(&format!("/api/links/{code}")).await?;
+        ensure!(
+            answer.status == 302 && answer.header("location") == url,
+            "expected a redirect from {code} to {url}, got {answer:?}"
+        );
+        Ok(())
+    }
+}
+
+async fn node_port(client: &Client, stack: &Stack) -> Result<String> {
+    let services = Api::<Service>::namespaced(client.clone(), &stack.namespace);
+    let service = services.get(&format!("{}-gateway", stack.name)).await?;
+    let port = service
+        .spec
+        .and_then(|spec| spec.ports?.first()?.node_port)
+        .context("the gateway's Service has no node port")?;
+    let address = node_address(client).await?;
+    Ok(format!("http://{address}:{port}"))
+}

@@ -1,0 +1,15 @@
+//! The stacks of the tests: their specs, those that tests share, and those that are reserved for one test at a time.
+
+mod observed;
+mod reserved_stack;
+mod serve;
+mod shared_stack;
+mod spec;
+
+pub use observed::{Observed, with_telemetry};
+pub use reserved_stack::{
+    Reservation, every_profile, give_up_profiled_stacks, observed_stack, with_cache,
+    with_every_profile, with_queue, with_vector, with_vector_and_queue,
+};
+pub use shared_stack::{SharedStack, echo_stack, real_stack};
+pub use spec::{base_spec, echo_spec};

@@ -1,0 +1,38 @@
+//! The cluster: namespaces, stacks and their objects, the operator, and waiting for them. It uses neither `clients`
+//! nor `fixtures`.
+
+mod checkout;
+mod children;
+mod dump;
+mod forward;
+mod kubectl;
+mod merge;
+mod meter;
+mod node;
+mod operator;
+mod outages;
+mod pods;
+mod release;
+pub(crate) mod server;
+mod settings;
+mod space;
+mod stack;
+mod wait;
+
+pub use checkout::checkout;
+pub use children::{CHILD_KINDS, Child, Kind, children_of};
+pub use forward::Forward;
+pub use kubectl::{kubectl, kubectl_with_input};
+pub use merge::merge;
+pub use meter::{Meter, Reading};
+pub use node::node_address;
+pub use operator::{OPERATOR_NAMESPACE, Operator};
+pub use pods::{
+    is_ready, log_lines, pods_of, restricted_container, restricted_pod, run_script, settled,
+};
+pub use release::Release;
+pub use settings::Settings;
+pub use space::Space;
+pub(crate) use space::acquire_slot;
+pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};
+pub use wait::{PATIENCE, await_condition, await_within, holds_for};

@@ -1,0 +1,40 @@
+//! The custom resource `ShortenerStack`: its fields, defaults and admission rules. It contains no behaviour.
+
+mod cache;
+mod component;
+mod database;
+mod gateway;
+mod monitoring;
+mod observability;
+mod profile;
+mod queue;
+mod rules;
+mod schema;
+mod spec;
+mod status;
+mod vector;
+
+pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
+pub use component::{PodSettings, ResourceSettings};
+pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
+pub use gateway::{GatewayProvider, GatewayServiceType, GatewaySpec};
+pub use monitoring::MonitoringSpec;
+pub use observability::{
+    BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,
+    ManagedCollector, ObservabilitySpec, OtlpProtocol, SecretRef,
+};
+pub use profile::Profile;
+pub use queue::{ExternalQueue, ManagedQueue, QueueSpec};
+pub use spec::{
+    AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, WorkersSpec,
+};
+pub use status::{AppStatus, QueueStatus, ShortenerStackStatus, WorkersStatus};
+pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
+
+/// Size of a store's volume if the spec contains none.
+pub const DEFAULT_STORAGE: &str = "1Gi";
+/// Size of the volume of the stack's own backend if the spec contains none.
+pub const DEFAULT_BACKEND_STORAGE: &str = "2Gi";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! The cache of a stack: a server that the operator runs, or an external one.
+
+use kube_derive::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
+
+/// The cache for copies of links. Without `managed` and `external`, `managed` with its defaults applies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("cache"))]
+#[x_kube(validation = Rule::new("!has(self.nearMemory) || !has(self.external) || self.external.mode != 'Cluster'").message(
+    "cache.nearMemory is for cache.external.mode Single and Sentinel: remove it or change the mode"
+))]
+#[serde(rename_all = "camelCase")]
+pub struct CacheSpec {
+    /// Lifetime of a copy in seconds, varied by up to a tenth.
+    #[serde(default = "default_ttl")]
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub ttl_seconds: i32,
+    /// Memory in each replica of the app for the most requested links, a quantity such as `16Mi`. The app redirects
+    /// these links without a request to the cache, which notifies the app of every change. If absent, every redirect
+    /// reads the cache. The default memory of the app's container grows with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0").message(
+        "cache.nearMemory is not a size of at least 1Mi: write a quantity such as 16Mi"
+    ))]
+    pub near_memory: Option<String>,
+    /// A server that the operator runs in the stack's namespace. It keeps all its data in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<ManagedCache>,
+    /// A server that the operator does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalCache>,
+}
+
+impl Default for CacheSpec {
+    fn default() -> Self {
+        Self {
+            ttl_seconds: default_ttl(),
+            near_memory: None,
+            managed: None,
+            external: None,
+        }
+    }
+}
+
+/// A cache server of one replica without a volume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedCache {
+    /// Memory for the copies, a quantity such as `128Mi` (the default). The least frequently used copies are evicted
+    /// when it is full. The container's memory limit is derived from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('8Mi')) >= 0").message(
+        "cache.managed.maxMemory is not a size of at least 8Mi: write a quantity such as 128Mi"
+    ))]
+    pub max_memory: Option<String>,
+    /// Settings of the pod.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+/// A cache outside the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[x_kube(validation = Rule::new("!has(self.sentinelMaster) || self.mode == 'Sentinel'").message(
+    "cache.external.sentinelMaster is for cache.external.mode Sentinel: remove it or change the mode"
+))]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalCache {
+    /// The Secret, in the stack's namespace, that holds the connection URL
+    /// (`redis[s]://user:password@host:port/database`; several, separated by commas, for Sentinel and Cluster) or its
+    /// parts. TLS requires a URL.
+    pub secret_ref: SecretKeyRef,
+    /// Topology of the servers in the URL.
+    #[serde(default)]
+    pub mode: CacheMode,
+    /// Name of the master that the sentinels monitor (`Sentinel` only, `mymaster` if absent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub sentinel_master: Option<String>,
+}
+
+/// Topologies of cache servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CacheMode {
+    /// One server.
+    #[default]
+    Single,
+    /// Sentinels that report the address of the current master.
+    Sentinel,
+    /// Nodes of a cluster that partition the keys.
+    Cluster,
+}
+
+fn default_ttl() -> i32 {
+    3600
+}

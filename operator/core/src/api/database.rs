@@ -1,0 +1,67 @@
+//! The database of a stack: a server that the operator runs, or an external one.
+
+use kube_derive::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PodSettings, rules::managed_or_external};
+
+/// The database for the links. Without `managed` and `external`, `managed` with its defaults applies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("database"))]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseSpec {
+    /// A PostgreSQL server that the operator runs in the stack's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<ManagedDatabase>,
+    /// A PostgreSQL server that the operator does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalDatabase>,
+}
+
+/// A PostgreSQL server of one replica with a volume of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedDatabase {
+    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
+    /// It cannot shrink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(
+        "database.managed.storage is not a size: write a positive quantity such as 1Gi"
+    ))]
+    pub storage: Option<String>,
+    /// Storage class of the volume; the cluster's default class if absent. It cannot change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub storage_class_name: Option<String>,
+    /// Settings of the pod.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+/// A PostgreSQL server outside the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalDatabase {
+    /// The Secret, in the stack's namespace, that holds the connection URL
+    /// (`postgres://user:password@host:port/database`) or its parts, such as the Secret that CloudNativePG writes.
+    pub secret_ref: SecretKeyRef,
+}
+
+/// A Secret in the stack's namespace that holds the address of a server and the credentials for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretKeyRef {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key of the URL within the Secret. If absent, the first of the keys `url`, `uri` and `connection_string` that
+    /// the Secret contains. If it contains none of them, the keys `host`, `port`, `username` (or `user`) and
+    /// `password` are read, for a database also `dbname` (or `database`), for a broker also `vhost` (or
+    /// `virtual_host`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: Option<String>,
+}

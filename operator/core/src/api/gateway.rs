@@ -1,0 +1,133 @@
+//! The public entry point of a stack.
+
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+use kube_derive::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PodSettings, schema};
+
+/// The public entry point: routing, host name, TLS and access.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[x_kube(
+    validation = Rule::new("self.provider == 'Standalone' || self.serviceType == 'ClusterIP'").message(
+        "gateway.serviceType is for gateway.provider Standalone: remove it or change the provider"
+    ),
+    validation = Rule::new("self.provider == 'IngressNginx' || !has(self.tlsSecretName)").message(
+        "gateway.tlsSecretName is for gateway.provider IngressNginx: remove it and terminate TLS in front of the gateway"
+    ),
+    validation = Rule::new("!has(self.tlsSecretName) || self.host != ''").message(
+        "gateway.tlsSecretName needs gateway.host: set the host name of the certificate"
+    ),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewaySpec {
+    /// Implementation: an ingress-nginx controller of the cluster, or an nginx of the stack's own.
+    #[serde(default)]
+    pub provider: GatewayProvider,
+    /// Host name that the stack serves; if empty, it serves every host.
+    #[serde(default)]
+    #[schemars(length(max = 253))]
+    #[x_kube(validation = Rule::new(
+        r"self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')"
+    ).message("gateway.host is not a host name: write lower case letters, digits, '-' and '.', without scheme and port"))]
+    pub host: String,
+    /// IngressClass of the controller (`IngressNginx` only).
+    #[serde(default = "default_class")]
+    #[schemars(length(min = 1, max = 253))]
+    pub ingress_class_name: String,
+    /// Peers that may open connections to the gateway or, with `IngressNginx`, to the app. The default with
+    /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` every peer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
+    pub allow_from: Vec<NetworkPolicyPeer>,
+    /// Secret of type `kubernetes.io/tls` for the host (`IngressNginx` only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub tls_secret_name: Option<String>,
+    /// Type of the gateway's Service (`Standalone` only).
+    #[serde(default)]
+    pub service_type: GatewayServiceType,
+    /// Serves `/metrics` through the gateway when true. The internal port always serves it.
+    #[serde(default = "default_true")]
+    pub expose_metrics: bool,
+    /// Number of proxies before the app that append to `X-Forwarded-For`. The client's address is the entry at this
+    /// position from the end; 0 ignores the header.
+    #[serde(default = "default_hops")]
+    #[schemars(range(min = 0, max = 16))]
+    pub trusted_hops: i32,
+    /// Number of gateway pods.
+    #[serde(default = "default_replicas")]
+    #[schemars(range(min = 1, max = 100))]
+    pub replicas: i32,
+    /// Settings of the gateway's pods.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+impl Default for GatewaySpec {
+    fn default() -> Self {
+        Self {
+            provider: GatewayProvider::default(),
+            host: String::new(),
+            ingress_class_name: default_class(),
+            allow_from: Vec::new(),
+            tls_secret_name: None,
+            service_type: GatewayServiceType::default(),
+            expose_metrics: default_true(),
+            trusted_hops: default_hops(),
+            replicas: default_replicas(),
+            pod: PodSettings::default(),
+        }
+    }
+}
+
+/// Implementations of the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum GatewayProvider {
+    /// Ingress objects for an ingress-nginx controller that the cluster runs.
+    #[default]
+    IngressNginx,
+    /// An nginx of the stack's own. It depends on nothing else in the cluster.
+    Standalone,
+}
+
+/// Types of the gateway's Service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum GatewayServiceType {
+    /// An address that is reachable inside the cluster only.
+    #[default]
+    ClusterIP,
+    /// A port on every node.
+    NodePort,
+    /// An address from the cluster's load balancer.
+    LoadBalancer,
+}
+
+impl GatewayServiceType {
+    /// Returns the value as the Service API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterIP => "ClusterIP",
+            Self::NodePort => "NodePort",
+            Self::LoadBalancer => "LoadBalancer",
+        }
+    }
+}
+
+fn default_class() -> String {
+    "nginx".to_owned()
+}
+
+fn default_true() -> bool {
+    true
+}
+
+fn default_hops() -> i32 {
+    1
+}
+
+fn default_replicas() -> i32 {
+    2
+}

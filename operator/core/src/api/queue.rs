@@ -1,0 +1,71 @@
+//! The job queue of a stack: a broker that the operator runs, or an external one.
+
+use kube_derive::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
+
+/// The broker that queues the jobs. Without `managed` and `external`, `managed` with its defaults applies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("queue"))]
+#[serde(rename_all = "camelCase")]
+pub struct QueueSpec {
+    /// Maximum number of deliveries of a job. A job that fails every time is then moved to the dead-letter queue. A
+    /// change takes effect at once, also for waiting jobs. On an external broker, its administrator sets the limit.
+    #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = 100))]
+    pub delivery_limit: i32,
+    /// A RabbitMQ server that the operator runs in the stack's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<ManagedQueue>,
+    /// A RabbitMQ server or cluster that the operator does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalQueue>,
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self {
+            delivery_limit: default_limit(),
+            managed: None,
+            external: None,
+        }
+    }
+}
+
+/// A RabbitMQ server of one replica with a volume of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedQueue {
+    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
+    /// It cannot shrink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('512Mi')) >= 0").message(
+        "queue.managed.storage is not a size of at least 512Mi: write a quantity such as 1Gi"
+    ))]
+    pub storage: Option<String>,
+    /// Storage class of the volume; the cluster's default class if absent. It cannot change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub storage_class_name: Option<String>,
+    /// Settings of the pod.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+/// A RabbitMQ server or cluster outside the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalQueue {
+    /// The Secret, in the stack's namespace, that holds the connection URL
+    /// (`amqp[s]://user:password@host:port/vhost`) or its parts, such as the Secret that RabbitMQ's operator writes.
+    /// Without a virtual host, or with an empty one, the broker's default virtual host applies. TLS requires a URL.
+    pub secret_ref: SecretKeyRef,
+}
+
+fn default_limit() -> i32 {
+    5
+}

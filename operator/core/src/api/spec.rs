@@ -1,0 +1,211 @@
+//! The desired state of a stack.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::LocalObjectReference;
+use kube_derive::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    CacheSpec, DatabaseSpec, GatewaySpec, MonitoringSpec, ObservabilitySpec, PodSettings, Profile,
+    QueueSpec, ShortenerStackStatus, VectorSpec,
+    rules::{
+        backend_keeps_its_class, backend_never_shrinks, keeps_its_class, never_shrinks,
+        vector_keeps, while_vector_is_on,
+    },
+    schema,
+};
+
+/// A complete link-shortening service: a gateway, the app behind it, its database and the parts that `profiles`
+/// lists.
+///
+/// `spec: {}` is valid and gives the base stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
+#[kube(
+    crates(kube = "::kube_derive", kube_core = "::kube_core"),
+    // The derived `ShortenerStack` derives its schema from there as well.
+    attr = r#"x_kube(crates(kube_core = "::kube_core"))"#,
+    group = "shortener.dev",
+    version = "v1alpha1",
+    kind = "ShortenerStack",
+    plural = "shortenerstacks",
+    shortname = "sst",
+    category = "all",
+    namespaced,
+    derive = "PartialEq",
+    status = "ShortenerStackStatus",
+    doc = "A link-shortening service: a gateway, the app behind it, its database, and what `spec.profiles` adds to them, such as a cache, a job queue, traces and a vector store. An empty spec is valid.",
+    scale(
+        spec_replicas_path = ".spec.workers.replicas",
+        status_replicas_path = ".status.workers.replicas",
+        label_selector_path = ".status.workers.selector"
+    ),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "Profiles", type_ = "string", json_path = ".status.profiles"),
+    printcolumn(name = "App", type_ = "integer", json_path = ".status.app.readyReplicas"),
+    printcolumn(name = "Workers", type_ = "integer", json_path = ".status.workers.replicas"),
+    printcolumn(name = "Jobs", type_ = "integer", json_path = ".status.queue.total"),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')").message(
+        "metadata.name begins with a letter, holds lower case letters, digits and '-' only and has at most 40 characters: choose a shorter name without dots"
+    )
+)]
+#[x_kube(
+    crates(kube_core = "::kube_core"),
+    validation = never_shrinks("database", "keep the size, or restore a backup into a new stack"),
+    validation = keeps_its_class("database", "restore a backup into a new stack"),
+    validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
+    validation = keeps_its_class("queue", "drain the queue into a new stack"),
+    validation = backend_never_shrinks("keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
+    validation = backend_keeps_its_class("remove observability.backend.managed, delete the volume claim, and set it again"),
+    validation = vector_keeps("collection", "'docs'", "change the name"),
+    validation = vector_keeps("size", "4", "change it together with vector.collection"),
+    validation = vector_keeps("distance", "'Cosine'", "change it together with vector.collection"),
+    validation = while_vector_is_on(never_shrinks("vector", "keep the size, or switch the profile off and delete the volume first")),
+    validation = while_vector_is_on(keeps_its_class("vector", "switch the profile off and delete the volume first"))
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ShortenerStackSpec {
+    /// Base URL of the short links, without a path. The default is `http(s)://<gateway.host>`, or
+    /// `http://localhost:8080` without a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    #[x_kube(validation = Rule::new(
+        r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?/?$')"
+    ).message("publicUrl is not an http(s) address: write http:// or https://, a host and at most a port, such as https://go.example.com"))]
+    pub public_url: Option<String>,
+    /// Optional parts that are on. The settings of a part that is off are kept and have no effect.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub profiles: BTreeSet<Profile>,
+    /// The public entry point.
+    #[serde(default)]
+    pub gateway: GatewaySpec,
+    /// Rate limits by client address.
+    #[serde(default)]
+    pub limits: LimitsSpec,
+    /// The app that shortens and redirects.
+    #[serde(default)]
+    pub app: AppSpec,
+    /// The workers of the job queue. Without effect while the stack has no queue.
+    #[serde(default)]
+    pub workers: WorkersSpec,
+    /// The database for the links.
+    #[serde(default)]
+    pub database: DatabaseSpec,
+    /// The cache for copies of links (profile `caching`).
+    #[serde(default)]
+    pub cache: CacheSpec,
+    /// The broker that queues the jobs (profile `queue`).
+    #[serde(default)]
+    pub queue: QueueSpec,
+    /// The store that finds documents by their vectors (profile `vector`).
+    #[serde(default)]
+    pub vector: VectorSpec,
+    /// Export of traces and logs (profile `observability`), and access to the metrics.
+    #[serde(default)]
+    pub observability: ObservabilitySpec,
+    /// Monitoring objects for a Prometheus operator and a Grafana in the cluster, with or without the profile
+    /// `observability`.
+    #[serde(default)]
+    pub monitoring: MonitoringSpec,
+    /// Secrets for pulling the images of every component.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::terse_list::<LocalObjectReference>")]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// Pauses every change to the stack's objects when true. The operator continues to update the status.
+    #[serde(default)]
+    pub paused: bool,
+    /// Scales every component to zero when true and keeps the data.
+    #[serde(default)]
+    pub stopped: bool,
+    /// Policy for volumes and credentials when the stack is deleted.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+}
+
+/// Rate limits by client address. Each replica of the app counts by itself; with the profile `caching`, all replicas
+/// also share one count. 0 switches a limit off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LimitsSpec {
+    /// Links that one address may create per minute.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub shorten_per_minute: i32,
+    /// Burst: links that one address may create at once.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub shorten_burst: i32,
+    /// Other requests per second from one address.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub requests_per_second: i32,
+    /// Burst: other requests that one address may send at once.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub requests_burst: i32,
+}
+
+impl Default for LimitsSpec {
+    fn default() -> Self {
+        Self {
+            shorten_per_minute: 60,
+            shorten_burst: 20,
+            requests_per_second: 50,
+            requests_burst: 200,
+        }
+    }
+}
+
+/// The app.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AppSpec {
+    /// Number of pods.
+    #[schemars(range(min = 1, max = 1000))]
+    pub replicas: i32,
+    /// Settings of the pods.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+impl Default for AppSpec {
+    fn default() -> Self {
+        Self {
+            replicas: 2,
+            pod: PodSettings::default(),
+        }
+    }
+}
+
+/// The workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkersSpec {
+    /// Number of pods, also changed by `kubectl scale`.
+    #[schemars(range(min = 0, max = 1000))]
+    pub replicas: i32,
+    /// Settings of the pods.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+impl Default for WorkersSpec {
+    fn default() -> Self {
+        Self {
+            replicas: 1,
+            pod: PodSettings::default(),
+        }
+    }
+}
+
+/// Policy for volumes and credentials when the stack is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// They are kept, and a new stack of the same name uses them again.
+    #[default]
+    Retain,
+    /// They are deleted with the stack.
+    Delete,
+}

@@ -1,0 +1,76 @@
+//! The observed state of a stack.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube_derive::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The observed state of a stack, written by the operator only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+// Until the operator has seen a stack, `kubectl` and GitOps tools read a generation that no stack has, and wait.
+#[schemars(extend("default" = {"observedGeneration": -1}))]
+#[serde(rename_all = "camelCase")]
+pub struct ShortenerStackStatus {
+    /// The `metadata.generation` that this status describes; -1 until the operator has seen the stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Conditions of the stack, one entry per type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+    /// Base URL of the short links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Optional parts for which the operator last wrote the stack's objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<String>,
+    /// Pods of the app.
+    #[serde(default)]
+    pub app: AppStatus,
+    /// Pods of the workers, for the scale subresource.
+    #[serde(default)]
+    pub workers: WorkersStatus,
+    /// The job queue; absent without a managed broker, and while its state is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueStatus>,
+}
+
+/// Size of the job queue, updated at most every 30 s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStatus {
+    /// Jobs that wait for a worker.
+    #[serde(default)]
+    pub ready: i64,
+    /// Jobs that were delivered to a worker and are not acknowledged yet.
+    #[serde(default)]
+    pub unacked: i64,
+    /// Sum of both.
+    #[serde(default)]
+    pub total: i64,
+}
+
+/// Pods of the app.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AppStatus {
+    /// Pods that exist.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Pods that are ready to serve requests.
+    #[serde(default)]
+    pub ready_replicas: i32,
+}
+
+/// Pods of the workers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkersStatus {
+    /// Pods that exist.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Label selector of the pods in its string form.
+    #[serde(default)]
+    pub selector: String,
+}

@@ -1,0 +1,515 @@
+//! Every admission rule, evaluated without an API server.
+
+use kube_cel::Validator;
+use kube_core::CustomResourceExt;
+use serde_json::{Value, json};
+
+use super::{Profile, ShortenerStack};
+use crate::testing::shared::combinations;
+
+fn stack(name: &str, spec: Value) -> ShortenerStack {
+    serde_json::from_value(json!({
+        "apiVersion": "shortener.dev/v1alpha1",
+        "kind": "ShortenerStack",
+        "metadata": {"name": name, "namespace": "links"},
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// Returns the errors that an API server would answer with, or an empty text.
+fn admit(new: &ShortenerStack, old: Option<&ShortenerStack>) -> String {
+    let definition = serde_json::to_value(ShortenerStack::crd()).unwrap();
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let new = serde_json::to_value(new).unwrap();
+    let old = old.map(|old| serde_json::to_value(old).unwrap());
+    Validator::new()
+        .validate(schema, &new, old.as_ref())
+        .map_or_else(|errors| format!("{errors:?}"), |()| String::new())
+}
+
+fn refusal(spec: Value) -> String {
+    admit(&stack("acme", spec), None)
+}
+
+fn update_refusal(old: Value, new: Value) -> String {
+    admit(&stack("acme", new), Some(&stack("acme", old)))
+}
+
+#[test]
+fn an_empty_spec_is_valid() {
+    assert_eq!(refusal(json!({})), "");
+}
+
+#[test]
+fn a_full_spec_is_valid() {
+    let spec = json!({
+        "publicUrl": "https://go.example.com:8443/",
+        "gateway": {"host": "go.example.com", "tlsSecretName": "go-tls"},
+        "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
+        "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
+        "profiles": ["caching", "queue", "observability", "vector"],
+        "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
+        "queue": {"deliveryLimit": 100, "managed": {"storage": "2Gi", "storageClassName": "fast"}},
+        "workers": {"replicas": 0, "image": "worker:2"},
+        "observability": {
+            "collector": {"managed": {"image": "otel:2"}},
+            "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},
+        },
+        "vector": {"collection": "pages", "size": 768, "distance": "Dot", "managed": {"storage": "2Gi"}},
+    });
+    assert_eq!(refusal(spec), "");
+}
+
+#[test]
+fn an_external_cache_is_one_server_sentinels_or_a_cluster() {
+    let external = |settings: Value| {
+        let mut external = json!({"secretRef": {"name": "redis"}});
+        external
+            .as_object_mut()
+            .unwrap()
+            .extend(settings.as_object().unwrap().clone());
+        json!({"profiles": ["caching"], "cache": {"external": external}})
+    };
+    for settings in [
+        json!({}),
+        json!({"mode": "Cluster"}),
+        json!({"mode": "Sentinel"}),
+        json!({"mode": "Sentinel", "sentinelMaster": "links"}),
+    ] {
+        assert_eq!(refusal(external(settings.clone())), "", "{settings}");
+    }
+    for settings in [
+        json!({"sentinelMaster": "links"}),
+        json!({"mode": "Cluster", "sentinelMaster": "links"}),
+    ] {
+        let refusal = refusal(external(settings));
+        let message = "cache.external.sentinelMaster is for cache.external.mode Sentinel";
+        assert!(refusal.contains(message), "{refusal}");
+    }
+}
+
+fn backend(external: Value) -> Value {
+    json!({"profiles": ["observability"], "observability": {"backend": {"external": external}}})
+}
+
+#[test]
+fn an_external_backend_takes_grpc_or_http_at_one_address_or_two() {
+    for settings in [
+        json!({"endpoint": "http://tempo:4317"}),
+        json!({"endpoint": "https://otlp.example.com/", "headersSecretRef": {"name": "headers"}}),
+        json!({"tracesEndpoint": "http://tempo:4317", "logsEndpoint": "https://loki:4317"}),
+        json!({"endpoint": "http://gateway/otlp", "protocol": "Http"}),
+        json!({"endpoint": "http://a:4318", "logsEndpoint": "http://loki:3100/otlp/v1/logs", "protocol": "Http"}),
+    ] {
+        assert_eq!(refusal(backend(settings.clone())), "", "{settings}");
+    }
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table, an entry for each rule")]
+fn every_rule_refuses_with_the_field_and_the_remedy() {
+    let table = [
+        (
+            json!({"publicUrl": "ftp://example.com"}),
+            "publicUrl is not an http(s) address",
+        ),
+        (
+            json!({"publicUrl": "https://example.com/path"}),
+            "publicUrl is not an http(s) address",
+        ),
+        (
+            json!({"gateway": {"host": "Example.com:80"}}),
+            "gateway.host is not a host name",
+        ),
+        (
+            json!({"gateway": {"serviceType": "NodePort"}}),
+            "gateway.serviceType is for gateway.provider Standalone",
+        ),
+        (
+            json!({"gateway": {"provider": "Standalone", "host": "a.b", "tlsSecretName": "tls"}}),
+            "gateway.tlsSecretName is for gateway.provider IngressNginx",
+        ),
+        (
+            json!({"gateway": {"tlsSecretName": "tls"}}),
+            "gateway.tlsSecretName needs gateway.host",
+        ),
+        (
+            json!({"database": {"managed": {}, "external": {"secretRef": {"name": "db"}}}}),
+            "database.managed and database.external exclude each other",
+        ),
+        (
+            json!({"database": {"managed": {"storage": "lots"}}}),
+            "database.managed.storage is not a size",
+        ),
+        (
+            json!({"database": {"managed": {"storage": "0"}}}),
+            "database.managed.storage is not a size",
+        ),
+        (
+            json!({"cache": {"managed": {}, "external": {"secretRef": {"name": "redis"}}}}),
+            "cache.managed and cache.external exclude each other",
+        ),
+        (
+            json!({"cache": {"managed": {"maxMemory": "much"}}}),
+            "cache.managed.maxMemory is not a size of at least 8Mi",
+        ),
+        (
+            json!({"cache": {"nearMemory": "lots"}}),
+            "cache.nearMemory is not a size of at least 1Mi",
+        ),
+        (
+            json!({"cache": {"nearMemory": "1Ki"}}),
+            "cache.nearMemory is not a size of at least 1Mi",
+        ),
+        (
+            json!({"cache": {"nearMemory": "16Mi", "external": {"secretRef": {"name": "redis"}, "mode": "Cluster"}}}),
+            "cache.nearMemory is for cache.external.mode Single and Sentinel",
+        ),
+        (
+            json!({"cache": {"managed": {"maxMemory": "1Mi"}}}),
+            "cache.managed.maxMemory is not a size of at least 8Mi",
+        ),
+        (
+            json!({"queue": {"managed": {}, "external": {"secretRef": {"name": "amqp"}}}}),
+            "queue.managed and queue.external exclude each other",
+        ),
+        (
+            json!({"queue": {"managed": {"storage": "much"}}}),
+            "queue.managed.storage is not a size of at least 512Mi",
+        ),
+        (
+            json!({"queue": {"managed": {"storage": "100Mi"}}}),
+            "queue.managed.storage is not a size of at least 512Mi",
+        ),
+        (
+            json!({"observability": {"collector": {"managed": {}, "external": {"endpoint": "http://a:4317"}}}}),
+            "observability.collector.managed and observability.collector.external exclude each other",
+        ),
+        (
+            json!({"observability": {"collector": {"external": {"endpoint": "a:4317"}}}}),
+            "observability.collector.external.endpoint is not an address for OTLP by gRPC",
+        ),
+        (
+            json!({"observability": {"collector": {"external": {"endpoint": "http://a:4317"}}, "backend": {"managed": {}}}}),
+            "observability.backend requires the managed collector",
+        ),
+        (
+            json!({"observability": {"backend": {"managed": {}, "external": {"endpoint": "http://a:4317"}}}}),
+            "observability.backend.managed and observability.backend.external exclude each other",
+        ),
+        (
+            json!({"observability": {"backend": {"managed": {"storage": "much"}}}}),
+            "observability.backend.managed.storage is not a size of at least 512Mi",
+        ),
+        (
+            json!({"observability": {"backend": {"managed": {"storage": "1Mi"}}}}),
+            "observability.backend.managed.storage is not a size of at least 512Mi",
+        ),
+        (
+            backend(json!({})),
+            "observability.backend.external has no endpoint",
+        ),
+        (
+            backend(json!({"tracesEndpoint": "http://a:4317"})),
+            "observability.backend.external has no endpoint",
+        ),
+        (
+            backend(json!({"endpoint": "https://me:secret@a"})),
+            "observability.backend.external.endpoint is not an http(s) address",
+        ),
+        (
+            backend(json!({"endpoint": "http://a", "tracesEndpoint": "a"})),
+            "observability.backend.external.tracesEndpoint is not an http(s) address",
+        ),
+        (
+            backend(json!({"endpoint": "http://a", "logsEndpoint": "ftp://a"})),
+            "observability.backend.external.logsEndpoint is not an http(s) address",
+        ),
+        (
+            backend(json!({"endpoint": "http://a:4317/otlp"})),
+            "observability.backend.external has an endpoint with a path",
+        ),
+        (
+            json!({"vector": {"managed": {}, "external": {"secretRef": {"name": "qdrant"}}}}),
+            "vector.managed and vector.external exclude each other",
+        ),
+        (
+            json!({"vector": {"managed": {"storage": "0"}}}),
+            "vector.managed.storage is not a size",
+        ),
+        (
+            json!({"vector": {"collection": "a/b"}}),
+            "vector.collection is not a name",
+        ),
+        (
+            json!({"app": {"resources": {"requests": {"cpu": "fast"}}}}),
+            "is not a quantity",
+        ),
+    ];
+    for (spec, message) in table {
+        let refusal = refusal(spec.clone());
+        assert!(refusal.contains(message), "{spec} led to: {refusal}");
+    }
+}
+
+#[test]
+fn every_combination_of_profiles_is_valid() {
+    for chosen in combinations() {
+        let profiles: Vec<&str> = chosen.iter().map(|profile| profile.as_str()).collect();
+        let spec = json!({"profiles": profiles, "observability": {"backend": {"managed": {}}}});
+        assert_eq!(refusal(spec), "", "{profiles:?}");
+    }
+}
+
+#[test]
+fn names_that_are_too_long_or_dotted_are_refused() {
+    for name in ["a".repeat(41).as_str(), "1st", "a.b", "a-"] {
+        let errors = admit(&stack(name, json!({})), None);
+        assert!(
+            errors.contains("metadata.name begins with a letter"),
+            "{name}: {errors}"
+        );
+    }
+    assert_eq!(admit(&stack(&"a".repeat(40), json!({})), None), "");
+}
+
+fn storage(size: &str) -> Value {
+    json!({"database": {"managed": {"storage": size}}})
+}
+
+#[test]
+fn a_volume_grows_and_never_shrinks() {
+    assert_eq!(update_refusal(storage("1Gi"), storage("2Gi")), "");
+    assert_eq!(update_refusal(json!({}), storage("1024Mi")), "");
+    let shrink = "database.managed.storage cannot shrink";
+    assert!(update_refusal(storage("2Gi"), storage("1Gi")).contains(shrink));
+    // Removing the field or the whole section does not bypass the rule.
+    assert!(update_refusal(storage("2Gi"), json!({"database": {"managed": {}}})).contains(shrink));
+    assert!(update_refusal(storage("2Gi"), json!({})).contains(shrink));
+    assert!(update_refusal(json!({}), storage("500Mi")).contains(shrink));
+}
+
+#[test]
+fn a_storage_class_never_changes() {
+    let class = |name: &str| json!({"database": {"managed": {"storageClassName": name}}});
+    assert_eq!(update_refusal(class("fast"), class("fast")), "");
+    for (old, new) in [
+        (class("fast"), class("slow")),
+        (class("fast"), json!({})),
+        (json!({}), class("fast")),
+    ] {
+        let refusal = update_refusal(old, new);
+        assert!(
+            refusal.contains("database.managed.storageClassName cannot change"),
+            "{refusal}"
+        );
+    }
+}
+
+fn vector(settings: Value) -> Value {
+    json!({"profiles": ["vector"], "vector": settings})
+}
+
+/// Returns pairs of specs that change a field that is fixed while the profile is on. For each field, one pair leaves
+/// out the field or the section.
+fn fixed_of_a_vector_store() -> Vec<(Value, Value, &'static str)> {
+    let class = |name: &str| json!({"managed": {"storageClassName": name}});
+    vec![
+        (json!({}), json!({"size": 8}), "vector.size cannot change"),
+        (json!({"size": 8}), json!({}), "vector.size cannot change"),
+        (
+            json!({"distance": "Dot"}),
+            json!({}),
+            "vector.distance cannot change",
+        ),
+        (
+            json!({}),
+            json!({"collection": "pages"}),
+            "vector.collection cannot change",
+        ),
+        (
+            json!({"managed": {"storage": "2Gi"}}),
+            json!({"managed": {}}),
+            "vector.managed.storage cannot shrink",
+        ),
+        (
+            json!({"managed": {"storage": "2Gi"}}),
+            json!({}),
+            "vector.managed.storage cannot shrink",
+        ),
+        (
+            class("fast"),
+            class("slow"),
+            "vector.managed.storageClassName cannot change",
+        ),
+        (
+            class("fast"),
+            json!({}),
+            "vector.managed.storageClassName cannot change",
+        ),
+    ]
+}
+
+#[test]
+fn a_live_vector_store_keeps_its_form() {
+    for (old, new, message) in fixed_of_a_vector_store() {
+        let refusal = update_refusal(vector(old.clone()), vector(new.clone()));
+        assert!(refusal.contains(message), "{old} to {new}: {refusal}");
+    }
+    let grown = json!({"managed": {"storage": "2Gi"}});
+    assert_eq!(update_refusal(vector(json!({})), vector(grown)), "");
+    // Removing the section does not bypass the rule.
+    let refusal = update_refusal(vector(json!({"size": 8})), json!({"profiles": ["vector"]}));
+    assert!(refusal.contains("vector.size cannot change"), "{refusal}");
+}
+
+#[test]
+fn a_vector_store_that_is_off_on_either_side_takes_another_form() {
+    for (old, new, _) in fixed_of_a_vector_store() {
+        let off = |settings: &Value| json!({"vector": settings});
+        assert_eq!(update_refusal(off(&old), vector(new.clone())), "");
+        assert_eq!(update_refusal(vector(old), off(&new)), "");
+    }
+}
+
+#[test]
+fn the_volume_of_the_broker_grows_and_keeps_its_class() {
+    let volume = |settings: Value| json!({"queue": {"managed": settings}});
+    let size = |size: &str| volume(json!({"storage": size}));
+    assert_eq!(update_refusal(size("1Gi"), size("2Gi")), "");
+    let shrink = "queue.managed.storage cannot shrink";
+    for (old, new) in [
+        (size("2Gi"), size("1Gi")),
+        (size("2Gi"), volume(json!({}))),
+        (size("2Gi"), json!({})),
+        (json!({}), size("600Mi")),
+    ] {
+        let refusal = update_refusal(old, new);
+        assert!(refusal.contains(shrink), "{refusal}");
+    }
+    let class = |name: &str| volume(json!({"storageClassName": name}));
+    for (old, new) in [
+        (class("fast"), class("slow")),
+        (class("fast"), json!({})),
+        (json!({}), class("fast")),
+    ] {
+        let refusal = update_refusal(old, new);
+        let message = "queue.managed.storageClassName cannot change";
+        assert!(refusal.contains(message), "{refusal}");
+    }
+    let external = json!({"queue": {"external": {"secretRef": {"name": "amqp"}}}});
+    assert_eq!(update_refusal(size("2Gi"), external.clone()), "");
+    assert_eq!(update_refusal(external, json!({})), "");
+}
+
+#[test]
+fn the_volume_of_the_backend_grows_and_keeps_its_class_while_there_is_one() {
+    let volume = |settings: Value| json!({"observability": {"backend": {"managed": settings}}});
+    let size = |size: &str| volume(json!({"storage": size}));
+    assert_eq!(update_refusal(size("2Gi"), size("3Gi")), "");
+    assert_eq!(update_refusal(volume(json!({})), size("2048Mi")), "");
+    let shrink = "observability.backend.managed.storage cannot shrink";
+    for (old, new) in [
+        (size("3Gi"), size("2Gi")),
+        (size("3Gi"), volume(json!({}))),
+        (volume(json!({})), size("1Gi")),
+    ] {
+        let refusal = update_refusal(old, new);
+        assert!(refusal.contains(shrink), "{refusal}");
+    }
+    let class = |name: &str| volume(json!({"storageClassName": name}));
+    for (old, new) in [
+        (class("fast"), class("slow")),
+        (class("fast"), volume(json!({}))),
+        (volume(json!({})), class("fast")),
+    ] {
+        let refusal = update_refusal(old, new);
+        let message = "observability.backend.managed.storageClassName cannot change";
+        assert!(refusal.contains(message), "{refusal}");
+    }
+    // Without a backend there is no size to compare with. Removing the section switches the backend off.
+    assert_eq!(update_refusal(size("3Gi"), json!({})), "");
+    assert_eq!(update_refusal(json!({}), size("600Mi")), "");
+}
+
+#[test]
+fn moving_to_an_external_database_is_allowed() {
+    let external = json!({"database": {"external": {"secretRef": {"name": "db"}}}});
+    assert_eq!(update_refusal(storage("2Gi"), external.clone()), "");
+    assert_eq!(update_refusal(external, json!({})), "");
+}
+
+#[test]
+fn schema_defaults_are_scalars_that_a_release_may_keep() {
+    let stored = serde_json::to_value(stack("acme", json!({})).spec).unwrap();
+    assert_eq!(stored["workers"], json!({"replicas": 1}));
+    assert_eq!(stored["app"], json!({"replicas": 2}));
+    assert_eq!(stored["database"], json!({}));
+    assert_eq!(stored["cache"], json!({"ttlSeconds": 3600}));
+    assert_eq!(stored["queue"], json!({"deliveryLimit": 5}));
+    assert_eq!(
+        stored["observability"],
+        json!({"collector": {}, "backend": {}})
+    );
+    assert_eq!(
+        stored["vector"],
+        json!({"collection": "docs", "size": 4, "distance": "Cosine"})
+    );
+    assert!(stored.get("profiles").is_none());
+    assert_eq!(stored["gateway"]["provider"], "IngressNginx");
+    assert!(stored["gateway"].get("image").is_none() && stored["app"].get("resources").is_none());
+}
+
+#[test]
+fn profiles_are_a_set_of_those_that_are_built() {
+    use kube_core::CustomResourceExt;
+    let crd = serde_json::to_value(ShortenerStack::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    let profiles = &schema["spec"]["properties"]["profiles"];
+    assert_eq!(profiles["x-kubernetes-list-type"], "set");
+    let built: Vec<_> = Profile::ALL.map(Profile::as_str).to_vec();
+    assert_eq!(profiles["items"]["enum"], json!(built));
+    assert!(profiles.get("uniqueItems").is_none(), "{profiles}");
+}
+
+#[test]
+fn those_who_watch_select_by_labels_that_are_not_the_operators_own() {
+    let labels =
+        |labels: Value| refusal(json!({"monitoring": {"enabled": true, "labels": labels}}));
+    assert_eq!(
+        labels(json!({"release": "kube-prometheus-stack", "grafana_dashboard": "true"})),
+        ""
+    );
+    assert_eq!(refusal(json!({"monitoring": {"enabled": false}})), "");
+    for own in ["name", "instance", "component", "managed-by"] {
+        let refused = labels(json!({format!("app.kubernetes.io/{own}"): "x"}));
+        assert!(
+            refused.contains("monitoring.labels holds a label that the operator sets itself"),
+            "{own}: {refused}"
+        );
+    }
+}
+
+#[test]
+fn explain_begins_with_a_sentence_about_the_resource() {
+    let crd =
+        serde_json::to_value(<ShortenerStack as kube_core::CustomResourceExt>::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let text = schema["description"].as_str().unwrap();
+    assert!(text.starts_with("A link-shortening service: "), "{text}");
+}
+
+#[test]
+fn a_reference_to_a_secret_needs_no_key() {
+    let key = |reference: Value| {
+        let spec = json!({"database": {"external": {"secretRef": reference}}});
+        let external = stack("acme", spec).spec.database.external.unwrap();
+        external.secret_ref.key
+    };
+    assert_eq!(key(json!({"name": "db"})), None);
+    assert_eq!(
+        key(json!({"name": "db", "key": "uri"})).as_deref(),
+        Some("uri")
+    );
+}

@@ -1,0 +1,129 @@
+//! The vector store of a stack: a server that the operator runs, or an external one.
+
+use kube_derive::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
+
+/// The store that finds documents by their vectors. Without `managed` and `external`, `managed` with its defaults
+/// applies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("vector"))]
+#[serde(rename_all = "camelCase")]
+pub struct VectorSpec {
+    /// Name of the collection. It cannot change while the profile is on.
+    #[serde(default = "default_collection")]
+    #[schemars(length(max = 64))]
+    #[x_kube(validation = Rule::new("self.matches('^[A-Za-z0-9][A-Za-z0-9_-]*$')").message(
+        "vector.collection is not a name: write letters, digits, '-' and '_', a letter or digit first"
+    ))]
+    pub collection: String,
+    /// Number of dimensions of every vector. It cannot change while the profile is on.
+    #[serde(default = "default_size")]
+    #[schemars(range(min = 1, max = 4096))]
+    pub size: i32,
+    /// Distance metric of the vectors. It cannot change while the profile is on.
+    #[serde(default)]
+    pub distance: Distance,
+    /// A Qdrant server that the operator runs in the stack's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<ManagedVector>,
+    /// A Qdrant server that the operator does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalVector>,
+}
+
+impl Default for VectorSpec {
+    fn default() -> Self {
+        Self {
+            collection: default_collection(),
+            size: default_size(),
+            distance: Distance::default(),
+            managed: None,
+            external: None,
+        }
+    }
+}
+
+/// Distance metrics of vectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Distance {
+    /// Cosine of the angle between the vectors.
+    #[default]
+    Cosine,
+    /// The dot product.
+    Dot,
+    /// Euclidean distance between the vectors.
+    Euclid,
+}
+
+impl Distance {
+    /// Returns the value as Qdrant spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cosine => "Cosine",
+            Self::Dot => "Dot",
+            Self::Euclid => "Euclid",
+        }
+    }
+}
+
+/// A Qdrant server of one replica with a volume of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedVector {
+    /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
+    /// It cannot shrink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(
+        "vector.managed.storage is not a size: write a positive quantity such as 1Gi"
+    ))]
+    pub storage: Option<String>,
+    /// Storage class of the volume; the cluster's default class if absent. It cannot change while the profile is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub storage_class_name: Option<String>,
+    /// Settings of the pod.
+    #[serde(flatten)]
+    pub pod: PodSettings,
+}
+
+/// A Qdrant server outside the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalVector {
+    /// The Secret, in the stack's namespace, that holds the URL of the gRPC port (`http[s]://host:6334`), or `host`
+    /// and `port`. TLS requires a URL.
+    pub secret_ref: SecretKeyRef,
+    /// The Secret, in the stack's namespace, that holds the API key; absent if the server requires none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_secret_ref: Option<ApiKeyRef>,
+}
+
+/// One key of a Secret in the stack's namespace that holds an API key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiKeyRef {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key within the Secret.
+    #[serde(default = "default_api_key")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: String,
+}
+
+fn default_collection() -> String {
+    "docs".to_owned()
+}
+
+fn default_size() -> i32 {
+    4
+}
+
+fn default_api_key() -> String {
+    "api-key".to_owned()
+}

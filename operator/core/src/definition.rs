@@ -1,0 +1,20 @@
+//! The generated documents about the resource: its definition and its reference page.
+
+mod reference;
+
+use kube_core::CustomResourceExt;
+
+use crate::api::ShortenerStack;
+
+/// Renders the CustomResourceDefinition in YAML, as `crds/shortenerstack.yaml` contains it.
+///
+/// # Errors
+/// The definition has a value that YAML cannot express.
+pub fn yaml() -> Result<String, serde_yaml::Error> {
+    serde_yaml::to_string(&ShortenerStack::crd())
+}
+
+/// Renders the page `docs/reference.md` in Markdown.
+pub fn markdown() -> String {
+    reference::markdown(&ShortenerStack::crd())
+}

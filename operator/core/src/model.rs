@@ -1,0 +1,19 @@
+//! The data of a reconcile: the facts that are read, the stack and its child objects that follow from them, and the
+//! live state that the status reports. Functions here describe their data and decide nothing.
+
+pub mod access;
+pub mod checksum;
+pub mod credentials;
+pub mod defaults;
+pub mod desired;
+pub mod facts;
+pub mod live;
+pub mod metadata;
+pub mod ownership;
+pub mod prometheus;
+pub mod quantity;
+pub mod queue_record;
+pub mod queue_state;
+pub mod references;
+pub mod stack;
+pub mod topology;

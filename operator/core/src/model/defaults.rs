@@ -1,0 +1,39 @@
+//! The settings of the operator that a stack is resolved with, as plain data.
+
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+
+/// The settings of the operator that a stack is resolved with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Defaults {
+    /// Images of the components whose image a stack does not set.
+    pub images: Images,
+    /// Peers that may connect to a gateway behind an ingress controller, if the stack names none.
+    pub gateway_allow_from: Vec<NetworkPolicyPeer>,
+    /// Peer that selects the operator's own pods.
+    pub operator: NetworkPolicyPeer,
+}
+
+/// Images of the components whose image a stack does not set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Images {
+    /// Image of the app.
+    pub app: String,
+    /// Image of the gateway.
+    pub gateway: String,
+    /// Image of a managed database whose volume is new or was created by PostgreSQL 18.
+    pub postgres: String,
+    /// Image of a managed database whose volume was created by PostgreSQL 17.
+    pub postgres_17: String,
+    /// Image of the managed cache.
+    pub cache: String,
+    /// Image of the managed broker.
+    pub rabbitmq: String,
+    /// Image of the workers.
+    pub worker: String,
+    /// Image of the managed collector of traces and logs.
+    pub otel: String,
+    /// Image of the managed backend of traces, logs and metrics.
+    pub telemetry: String,
+    /// Image of the managed vector store.
+    pub qdrant: String,
+}

@@ -1,0 +1,191 @@
+//! The facts about a stack's surroundings that the operator reads before it decides.
+
+mod host_conflict;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{PersistentVolumeClaim, Secret},
+};
+
+use super::{
+    access::{self, Access},
+    metadata::{Component, POSTGRES_MAJOR, StackIdentity},
+    ownership::{Ownership, ownership},
+    queue_record::QueueRecord,
+};
+use crate::api::{ApiKeyRef, SecretKeyRef};
+
+pub use host_conflict::host_conflict;
+
+/// The facts that were read.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Name, namespace and owner reference.
+    pub identity: StackIdentity,
+    /// The stack's own key for checksums.
+    pub checksum_key: CredentialState,
+    /// Facts about the database.
+    pub database: StoreFacts,
+    /// Facts about each store of a profile that is on.
+    pub optional: BTreeMap<Component, StoreFacts>,
+    /// Facts about the queue.
+    pub queue: QueueFacts,
+    /// The headers for a backend of traces and logs, if the spec refers to any.
+    pub headers: Option<HeaderFacts>,
+    /// True when the cluster serves the kinds of the Prometheus operator.
+    pub has_monitoring_kinds: bool,
+    /// The API key of an external vector store, if the spec refers to one.
+    pub vector_key: Option<Referenced>,
+    /// Cluster address of the app's Service.
+    pub upstream: Option<String>,
+    /// An older stack (`namespace/name`) with the same class and host.
+    pub host_conflict: Option<String>,
+}
+
+/// Facts about a store.
+#[derive(Clone, Debug)]
+pub enum StoreFacts {
+    /// A store that the operator runs.
+    Managed {
+        /// The Secret `<stack>-<component>`.
+        credentials: CredentialState,
+        /// Image of the running server.
+        running_image: Option<String>,
+        /// Its PersistentVolumeClaim, if that exists.
+        claim: Option<ClaimFact>,
+    },
+    /// A store that the operator does not run.
+    External {
+        /// Reference to the Secret with the address and the credentials.
+        reference: SecretKeyRef,
+        /// Address and credentials, if the Secret and its keys exist.
+        found: Option<ExternalAccess>,
+    },
+}
+
+/// Facts about the queue. Only the drain of a queue whose profile is off depends on them.
+#[derive(Clone, Debug, Default)]
+pub struct QueueFacts {
+    /// True when the broker and the workers exist.
+    pub exists: bool,
+    /// True when no client can publish jobs any more.
+    pub closed: bool,
+    /// The known state of the queue.
+    pub record: QueueRecord,
+}
+
+/// A PersistentVolumeClaim that exists.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimFact {
+    /// Major version of the server that initialised the data, from the claim's annotation.
+    pub major: Option<u32>,
+}
+
+impl ClaimFact {
+    /// Returns the facts about a claim.
+    pub fn of(claim: &PersistentVolumeClaim) -> Self {
+        let annotations = claim.metadata.annotations.as_ref();
+        let major = annotations.and_then(|annotations| annotations.get(POSTGRES_MAJOR));
+        Self {
+            major: major.and_then(|major| major.parse().ok()),
+        }
+    }
+}
+
+/// Address and credentials of an external server.
+#[derive(Clone)]
+pub struct ExternalAccess {
+    /// The keys of the Secret that contain them.
+    pub access: Access,
+    /// The values of these keys.
+    pub entries: BTreeMap<String, ByteString>,
+}
+
+impl ExternalAccess {
+    /// Finds address and credentials of a server in the data of a Secret; `None` if they are missing.
+    pub fn find(
+        server: Component,
+        reference: &SecretKeyRef,
+        mut data: BTreeMap<String, ByteString>,
+    ) -> Option<Self> {
+        let access = access::find(server, reference.key.as_deref(), &data)?;
+        // A change of any other key is no reason to restart a pod.
+        data.retain(|key, _| access.keys().contains(&key.as_str()));
+        Some(Self {
+            access,
+            entries: data,
+        })
+    }
+}
+
+impl std::fmt::Debug for ExternalAccess {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.access.fmt(formatter)
+    }
+}
+
+/// An entry of a Secret that the spec refers to.
+#[derive(Clone, Debug)]
+pub struct Referenced {
+    /// Reference to the entry.
+    pub reference: ApiKeyRef,
+    /// Its value, if the Secret and its key exist.
+    pub value: Option<ByteString>,
+}
+
+/// The headers for an external backend.
+#[derive(Clone)]
+pub struct HeaderFacts {
+    /// The Secret.
+    pub secret: String,
+    /// Its data, if it exists.
+    pub data: Option<BTreeMap<String, ByteString>>,
+}
+
+impl std::fmt::Debug for HeaderFacts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("HeaderFacts")
+            .field("secret", &self.secret)
+            .field("exists", &self.data.is_some())
+            .finish()
+    }
+}
+
+/// A Secret that the operator generates.
+#[derive(Clone)]
+pub enum CredentialState {
+    /// It exists.
+    Existing(BTreeMap<String, ByteString>),
+    /// It does not exist yet and is to be created with this data.
+    Generated(BTreeMap<String, ByteString>),
+    /// It is missing although the volume that needs it exists.
+    Missing,
+    /// An object outside the stack has its name.
+    NotOwned,
+}
+
+impl CredentialState {
+    /// Returns the state of a Secret that exists.
+    pub fn of(secret: Secret, identity: &StackIdentity) -> Self {
+        match ownership(&secret.metadata, identity) {
+            Ownership::Ours | Ownership::Previous => {
+                Self::Existing(secret.data.unwrap_or_default())
+            }
+            Ownership::Foreign => Self::NotOwned,
+        }
+    }
+}
+
+impl std::fmt::Debug for CredentialState {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Existing(_) => "Existing",
+            Self::Generated(_) => "Generated",
+            Self::Missing => "Missing",
+            Self::NotOwned => "NotOwned",
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! The live state of the children, for the status.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    core::v1::{PersistentVolumeClaim, Pod},
+    networking::v1::Ingress,
+};
+
+use super::{metadata::Component, queue_state::QueueState};
+
+/// The live state, and proof that every child that the stack depends on was written.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    live: Live,
+}
+
+impl Applied {
+    /// Returns the live state if every child that the stack depends on was written.
+    ///
+    /// # Errors
+    /// The failures, if there are any.
+    pub fn new<E>(failures: Vec<E>, live: impl FnOnce() -> Live) -> Result<Self, Vec<E>> {
+        if failures.is_empty() {
+            Ok(Self { live: live() })
+        } else {
+            Err(failures)
+        }
+    }
+
+    /// Returns the live state.
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+}
+
+/// The live children whose state appears in the status.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// The Deployment or StatefulSet of each component that has one.
+    pub workloads: BTreeMap<Component, Workload>,
+    /// The volume of each store that has one.
+    pub claims: BTreeMap<Component, Arc<PersistentVolumeClaim>>,
+    /// Ingresses of the public routes.
+    pub ingresses: Vec<Arc<Ingress>>,
+    /// Last observation of the queue's broker.
+    pub queue: QueueState,
+    /// Pods of every component.
+    pub pods: Vec<Arc<Pod>>,
+    /// Error of writing the monitoring objects, if that failed.
+    pub monitoring_refused: Option<String>,
+}
+
+/// The state of a Deployment or a StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// Number of desired pods.
+    pub wanted: i32,
+    /// Number of existing pods.
+    pub existing: i32,
+    /// Number of ready pods.
+    pub ready: i32,
+    /// Number of pods of the newest template.
+    pub updated: i32,
+    /// True when the controller has observed the last write.
+    pub observed: bool,
+    /// The controller's message if it cannot create pods.
+    pub failure: Option<String>,
+}
+
+impl Workload {
+    /// Returns the state of a Deployment. `last_write` is the generation that the operator's last write resulted in.
+    pub fn of_deployment(live: &Deployment, last_write: i64) -> Self {
+        let status = live.status.clone().unwrap_or_default();
+        let failure =
+            status.conditions.iter().flatten().find(|condition| {
+                condition.type_ == "ReplicaFailure" && condition.status == "True"
+            });
+        Self {
+            wanted: live
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.replicas)
+                .unwrap_or(1),
+            existing: status.replicas.unwrap_or_default(),
+            ready: status.ready_replicas.unwrap_or_default(),
+            updated: status.updated_replicas.unwrap_or_default(),
+            observed: status.observed_generation >= live.metadata.generation.max(Some(last_write)),
+            failure: failure.and_then(|condition| condition.message.clone()),
+        }
+    }
+
+    /// Returns the state of a StatefulSet. `last_write` is the generation that the operator's last write resulted in.
+    pub fn of_stateful_set(live: &StatefulSet, last_write: i64) -> Self {
+        let status = live.status.clone().unwrap_or_default();
+        Self {
+            wanted: live
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.replicas)
+                .unwrap_or(1),
+            existing: status.replicas,
+            ready: status.ready_replicas.unwrap_or_default(),
+            updated: status.updated_replicas.unwrap_or_default(),
+            observed: status.observed_generation >= live.metadata.generation.max(Some(last_write)),
+            failure: None,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Names, labels, owner references and annotations of child objects, defined in this one place.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use kube_core::{Resource, ResourceExt};
+
+use crate::api::ShortenerStack;
+
+/// Field manager of every server-side apply.
+pub const FIELD_MANAGER: &str = "shortener-operator";
+/// Value of the label `app.kubernetes.io/name` on every child.
+pub const APP_NAME: &str = "shortener";
+/// Label key for the name of the application.
+pub const NAME_LABEL: &str = "app.kubernetes.io/name";
+/// Label key for the name of the stack.
+pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+/// Label key for the name of the component.
+pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+/// Label key for the tool that manages the object.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Annotation with the hash of the object as it was last applied.
+pub const APPLIED_HASH: &str = "shortener.dev/applied-hash";
+/// Pod annotation with the keyed hash of the configuration and the Secrets that the pod uses.
+pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
+/// Annotation on a database's volume claim with the major version of the PostgreSQL server that created its data.
+pub const POSTGRES_MAJOR: &str = "shortener.dev/postgres-major";
+
+/// Annotations that keep Argo CD from deleting retained objects, which hold data. These objects have no owner. If
+/// Argo CD tracks by the label `app.kubernetes.io/instance`, an Application with the name of the stack takes them for
+/// leftovers of its own. Without the annotations it would prune them, delete them with the Application, and report
+/// the Application as out of sync. Flux removes only what it has applied itself.
+const KEPT_BY_ARGO_CD: [(&str, &str); 2] = [
+    ("argocd.argoproj.io/compare-options", "IgnoreExtraneous"),
+    (
+        "argocd.argoproj.io/sync-options",
+        "Prune=false,Delete=false",
+    ),
+];
+
+/// Annotation with which the user switches the named profiles off at once, without draining them.
+pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
+
+/// A component of a stack, as in the label `app.kubernetes.io/component`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// The app, which shortens links and redirects.
+    App,
+    /// The public entry.
+    Gateway,
+    /// The managed database.
+    Postgres,
+    /// The managed cache.
+    Cache,
+    /// The managed broker.
+    Rabbitmq,
+    /// The workers, which take jobs from the queue.
+    Worker,
+    /// The managed collector of traces and logs.
+    Otel,
+    /// The managed backend of traces, logs and metrics.
+    Telemetry,
+    /// The managed vector store.
+    Qdrant,
+    /// The stack as a whole.
+    Stack,
+}
+
+impl Component {
+    /// Every component that runs pods.
+    pub const WITH_PODS: [Self; 9] = [
+        Self::App,
+        Self::Gateway,
+        Self::Postgres,
+        Self::Cache,
+        Self::Rabbitmq,
+        Self::Worker,
+        Self::Otel,
+        Self::Telemetry,
+        Self::Qdrant,
+    ];
+
+    /// Returns the value of the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::App => "app",
+            Self::Gateway => "gateway",
+            Self::Postgres => "postgres",
+            Self::Cache => "cache",
+            Self::Rabbitmq => "rabbitmq",
+            Self::Worker => "worker",
+            Self::Otel => "otel",
+            Self::Telemetry => "telemetry",
+            Self::Qdrant => "qdrant",
+            Self::Stack => "stack",
+        }
+    }
+}
+
+/// Returns the name of a component's objects: `<stack>-<component>`.
+pub fn component_name(stack: &str, component: Component) -> String {
+    format!("{stack}-{}", component.as_str())
+}
+
+/// Returns the labels that select a component's pods. They never change, because selectors of Deployments and
+/// StatefulSets are immutable.
+pub fn selector_labels(stack: &str, component: Component) -> BTreeMap<String, String> {
+    let mut labels = stack_labels(stack);
+    labels.insert(COMPONENT_LABEL.to_owned(), component.as_str().to_owned());
+    labels
+}
+
+/// Returns the labels that select every pod of a stack.
+pub fn stack_labels(stack: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (NAME_LABEL.to_owned(), APP_NAME.to_owned()),
+        (INSTANCE_LABEL.to_owned(), stack.to_owned()),
+    ])
+}
+
+/// Returns the selector of the workers' pods in its string form, for the scale subresource.
+pub fn worker_selector(stack: &str) -> String {
+    format!("{COMPONENT_LABEL}=worker,{INSTANCE_LABEL}={stack},{NAME_LABEL}={APP_NAME}")
+}
+
+/// Returns the labels of a component's child objects and pods.
+pub fn labels(stack: &str, component: Component) -> BTreeMap<String, String> {
+    let mut labels = selector_labels(stack, component);
+    labels.insert(MANAGED_BY_LABEL.to_owned(), FIELD_MANAGER.to_owned());
+    labels
+}
+
+/// Returns the label selector of the children of every stack.
+pub fn managed_by_selector() -> String {
+    format!("{MANAGED_BY_LABEL}={FIELD_MANAGER},{NAME_LABEL}={APP_NAME}")
+}
+
+/// Returns the selector of a component's pods.
+pub fn selector(stack: &str, component: Component) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(selector_labels(stack, component)),
+        ..LabelSelector::default()
+    }
+}
+
+/// The identity of a stack as its children carry it: name, namespace and owner reference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StackIdentity {
+    /// Name of the stack.
+    pub name: String,
+    /// Namespace of the stack and of all its children.
+    pub namespace: String,
+    /// Owner reference, by which the garbage collector deletes a child with its stack.
+    pub owner: OwnerReference,
+}
+
+impl StackIdentity {
+    /// Returns the identity of a live stack; `None` if it has no uid or namespace, as before its creation.
+    pub fn of(stack: &ShortenerStack) -> Option<Self> {
+        let owner = stack.controller_owner_ref(&())?;
+        Some(Self {
+            name: stack.name_any(),
+            namespace: stack.namespace()?,
+            owner,
+        })
+    }
+
+    /// Returns the namespace and the name, the key of a stack in the state of the process.
+    pub fn key(&self) -> (String, String) {
+        (self.namespace.clone(), self.name.clone())
+    }
+
+    /// Returns the metadata of a child that is deleted with its stack.
+    pub fn child(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some(self.namespace.clone()),
+            labels: Some(labels(&self.name, component)),
+            owner_references: Some(vec![self.owner.clone()]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// Returns the metadata of a child that outlives its stack.
+    pub fn retained(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
+        let kept = KEPT_BY_ARGO_CD.into_iter();
+        ObjectMeta {
+            annotations: Some(
+                kept.map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect(),
+            ),
+            owner_references: None,
+            ..self.child(name, component)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selector_labels_are_frozen() {
+        let expected = BTreeMap::from([
+            ("app.kubernetes.io/component".to_owned(), "app".to_owned()),
+            ("app.kubernetes.io/instance".to_owned(), "acme".to_owned()),
+            ("app.kubernetes.io/name".to_owned(), "shortener".to_owned()),
+        ]);
+        assert_eq!(selector_labels("acme", Component::App), expected);
+    }
+}

@@ -1,0 +1,91 @@
+//! Kinds of the Prometheus operator, with only the fields that stacks use. A cluster may lack these kinds.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube_derive::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// Spec of a ServiceMonitor, which selects the Services that a Prometheus scrapes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, CustomResource)]
+#[kube(
+    crates(kube_core = "::kube_core"),
+    group = "monitoring.coreos.com",
+    version = "v1",
+    kind = "ServiceMonitor",
+    plural = "servicemonitors",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceMonitorSpec {
+    /// Selector of the Services whose pods are scraped.
+    pub selector: LabelSelector,
+    /// Ports to scrape.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// A port to scrape on the selected Services.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Name of the port; Services without such a port are ignored.
+    pub port: String,
+    /// HTTP path of the metrics.
+    pub path: String,
+    /// Rules that set labels on every series.
+    pub relabelings: Vec<Relabeling>,
+}
+
+/// A rule that sets a label on every series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Relabeling {
+    /// Name of the label.
+    pub target_label: String,
+    /// Value of the label.
+    pub replacement: String,
+}
+
+/// Spec of a PrometheusRule: alerting rules of a Prometheus.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, CustomResource)]
+#[kube(
+    crates(kube_core = "::kube_core"),
+    group = "monitoring.coreos.com",
+    version = "v1",
+    kind = "PrometheusRule",
+    plural = "prometheusrules",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq"
+)]
+pub struct PrometheusRuleSpec {
+    /// Groups of rules.
+    pub groups: Vec<RuleGroup>,
+}
+
+/// A group of rules that are evaluated together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleGroup {
+    /// Name of the group.
+    pub name: String,
+    /// Rules of the group.
+    pub rules: Vec<AlertRule>,
+}
+
+/// An alerting rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlertRule {
+    /// Name of the alert.
+    pub alert: String,
+    /// PromQL expression that raises the alert.
+    pub expr: String,
+    /// Time for which the expression has to hold before the alert fires.
+    #[serde(rename = "for")]
+    pub hold: String,
+    /// Labels of the alert.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the alert, with the text for its readers.
+    pub annotations: BTreeMap<String, String>,
+}

@@ -1,0 +1,68 @@
+//! Conversion of Kubernetes quantities to numbers.
+
+/// Returns the number of bytes in a quantity such as `128Mi` or `1.5G`, rounded up. Returns `None` if it is not a
+/// quantity, is negative, or exceeds 2^62.
+pub fn bytes(quantity: &str) -> Option<u64> {
+    let end = quantity
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
+        .unwrap_or(quantity.len());
+    let (number, suffix) = quantity.split_at(end);
+    let factor: f64 = match suffix {
+        "" => 1.0,
+        "Ki" => 2_f64.powi(10),
+        "Mi" => 2_f64.powi(20),
+        "Gi" => 2_f64.powi(30),
+        "Ti" => 2_f64.powi(40),
+        "Pi" => 2_f64.powi(50),
+        "Ei" => 2_f64.powi(60),
+        "n" => 1e-9,
+        "u" => 1e-6,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "P" => 1e15,
+        "E" => 1e18,
+        exponent => {
+            let digits = exponent.strip_prefix(['e', 'E'])?;
+            10_f64.powi(digits.parse().ok()?)
+        }
+    };
+    let bytes = (number.parse::<f64>().ok()? * factor).ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
+    (0.0..=2_f64.powi(62))
+        .contains(&bytes)
+        .then_some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_become_bytes() {
+        let table = [
+            ("128Mi", Some(134_217_728)),
+            ("1.5Gi", Some(1_610_612_736)),
+            ("256M", Some(256_000_000)),
+            ("1e9", Some(1_000_000_000)),
+            ("1E3", Some(1000)),
+            ("2E", Some(2_000_000_000_000_000_000)),
+            ("1500m", Some(2)),
+            ("8388608", Some(8_388_608)),
+            ("0", Some(0)),
+            ("-1", None),
+            ("99Ei", None),
+            ("lots", None),
+            ("", None),
+        ];
+        for (quantity, expected) in table {
+            assert_eq!(bytes(quantity), expected, "{quantity}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The data that passes between the steps of a reconcile before anything is written.
+//!
+//! [`ValidatedStack`] is the only input of the builders. It is complete, consistent and free of clients, clocks and
+//! random sources.
+
+mod monitoring;
+mod observability;
+mod queue;
+mod store;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        core::v1::{Affinity, EnvVar, LocalObjectReference, ResourceRequirements, Toleration},
+        networking::v1::NetworkPolicyPeer,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use crate::{
+    api::{GatewayServiceType, LimitsSpec, Profile},
+    model::metadata::{Component, StackIdentity},
+};
+
+pub use monitoring::Monitoring;
+pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
+pub use queue::{Drain, Draining, Queue, Workers};
+pub use store::{Cache, Credential, ManagedStore, Store, StoreVolume, Vector};
+
+/// A stack that was checked against its spec and its surroundings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidatedStack {
+    /// Name, namespace and owner reference.
+    pub identity: StackIdentity,
+    /// Base URL of the short links, without a trailing slash.
+    pub public_url: String,
+    /// True when every component is scaled to zero.
+    pub stopped: bool,
+    /// True when volumes and credentials are deleted with the stack.
+    pub delete_data: bool,
+    /// Secrets for pulling images.
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// The app.
+    pub app: App,
+    /// The public entry point.
+    pub gateway: Gateway,
+    /// The database for the links.
+    pub database: Store,
+    /// The cache for copies of links.
+    pub cache: Option<Cache>,
+    /// The job queue and its workers.
+    pub queue: Option<Queue>,
+    /// The collector of traces and logs.
+    pub collector: Option<Collector>,
+    /// Settings of the monitoring objects for Prometheus and Grafana, if they are enabled.
+    pub monitoring: Option<Monitoring>,
+    /// True when the cluster serves the kinds of the Prometheus operator.
+    pub has_monitoring_kinds: bool,
+    /// The store that finds documents by their vectors.
+    pub vector: Option<Vector>,
+    /// The stack's own key for checksums; see [`crate::model::checksum`].
+    pub checksum_key: Credential,
+    /// Peers that may scrape the internal port.
+    pub scrape_from: Vec<NetworkPolicyPeer>,
+    /// Peer that selects the operator's own pods.
+    pub operator: NetworkPolicyPeer,
+}
+
+impl ValidatedStack {
+    /// Returns the optional parts that are on.
+    pub fn profiles(&self) -> Vec<Profile> {
+        let on = [
+            self.cache.as_ref().map(|_| Profile::Caching),
+            // A queue that is being drained still has its objects.
+            self.queue.as_ref().map(|_| Profile::Queue),
+            self.collector.as_ref().map(|_| Profile::Observability),
+            self.vector.as_ref().map(|_| Profile::Vector),
+        ];
+        on.into_iter().flatten().collect()
+    }
+
+    /// Returns every store of the stack, managed or external.
+    pub fn stores(&self) -> Vec<(Component, &Store)> {
+        let (cache, queue) = (self.cache.as_ref(), self.queue.as_ref());
+        let vector = self.vector.as_ref();
+        let optional = [
+            cache.map(|cache| (Component::Cache, &cache.store)),
+            queue.map(|queue| (Component::Rabbitmq, &queue.store)),
+            self.own_backend()
+                .map(|store| (Component::Telemetry, store)),
+            vector.map(|vector| (Component::Qdrant, &vector.store)),
+        ];
+        std::iter::once((Component::Postgres, &self.database))
+            .chain(optional.into_iter().flatten())
+            .collect()
+    }
+
+    /// Returns the stores that the operator runs.
+    pub fn managed_stores(&self) -> Vec<(Component, &ManagedStore)> {
+        let stores = self.stores().into_iter();
+        stores
+            .filter_map(|(component, store)| Some((component, store.managed()?)))
+            .collect()
+    }
+
+    /// Returns the cache for a client. Only the app uses it.
+    pub fn cache_for(&self, client: Component) -> Option<&Cache> {
+        self.cache.as_ref().filter(|_| client == Component::App)
+    }
+
+    /// Returns the queue for a client. The app does not publish to a queue that is being drained.
+    pub fn queue_for(&self, client: Component) -> Option<&Queue> {
+        self.queue
+            .as_ref()
+            .filter(|queue| queue.draining.is_none() || client != Component::App)
+    }
+
+    /// Returns the collector that the operator runs.
+    pub fn own_collector(&self) -> Option<&ManagedCollector> {
+        self.collector.as_ref()?.managed()
+    }
+
+    /// Returns the backend of traces, logs and metrics that the operator runs.
+    pub fn own_backend(&self) -> Option<&Store> {
+        self.own_collector()?.own_backend()
+    }
+
+    /// Returns true when something reads the metrics and shows the dashboard: Prometheus and Grafana of the cluster,
+    /// or the stack's own backend.
+    pub fn has_metrics_consumer(&self) -> bool {
+        self.monitoring.is_some() || self.own_backend().is_some()
+    }
+
+    /// Returns the checksums of the Secrets that a client of the stores uses. They change with every such Secret, so
+    /// that the client's pods restart.
+    pub fn client_checksum(&self, client: Component) -> String {
+        let stores = self.stores().into_iter();
+        let known = stores.filter(|(store, _)| match store {
+            Component::Cache => self.cache_for(client).is_some(),
+            Component::Rabbitmq => self.queue_for(client).is_some(),
+            // Clients connect to the collector, never to its backend.
+            Component::Telemetry => false,
+            _ => true,
+        });
+        let checksums: Vec<&str> = known.map(|(_, store)| store.checksum()).collect();
+        checksums.join(".")
+    }
+
+    /// Returns the metadata of a child that holds data. Such a child outlives the stack unless the deletion policy
+    /// deletes the data.
+    pub fn data_metadata(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
+        let owner = self.delete_data.then(|| vec![self.identity.owner.clone()]);
+        ObjectMeta {
+            owner_references: owner,
+            ..self.identity.retained(name, component)
+        }
+    }
+}
+
+/// The app of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct App {
+    /// Number of pods (0 when stopped).
+    pub replicas: i32,
+    /// Settings of the pods.
+    pub pod: Pod,
+    /// Rate limits.
+    pub limits: LimitsSpec,
+    /// Proxies before the app that append to `X-Forwarded-For`.
+    pub trusted_hops: i32,
+    /// True when port 3000 serves `/metrics`.
+    pub expose_metrics: bool,
+}
+
+/// The gateway of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gateway {
+    /// Number of pods (0 when stopped).
+    pub replicas: i32,
+    /// Settings of the pods.
+    pub pod: Pod,
+    /// Peers that may connect; empty allows every peer.
+    pub allow_from: Vec<NetworkPolicyPeer>,
+    /// Implementation of the routing.
+    pub routing: Routing,
+}
+
+/// Implementations of the routing of public requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Routing {
+    /// An ingress-nginx controller, configured by Ingress objects.
+    IngressNginx {
+        /// Host of the rules; empty for every host.
+        host: String,
+        /// IngressClass.
+        class: String,
+        /// Secret with the certificate of the host.
+        tls_secret: Option<String>,
+        /// An older stack (`namespace/name`) that holds the same class and host. If there is one, no Ingress is
+        /// created.
+        conflict: Option<String>,
+    },
+    /// The stack's own nginx.
+    Standalone {
+        /// Host that nginx serves; empty for every host.
+        host: String,
+        /// Type of the Service.
+        service_type: GatewayServiceType,
+        /// Cluster IP of the app's Service; `None` until that exists, and no nginx is created before.
+        upstream: Option<String>,
+    },
+}
+
+/// Settings of the pods of one component, with every default resolved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pod {
+    /// Container image.
+    pub image: String,
+    /// Requests and limits of the main container.
+    pub resources: ResourceRequirements,
+    /// Labels that a node must have to run the pods.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that the pods tolerate.
+    pub tolerations: Vec<Toleration>,
+    /// Scheduling constraints.
+    pub affinity: Option<Affinity>,
+    /// Priority class.
+    pub priority_class: Option<String>,
+    /// Environment variables that the user adds to the main container.
+    pub env: Vec<EnvVar>,
+}

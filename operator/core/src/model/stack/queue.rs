@@ -1,0 +1,60 @@
+//! The queue of a validated stack.
+
+use super::{Pod, Store};
+
+/// The job queue of a stack and its workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Queue {
+    /// The broker.
+    pub store: Store,
+    /// Maximum number of deliveries of a job.
+    pub delivery_limit: i32,
+    /// Memory limit of a broker that the operator runs, in bytes.
+    pub broker_memory: u64,
+    /// The workers that process the jobs.
+    pub workers: Workers,
+    /// State of the drain, if the profile is off and the queue is not drained yet.
+    pub draining: Option<Draining>,
+}
+
+/// The workers of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workers {
+    /// Number of pods (0 when stopped).
+    pub replicas: i32,
+    /// Settings of the pods.
+    pub pod: Pod,
+}
+
+/// State of a queue that is being drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draining {
+    /// True when the app can no longer publish jobs.
+    pub closed: bool,
+    /// Number of jobs that are left, if the broker reports it.
+    pub left: Option<i64>,
+}
+
+/// The decision about a queue whose profile may be off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// The profile is on.
+    Wanted,
+    /// The queue has no objects, or the user skips the wait.
+    Skipped,
+    /// The queue keeps its objects until it is empty.
+    Draining(Draining),
+    /// The queue is empty, so its objects are removed.
+    Drained,
+}
+
+impl Drain {
+    /// Returns the state of a queue that drains.
+    #[must_use]
+    pub fn draining(self) -> Option<Draining> {
+        match self {
+            Self::Draining(draining) => Some(draining),
+            Self::Wanted | Self::Skipped | Self::Drained => None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The stores of a validated stack.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
+
+use super::Pod;
+use crate::{
+    api::{ApiKeyRef, CacheMode, Distance},
+    model::access::Access,
+};
+
+/// The cache of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cache {
+    /// The cache server.
+    pub store: Store,
+    /// Lifetime of a copy in seconds.
+    pub ttl_seconds: i32,
+    /// Bytes for copies in each replica of the app.
+    pub near_memory: u64,
+    /// Bytes for copies in a server that the operator runs.
+    pub max_memory: u64,
+    /// Topology of the servers in the connection URL.
+    pub mode: CacheMode,
+    /// Name of the master that the sentinels monitor.
+    pub sentinel_master: Option<String>,
+}
+
+/// The vector store of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vector {
+    /// The Qdrant server.
+    pub store: Store,
+    /// The API key of an external store, if it requires one.
+    pub api_key: Option<ApiKeyRef>,
+    /// Name of the collection.
+    pub collection: String,
+    /// Number of dimensions of every vector.
+    pub size: i32,
+    /// Distance metric of the vectors.
+    pub distance: Distance,
+}
+
+/// A server that holds data of the stack.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Store {
+    /// A server that the operator runs.
+    Managed(Box<ManagedStore>),
+    /// A server that the operator does not run.
+    External {
+        /// Secret with the address and the credentials.
+        secret: String,
+        /// Keys of the Secret that contain them.
+        access: Access,
+        /// Checksum of their values. A change restarts the pods of the clients.
+        checksum: String,
+    },
+}
+
+impl Store {
+    /// Returns the server if the operator runs it.
+    pub fn managed(&self) -> Option<&ManagedStore> {
+        match self {
+            Self::Managed(store) => Some(store),
+            Self::External { .. } => None,
+        }
+    }
+
+    /// Returns the checksum of everything that a client needs to connect.
+    pub fn checksum(&self) -> &str {
+        match self {
+            Self::Managed(store) => &store.checksum,
+            Self::External { checksum, .. } => checksum,
+        }
+    }
+}
+
+/// A server that the operator runs: one pod, a Secret and, unless it holds only derived data in memory, a volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManagedStore {
+    /// Number of pods (0 when stopped, else 1).
+    pub replicas: i32,
+    /// Settings of the pod.
+    pub pod: Pod,
+    /// Volume of the data.
+    pub volume: Option<StoreVolume>,
+    /// The Secret `<stack>-<component>`.
+    pub credentials: Credential,
+    /// Checksum of the credentials. A change restarts the pods.
+    pub checksum: String,
+}
+
+/// The volume of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreVolume {
+    /// Size.
+    pub size: Quantity,
+    /// Storage class; the cluster's default if absent.
+    pub class: Option<String>,
+    /// Major version of the database server that writes the data, if it is known.
+    pub postgres_major: Option<u32>,
+}
+
+/// A Secret that the operator generated, now or earlier. The live Secret is authoritative, so its data is written
+/// once.
+#[derive(Clone, PartialEq)]
+pub struct Credential {
+    /// Data of the Secret.
+    pub data: BTreeMap<String, ByteString>,
+    /// True when the Secret has yet to be created.
+    pub is_new: bool,
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Credential")
+            .field("is_new", &self.is_new)
+            .finish_non_exhaustive()
+    }
+}

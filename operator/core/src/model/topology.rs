@@ -1,0 +1,186 @@
+//! The topology of a stack's broker: the queues, their limits, and the definitions that a managed broker imports at
+//! every start.
+//!
+//! The limits are policies and not arguments of the queues, so that they can change while the queues exist. Clients
+//! declare queues without limits, so a changed limit never conflicts with a declaration.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Port of a broker's management API.
+pub const MANAGEMENT_PORT: u16 = 15672;
+/// Name of the job queue.
+pub const JOBS: &str = "jobs";
+/// Name of the dead-letter queue.
+pub const DEAD_LETTERS: &str = "jobs.dlq";
+/// Name of the dead-letter exchange between the two.
+const DEAD_LETTER_EXCHANGE: &str = "jobs.dlx";
+/// Virtual host of the queues and the exchange.
+const VHOST: &str = "/";
+/// Maximum number of jobs in the queue. A full queue rejects further jobs, and the app answers 503.
+const MAX_JOBS: u32 = 100_000;
+/// Delivery limit of the dead-letter queue. Every read counts as a delivery, and RabbitMQ 4.0 or later deletes a
+/// message after 20 deliveries if no limit is set.
+const DEAD_LETTER_DELIVERY_LIMIT: u32 = 1_000_000_000;
+
+/// A policy of the broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Policy {
+    /// Name of the policy.
+    pub name: String,
+    /// Regular expression for the names of the queues.
+    pub pattern: String,
+    /// Kind of object that the policy applies to.
+    pub apply_to: String,
+    /// Priority; among several matching policies, the highest one applies.
+    pub priority: i64,
+    /// Settings by name.
+    pub definition: Value,
+}
+
+/// Returns the policies of a stack. `delivery_limit` is the maximum number of deliveries of a job.
+pub fn policies(delivery_limit: i32) -> [Policy; 2] {
+    let jobs = json!({
+        // RabbitMQ counts redeliveries, which do not include the first delivery.
+        "delivery-limit": delivery_limit.saturating_sub(1).max(0),
+        "dead-letter-exchange": DEAD_LETTER_EXCHANGE,
+        // A job leaves its queue only after the dead-letter queue has it. This requires a queue that rejects messages
+        // when it is full.
+        "dead-letter-strategy": "at-least-once",
+        "overflow": "reject-publish",
+        "max-length": MAX_JOBS,
+    });
+    [
+        policy("shortener-jobs", "^jobs$", jobs),
+        policy(
+            "shortener-dead-letters",
+            r"^jobs\.dlq$",
+            json!({"delivery-limit": DEAD_LETTER_DELIVERY_LIMIT}),
+        ),
+    ]
+}
+
+fn policy(name: &str, pattern: &str, definition: Value) -> Policy {
+    Policy {
+        name: name.to_owned(),
+        pattern: pattern.to_owned(),
+        apply_to: "queues".to_owned(),
+        priority: 0,
+        definition,
+    }
+}
+
+/// The user of a managed broker.
+pub struct User<'a> {
+    /// Name of the user.
+    pub name: &'a str,
+    /// Password of the user.
+    pub password: &'a [u8],
+    /// Salt of the password's hash: it stays the same as long as the password does.
+    pub salt: [u8; 4],
+}
+
+/// Renders the definitions of a managed broker as JSON, the same bytes for the same input. The broker imports them at
+/// every start, so that the Secret is the source of truth for the password.
+pub fn definitions(user: &User<'_>, delivery_limit: i32) -> String {
+    let policies: Vec<Value> = policies(delivery_limit)
+        .iter()
+        .map(|policy| {
+            json!({
+                "vhost": VHOST, "name": policy.name, "pattern": policy.pattern, "apply-to": policy.apply_to,
+                "priority": policy.priority, "definition": policy.definition,
+            })
+        })
+        .collect();
+    json!({
+        "users": [{
+            "name": user.name,
+            "password_hash": password_hash(user.salt, user.password),
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+            "tags": ["administrator"],
+            "limits": {},
+        }],
+        "vhosts": [{"name": VHOST}],
+        "permissions": [
+            {"user": user.name, "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"}
+        ],
+        "policies": policies,
+        "exchanges": [{
+            "name": DEAD_LETTER_EXCHANGE, "vhost": VHOST, "type": "fanout",
+            "durable": true, "auto_delete": false, "internal": false, "arguments": {},
+        }],
+        "queues": [queue(JOBS), queue(DEAD_LETTERS)],
+        "bindings": [{
+            "source": DEAD_LETTER_EXCHANGE, "vhost": VHOST, "destination": DEAD_LETTERS, "destination_type": "queue",
+            "routing_key": "", "arguments": {},
+        }],
+    })
+    .to_string()
+}
+
+fn queue(name: &str) -> Value {
+    json!({
+        "name": name, "vhost": VHOST, "durable": true, "auto_delete": false,
+        "arguments": {"x-queue-type": "quorum"},
+    })
+}
+
+/// Returns RabbitMQ's salted SHA-256 hash: Base64 of the salt, then the digest of salt and password.
+/// <https://www.rabbitmq.com/docs/passwords#computing-password-hash>
+fn password_hash(salt: [u8; 4], password: &[u8]) -> String {
+    let digest = Sha256::new()
+        .chain_update(salt)
+        .chain_update(password)
+        .finalize();
+    STANDARD.encode([salt.as_slice(), digest.as_slice()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::golden_text;
+
+    #[test]
+    fn a_password_is_hashed_as_rabbitmq_documents_it() {
+        // The example in RabbitMQ's documentation.
+        let hash = password_hash([0x90, 0x8D, 0xC6, 0x0A], b"test12");
+        assert_eq!(hash, "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR");
+    }
+
+    #[test]
+    fn the_definitions_of_a_broker() {
+        let user = User {
+            name: "shortener",
+            password: b"s3cret",
+            salt: [1, 2, 3, 4],
+        };
+        let text = definitions(&user, 5);
+        let value: Value = serde_json::from_str(&text).unwrap();
+        golden_text(
+            "rabbitmq-definitions",
+            &serde_json::to_string_pretty(&value).unwrap(),
+        );
+        assert!(!text.contains("s3cret"));
+    }
+
+    #[test]
+    fn a_job_is_delivered_as_often_as_the_spec_says() {
+        for (limit, comes_back) in [(1, 0), (5, 4), (100, 99)] {
+            let [jobs, _] = policies(limit);
+            assert_eq!(jobs.definition["delivery-limit"], comes_back);
+        }
+    }
+
+    #[test]
+    fn a_policy_is_read_as_the_management_api_spells_it() {
+        let answer = json!({
+            "vhost": "/", "name": "shortener-dead-letters", "pattern": r"^jobs\.dlq$", "apply-to": "queues",
+            "definition": {"delivery-limit": DEAD_LETTER_DELIVERY_LIMIT}, "priority": 0,
+        });
+        let [_, expected] = policies(5);
+        assert_eq!(serde_json::from_value::<Policy>(answer).unwrap(), expected);
+    }
+}

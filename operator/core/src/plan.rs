@@ -1,0 +1,52 @@
+//! The decisions of a reconcile: from a spec and facts to child objects, and from an outcome to a status. Pure: no
+//! client, clock, environment or random source.
+
+mod build;
+pub mod conditions;
+mod drain;
+mod status;
+pub(crate) mod validate;
+
+pub use drain::drain;
+pub use status::{Outcome, StepFailure, changes, is_ready, status, unreadable};
+pub use validate::ValidateError;
+
+use crate::{
+    api::ShortenerStack,
+    model::{
+        defaults::Defaults,
+        desired::Desired,
+        facts::Facts,
+        stack::{Drain, ValidatedStack},
+    },
+};
+
+/// A stack that was checked, and the child objects that follow from it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The stack with every default filled in.
+    pub stack: ValidatedStack,
+    /// Every child object that it should have.
+    pub desired: Desired,
+    /// The decision about its queue.
+    pub drain: Drain,
+}
+
+/// Resolves and checks a stack, then builds its child objects.
+///
+/// # Errors
+/// [`ValidateError`] with the remedy. The stack's objects stay unchanged until it is followed.
+pub fn plan(
+    stack: &ShortenerStack,
+    facts: Facts,
+    defaults: &Defaults,
+) -> Result<Plan, ValidateError> {
+    let drain = drain(stack, &facts.queue);
+    let stack = validate::validate(stack, facts, defaults)?;
+    let desired = build::build(&stack);
+    Ok(Plan {
+        stack,
+        desired,
+        drain,
+    })
+}

@@ -1,0 +1,151 @@
+//! Public routes through an ingress-nginx controller: two Ingresses, because a rewrite applies to every path of an
+//! Ingress.
+//!
+//! A rewrite or `use-regex` makes every path of its host a case-insensitive prefix regex. Exact paths therefore end
+//! in `$` and restore case sensitivity with `(?-i:..)`. There are no snippets, because many clusters refuse them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::networking::v1::{
+    HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
+    IngressServiceBackend, IngressSpec, IngressTLS, ServiceBackendPort,
+};
+
+use super::PORT_NAME;
+use crate::model::{
+    metadata::{Component, component_name},
+    stack::{Routing, ValidatedStack},
+};
+
+/// Prefix of the controller's annotations.
+const ANNOTATIONS: &str = "nginx.ingress.kubernetes.io";
+/// Paths with one capturing group each, which the rewrite keeps.
+const API_PATHS: [&str; 2] = [
+    "/(?-i:api/(health|metrics|shorten|jobs|docs/[A-Za-z0-9_-]+))$",
+    "/(?-i:api/links)/([A-Za-z0-9_-]+)$",
+];
+const HEALTH_PATH: &str = "/(?-i:gateway-health)$";
+
+/// Returns the Ingress `<stack>-api`: exact routes whose prefix is removed before the request reaches the app.
+pub fn api_ingress(stack: &ValidatedStack) -> Option<Ingress> {
+    let paths = API_PATHS
+        .map(|path| route(stack, path, Component::App))
+        .to_vec();
+    let name = format!("{}-api", stack.identity.name);
+    let mut ingress = routed(stack, name, paths)?;
+    annotations(&mut ingress).insert(annotation("rewrite-target"), "/$1".to_owned());
+    Some(ingress)
+}
+
+/// Returns the Ingress `<stack>`: the gateway's health, and everything else unchanged to the app.
+pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
+    let paths = vec![
+        route(stack, HEALTH_PATH, Component::Gateway),
+        HTTPIngressPath {
+            path_type: "Prefix".to_owned(),
+            ..route(stack, "/", Component::App)
+        },
+    ];
+    routed(stack, stack.identity.name.clone(), paths)
+}
+
+/// Returns an Ingress with these paths, or `None` if no controller routes or if an older stack holds the host.
+fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
+    let Routing::IngressNginx {
+        host,
+        class,
+        tls_secret,
+        conflict: None,
+    } = &stack.gateway.routing
+    else {
+        return None;
+    };
+    let host = Some(host.clone()).filter(|host| !host.is_empty());
+    let mut ingress = Ingress {
+        metadata: stack.identity.child(name, Component::Gateway),
+        spec: Some(IngressSpec {
+            ingress_class_name: Some(class.clone()),
+            tls: tls_secret.as_ref().map(|secret| {
+                vec![IngressTLS {
+                    hosts: host.clone().map(|host| vec![host]),
+                    secret_name: Some(secret.clone()),
+                }]
+            }),
+            rules: Some(vec![IngressRule {
+                host,
+                http: Some(HTTPIngressRuleValue { paths }),
+            }]),
+            ..IngressSpec::default()
+        }),
+        ..Ingress::default()
+    };
+    annotations(&mut ingress).extend([
+        (annotation("use-regex"), "true".to_owned()),
+        (annotation("proxy-body-size"), "128k".to_owned()),
+        (annotation("proxy-connect-timeout"), "5".to_owned()),
+        (annotation("proxy-send-timeout"), "15".to_owned()),
+        (annotation("proxy-read-timeout"), "15".to_owned()),
+        // Without a certificate of its own, the host would redirect to TLS with the controller's certificate.
+        (annotation("ssl-redirect"), tls_secret.is_some().to_string()),
+    ]);
+    Some(ingress)
+}
+
+fn route(stack: &ValidatedStack, path: &str, component: Component) -> HTTPIngressPath {
+    HTTPIngressPath {
+        path: Some(path.to_owned()),
+        path_type: "ImplementationSpecific".to_owned(),
+        backend: IngressBackend {
+            service: Some(IngressServiceBackend {
+                name: component_name(&stack.identity.name, component),
+                port: Some(ServiceBackendPort {
+                    name: Some(PORT_NAME.to_owned()),
+                    ..ServiceBackendPort::default()
+                }),
+            }),
+            ..IngressBackend::default()
+        },
+    }
+}
+
+fn annotation(name: &str) -> String {
+    format!("{ANNOTATIONS}/{name}")
+}
+
+fn annotations(ingress: &mut Ingress) -> &mut BTreeMap<String, String> {
+    ingress.metadata.annotations.get_or_insert_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_ingresses_of_a_minimal_stack() {
+        golden("ingress-api", &api_ingress(&minimal_stack()));
+        golden("ingress", &ingress(&minimal_stack()));
+    }
+
+    #[test]
+    fn a_host_with_a_certificate_is_served_by_tls() {
+        let stack = minimal_stack().host("go.example.com").tls("go-tls");
+        golden("ingress-api-tls", &api_ingress(&stack));
+        golden("ingress-tls", &ingress(&stack));
+    }
+
+    #[test]
+    fn a_host_that_an_older_stack_holds_is_left_to_it() {
+        let stack = minimal_stack().conflict("links/older");
+        assert_eq!(api_ingress(&stack), None);
+        assert_eq!(ingress(&stack), None);
+    }
+
+    #[test]
+    fn every_rewritten_path_captures_once() {
+        for path in API_PATHS {
+            let groups = path.matches('(').count() - path.matches("(?").count();
+            assert_eq!(groups, 1, "{path}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The address of the gateway, inside the cluster or outside.
+
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+
+use super::{PORT_NAME, SERVICE_PORT};
+use crate::{
+    api::GatewayServiceType,
+    model::{
+        metadata::Component,
+        stack::{Routing, ValidatedStack},
+    },
+    plan::build::service,
+};
+
+/// Returns the Service `<stack>-gateway`.
+pub fn service(stack: &ValidatedStack) -> Service {
+    let service_type = match stack.gateway.routing {
+        Routing::IngressNginx { .. } => GatewayServiceType::ClusterIP,
+        Routing::Standalone { service_type, .. } => service_type,
+    };
+    let ports = vec![service::http_port(PORT_NAME, SERVICE_PORT)];
+    let spec = ServiceSpec {
+        type_: Some(service_type.as_str().to_owned()),
+        // Otherwise the node replaces the client's address, and all clients share one rate limit.
+        external_traffic_policy: (service_type != GatewayServiceType::ClusterIP)
+            .then(|| "Local".to_owned()),
+        // Clients use both address families if the cluster has them. Inside the stack, one is enough.
+        ip_family_policy: Some("PreferDualStack".to_owned()),
+        ..service::cluster_ip(stack, Component::Gateway, ports)
+    };
+    service::service(stack, Component::Gateway, spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn behind_a_controller_the_gateway_is_known_inside_the_cluster_only() {
+        golden("service-gateway", &service(&minimal_stack()));
+    }
+
+    #[test]
+    fn a_gateway_that_is_reached_from_outside_sees_the_address_of_its_client() {
+        let stack = minimal_stack()
+            .standalone()
+            .service_type(GatewayServiceType::NodePort);
+        golden("service-gateway-node-port", &service(&stack));
+    }
+}

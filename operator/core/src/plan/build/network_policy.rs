@@ -1,0 +1,247 @@
+//! NetworkPolicies for the stack's pods: one denies all connections, and one per component allows the exceptions.
+//! Policies match the ports of pods, not of Services. The kubelet's probes are always allowed.
+
+use k8s_openapi::{
+    api::networking::v1::{
+        NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
+        NetworkPolicySpec,
+    },
+    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+};
+
+use super::{app, gateway, monitoring, otel, ports, store};
+use crate::model::{
+    metadata::{Component, component_name, selector, stack_labels},
+    stack::{Routing, ValidatedStack},
+};
+
+/// Returns the NetworkPolicy `<stack>-default-deny`: no connection to any pod of the stack.
+pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
+    let identity = &stack.identity;
+    NetworkPolicy {
+        metadata: identity.child(format!("{}-default-deny", identity.name), Component::Stack),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(LabelSelector {
+                match_labels: Some(stack_labels(&identity.name)),
+                ..LabelSelector::default()
+            }),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ..NetworkPolicySpec::default()
+        }),
+    }
+}
+
+/// Returns the NetworkPolicy `<stack>-app`: requests from the gateway, scrapes of the internal port.
+pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
+    let requests = match &stack.gateway.routing {
+        Routing::IngressNginx { .. } => allowed_peers_and(stack, pods(stack, Component::Gateway)),
+        Routing::Standalone { .. } => vec![pods(stack, Component::Gateway)],
+    };
+    policy(
+        stack,
+        Component::App,
+        vec![
+            allow(requests, app::PORT),
+            allow(scrapers(stack), monitoring::INTERNAL_PORT),
+        ],
+    )
+}
+
+/// Returns the NetworkPolicy `<stack>-gateway`: requests from the allowed peers and from the operator.
+pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
+    let requests = allowed_peers_and(stack, stack.operator.clone());
+    policy(
+        stack,
+        Component::Gateway,
+        vec![allow(requests, gateway::PORT)],
+    )
+}
+
+/// Returns the NetworkPolicy `<stack>-worker`: scrapes of the internal port, and no other connections.
+pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
+    let rules = vec![allow(scrapers(stack), monitoring::INTERNAL_PORT)];
+    policy(stack, Component::Worker, rules)
+}
+
+/// Returns the NetworkPolicy `<stack>-otel`: traces and logs from the stack's own programs, scrapes of its own
+/// metrics.
+pub fn otel(stack: &ValidatedStack) -> NetworkPolicy {
+    let rules = vec![
+        allow(programs(stack), otel::GRPC_PORT),
+        allow(programs(stack), otel::HTTP_PORT),
+        allow(scrapers(stack), monitoring::COLLECTOR_PORT),
+    ];
+    policy(stack, Component::Otel, rules)
+}
+
+/// Returns the NetworkPolicy `<stack>-<component>` of a store: each port for its clients, and no outgoing
+/// connections. The backend of traces, logs and metrics is the exception: it scrapes metrics, and Grafana downloads
+/// parts of itself.
+pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
+    let callers = |port: &store::Port| -> Vec<NetworkPolicyPeer> {
+        let clients = if port.clients {
+            clients(stack, component)
+        } else {
+            Vec::new()
+        };
+        let operator = port.operator.then(|| stack.operator.clone());
+        clients.into_iter().chain(operator).collect()
+    };
+    let rules = ports(component)
+        .iter()
+        .map(|port| (callers(port), port.number))
+        // A rule without peers would allow every peer.
+        .filter(|(callers, _)| !callers.is_empty())
+        .map(|(callers, port)| allow(callers, port));
+    let mut policy = policy(stack, component, rules.collect());
+    if component == Component::Telemetry {
+        return policy;
+    }
+    if let Some(types) = policy
+        .spec
+        .as_mut()
+        .and_then(|spec| spec.policy_types.as_mut())
+    {
+        types.push("Egress".to_owned());
+    }
+    policy
+}
+
+/// Returns the peers that may read the metrics of the stack's own programs.
+fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
+    let mut peers = stack.scrape_from.clone();
+    peers.push(stack.operator.clone());
+    peers.extend(
+        stack
+            .own_backend()
+            .map(|_| pods(stack, Component::Telemetry)),
+    );
+    peers
+}
+
+/// Returns the peers that use a store.
+fn clients(stack: &ValidatedStack, store: Component) -> Vec<NetworkPolicyPeer> {
+    match store {
+        Component::Cache => vec![pods(stack, Component::App)],
+        Component::Telemetry => vec![pods(stack, Component::Otel)],
+        _ => programs(stack),
+    }
+}
+
+/// Returns the peers of the stack's own programs.
+fn programs(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
+    let workers = stack.queue.as_ref().map(|_| pods(stack, Component::Worker));
+    std::iter::once(pods(stack, Component::App))
+        .chain(workers)
+        .collect()
+}
+
+/// Returns the peers that may send requests, and `also`. If the user names no peer, the list is empty: the rule then
+/// omits `from`, which allows every peer.
+fn allowed_peers_and(stack: &ValidatedStack, also: NetworkPolicyPeer) -> Vec<NetworkPolicyPeer> {
+    let mut peers = stack.gateway.allow_from.clone();
+    if !peers.is_empty() {
+        peers.push(also);
+    }
+    peers
+}
+
+fn pods(stack: &ValidatedStack, component: Component) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        pod_selector: Some(selector(&stack.identity.name, component)),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+fn allow(from: Vec<NetworkPolicyPeer>, port: i32) -> NetworkPolicyIngressRule {
+    NetworkPolicyIngressRule {
+        from: (!from.is_empty()).then_some(from),
+        ports: Some(vec![NetworkPolicyPort {
+            port: Some(IntOrString::Int(port)),
+            protocol: Some("TCP".to_owned()),
+            ..NetworkPolicyPort::default()
+        }]),
+    }
+}
+
+fn policy(
+    stack: &ValidatedStack,
+    component: Component,
+    ingress: Vec<NetworkPolicyIngressRule>,
+) -> NetworkPolicy {
+    let identity = &stack.identity;
+    NetworkPolicy {
+        metadata: identity.child(component_name(&identity.name, component), component),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(selector(&identity.name, component)),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ingress: Some(ingress),
+            ..NetworkPolicySpec::default()
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{
+        golden,
+        stack::{every_profile, minimal_stack},
+    };
+
+    #[test]
+    fn the_policies_of_a_minimal_stack() {
+        let stack = minimal_stack();
+        golden("network-policy-default-deny", &default_deny(&stack));
+        golden("network-policy-app", &app(&stack));
+        golden("network-policy-gateway", &gateway(&stack));
+    }
+
+    #[test]
+    fn a_worker_is_reached_by_scrapers_only() {
+        golden("network-policy-worker", &worker(&minimal_stack().queue()));
+    }
+
+    #[test]
+    fn a_collector_is_reached_by_app_workers_and_scrapers_only() {
+        golden("network-policy-otel", &otel(&every_profile()));
+    }
+
+    #[test]
+    fn grafana_is_reached_by_a_port_forward_only() {
+        let policy = store(&every_profile(), Component::Telemetry);
+        let rules = policy.spec.unwrap().ingress.unwrap();
+        let ports: Vec<_> = rules
+            .into_iter()
+            .flat_map(|rule| rule.ports.unwrap())
+            .collect();
+        assert_eq!(ports.len(), 1);
+        assert_eq!(ports[0].port, Some(IntOrString::Int(4317)));
+    }
+
+    #[test]
+    fn a_store_is_reached_by_its_clients_only_and_reaches_nobody() {
+        let stack = every_profile();
+        for (component, _) in stack.managed_stores() {
+            let name = format!("network-policy-{}", component.as_str());
+            golden(&name, &store(&stack, component));
+        }
+    }
+
+    #[test]
+    fn with_a_gateway_of_its_own_only_that_reaches_the_app() {
+        let stack = minimal_stack().standalone();
+        golden("network-policy-app-standalone", &app(&stack));
+        let spec = gateway(&stack).spec.unwrap();
+        assert_eq!(spec.ingress.unwrap()[0].from, None, "every peer may");
+    }
+
+    #[test]
+    fn a_scraper_reaches_the_internal_port_only() {
+        let scraper = pods(&minimal_stack(), Component::Stack);
+        let stack = minimal_stack().scraped_from(scraper.clone());
+        let rules = app(&stack).spec.unwrap().ingress.unwrap();
+        assert!(!rules[0].from.as_ref().unwrap().contains(&scraper));
+        assert!(rules[1].from.as_ref().unwrap().contains(&scraper));
+    }
+}

@@ -1,0 +1,113 @@
+//! The Secrets that the operator generates. Their data is written only on creation: the live Secret is authoritative,
+//! so a rotation by the user is kept.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+
+use super::rabbitmq;
+use crate::model::{
+    credentials::checksum_name,
+    desired::DesiredSecret,
+    metadata::{Component, component_name},
+    stack::{Credential, ManagedStore, ValidatedStack},
+};
+
+/// Returns the Secret `<stack>-checksum` with the key for checksums.
+pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
+    let name = checksum_name(&stack.identity.name);
+    desired(stack, name, Component::Stack, &stack.checksum_key)
+}
+
+/// Returns the Secret `<stack>-<component>` with the credentials of a store.
+pub fn store(stack: &ValidatedStack, component: Component, store: &ManagedStore) -> DesiredSecret {
+    let name = component_name(&stack.identity.name, component);
+    let mut desired = desired(stack, name, component, &store.credentials);
+    if let (Component::Rabbitmq, Some(queue)) = (component, &stack.queue) {
+        // Rendered from the credentials, so it is applied like any field of the operator. The other keys belong to
+        // the user.
+        let definitions = rabbitmq::definitions(queue, store);
+        desired.secret.data = Some(BTreeMap::from([(
+            rabbitmq::DEFINITIONS_KEY.to_owned(),
+            ByteString(definitions.into_bytes()),
+        )]));
+    }
+    desired
+}
+
+fn desired(
+    stack: &ValidatedStack,
+    name: String,
+    component: Component,
+    credential: &Credential,
+) -> DesiredSecret {
+    let secret = Secret {
+        metadata: stack.data_metadata(name, component),
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    };
+    let create = credential.is_new.then(|| Secret {
+        // Apply cannot remove a field that the create request sets. The deletion policy may change, so apply sets the
+        // owner reference.
+        metadata: stack
+            .identity
+            .retained(secret.metadata.name.clone().unwrap_or_default(), component),
+        data: Some(credential.data.clone()),
+        ..secret.clone()
+    });
+    DesiredSecret { secret, create }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{
+        golden,
+        stack::{every_profile, minimal_stack},
+    };
+
+    #[test]
+    fn a_secret_is_applied_without_credentials() {
+        let stack = every_profile();
+        golden("secret-checksum", &checksum(&stack).secret);
+        for (component, managed) in stack.managed_stores() {
+            let name = format!("secret-{}", component.as_str());
+            let mut secret = store(&stack, component, managed).secret;
+            // The broker's definitions are rendered and have a golden file of their own.
+            let rendered = secret.data.take().unwrap_or_default();
+            let keys: Vec<&str> = rendered.keys().map(String::as_str).collect();
+            let expected: &[&str] = match component {
+                Component::Rabbitmq => &["definitions.json"],
+                _ => &[],
+            };
+            assert_eq!(keys, expected, "{component:?}");
+            golden(&name, &secret);
+        }
+    }
+
+    #[test]
+    fn data_is_written_only_when_it_was_minted() {
+        let live = minimal_stack();
+        let database = live.database.managed().unwrap();
+        assert_eq!(checksum(&live).create, None);
+        assert_eq!(store(&live, Component::Postgres, database).create, None);
+
+        let new = minimal_stack().with_new_secrets();
+        let database = new.database.managed().unwrap();
+        let created = store(&new, Component::Postgres, database).create.unwrap();
+        assert_eq!(created.data.as_ref(), Some(&database.credentials.data));
+        assert_eq!(
+            checksum(&new).create.unwrap().data,
+            Some(new.checksum_key.data)
+        );
+    }
+
+    #[test]
+    fn credentials_outlive_the_stack_unless_the_data_is_to_be_deleted() {
+        let kept = checksum(&minimal_stack()).secret.metadata;
+        assert_eq!(kept.owner_references, None);
+        let stack = minimal_stack().deleting_data();
+        let owned = checksum(&stack).secret.metadata;
+        assert_eq!(owned.owner_references, Some(vec![stack.identity.owner]));
+    }
+}

@@ -1,0 +1,428 @@
+//! Tests of the children as a whole.
+
+mod pods;
+mod programs;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube_core::{Resource, ResourceExt};
+
+use super::*;
+use crate::{
+    api::Profile,
+    model::metadata::selector_labels,
+    testing::{
+        shared::combinations,
+        stack::{every_profile, minimal_stack},
+    },
+};
+
+/// Returns kind and name of every child, in the order of `Desired`.
+fn names(stack: &ValidatedStack) -> Vec<String> {
+    fn of<K: Resource<DynamicType = ()>>(children: &[K]) -> Vec<String> {
+        let kind = K::kind(&());
+        let name = |child: &K| format!("{kind}/{}", child.name_any());
+        children.iter().map(name).collect()
+    }
+    let Desired {
+        service_accounts,
+        secrets,
+        config_maps,
+        claims,
+        network_policies,
+        services,
+        stateful_sets,
+        deployments,
+        disruption_budgets,
+        ingresses,
+        monitoring,
+        discarded: _,
+        prunable: _,
+    } = build(stack);
+    let monitoring = monitoring.unwrap_or_default();
+    let secrets: Vec<_> = secrets.into_iter().map(|desired| desired.secret).collect();
+    [
+        of(&service_accounts),
+        of(&secrets),
+        of(&config_maps),
+        of(&claims),
+        of(&network_policies),
+        of(&services),
+        of(&stateful_sets),
+        of(&deployments),
+        of(&disruption_budgets),
+        of(&ingresses),
+        of(&monitoring.service_monitors),
+        of(&monitoring.rules),
+    ]
+    .concat()
+}
+
+/// Returns the names of the minimal stack except those in `lacks`.
+fn names_without(lacks: &[&str]) -> Vec<&'static str> {
+    let all = MINIMAL.iter().copied();
+    let rest: Vec<_> = all.filter(|name| !lacks.contains(name)).collect();
+    assert_eq!(
+        rest.len() + lacks.len(),
+        MINIMAL.len(),
+        "an unknown name: {lacks:?}"
+    );
+    rest
+}
+
+const MINIMAL: [&str; 21] = [
+    "ServiceAccount/acme-app",
+    "ServiceAccount/acme-gateway",
+    "ServiceAccount/acme-postgres",
+    "Secret/acme-checksum",
+    "Secret/acme-postgres",
+    "ConfigMap/acme-gateway",
+    "PersistentVolumeClaim/acme-postgres",
+    "NetworkPolicy/acme-default-deny",
+    "NetworkPolicy/acme-app",
+    "NetworkPolicy/acme-gateway",
+    "NetworkPolicy/acme-postgres",
+    "Service/acme-app",
+    "Service/acme-gateway",
+    "Service/acme-postgres",
+    "StatefulSet/acme-postgres",
+    "Deployment/acme-app",
+    "Deployment/acme-gateway",
+    "PodDisruptionBudget/acme-app",
+    "PodDisruptionBudget/acme-gateway",
+    "Ingress/acme-api",
+    "Ingress/acme",
+];
+
+#[test]
+fn a_minimal_stack_has_exactly_these_children() {
+    assert_eq!(names(&minimal_stack()), MINIMAL);
+}
+
+/// Returns the children that a profile adds to a stack with managed stores.
+fn added(profile: Profile) -> Vec<&'static str> {
+    match profile {
+        Profile::Caching => vec![
+            "ServiceAccount/acme-cache",
+            "Secret/acme-cache",
+            "ConfigMap/acme-cache",
+            "NetworkPolicy/acme-cache",
+            "Service/acme-cache",
+            "StatefulSet/acme-cache",
+        ],
+        Profile::Queue => vec![
+            "ServiceAccount/acme-rabbitmq",
+            "ServiceAccount/acme-worker",
+            "Secret/acme-rabbitmq",
+            "ConfigMap/acme-rabbitmq",
+            "PersistentVolumeClaim/acme-rabbitmq",
+            "NetworkPolicy/acme-rabbitmq",
+            "NetworkPolicy/acme-worker",
+            "Service/acme-rabbitmq",
+            "StatefulSet/acme-rabbitmq",
+            "Deployment/acme-worker",
+        ],
+        Profile::Observability => vec![
+            "ServiceAccount/acme-otel",
+            "ConfigMap/acme-dashboards",
+            "ConfigMap/acme-otel",
+            "NetworkPolicy/acme-otel",
+            "Service/acme-app-metrics",
+            "Service/acme-otel",
+            "Deployment/acme-otel",
+        ],
+        Profile::Vector => vec![
+            "ServiceAccount/acme-qdrant",
+            "Secret/acme-qdrant",
+            "PersistentVolumeClaim/acme-qdrant",
+            "NetworkPolicy/acme-qdrant",
+            "Service/acme-qdrant",
+            "StatefulSet/acme-qdrant",
+        ],
+    }
+}
+
+/// Returns the child that two profiles add only in combination.
+fn added_together(chosen: &[Profile]) -> Option<&'static str> {
+    let both = [Profile::Queue, Profile::Observability];
+    both.iter()
+        .all(|profile| chosen.contains(profile))
+        .then_some("Service/acme-worker-metrics")
+}
+
+/// Returns the stack with a profile on.
+fn with(stack: ValidatedStack, profile: Profile) -> ValidatedStack {
+    match profile {
+        Profile::Caching => stack.caching(),
+        Profile::Queue => stack.queue(),
+        Profile::Observability => stack.observability(),
+        Profile::Vector => stack.vector(),
+    }
+}
+
+#[test]
+fn every_combination_of_profiles_has_exactly_the_children_of_its_parts() {
+    for chosen in combinations() {
+        let stack = chosen.iter().copied().fold(minimal_stack(), with);
+        assert_eq!(stack.profiles(), chosen);
+        let mut expected = MINIMAL.to_vec();
+        expected.extend(chosen.iter().copied().flat_map(added));
+        expected.extend(added_together(&chosen));
+        expected.sort_unstable();
+        let mut found = names(&stack);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{chosen:?}");
+    }
+}
+
+#[test]
+fn only_a_stack_that_keeps_no_data_discards_that_of_a_part_that_is_off() {
+    let discarded = |stack: ValidatedStack| build(&stack).discarded;
+    assert_eq!(discarded(minimal_stack()), []);
+    assert_eq!(discarded(every_profile().deleting_data()), []);
+    assert_eq!(
+        discarded(minimal_stack().deleting_data()),
+        [
+            Component::Cache,
+            Component::Rabbitmq,
+            Component::Telemetry,
+            Component::Qdrant,
+        ]
+    );
+}
+
+#[test]
+fn a_profile_whose_store_is_external_adds_no_child() {
+    assert_eq!(names(&minimal_stack().external_cache()), MINIMAL);
+    assert_eq!(names(&minimal_stack().external_vector()), MINIMAL);
+}
+
+#[test]
+fn a_queue_on_an_external_broker_adds_its_workers_only() {
+    let mut found = names(&minimal_stack().external_queue());
+    found.retain(|name| !MINIMAL.contains(&name.as_str()));
+    assert_eq!(
+        found,
+        [
+            "ServiceAccount/acme-worker",
+            "NetworkPolicy/acme-worker",
+            "Deployment/acme-worker",
+        ]
+    );
+}
+
+/// Returns the names of a stack's children that the minimal stack does not have.
+fn beyond_minimal(stack: &ValidatedStack) -> Vec<String> {
+    let mut found = names(stack);
+    found.retain(|name| !MINIMAL.contains(&name.as_str()));
+    found
+}
+
+#[test]
+fn the_stacks_own_backend_is_a_store_beside_the_collector() {
+    let with_collector = beyond_minimal(&minimal_stack().observability());
+    let mut found = beyond_minimal(&minimal_stack().telemetry());
+    found.retain(|name| !with_collector.contains(name));
+    assert_eq!(
+        found,
+        [
+            "ServiceAccount/acme-telemetry",
+            "Secret/acme-telemetry",
+            "ConfigMap/acme-telemetry",
+            "PersistentVolumeClaim/acme-telemetry",
+            "NetworkPolicy/acme-telemetry",
+            "Service/acme-telemetry",
+            "StatefulSet/acme-telemetry",
+        ]
+    );
+}
+
+#[test]
+fn an_external_collector_adds_what_others_find_the_metrics_by_only() {
+    assert_eq!(
+        beyond_minimal(&minimal_stack().external_collector()),
+        ["ConfigMap/acme-dashboards", "Service/acme-app-metrics"]
+    );
+}
+
+#[test]
+fn a_cluster_with_the_prometheus_operator_is_told_what_to_read_of_a_stack_that_is_observed() {
+    let stack = minimal_stack().observability();
+    let without = names(&stack);
+    let mut found = names(&stack.with_monitoring_kinds());
+    found.retain(|name| !without.contains(name));
+    assert_eq!(found, ["ServiceMonitor/acme", "PrometheusRule/acme"]);
+    assert_eq!(names(&minimal_stack().with_monitoring_kinds()), MINIMAL);
+    let told = minimal_stack()
+        .told("release", "prometheus")
+        .with_monitoring_kinds();
+    assert_eq!(
+        beyond_minimal(&told),
+        [
+            "ConfigMap/acme-dashboards",
+            "Service/acme-app-metrics",
+            "ServiceMonitor/acme",
+            "PrometheusRule/acme"
+        ]
+    );
+    // Unwanted objects are pruned, except where the cluster lacks their kinds.
+    assert!(
+        build(&minimal_stack().with_monitoring_kinds())
+            .monitoring
+            .is_some()
+    );
+    assert!(build(&minimal_stack()).monitoring.is_none());
+}
+
+#[test]
+fn a_stack_with_an_external_database_has_no_store() {
+    let children = names(&minimal_stack().external_database());
+    assert_eq!(
+        children,
+        names_without(&[
+            "ServiceAccount/acme-postgres",
+            "Secret/acme-postgres",
+            "PersistentVolumeClaim/acme-postgres",
+            "NetworkPolicy/acme-postgres",
+            "Service/acme-postgres",
+            "StatefulSet/acme-postgres",
+        ])
+    );
+}
+
+#[test]
+fn a_stack_that_routes_itself_has_no_ingress() {
+    let without_ingress = names_without(&["Ingress/acme-api", "Ingress/acme"]);
+    assert_eq!(names(&minimal_stack().standalone()), without_ingress);
+    assert_eq!(
+        names(&minimal_stack().conflict("links/older")),
+        without_ingress
+    );
+}
+
+#[test]
+fn a_gateway_of_its_own_waits_for_the_address_of_the_app() {
+    assert_eq!(
+        names(&minimal_stack().standalone().upstream(None)),
+        names_without(&[
+            "ConfigMap/acme-gateway",
+            "Deployment/acme-gateway",
+            "Ingress/acme-api",
+            "Ingress/acme",
+        ])
+    );
+}
+
+#[test]
+fn nothing_is_pruned_while_the_address_of_the_app_is_unknown() {
+    assert!(build(&minimal_stack()).prunable);
+    let stack = minimal_stack().standalone();
+    assert!(build(&stack).prunable);
+    assert!(!build(&stack.upstream(None)).prunable);
+}
+
+#[test]
+fn without_a_second_pod_there_is_no_budget() {
+    let without_budgets = names_without(&[
+        "PodDisruptionBudget/acme-app",
+        "PodDisruptionBudget/acme-gateway",
+    ]);
+    assert_eq!(names(&minimal_stack().replicas(1)), without_budgets);
+    assert_eq!(names(&minimal_stack().stopped()), without_budgets);
+}
+
+#[test]
+fn a_stopped_stack_has_no_pods() {
+    let desired = build(&every_profile().stopped());
+    let deployments = desired.deployments.into_iter();
+    let sets = desired.stateful_sets.into_iter();
+    let replicas: Vec<_> = deployments
+        .map(|child| child.spec.unwrap().replicas)
+        .chain(sets.map(|child| child.spec.unwrap().replicas))
+        .collect();
+    assert_eq!(replicas, vec![Some(0); replicas.len()]);
+}
+
+#[test]
+fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
+    let stack = every_profile();
+    let desired = build(&stack);
+    let mut selectors: BTreeMap<String, Vec<LabelSelector>> = BTreeMap::new();
+    let mut add = |name: String, selector: LabelSelector| {
+        selectors.entry(name).or_default().push(selector);
+    };
+    for child in desired.deployments {
+        add(child.name_any(), child.spec.unwrap().selector);
+    }
+    for child in desired.stateful_sets {
+        add(child.name_any(), child.spec.unwrap().selector);
+    }
+    for child in desired.services {
+        let selector = LabelSelector {
+            match_labels: child.spec.as_ref().unwrap().selector.clone(),
+            ..LabelSelector::default()
+        };
+        add(child.name_any(), selector);
+    }
+    for child in desired.disruption_budgets {
+        add(child.name_any(), child.spec.unwrap().selector.unwrap());
+    }
+    for child in desired.network_policies {
+        add(child.name_any(), child.spec.unwrap().pod_selector.unwrap());
+    }
+    let whole_stack = selectors.remove("acme-default-deny").unwrap();
+    assert_eq!(whole_stack[0].match_labels.as_ref().unwrap().len(), 2);
+    let stores = stack.managed_stores().into_iter();
+    for component in [Component::App, Component::Worker] {
+        let metrics = selectors.remove(&monitoring::service_name("acme", component));
+        let labels = metrics.unwrap()[0].match_labels.clone();
+        assert_eq!(labels, Some(selector_labels("acme", component)));
+    }
+    // No Service selects the workers, and a single pod has no budget.
+    let served = [
+        (Component::App, 4),
+        (Component::Gateway, 4),
+        (Component::Worker, 2),
+        (Component::Otel, 3),
+    ];
+    for (component, uses) in stores.map(|(component, _)| (component, 3)).chain(served) {
+        let selectors = selectors
+            .remove(&format!("acme-{}", component.as_str()))
+            .unwrap();
+        assert_eq!(selectors.len(), uses);
+        for selector in selectors {
+            assert_eq!(
+                selector.match_labels,
+                Some(selector_labels("acme", component))
+            );
+            assert_eq!(selector.match_expressions, None);
+        }
+    }
+    assert!(selectors.is_empty());
+}
+
+#[test]
+fn every_child_belongs_to_the_stack_except_those_that_hold_data() {
+    let stack = every_profile();
+    let owner = Some(vec![stack.identity.owner.clone()]);
+    let desired = build(&stack);
+    assert!(
+        desired
+            .deployments
+            .iter()
+            .all(|child| child.metadata.owner_references == owner)
+    );
+    assert!(
+        desired
+            .ingresses
+            .iter()
+            .all(|child| child.metadata.owner_references == owner)
+    );
+    assert!(
+        desired
+            .claims
+            .iter()
+            .all(|child| child.metadata.owner_references.is_none())
+    );
+}

@@ -1,0 +1,105 @@
+//! `DatabaseReady`: the managed database accepts connections, or the database is external.
+
+use super::{Verdict, View, store};
+use crate::model::metadata::Component;
+
+/// Checks the volume, then the StatefulSet and its pod.
+pub fn database_ready(view: View<'_>) -> Verdict {
+    store::ready(
+        view,
+        Component::Postgres,
+        &view.stack.database,
+        "while it is unavailable, only cached links redirect",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        model::live::{Live, Workload},
+        testing::stack::minimal_stack,
+    };
+
+    fn running() -> Live {
+        let postgres = Workload {
+            wanted: 1,
+            existing: 1,
+            ready: 1,
+            updated: 1,
+            observed: true,
+            failure: None,
+        };
+        Live {
+            workloads: [(Component::Postgres, postgres)].into(),
+            ..Live::default()
+        }
+    }
+
+    #[test]
+    fn a_managed_database_is_ready_when_its_pod_is() {
+        let stack = minimal_stack();
+        assert_eq!(
+            database_ready(View {
+                stack: &stack,
+                live: &running()
+            })
+            .reason,
+            "PodsReady"
+        );
+        assert_eq!(
+            database_ready(View {
+                stack: &stack,
+                live: &Live::default()
+            })
+            .reason,
+            "Pending"
+        );
+    }
+
+    #[test]
+    fn a_lost_or_deleted_volume_is_a_fault_even_while_the_pod_runs() {
+        let stack = minimal_stack();
+        for (claim, reason) in [
+            (
+                json!({"metadata": {}, "status": {"phase": "Lost"}}),
+                "VolumeLost",
+            ),
+            (
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+                "VolumeTerminating",
+            ),
+        ] {
+            let live = Live {
+                claims: [(
+                    Component::Postgres,
+                    Arc::new(serde_json::from_value(claim).unwrap()),
+                )]
+                .into(),
+                ..running()
+            };
+            let verdict = database_ready(View {
+                stack: &stack,
+                live: &live,
+            });
+            assert!(verdict.fault && verdict.reason == reason, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_stopped_database_says_how_to_start_it() {
+        let stack = minimal_stack().stopped();
+        let verdict = database_ready(View {
+            stack: &stack,
+            live: &running(),
+        });
+        assert!(
+            !verdict.holds && verdict.message.contains("spec.stopped"),
+            "{verdict:?}"
+        );
+    }
+}

@@ -1,0 +1,261 @@
+//! Tests of the status after each outcome of a reconcile.
+
+use k8s_openapi::jiff::Timestamp;
+use kube_core::CustomResourceExt;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    model::live::{Live, Workload},
+    testing::{golden, shared::stored_stack, stack::minimal_stack},
+};
+
+fn at(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap())
+}
+
+fn workload(ready: i32) -> Workload {
+    Workload {
+        wanted: 2,
+        existing: 2,
+        ready,
+        updated: 2,
+        observed: true,
+        failure: None,
+    }
+}
+
+fn live(app_ready: i32) -> Live {
+    let ingress =
+        json!({"metadata": {}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    Live {
+        workloads: [
+            (Component::App, workload(app_ready)),
+            (Component::Gateway, workload(2)),
+            (Component::Postgres, workload(2)),
+        ]
+        .into(),
+        ingresses: vec![std::sync::Arc::new(
+            serde_json::from_value(ingress).unwrap(),
+        )],
+        ..Live::default()
+    }
+}
+
+fn applied(live: &Live) -> Applied {
+    Applied::new(Vec::<()>::new(), || live.clone()).unwrap()
+}
+
+fn after(previous: Option<ShortenerStackStatus>, live: &Live, now: i64) -> ShortenerStackStatus {
+    let mut stack = stored_stack(json!({}));
+    stack.status = previous;
+    status(
+        &stack,
+        Outcome::Applied(&minimal_stack(), &applied(live)),
+        &at(now),
+    )
+}
+
+fn find<'a>(status: &'a ShortenerStackStatus, type_: &str) -> &'a Condition {
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+        .unwrap()
+}
+
+#[test]
+fn a_stack_whose_components_are_ready_is_ready() {
+    let status = after(None, &live(2), 1);
+    assert!(is_ready(&status));
+    assert_eq!(status.observed_generation, Some(1));
+    assert!(
+        status
+            .conditions
+            .iter()
+            .all(|condition| condition.observed_generation == Some(1))
+    );
+    assert_eq!(
+        status.app,
+        AppStatus {
+            replicas: 2,
+            ready_replicas: 2
+        }
+    );
+    let types: Vec<&str> = status
+        .conditions
+        .iter()
+        .map(|condition| condition.type_.as_str())
+        .collect();
+    assert_eq!(
+        types,
+        [
+            "Ready",
+            "Progressing",
+            "Degraded",
+            "DatabaseReady",
+            "AppReady",
+            "GatewayReady"
+        ]
+    );
+}
+
+#[test]
+fn the_transition_time_moves_only_when_the_status_flips() {
+    let first = after(None, &live(1), 1);
+    let same = after(Some(first.clone()), &live(0), 2);
+    let flipped = after(Some(same.clone()), &live(2), 3);
+    assert_eq!(find(&same, "Ready").last_transition_time, at(1));
+    assert_eq!(find(&flipped, "Ready").last_transition_time, at(3));
+    assert_eq!(find(&flipped, "DatabaseReady").last_transition_time, at(1));
+}
+
+#[test]
+fn a_failure_names_its_reason_and_keeps_what_is_known_of_the_components() {
+    let mut stack = stored_stack(json!({}));
+    stack.status = Some(after(None, &live(2), 1));
+    let error = ValidateError::NameTaken("acme-postgres".to_owned());
+    let status = status(&stack, Outcome::Failed(StepFailure::from(&error)), &at(2));
+    assert!(!is_ready(&status));
+    assert_eq!(
+        (
+            find(&status, "Ready").reason.as_str(),
+            find(&status, "Degraded").status.as_str()
+        ),
+        ("NameTaken", "True")
+    );
+    assert_eq!(find(&status, "AppReady").status, "True");
+}
+
+#[test]
+fn a_paused_stack_says_so_and_still_tells_the_truth() {
+    let stack = stored_stack(json!({"paused": true}));
+    let status = status(&stack, Outcome::Paused(&minimal_stack(), &live(1)), &at(1));
+    assert_eq!(find(&status, "Progressing").reason, "Paused");
+    assert!(!is_ready(&status));
+}
+
+#[test]
+fn only_what_changed_is_told_in_events() {
+    let before = after(None, &live(1), 1);
+    let now = after(Some(before.clone()), &live(2), 2);
+    let changed: Vec<&str> = changes(Some(&before), &now)
+        .iter()
+        .map(|condition| condition.type_.as_str())
+        .collect();
+    assert_eq!(changed, ["Ready", "Progressing", "AppReady"]);
+    assert_eq!(
+        find(&before, "Reconciling").status,
+        "True",
+        "it is no news of its own"
+    );
+    assert!(changes(Some(&now), &now).is_empty());
+}
+
+#[test]
+fn the_scale_subresource_always_has_a_selector() {
+    let expected = "app.kubernetes.io/component=worker,app.kubernetes.io/instance=acme,app.kubernetes.io/name=shortener";
+    assert_eq!(
+        after(None, &live(2), 1).workers,
+        WorkersStatus {
+            replicas: 0,
+            selector: expected.to_owned()
+        }
+    );
+}
+
+/// Compares a whole stack, as a GitOps tool reads it, with a golden file. `e2e/checks/kstatus.sh` passes these files
+/// to kstatus.
+fn read_by_kstatus(name: &str, stack: &ShortenerStack, status: ShortenerStackStatus) {
+    let mut object = serde_json::to_value(stack).unwrap();
+    object["status"] = serde_json::to_value(status).unwrap();
+    golden(&format!("kstatus-{name}"), &object);
+}
+
+#[test]
+fn a_stack_that_the_operator_has_not_seen_has_a_generation_of_its_own() {
+    let crd = serde_json::to_value(ShortenerStack::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let status = schema["properties"]["status"]["default"].clone();
+    assert_eq!(status, json!({"observedGeneration": -1}));
+    let mut created = serde_json::to_value(stored_stack(json!({}))).unwrap();
+    created["status"] = status;
+    golden("kstatus-created", &created);
+    serde_json::from_value::<ShortenerStack>(created).unwrap();
+}
+
+#[test]
+fn the_life_of_a_stack_as_gitops_tools_read_it() {
+    let stack = stored_stack(json!({}));
+    read_by_kstatus("starting", &stack, after(None, &live(1), 1));
+    read_by_kstatus("ready", &stack, after(None, &live(2), 1));
+    let mut rolling = live(2);
+    if let Some(app) = rolling.workloads.get_mut(&Component::App) {
+        app.updated = 1;
+    }
+    let rolling = after(None, &rolling, 1);
+    assert_eq!(find(&rolling, "Ready").status, "True");
+    assert_eq!(find(&rolling, "Reconciling").status, "True");
+    read_by_kstatus("rolling-out", &stack, rolling);
+    let mut broken = live(0);
+    if let Some(app) = broken.workloads.get_mut(&Component::App) {
+        app.failure = Some("exceeded quota: pods".to_owned());
+    }
+    read_by_kstatus("failing", &stack, after(None, &broken, 1));
+    let mut edited = stack.clone();
+    edited.metadata.generation = Some(2);
+    read_by_kstatus("edited", &edited, after(None, &live(2), 1));
+    let mut deleted = stack.clone();
+    deleted.metadata.deletion_timestamp = Some(at(2));
+    read_by_kstatus("deleted", &deleted, after(None, &live(2), 1));
+    let paused = stored_stack(json!({"paused": true}));
+    let paused_status = status(&paused, Outcome::Paused(&minimal_stack(), &live(2)), &at(1));
+    read_by_kstatus("paused", &paused, paused_status);
+}
+
+#[test]
+fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
+    let stack = stored_stack(json!({}));
+    let failed =
+        |error: ValidateError| status(&stack, Outcome::Failed(StepFailure::from(&error)), &at(1));
+    let absent = failed(ValidateError::SecretNotFound {
+        field: "database",
+        secret: "db".to_owned(),
+        key: "uri".to_owned(),
+    });
+    assert!(
+        absent
+            .conditions
+            .iter()
+            .all(|condition| condition.type_ != "Stalled")
+    );
+    read_by_kstatus("secret-missing", &stack, absent);
+    let refused = failed(ValidateError::MajorVersionChange {
+        wanted: "postgres:19".to_owned(),
+        claim: "acme-postgres".to_owned(),
+        major: 18,
+    });
+    assert_eq!(find(&refused, "Stalled").status, "True");
+    read_by_kstatus("refused", &stack, refused.clone());
+    let unread = unreadable(
+        "unknown variant",
+        Some(1),
+        &ShortenerStackStatus::default(),
+        &at(1),
+    );
+    read_by_kstatus("invalid", &stack, unread);
+    // The condition `Stalled` disappears with the error.
+    let mut repaired = stack.clone();
+    repaired.status = Some(refused);
+    let error = ValidateError::NameTaken("acme-postgres".to_owned());
+    let next = status(
+        &repaired,
+        Outcome::Failed(StepFailure::from(&error)),
+        &at(2),
+    );
+    assert!(
+        next.conditions
+            .iter()
+            .all(|condition| condition.type_ != "Stalled")
+    );
+}

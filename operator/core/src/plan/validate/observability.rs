@@ -1,0 +1,117 @@
+//! Validation of the collector and its backend.
+
+use super::{
+    ValidateError,
+    pod::pod,
+    store::{Surroundings, Wanted, volume},
+};
+use crate::{
+    api::{
+        DEFAULT_BACKEND_STORAGE, ExternalBackend as Spec, ManagedBackend, OtlpProtocol, Profile,
+    },
+    model::{
+        facts::{HeaderFacts, StoreFacts},
+        metadata::Component,
+        stack::{Backend, Collector, ExternalBackend, Headers, ManagedCollector},
+    },
+    plan::build::{otel, telemetry},
+};
+
+/// Resolves the collector and its backend; `None` while the profile is off. `own` contains the facts about the
+/// stack's own backend, if it has one.
+pub(super) fn collector(
+    surroundings: &Surroundings<'_>,
+    own: Option<StoreFacts>,
+    headers: Option<HeaderFacts>,
+) -> Result<Option<Collector>, ValidateError> {
+    let spec = &surroundings.stack.spec;
+    if !spec.profiles.contains(&Profile::Observability) {
+        return Ok(None);
+    }
+    let observability = &spec.observability;
+    if let Some(external) = &observability.collector.external {
+        return Ok(Some(Collector::External {
+            endpoint: external.endpoint.trim_end_matches('/').to_owned(),
+        }));
+    }
+    let backend = match (own, &observability.backend.external) {
+        (Some(facts), _) => own_backend(surroundings, facts)?,
+        (None, Some(external)) => {
+            Backend::External(external_backend(surroundings, external, headers)?)
+        }
+        (None, None) => Backend::Nowhere,
+    };
+    let managed = observability.collector.managed.clone().unwrap_or_default();
+    Ok(Some(Collector::Managed(Box::new(ManagedCollector {
+        replicas: i32::from(!spec.stopped),
+        pod: pod(
+            &managed.pod,
+            &surroundings.defaults.images.otel,
+            otel::default_resources(),
+        ),
+        backend,
+    }))))
+}
+
+fn own_backend(
+    surroundings: &Surroundings<'_>,
+    facts: StoreFacts,
+) -> Result<Backend, ValidateError> {
+    let spec = &surroundings.stack.spec.observability.backend;
+    let ManagedBackend {
+        storage,
+        storage_class_name,
+        pod: settings,
+    } = spec.managed.clone().unwrap_or_default();
+    let storage = storage.or_else(|| Some(DEFAULT_BACKEND_STORAGE.to_owned()));
+    let wanted = Wanted {
+        component: Component::Telemetry,
+        field: "observability.backend",
+        pod: pod(
+            &settings,
+            &surroundings.defaults.images.telemetry,
+            telemetry::default_resources(),
+        ),
+        volume: Some(volume(storage, storage_class_name)),
+    };
+    Ok(Backend::Managed(surroundings.store(wanted, facts)?))
+}
+
+fn external_backend(
+    surroundings: &Surroundings<'_>,
+    spec: &Spec,
+    headers: Option<HeaderFacts>,
+) -> Result<ExternalBackend, ValidateError> {
+    let address = |own: &Option<String>, signal: &str| {
+        let base = spec.endpoint.as_deref().unwrap_or_default();
+        match (own, spec.protocol) {
+            (Some(own), OtlpProtocol::Http) => own.clone(),
+            (Some(own), OtlpProtocol::Grpc) => own.trim_end_matches('/').to_owned(),
+            (None, OtlpProtocol::Http) => format!("{}/v1/{signal}", base.trim_end_matches('/')),
+            (None, OtlpProtocol::Grpc) => base.trim_end_matches('/').to_owned(),
+        }
+    };
+    Ok(ExternalBackend {
+        protocol: spec.protocol,
+        traces: address(&spec.traces_endpoint, "traces"),
+        logs: address(&spec.logs_endpoint, "logs"),
+        headers: headers
+            .map(|facts| known_headers(surroundings, facts))
+            .transpose()?,
+    })
+}
+
+fn known_headers(
+    surroundings: &Surroundings<'_>,
+    facts: HeaderFacts,
+) -> Result<Headers, ValidateError> {
+    let HeaderFacts { secret, data } = facts;
+    match data.filter(|data| !data.is_empty()) {
+        Some(data) => Ok(Headers {
+            checksum: surroundings.checksum(&data),
+            names: data.into_keys().collect(),
+            secret,
+        }),
+        None => Err(ValidateError::HeadersNotFound(secret)),
+    }
+}

@@ -1,0 +1,273 @@
+//! Tests of errors after admission, and of resolved defaults.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    api::SecretKeyRef,
+    model::{
+        access::Access,
+        facts::{ClaimFact, CredentialState, ExternalAccess, QueueFacts, StoreFacts},
+        metadata::StackIdentity,
+        stack::{Store, StoreVolume},
+    },
+    testing::{shared::stored_stack, stack::defaults},
+};
+
+fn data(entries: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
+    let entries = entries.iter();
+    entries
+        .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
+        .collect()
+}
+
+/// Returns facts about a stack of which only those about the database matter.
+fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
+    Facts {
+        identity: StackIdentity::of(stack).unwrap(),
+        checksum_key: CredentialState::Existing(data(&[(CHECKSUM_KEY, "k")])),
+        database,
+        optional: BTreeMap::new(),
+        queue: QueueFacts::default(),
+        headers: None,
+        has_monitoring_kinds: false,
+        vector_key: None,
+        upstream: None,
+        host_conflict: None,
+    }
+}
+
+fn managed(credentials: CredentialState) -> StoreFacts {
+    StoreFacts::Managed {
+        credentials,
+        running_image: None,
+        claim: None,
+    }
+}
+
+fn credentials() -> CredentialState {
+    CredentialState::Existing(data(&[("username", "shortener"), ("password", "p")]))
+}
+
+fn validated(spec: Value) -> ValidatedStack {
+    let stack = stored_stack(spec);
+    validate(
+        &stack,
+        with_database(&stack, managed(credentials())),
+        &defaults(),
+    )
+    .unwrap()
+}
+
+fn refused(spec: Value, database: StoreFacts) -> ValidateError {
+    let stack = stored_stack(spec);
+    validate(&stack, with_database(&stack, database), &defaults()).unwrap_err()
+}
+
+#[test]
+fn short_links_begin_with_the_public_url_the_host_or_localhost() {
+    let table = [
+        (json!({}), "http://localhost:8080"),
+        (json!({"gateway": {"host": "go.test"}}), "http://go.test"),
+        (
+            json!({"gateway": {"host": "go.test", "tlsSecretName": "tls"}}),
+            "https://go.test",
+        ),
+        (
+            json!({"publicUrl": "https://x.test/", "gateway": {"host": "go.test"}}),
+            "https://x.test",
+        ),
+    ];
+    for (spec, url) in table {
+        assert_eq!(validated(spec.clone()).public_url, url, "{spec}");
+    }
+}
+
+#[test]
+fn images_come_from_the_spec_or_the_operators_release() {
+    let defaults = defaults();
+    assert_eq!(validated(json!({})).app.pod.image, defaults.images.app);
+    assert_eq!(
+        validated(json!({"app": {"image": "mine:2"}})).app.pod.image,
+        "mine:2"
+    );
+}
+
+#[test]
+fn a_gateway_of_its_own_lets_everybody_in_unless_told_otherwise() {
+    assert!(!validated(json!({})).gateway.allow_from.is_empty());
+    assert!(
+        validated(json!({"gateway": {"provider": "Standalone"}}))
+            .gateway
+            .allow_from
+            .is_empty()
+    );
+    let given = json!({"gateway": {"provider": "Standalone", "allowFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}});
+    assert_eq!(validated(given).gateway.allow_from.len(), 1);
+}
+
+#[test]
+fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
+    let stack = validated(json!({"stopped": true}));
+    assert_eq!((stack.app.replicas, stack.gateway.replicas), (0, 0));
+    let database = stack.database.managed().unwrap();
+    let volume = StoreVolume {
+        size: Quantity("1Gi".to_owned()),
+        class: None,
+        postgres_major: Some(18),
+    };
+    assert_eq!((database.replicas, &database.volume), (0, &Some(volume)));
+}
+
+#[test]
+fn a_credential_that_is_gone_while_its_volume_exists_is_never_minted_anew() {
+    let error = refused(json!({}), managed(CredentialState::Missing));
+    assert_eq!(error.reason(), "CredentialsMissing");
+    assert!(error.to_string().contains("restore the Secret"), "{error}");
+}
+
+#[test]
+fn incomplete_and_foreign_secrets_are_named() {
+    let incomplete =
+        CredentialState::Existing(data(&[("username", "shortener"), ("password", "")]));
+    assert_eq!(
+        refused(json!({}), managed(incomplete)).to_string(),
+        "Secret acme-postgres has no value for key password: add it"
+    );
+    assert_eq!(
+        refused(json!({}), managed(CredentialState::NotOwned)).reason(),
+        "NameTaken"
+    );
+}
+
+#[test]
+fn an_external_database_needs_its_secret() {
+    let reference = SecretKeyRef {
+        name: "db".to_owned(),
+        key: Some("uri".to_owned()),
+    };
+    let spec = json!({"database": {"external": {"secretRef": {"name": "db", "key": "uri"}}}});
+    let absent = StoreFacts::External {
+        reference: reference.clone(),
+        found: None,
+    };
+    let error = refused(spec.clone(), absent);
+    assert!(
+        error
+            .to_string()
+            .contains("Secret db with key uri does not exist"),
+        "{error}"
+    );
+
+    let stack = stored_stack(spec);
+    let present = StoreFacts::External {
+        reference,
+        found: Some(ExternalAccess {
+            access: Access::Url("uri".to_owned()),
+            entries: data(&[("uri", "postgres://")]),
+        }),
+    };
+    let validated = validate(&stack, with_database(&stack, present), &defaults()).unwrap();
+    assert!(matches!(validated.database, Store::External { secret, .. } if secret == "db"));
+}
+
+#[test]
+fn a_secret_that_tells_nothing_is_refused_with_the_keys_that_would() {
+    let absent = StoreFacts::External {
+        reference: SecretKeyRef {
+            name: "db".to_owned(),
+            key: None,
+        },
+        found: None,
+    };
+    let spec = json!({"database": {"external": {"secretRef": {"name": "db"}}}});
+    let error = refused(spec, absent).to_string();
+    assert!(
+        error.contains("database.external: Secret db with key url, uri, connection_string or host does not exist"),
+        "{error}"
+    );
+}
+
+/// Returns the facts about a database with a volume: the version in the claim's annotation, and the running image.
+fn with_volume(major: Option<u32>, running: Option<&str>) -> StoreFacts {
+    StoreFacts::Managed {
+        credentials: credentials(),
+        running_image: running.map(str::to_owned),
+        claim: Some(ClaimFact { major }),
+    }
+}
+
+#[test]
+fn another_major_version_than_that_of_the_volume_is_refused() {
+    let spec = json!({"database": {"managed": {"image": "postgres:18.1"}}});
+    for facts in [
+        with_volume(Some(17), None),
+        with_volume(None, Some("postgres:17.6")),
+        // Releases that wrote no annotation had one default image.
+        with_volume(None, None),
+    ] {
+        assert_eq!(refused(spec.clone(), facts).reason(), "MajorVersionChange");
+    }
+    let stack = stored_stack(spec);
+    for facts in [
+        managed(credentials()),
+        with_volume(Some(18), Some("postgres:17.6")),
+        with_volume(None, Some("registry.test:5000/postgres:18.0-bookworm")),
+        with_volume(None, Some("postgres@sha256:abc")),
+        with_volume(None, Some("registry.test:5000/postgres")),
+    ] {
+        let result = validate(&stack, with_database(&stack, facts.clone()), &defaults());
+        assert!(result.is_ok(), "{facts:?}");
+    }
+}
+
+#[test]
+fn a_database_gets_the_default_image_that_reads_its_volume() {
+    let stack = stored_stack(json!({}));
+    let chosen = |facts: StoreFacts| {
+        let validated = validate(&stack, with_database(&stack, facts), &defaults()).unwrap();
+        let database = validated.database.managed().unwrap().clone();
+        (database.pod.image, database.volume.unwrap().postgres_major)
+    };
+    let images = defaults().images;
+    assert_eq!(
+        chosen(managed(credentials())),
+        (images.postgres.clone(), Some(18))
+    );
+    assert_eq!(
+        chosen(with_volume(Some(18), None)),
+        (images.postgres, Some(18))
+    );
+    for facts in [
+        with_volume(Some(17), None),
+        with_volume(None, Some("postgres:17.6")),
+        with_volume(None, None),
+    ] {
+        assert_eq!(chosen(facts), (images.postgres_17.clone(), Some(17)));
+    }
+}
+
+#[test]
+fn a_major_version_without_a_default_image_is_asked_for_by_name() {
+    let error = refused(json!({}), with_volume(Some(16), None));
+    assert_eq!(error.reason(), "NoImageForMajor");
+    let stack = stored_stack(json!({"database": {"managed": {"image": "postgres:16.14"}}}));
+    let facts = with_volume(Some(16), None);
+    assert!(validate(&stack, with_database(&stack, facts), &defaults()).is_ok());
+}
+
+#[test]
+fn another_password_gives_another_checksum() {
+    let checksum = |password: &str| {
+        let stack = stored_stack(json!({}));
+        let secret = CredentialState::Existing(data(&[("username", "u"), ("password", password)]));
+        let validated =
+            validate(&stack, with_database(&stack, managed(secret)), &defaults()).unwrap();
+        validated.database.checksum().to_owned()
+    };
+    assert_eq!(checksum("a"), checksum("a"));
+    assert_ne!(checksum("a"), checksum("b"));
+}

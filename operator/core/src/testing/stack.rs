@@ -1,0 +1,154 @@
+//! The minimal stack and the modifiers that turn it into others. Its name differs from every product's, so that a
+//! swapped name or label shows.
+
+mod profiles;
+mod variants;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::networking::v1::NetworkPolicyPeer,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
+};
+use serde_json::{Value, json};
+
+use super::shared::stored_stack;
+use crate::{
+    api::ShortenerStackSpec,
+    model::{
+        checksum::CHECKSUM_KEY,
+        credentials::{self, USERNAME_KEY},
+        defaults::{Defaults, Images},
+        facts::{
+            CredentialState, ExternalAccess, Facts, HeaderFacts, QueueFacts, Referenced, StoreFacts,
+        },
+        metadata::StackIdentity,
+        references::{self, StoreReference},
+        stack::{Backend, Collector, Store, ValidatedStack},
+    },
+    plan::validate::validate,
+};
+
+/// Returns the stack `acme` in namespace `links`, as it results from `spec: {}`, with its Secrets in place.
+pub fn minimal_stack() -> ValidatedStack {
+    resolved(json!({}))
+}
+
+/// Returns the minimal stack with every profile on and every store managed.
+pub fn every_profile() -> ValidatedStack {
+    minimal_stack().caching().queue().telemetry().vector()
+}
+
+/// Returns the stack `acme` as it results from a spec, with every Secret in place. Its checksums are words, so that
+/// golden manifests show their origin.
+fn resolved(spec: Value) -> ValidatedStack {
+    let stack = stored_stack(spec);
+    let mut resolved = validate(&stack, facts(&stack.spec), &defaults()).unwrap();
+    for store in resolved.stores_mut() {
+        match store {
+            Store::Managed(store) => store.checksum = "checksum-of-credentials".to_owned(),
+            Store::External { checksum, .. } => *checksum = "checksum-of-url".to_owned(),
+        }
+    }
+    if let Some(Collector::Managed(collector)) = &mut resolved.collector
+        && let Backend::External(backend) = &mut collector.backend
+        && let Some(headers) = &mut backend.headers
+    {
+        headers.checksum = "checksum-of-headers".to_owned();
+    }
+    resolved
+}
+
+fn facts(spec: &ShortenerStackSpec) -> Facts {
+    Facts {
+        identity: StackIdentity {
+            name: "acme".to_owned(),
+            namespace: "links".to_owned(),
+            owner: OwnerReference {
+                api_version: "shortener.dev/v1alpha1".to_owned(),
+                kind: "ShortenerStack".to_owned(),
+                name: "acme".to_owned(),
+                uid: "5f0c2d1e-0000-4000-8000-000000000001".to_owned(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            },
+        },
+        checksum_key: CredentialState::Existing(data(&[CHECKSUM_KEY])),
+        database: store(references::database(spec)),
+        optional: references::optional(spec)
+            .into_iter()
+            .map(|reference| (reference.0, store(reference)))
+            .collect(),
+        queue: QueueFacts::default(),
+        headers: references::headers_secret(spec).map(|secret| HeaderFacts {
+            secret: secret.to_owned(),
+            data: Some(data(&["authorization", "x-scope-orgid"])),
+        }),
+        has_monitoring_kinds: false,
+        vector_key: references::vector_key(spec).map(|reference| Referenced {
+            reference: reference.clone(),
+            value: Some(ByteString(b"s3cret".to_vec())),
+        }),
+        upstream: None,
+        host_conflict: None,
+    }
+}
+
+fn store((component, external): StoreReference<'_>) -> StoreFacts {
+    match external {
+        Some(reference) => StoreFacts::External {
+            reference: reference.clone(),
+            found: ExternalAccess::find(component, reference, data(&["uri"])),
+        },
+        None => StoreFacts::Managed {
+            credentials: CredentialState::Existing(data(credentials::keys(component))),
+            running_image: None,
+            claim: None,
+        },
+    }
+}
+
+fn data(keys: &[&str]) -> BTreeMap<String, ByteString> {
+    let value = |key: &str| match key {
+        USERNAME_KEY => "shortener",
+        CHECKSUM_KEY => "0123456789abcdef",
+        _ => "s3cret",
+    };
+    keys.iter()
+        .map(|key| ((*key).to_owned(), ByteString(value(key).into())))
+        .collect()
+}
+
+/// Returns the settings of an operator whose images have names of their own.
+pub fn defaults() -> Defaults {
+    let image = |name: &str| format!("registry.test/{name}");
+    Defaults {
+        images: Images {
+            app: image("app:1"),
+            gateway: image("nginx:1"),
+            postgres: image("postgres:18"),
+            postgres_17: image("postgres:17"),
+            cache: image("valkey:8"),
+            rabbitmq: image("rabbitmq:4"),
+            worker: image("worker:1"),
+            otel: image("otel:1"),
+            telemetry: image("lgtm:1"),
+            qdrant: image("qdrant:1"),
+        },
+        gateway_allow_from: vec![peer("ingress-nginx", "controller")],
+        operator: peer("operators", "operator"),
+    }
+}
+
+fn peer(namespace: &str, component: &str) -> NetworkPolicyPeer {
+    let selector = |key: &str, value: &str| LabelSelector {
+        match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
+        ..LabelSelector::default()
+    };
+    NetworkPolicyPeer {
+        namespace_selector: Some(selector("kubernetes.io/metadata.name", namespace)),
+        pod_selector: Some(selector("app.kubernetes.io/component", component)),
+        ..NetworkPolicyPeer::default()
+    }
+}

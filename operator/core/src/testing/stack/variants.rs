@@ -1,0 +1,218 @@
+//! Stacks with other settings than the minimal one.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    core::v1::{
+        Affinity, EnvVar, LocalObjectReference, NodeAffinity, NodeSelector,
+        NodeSelectorRequirement, NodeSelectorTerm, Toleration,
+    },
+    networking::v1::NetworkPolicyPeer,
+};
+use serde_json::json;
+
+use super::resolved;
+use crate::{
+    api::GatewayServiceType,
+    model::stack::{
+        Backend, Collector, ManagedStore, Monitoring, Pod, Routing, Store, ValidatedStack,
+    },
+};
+
+impl ValidatedStack {
+    /// Returns every store of the stack.
+    pub(super) fn stores_mut(&mut self) -> impl Iterator<Item = &mut Store> {
+        let optional = [
+            self.cache.as_mut().map(|cache| &mut cache.store),
+            self.queue.as_mut().map(|queue| &mut queue.store),
+            match &mut self.collector {
+                Some(Collector::Managed(collector)) => match &mut collector.backend {
+                    Backend::Managed(store) => Some(store),
+                    _ => None,
+                },
+                _ => None,
+            },
+            self.vector.as_mut().map(|vector| &mut vector.store),
+        ];
+        std::iter::once(&mut self.database).chain(optional.into_iter().flatten())
+    }
+
+    fn managed_stores_mut(&mut self) -> impl Iterator<Item = &mut ManagedStore> {
+        self.stores_mut().filter_map(|store| match store {
+            Store::Managed(store) => Some(&mut **store),
+            Store::External { .. } => None,
+        })
+    }
+
+    /// Turns monitoring on, with a label by which the Prometheus operator and the Grafana of the cluster select
+    /// objects.
+    pub fn told(mut self, key: &str, value: &str) -> Self {
+        self.monitoring = Some(Monitoring {
+            labels: [(key.to_owned(), value.to_owned())].into(),
+        });
+        self
+    }
+
+    /// Adds the kinds of the Prometheus operator to the cluster.
+    pub fn with_monitoring_kinds(mut self) -> Self {
+        self.has_monitoring_kinds = true;
+        self
+    }
+
+    /// Marks the Secrets as not created yet.
+    pub fn with_new_secrets(mut self) -> Self {
+        self.checksum_key.is_new = true;
+        for store in self.managed_stores_mut() {
+            store.credentials.is_new = true;
+        }
+        self
+    }
+
+    /// Deletes volumes and credentials with the stack.
+    pub fn deleting_data(mut self) -> Self {
+        self.delete_data = true;
+        self
+    }
+
+    /// Scales every component to zero.
+    pub fn stopped(mut self) -> Self {
+        self.stopped = true;
+        for store in self.managed_stores_mut() {
+            store.replicas = 0;
+        }
+        if let Some(queue) = &mut self.queue {
+            queue.workers.replicas = 0;
+        }
+        if let Some(Collector::Managed(collector)) = &mut self.collector {
+            collector.replicas = 0;
+        }
+        self.replicas(0)
+    }
+
+    /// Sets the number of pods of the app and of the gateway.
+    pub fn replicas(mut self, replicas: i32) -> Self {
+        self.app.replicas = replicas;
+        self.gateway.replicas = replicas;
+        self
+    }
+
+    /// Replaces the database with an external one.
+    pub fn external_database(mut self) -> Self {
+        let reference = json!({"name": "links-database", "key": "uri"});
+        let spec = json!({"database": {"external": {"secretRef": reference}}});
+        self.database = resolved(spec).database;
+        self
+    }
+
+    /// Replaces the gateway with an nginx of the stack's own that accepts every client.
+    pub fn standalone(mut self) -> Self {
+        self.gateway.allow_from = Vec::new();
+        self.gateway.routing = Routing::Standalone {
+            host: String::new(),
+            service_type: GatewayServiceType::ClusterIP,
+            upstream: Some("10.96.0.42".to_owned()),
+        };
+        self
+    }
+
+    /// Sets the cluster address of the app (after [`Self::standalone`]).
+    pub fn upstream(mut self, address: Option<&str>) -> Self {
+        if let Routing::Standalone { upstream, .. } = &mut self.gateway.routing {
+            *upstream = address.map(str::to_owned);
+        }
+        self
+    }
+
+    /// Sets the type of the gateway's Service (after [`Self::standalone`]).
+    pub fn service_type(mut self, wanted: GatewayServiceType) -> Self {
+        if let Routing::Standalone { service_type, .. } = &mut self.gateway.routing {
+            *service_type = wanted;
+        }
+        self
+    }
+
+    /// Limits the stack to one host.
+    pub fn host(mut self, name: &str) -> Self {
+        match &mut self.gateway.routing {
+            Routing::IngressNginx { host, .. } | Routing::Standalone { host, .. } => {
+                *host = name.to_owned();
+            }
+        }
+        self
+    }
+
+    /// Serves the host over TLS with the certificate in a Secret.
+    pub fn tls(mut self, secret: &str) -> Self {
+        if let Routing::IngressNginx { tls_secret, .. } = &mut self.gateway.routing {
+            *tls_secret = Some(secret.to_owned());
+        }
+        self
+    }
+
+    /// Marks the host as held by an older stack.
+    pub fn conflict(mut self, older: &str) -> Self {
+        if let Routing::IngressNginx { conflict, .. } = &mut self.gateway.routing {
+            *conflict = Some(older.to_owned());
+        }
+        self
+    }
+
+    /// Allows a peer to scrape the internal port.
+    pub fn scraped_from(mut self, peer: NetworkPolicyPeer) -> Self {
+        self.scrape_from.push(peer);
+        self
+    }
+
+    /// Sets every pod setting that a user may set, on every component.
+    pub fn user_settings(mut self) -> Self {
+        self.image_pull_secrets = vec![LocalObjectReference {
+            name: "registry".to_owned(),
+        }];
+        user_settings(&mut self.app.pod, "LIMIT_SHORTEN_BURST");
+        user_settings(&mut self.gateway.pod, "TZ");
+        if let Some(queue) = &mut self.queue {
+            user_settings(&mut queue.workers.pod, "TZ");
+        }
+        if let Some(Collector::Managed(collector)) = &mut self.collector {
+            user_settings(&mut collector.pod, "TZ");
+        }
+        for store in self.managed_stores_mut() {
+            if let Some(volume) = &mut store.volume {
+                volume.class = Some("fast".to_owned());
+            }
+            user_settings(&mut store.pod, "TZ");
+        }
+        self
+    }
+}
+
+fn user_settings(pod: &mut Pod, variable: &str) {
+    pod.node_selector = BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]);
+    pod.tolerations = vec![Toleration {
+        key: Some("dedicated".to_owned()),
+        operator: Some("Exists".to_owned()),
+        ..Toleration::default()
+    }];
+    pod.affinity = Some(Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                node_selector_terms: vec![NodeSelectorTerm {
+                    match_expressions: Some(vec![NodeSelectorRequirement {
+                        key: "zone".to_owned(),
+                        operator: "Exists".to_owned(),
+                        values: None,
+                    }]),
+                    ..NodeSelectorTerm::default()
+                }],
+            }),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    });
+    pod.priority_class = Some("important".to_owned());
+    pod.env = vec![EnvVar {
+        name: variable.to_owned(),
+        value: Some("of-the-user".to_owned()),
+        ..EnvVar::default()
+    }];
+}

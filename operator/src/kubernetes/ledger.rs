@@ -1,0 +1,159 @@
+//! Records of the last write to each child, so that the steady state writes nothing.
+//!
+//! A record holds the uid of the object, the hash of the rendered object and a fingerprint of the fields that the
+//! operator owns according to the API server (`metadata.managedFields`). Another manager that changes such a field
+//! takes over its ownership, so an equal fingerprint means that nothing drifted. `metadata.generation` is not enough:
+//! many kinds have none, and edits of labels do not change it.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use shortener_operator_core::model::metadata::FIELD_MANAGER;
+
+/// Kind, namespace and name of a child object.
+pub type ChildKey = (String, String, String);
+
+/// The state of an object after the operator last wrote or checked it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Uid of the object; a recreated one has another.
+    pub uid: String,
+    /// Hash of the rendered object.
+    pub rendered: String,
+    /// Fingerprint of the fields that the operator owns.
+    pub fields: u64,
+    /// `metadata.generation` after the write, for kinds that have one.
+    pub generation: Option<i64>,
+    /// `metadata.resourceVersion` in the watch cache before the write. As long as the cache still shows it, the cache
+    /// lags behind the write.
+    pub before: Option<String>,
+}
+
+impl Record {
+    /// Creates the record of a live object for a rendering with this hash.
+    pub fn of(meta: &ObjectMeta, rendered: &str, before: Option<String>) -> Self {
+        Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            rendered: rendered.to_owned(),
+            fields: own_fields(meta),
+            generation: meta.generation,
+            before,
+        }
+    }
+
+    /// Returns true when the live object is still as it was written.
+    pub fn holds_for(&self, meta: &ObjectMeta, rendered: &str) -> bool {
+        let lagging = self.before.is_some() && self.before == meta.resource_version;
+        meta.uid.as_deref() == Some(self.uid.as_str())
+            && self.rendered == rendered
+            && (lagging || self.fields == own_fields(meta))
+    }
+}
+
+/// Returns a fingerprint of the fields that server-side apply records as the operator's.
+fn own_fields(meta: &ObjectMeta) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let entries = meta.managed_fields.iter().flatten();
+    for entry in entries.filter(|entry| {
+        entry.manager.as_deref() == Some(FIELD_MANAGER)
+            && entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.is_none()
+    }) {
+        entry
+            .fields_v1
+            .as_ref()
+            .map(|fields| fields.0.to_string())
+            .hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// The records of every child that this process has written or checked.
+#[derive(Debug, Default)]
+pub struct Ledger(Mutex<HashMap<ChildKey, Record>>);
+
+impl Ledger {
+    /// Returns the record of a child.
+    pub fn get(&self, key: &ChildKey) -> Option<Record> {
+        self.records().get(key).cloned()
+    }
+
+    /// Stores the record of a child.
+    pub fn put(&self, key: ChildKey, record: Record) {
+        self.records().insert(key, record);
+    }
+
+    /// Removes the record of a deleted child.
+    pub fn forget(&self, key: &ChildKey) {
+        self.records().remove(key);
+    }
+
+    fn records(&self) -> MutexGuard<'_, HashMap<ChildKey, Record>> {
+        // Every change is a single insert or remove, so a poisoned map is still consistent.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
+    use serde_json::json;
+
+    use super::*;
+
+    fn meta(uid: &str, fields: serde_json::Value) -> ObjectMeta {
+        ObjectMeta {
+            uid: Some(uid.to_owned()),
+            managed_fields: Some(vec![ManagedFieldsEntry {
+                manager: Some(FIELD_MANAGER.to_owned()),
+                operation: Some("Apply".to_owned()),
+                fields_v1: Some(FieldsV1(fields)),
+                ..ManagedFieldsEntry::default()
+            }]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn a_record_holds_until_a_field_is_taken_the_object_is_recreated_or_the_rendering_changes() {
+        let written = meta("1", json!({"f:spec": {"f:replicas": {}}}));
+        let record = Record::of(&written, "abc", None);
+        assert!(record.holds_for(&written, "abc"));
+        assert!(!record.holds_for(&written, "def"));
+        assert!(!record.holds_for(&meta("2", json!({"f:spec": {"f:replicas": {}}})), "abc"));
+        assert!(!record.holds_for(&meta("1", json!({"f:spec": {}})), "abc"));
+    }
+
+    #[test]
+    fn a_watch_that_lags_behind_our_write_is_no_drift() {
+        let mut stale = meta("1", json!({}));
+        stale.resource_version = Some("7".to_owned());
+        let record = Record::of(
+            &meta("1", json!({"f:spec": {}})),
+            "abc",
+            stale.resource_version.clone(),
+        );
+        assert!(record.holds_for(&stale, "abc"));
+        stale.resource_version = Some("9".to_owned());
+        assert!(!record.holds_for(&stale, "abc"));
+    }
+
+    #[test]
+    fn fields_of_other_managers_do_not_matter() {
+        let mut live = meta("1", json!({"f:spec": {}}));
+        let record = Record::of(&live, "abc", None);
+        live.managed_fields
+            .get_or_insert_default()
+            .push(ManagedFieldsEntry {
+                manager: Some("kubectl".to_owned()),
+                operation: Some("Update".to_owned()),
+                fields_v1: Some(FieldsV1(json!({"f:metadata": {}}))),
+                ..ManagedFieldsEntry::default()
+            });
+        assert!(record.holds_for(&live, "abc"));
+    }
+}

@@ -1,0 +1,348 @@
+//! Client for RabbitMQ's management API, as far as the operator and `operator dlq` use it.
+//!
+//! Each method sends one request and does not retry; the retries are up to the caller.
+
+mod error;
+pub mod message;
+pub mod transport;
+
+use std::time::Duration;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use shortener_operator_core::model::{
+    queue_state::{Depth, Depths},
+    topology::{DEAD_LETTERS, JOBS, Policy},
+};
+use tokio::time::timeout;
+use tower::ServiceExt;
+
+pub use error::BrokerError;
+use message::Message;
+use transport::Transport;
+
+/// Credentials for the management API; `Debug` redacts the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Name of the user.
+    pub username: String,
+    /// Password of the user.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Login")
+            .field("username", &self.username)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    fn header(&self) -> Result<HeaderValue, http::Error> {
+        let pair = format!("{}:{}", self.username, self.password);
+        let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+#[derive(Deserialize)]
+struct QueueRow {
+    name: String,
+    messages_ready: Option<i64>,
+    messages_unacknowledged: Option<i64>,
+}
+
+impl QueueRow {
+    fn depth(&self) -> Option<Depth> {
+        Some(Depth {
+            ready: self.messages_ready?,
+            unacked: self.messages_unacknowledged?,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    #[serde(default)]
+    reason: Value,
+}
+
+#[derive(Deserialize)]
+struct Routed {
+    routed: bool,
+}
+
+/// A client for a broker's management API.
+#[derive(Clone, Debug)]
+pub struct Broker {
+    transport: Transport,
+    /// Base URL without a trailing slash.
+    base: String,
+    /// Virtual host, percent-encoded.
+    vhost: String,
+    login: Login,
+    limit: Duration,
+}
+
+impl Broker {
+    /// Creates a client for a base URL such as `http://host:15672`. Sends no request.
+    pub fn new(transport: Transport, base: &str, login: Login, limit: Duration) -> Self {
+        Self {
+            transport,
+            base: base.trim_end_matches('/').to_owned(),
+            vhost: "%2F".to_owned(),
+            login,
+            limit,
+        }
+    }
+
+    /// Selects a virtual host, percent-encoded, instead of the default one.
+    #[must_use]
+    pub fn in_vhost(mut self, encoded: &str) -> Self {
+        encoded.clone_into(&mut self.vhost);
+        self
+    }
+
+    /// Returns the depths of the stack's queues.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn depths(&self) -> Result<Depths, BrokerError> {
+        let path = format!(
+            "queues/{}?columns=name,messages_ready,messages_unacknowledged",
+            self.vhost
+        );
+        let rows: Vec<QueueRow> = self.ask(Method::GET, &path, None).await?;
+        let depth = |name: &str| rows.iter().find(|row| row.name == name)?.depth();
+        Ok(Depths {
+            jobs: depth(JOBS),
+            dead_letters: depth(DEAD_LETTERS).map(Depth::total),
+        })
+    }
+
+    /// Returns the reason of an alarm, during which the broker accepts no messages; `None` without an alarm.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn alarm(&self) -> Result<Option<String>, BrokerError> {
+        let path = "health/checks/local-alarms";
+        match self.send(Method::GET, path, None).await {
+            Ok(_) => Ok(None),
+            Err(BrokerError::Refused { status, reason })
+                if status == StatusCode::SERVICE_UNAVAILABLE =>
+            {
+                Ok(Some(reason))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns every policy of the virtual host.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn policies(&self) -> Result<Vec<Policy>, BrokerError> {
+        let path = format!("policies/{}", self.vhost);
+        self.ask(Method::GET, &path, None).await
+    }
+
+    /// Sets a policy; it takes effect at once.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn set_policy(&self, policy: &Policy) -> Result<(), BrokerError> {
+        let path = format!("policies/{}/{}", self.vhost, policy.name);
+        let body = serde_json::to_value(policy)?;
+        self.send(Method::PUT, &path, Some(body)).await?;
+        Ok(())
+    }
+
+    /// Returns the first messages of a queue. They stay in it, at its head.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn peek(&self, queue: &str, count: usize) -> Result<Vec<Message>, BrokerError> {
+        self.get(queue, count, "reject_requeue_true").await
+    }
+
+    /// Removes the first messages from a queue permanently and returns them.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn take(&self, queue: &str, count: usize) -> Result<Vec<Message>, BrokerError> {
+        self.get(queue, count, "ack_requeue_false").await
+    }
+
+    async fn get(
+        &self,
+        queue: &str,
+        count: usize,
+        mode: &str,
+    ) -> Result<Vec<Message>, BrokerError> {
+        let path = format!("queues/{}/{queue}/get", self.vhost);
+        let body = json!({"count": count, "ackmode": mode, "encoding": "auto"});
+        self.ask(Method::POST, &path, Some(body)).await
+    }
+
+    /// Appends a message to a queue and waits until the broker has taken responsibility for it.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn publish(&self, queue: &str, message: &Message) -> Result<(), BrokerError> {
+        let path = format!("exchanges/{}/amq.default/publish", self.vhost);
+        let body = json!({
+            "routing_key": queue,
+            "properties": message.properties,
+            "payload": message.payload,
+            "payload_encoding": message.payload_encoding,
+        });
+        match self.ask(Method::POST, &path, Some(body)).await {
+            Ok(Routed { routed: true }) => Ok(()),
+            Ok(Routed { routed: false }) => Err(BrokerError::NotTaken(queue.to_owned())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes every message of a queue except those that a client has not acknowledged yet.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn purge(&self, queue: &str) -> Result<(), BrokerError> {
+        let path = format!("queues/{}/{queue}/contents", self.vhost);
+        self.send(Method::DELETE, &path, None).await?;
+        Ok(())
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<T, BrokerError> {
+        Ok(serde_json::from_slice(
+            &self.send(method, path, body).await?,
+        )?)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Bytes, BrokerError> {
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}/api/{path}", self.base))
+            .header(header::AUTHORIZATION, self.login.header()?)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))?;
+        let answer = timeout(self.limit, self.transport.clone().oneshot(request))
+            .await
+            .map_err(|_| BrokerError::Silent(self.limit))?
+            .map_err(BrokerError::Unreachable)?;
+        let (head, body) = answer.into_parts();
+        match head.status {
+            status if status.is_success() => Ok(body),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(BrokerError::Denied),
+            StatusCode::NOT_FOUND => Err(BrokerError::Missing(path.to_owned())),
+            status => Err(BrokerError::Refused {
+                status,
+                reason: reason(&body),
+            }),
+        }
+    }
+}
+
+/// Returns the broker's reason for an error, or the start of the body if it contains none.
+fn reason(body: &Bytes) -> String {
+    match serde_json::from_slice(body) {
+        Ok(Failure {
+            reason: Value::String(reason),
+        }) => reason,
+        _ => String::from_utf8_lossy(body).chars().take(200).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::broker::FakeBroker;
+
+    fn depth(ready: i64, unacked: i64) -> Depth {
+        Depth { ready, unacked }
+    }
+
+    #[tokio::test]
+    async fn the_depth_of_a_queue_is_ready_and_unacknowledged_messages() {
+        let fake = FakeBroker::default();
+        fake.holds(JOBS, depth(3, 1));
+        fake.holds(DEAD_LETTERS, depth(2, 0));
+        let depths = fake.broker().depths().await.unwrap();
+        assert_eq!(depths.jobs, Some(depth(3, 1)));
+        assert_eq!(depths.jobs.unwrap().total(), 4);
+        assert_eq!(depths.dead_letters, Some(2));
+    }
+
+    #[tokio::test]
+    async fn a_broker_that_has_just_started_knows_no_depth() {
+        let fake = FakeBroker::default();
+        fake.without_statistics();
+        assert_eq!(fake.broker().depths().await.unwrap(), Depths::default());
+    }
+
+    #[tokio::test]
+    async fn an_alarm_is_told_in_the_brokers_words() {
+        let fake = FakeBroker::default();
+        assert_eq!(fake.broker().alarm().await.unwrap(), None);
+        fake.raise_alarm("There are alarms in effect on the node");
+        assert_eq!(
+            fake.broker().alarm().await.unwrap().as_deref(),
+            Some("There are alarms in effect on the node")
+        );
+    }
+
+    #[tokio::test]
+    async fn what_goes_wrong_is_told_apart() {
+        let fake = FakeBroker::default();
+        let stranger = Login {
+            username: "shortener".to_owned(),
+            password: "guess".to_owned(),
+        };
+        let error = fake.broker_for(stranger).depths().await.unwrap_err();
+        assert!(matches!(error, BrokerError::Denied), "{error}");
+        let error = fake.broker().peek("none", 1).await.unwrap_err();
+        assert!(matches!(error, BrokerError::Missing(_)), "{error}");
+        fake.go_away();
+        let error = fake.broker().depths().await.unwrap_err();
+        assert!(matches!(error, BrokerError::Unreachable(_)), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_message_that_no_queue_takes_is_an_error() {
+        let fake = FakeBroker::default();
+        let error = fake
+            .broker()
+            .publish("none", &Message::default())
+            .await
+            .unwrap_err();
+        assert!(matches!(error, BrokerError::NotTaken(_)), "{error}");
+    }
+
+    #[test]
+    fn a_password_shows_in_no_log() {
+        let login = Login {
+            username: "shortener".to_owned(),
+            password: "s3cret".to_owned(),
+        };
+        assert!(!format!("{login:?}").contains("s3cret"));
+        assert!(!format!("{:?}", login.header().unwrap()).contains("c2hvcn"));
+    }
+}

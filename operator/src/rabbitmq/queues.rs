@@ -1,0 +1,313 @@
+//! The known state of the stacks' queues: the brokers to query, their last reports, and the state that the status
+//! shows.
+//!
+//! Reconciles set the brokers to query, [`monitor`] queries them, and a stack is due for a reconcile when its status
+//! should change. [`QueueRecord`] limits the rate of these changes: a change of the depth alone updates the status at
+//! most every 30 s, and a broker counts as unreachable only after several failures in a row.
+
+pub mod monitor;
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use shortener_operator_core::model::{
+    credentials::{PASSWORD_KEY, USERNAME_KEY},
+    metadata::{Component, component_name},
+    queue_record::QueueRecord,
+    queue_state::Report,
+    stack::{Drain, ValidatedStack},
+    topology::MANAGEMENT_PORT,
+};
+use tokio::{sync::Notify, time::Instant};
+
+use crate::rabbitmq::broker::Login;
+
+/// Namespace and name of a stack.
+pub type StackKey = (String, String);
+
+/// The broker to query about a stack's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Address of the management API.
+    pub url: String,
+    /// Credentials for the management API.
+    pub login: Login,
+    /// Delivery limit to enforce; `None` while the stack is paused.
+    pub delivery_limit: Option<i32>,
+    /// True when the queue is deleted once it is empty.
+    pub draining: bool,
+}
+
+impl Target {
+    /// Returns the broker of a stack's queue, if the operator manages that broker and the stack is not stopped.
+    pub fn of(stack: &ValidatedStack, paused: bool) -> Option<Self> {
+        let queue = stack.queue.as_ref().filter(|_| !stack.stopped)?;
+        let broker = queue.store.managed()?;
+        let identity = &stack.identity;
+        let host = component_name(&identity.name, Component::Rabbitmq);
+        let entry = |key: &str| {
+            let value = broker.credentials.data.get(key);
+            value.map(|value| String::from_utf8_lossy(&value.0).into_owned())
+        };
+        Some(Self {
+            url: format!("http://{host}.{}.svc:{MANAGEMENT_PORT}", identity.namespace),
+            login: Login {
+                username: entry(USERNAME_KEY)?,
+                password: entry(PASSWORD_KEY)?,
+            },
+            delivery_limit: (!paused).then_some(queue.delivery_limit),
+            draining: queue.draining.is_some(),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Entry {
+    /// Broker to query, if there is one.
+    target: Option<Target>,
+    /// True when the broker is to be queried before the next round.
+    due: bool,
+    record: QueueRecord,
+}
+
+/// The known state of the stacks' queues.
+pub struct Queues {
+    /// The moment that all times of the records count from.
+    start: Instant,
+    entries: Mutex<HashMap<StackKey, Entry>>,
+    listeners: Mutex<Vec<UnboundedSender<StackKey>>>,
+    changed: Notify,
+}
+
+impl Default for Queues {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            entries: Mutex::default(),
+            listeners: Mutex::default(),
+            changed: Notify::default(),
+        }
+    }
+}
+
+impl Queues {
+    /// Records the decision of a reconcile about a stack's queue.
+    pub fn decided(&self, stack: &StackKey, drain: Drain) {
+        let now = self.start.elapsed();
+        let mut entries = self.entries();
+        let entry = entries.entry(stack.clone()).or_default();
+        entry.record.decided(drain, now);
+    }
+
+    /// Sets the broker to query about a stack's queue; `None` if there is none.
+    pub fn target(&self, stack: &StackKey, target: Option<Target>) {
+        let mut entries = self.entries();
+        let entry = entries.entry(stack.clone()).or_default();
+        if target.is_none() {
+            entry.record.forget_broker();
+        }
+        if entry.target == target {
+            return;
+        }
+        entry.due = target.is_some();
+        entry.target = target;
+        drop(entries);
+        self.changed.notify_one();
+    }
+
+    /// Returns the brokers to query now: all of them, or only those that are new or have changed.
+    pub fn targets(&self, all: bool) -> Vec<(StackKey, Target)> {
+        let mut entries = self.entries();
+        let due = entries.iter_mut().filter_map(|(stack, entry)| {
+            let due = std::mem::take(&mut entry.due) || all;
+            let target = entry.target.as_ref().filter(|_| due)?;
+            Some((stack.clone(), target.clone()))
+        });
+        due.collect()
+    }
+
+    /// Waits until a broker is new or has changed.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Records the report of a broker, or the reason for which there is none, and notifies the listeners if the
+    /// status should change or a drain may be over.
+    pub fn heard(&self, stack: &StackKey, said: Result<Report, String>) {
+        let now = self.start.elapsed();
+        let follow = self.entries().get_mut(stack).is_some_and(|entry| {
+            // A report that arrives after the broker was dropped counts no more.
+            let Some(target) = &entry.target else {
+                return false;
+            };
+            entry.record.hear(said, now) || (target.draining && entry.record.is_empty())
+        });
+        if follow {
+            self.listeners()
+                .retain(|listener| listener.unbounded_send(stack.clone()).is_ok());
+        }
+    }
+
+    /// Returns the known state of a stack's queue.
+    pub fn record(&self, stack: &StackKey) -> QueueRecord {
+        let entries = self.entries();
+        let entry = entries.get(stack);
+        entry.map(|entry| entry.record.clone()).unwrap_or_default()
+    }
+
+    /// Removes the state of a deleted stack.
+    pub fn forget(&self, stack: &StackKey) {
+        self.entries().remove(stack);
+    }
+
+    /// Returns a stream of the stacks whose status should follow their queue, from now on.
+    pub fn listen(&self) -> UnboundedReceiver<StackKey> {
+        let (sender, receiver) = unbounded();
+        self.listeners().push(sender);
+        receiver
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<StackKey, Entry>> {
+        // An entry that was only partly updated is updated again in the next round.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<UnboundedSender<StackKey>>> {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use shortener_operator_core::model::queue_state::Depth;
+
+    use super::*;
+
+    const STACK: (&str, &str) = ("links", "acme");
+
+    fn stack() -> StackKey {
+        (STACK.0.to_owned(), STACK.1.to_owned())
+    }
+
+    fn target(draining: bool) -> Target {
+        Target {
+            url: "http://acme-rabbitmq.links:15672".to_owned(),
+            login: Login {
+                username: "shortener".to_owned(),
+                password: "s3cret".to_owned(),
+            },
+            delivery_limit: Some(5),
+            draining,
+        }
+    }
+
+    fn holding(ready: i64) -> Result<Report, String> {
+        Ok(Report {
+            depth: Some(Depth { ready, unacked: 0 }),
+            alarm: None,
+        })
+    }
+
+    fn silent() -> Result<Report, String> {
+        Err("connection refused".to_owned())
+    }
+
+    struct Scene {
+        queues: Queues,
+        told: UnboundedReceiver<StackKey>,
+    }
+
+    impl Scene {
+        fn new(draining: bool) -> Self {
+            let queues = Queues::default();
+            queues.target(&stack(), Some(target(draining)));
+            let told = queues.listen();
+            Self { queues, told }
+        }
+
+        /// Records a report or a failure, `after` seconds later. Returns true when the status should change.
+        async fn hears(&mut self, after: u64, said: Result<Report, String>) -> bool {
+            tokio::time::sleep(Duration::from_secs(after)).await;
+            self.queues.heard(&stack(), said);
+            self.told.try_recv().is_ok()
+        }
+
+        fn ready(&self) -> Option<i64> {
+            let record = self.queues.record(&stack());
+            record.seen().depth().map(|depth| depth.ready)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_depth_shows_at_once_and_then_every_30_s_at_most() {
+        let mut scene = Scene::new(false);
+        assert!(scene.hears(0, holding(1)).await);
+        assert!(!scene.hears(10, holding(2)).await);
+        assert!(!scene.hears(10, holding(3)).await);
+        assert_eq!(scene.ready(), Some(1));
+        assert!(scene.hears(10, holding(4)).await);
+        assert_eq!(scene.ready(), Some(4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_resting_queue_is_not_worth_a_word() {
+        let mut scene = Scene::new(false);
+        assert!(scene.hears(0, holding(1)).await);
+        for _ in 0..100 {
+            assert!(!scene.hears(10, holding(1)).await);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_is_silent_after_three_failures_in_a_row() {
+        let mut scene = Scene::new(false);
+        assert!(scene.hears(0, holding(1)).await);
+        assert!(!scene.hears(10, silent()).await);
+        assert!(!scene.hears(10, silent()).await);
+        assert!(!scene.hears(10, holding(1)).await, "it was a hiccup");
+        for expected in [false, false, true, false] {
+            assert_eq!(scene.hears(10, silent()).await, expected);
+        }
+        assert_eq!(scene.ready(), None);
+        assert!(scene.hears(10, holding(1)).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_shows_at_once() {
+        let mut scene = Scene::new(false);
+        assert!(scene.hears(0, holding(1)).await);
+        let alarmed = Ok(Report {
+            alarm: Some("disk".to_owned()),
+            ..holding(1).unwrap()
+        });
+        assert!(scene.hears(1, alarmed).await);
+        assert!(scene.hears(1, holding(1)).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restarted_broker_without_figures_keeps_the_last_depth() {
+        let mut scene = Scene::new(false);
+        assert!(scene.hears(0, holding(1)).await);
+        assert!(!scene.hears(60, Ok(Report::default())).await);
+        assert_eq!(scene.ready(), Some(1));
+    }
+
+    #[test]
+    fn only_what_is_new_is_asked_before_the_next_round() {
+        let queues = Queues::default();
+        queues.target(&stack(), Some(target(false)));
+        assert_eq!(queues.targets(false).len(), 1);
+        queues.target(&stack(), Some(target(false)));
+        assert_eq!(queues.targets(false).len(), 0);
+        assert_eq!(queues.targets(true).len(), 1);
+        queues.target(&stack(), None);
+        assert_eq!(queues.targets(true).len(), 0);
+    }
+}

@@ -1,0 +1,115 @@
+//! Monitor of the managed brokers: reads the depths of their queues and enforces the limits.
+//!
+//! It runs in the leader only. It sends no requests to the API server: reconciles set the brokers to query and act on
+//! the reports.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use shortener_operator_core::model::{
+    queue_state::{Depths, Report},
+    topology,
+};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Queues, StackKey, Target};
+use crate::{
+    leadership::write_deadline::WriteDeadline,
+    rabbitmq::broker::{Broker, BrokerError, transport::Transport},
+    server::metrics::Metrics,
+};
+
+/// Time between two rounds of queries.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Time limit of one request.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Maximum number of brokers that are queried at the same time.
+const CONCURRENT: usize = 16;
+
+/// The monitor of the managed brokers.
+pub struct Monitor {
+    /// Brokers to query, and their last reports.
+    pub queues: Arc<Queues>,
+    /// HTTP transport to the brokers.
+    pub transport: Transport,
+    /// The operator's metrics, which contain the depths.
+    pub metrics: Metrics,
+    /// Deadline after which no limit is written.
+    pub write_deadline: WriteDeadline,
+}
+
+impl Monitor {
+    /// Queries the brokers forever.
+    pub async fn run(self) {
+        let mut rounds = interval(PERIOD);
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let all = tokio::select! {
+                _ = rounds.tick() => true,
+                () = self.queues.changed() => false,
+            };
+            stream::iter(self.queues.targets(all))
+                .for_each_concurrent(CONCURRENT, |(stack, target)| self.query(stack, target))
+                .await;
+        }
+    }
+
+    async fn query(&self, stack: StackKey, target: Target) {
+        let broker = Broker::new(
+            self.transport.clone(),
+            &target.url,
+            target.login.clone(),
+            LIMIT,
+        );
+        let (namespace, name) = &stack;
+        let said = match questions(&broker, &target, &self.write_deadline).await {
+            Ok((depths, alarm)) => {
+                self.metrics.queue(namespace, name, depths);
+                Ok(Report {
+                    depth: depths.jobs,
+                    alarm,
+                })
+            }
+            Err(error) => {
+                // The last depth may be out of date, so it is not exported any more.
+                self.metrics.forget_queue(namespace, name);
+                tracing::debug!(stack = %name, %namespace, %error, "broker query failed");
+                Err(error.to_string())
+            }
+        };
+        self.queues.heard(&stack, said);
+    }
+}
+
+async fn questions(
+    broker: &Broker,
+    target: &Target,
+    write_deadline: &WriteDeadline,
+) -> Result<(Depths, Option<String>), BrokerError> {
+    let depths = broker.depths().await?;
+    let alarm = broker.alarm().await?;
+    if let Some(limit) = target.delivery_limit {
+        keep_limits(broker, limit, write_deadline).await?;
+    }
+    Ok((depths, alarm))
+}
+
+/// Writes the policies that differ from the wanted ones.
+async fn keep_limits(
+    broker: &Broker,
+    delivery_limit: i32,
+    write_deadline: &WriteDeadline,
+) -> Result<(), BrokerError> {
+    let live = broker.policies().await?;
+    for policy in topology::policies(delivery_limit) {
+        if live.contains(&policy) {
+            continue;
+        }
+        // After the write deadline, the policies are up to the next leader.
+        if let Ok(written) = write_deadline.guard(broker.set_policy(&policy)).await {
+            written?;
+            tracing::info!(policy = %policy.name, "set the limits of a queue");
+        }
+    }
+    Ok(())
+}

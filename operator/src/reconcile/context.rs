@@ -1,0 +1,106 @@
+//! The state that reconciles share: the client, settings and everything that the process keeps between reconciles.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use kube::{
+    Client,
+    core::DeserializeGuard,
+    runtime::{
+        events::Recorder,
+        reflector::{ObjectRef, Store},
+    },
+};
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{defaults::Defaults, metadata::FIELD_MANAGER},
+};
+use tokio::sync::Semaphore;
+
+use crate::{
+    kubernetes::{inventory::Inventory, ledger::Ledger},
+    rabbitmq::queues::Queues,
+    server::metrics::Metrics,
+};
+
+/// A stack resource that may fail to parse.
+pub type GuardedStack = DeserializeGuard<ShortenerStack>;
+
+/// The state that all reconciles of the process share.
+pub struct Context {
+    /// Client for the API server; its writes are fenced by the leader's deadline.
+    pub client: Client,
+    /// Settings that stacks are resolved with.
+    pub defaults: Defaults,
+    /// The operator's own metrics.
+    pub metrics: Metrics,
+    /// Record of the last write to each child.
+    pub ledger: Ledger,
+    /// Publisher of Events on stacks.
+    pub recorder: Recorder,
+    /// Permits that limit concurrent reconciles over all scopes.
+    pub permits: Semaphore,
+    /// Stacks of all scopes, for finding conflicts between them.
+    pub stacks: RwLock<Vec<Store<GuardedStack>>>,
+    /// Last known state of the stacks' queues, which the monitor of the brokers updates.
+    pub queues: Arc<Queues>,
+    failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
+}
+
+/// A scope of reconciles: one namespace, or the whole cluster.
+pub struct Scope {
+    /// State that all scopes share.
+    pub context: Arc<Context>,
+    /// Reflectors of the children in this scope.
+    pub inventory: Inventory,
+}
+
+impl Context {
+    /// Creates a context without any remembered state, for at most `concurrent` reconciles at the same time.
+    pub fn new(client: Client, defaults: Defaults, concurrent: usize, metrics: Metrics) -> Self {
+        Self {
+            recorder: Recorder::new(client.clone(), FIELD_MANAGER.into()),
+            permits: Semaphore::new(concurrent),
+            client,
+            defaults,
+            metrics,
+            ledger: Ledger::default(),
+            stacks: RwLock::default(),
+            queues: Arc::default(),
+            failures: Mutex::default(),
+        }
+    }
+
+    /// Returns every stack that parses, of all scopes.
+    pub fn known_stacks(&self) -> Vec<ShortenerStack> {
+        let stores = self.stacks.read().unwrap_or_else(PoisonError::into_inner);
+        stores
+            .iter()
+            .flat_map(Store::state)
+            .filter_map(|stack| stack.0.as_ref().ok().cloned())
+            .collect()
+    }
+
+    /// Resets the failures of a stack.
+    pub fn succeeded(&self, stack: &ObjectRef<GuardedStack>) {
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(stack);
+    }
+
+    /// Counts a failure of a stack and returns the backoff: 1 s, doubled with each failure up to 5 minutes,
+    /// with ±20 % jitter.
+    pub fn failed(&self, stack: &ObjectRef<GuardedStack>) -> Duration {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = failures.entry(stack.clone()).or_default();
+        *count = count.saturating_add(1);
+        let seconds = 2_f64
+            .powi(i32::try_from(*count - 1).unwrap_or(i32::MAX).min(16))
+            .min(300.0);
+        Duration::from_secs_f64(seconds * rand::random_range(0.8..1.2))
+    }
+}

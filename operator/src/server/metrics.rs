@@ -1,0 +1,324 @@
+//! The operator's own metrics, in the Prometheus text format.
+
+use std::time::Duration;
+
+use prometheus::{
+    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+use shortener_operator_core::model::queue_state::Depths;
+
+/// Upper bounds of the duration histogram, in seconds: a reconcile that changes nothing takes milliseconds, the first
+/// one of a stack takes seconds.
+const DURATIONS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0];
+
+/// Value of the label `result` for a reconcile that has succeeded.
+const OK: &str = "ok";
+/// Value of the label `result` for a reconcile that has failed.
+const ERROR: &str = "error";
+
+/// Value of the label `state` for jobs that wait for a worker.
+const READY: &str = "ready";
+/// Value of the label `state` for jobs that a worker has not acknowledged yet.
+const UNACKED: &str = "unacked";
+
+/// The operator's metrics; clones share their values.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Registry,
+    reconciles: IntCounterVec,
+    errors: IntCounterVec,
+    durations: HistogramVec,
+    running: IntGauge,
+    waiting: IntGauge,
+    stacks: IntGaugeVec,
+    leader: IntGauge,
+    requests: IntCounterVec,
+    stack_registry: Registry,
+    queues: IntGaugeVec,
+    dead_letters: IntGaugeVec,
+}
+
+impl Metrics {
+    /// Registers the metrics: `shortener_operator_*` about the operator, `shortener_stack_*` about the queues of the
+    /// stacks.
+    ///
+    /// # Errors
+    /// Two metrics have the same name, which is a bug in this file.
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let metrics = Self {
+            registry: Registry::new_custom(Some("shortener_operator".to_owned()), None)?,
+            reconciles: counter(
+                "reconciles_total",
+                "Reconciles that have ended, by result.",
+                &["result"],
+            )?,
+            errors: counter(
+                "reconcile_errors_total",
+                "Reconciles that have failed, by reason.",
+                &["reason"],
+            )?,
+            durations: HistogramVec::new(
+                HistogramOpts::new(
+                    "reconcile_duration_seconds",
+                    "Duration of a reconcile, by result.",
+                )
+                .buckets(DURATIONS.to_vec()),
+                &["result"],
+            )?,
+            running: IntGauge::new("reconciles_running", "Reconciles in progress.")?,
+            waiting: IntGauge::new(
+                "reconciles_waiting",
+                "Reconciles that wait for a free slot.",
+            )?,
+            stacks: IntGaugeVec::new(
+                Opts::new("stack_ready", "Whether a stack is ready (1) or not (0)."),
+                &["namespace", "name"],
+            )?,
+            leader: IntGauge::new(
+                "leader",
+                "Whether this replica is the leader (1) or stands by (0).",
+            )?,
+            requests: counter(
+                "mutating_requests_total",
+                "Requests that change the cluster, except for the lease, by method and by HTTP status, `error` or `refused`.",
+                &["method", "status"],
+            )?,
+            stack_registry: Registry::new_custom(Some("shortener_stack".to_owned()), None)?,
+            queues: IntGaugeVec::new(
+                Opts::new(
+                    "queue_messages",
+                    "Jobs in a stack's queue: waiting for a worker (ready), or delivered and not acknowledged (unacked).",
+                ),
+                &["namespace", "stack", "state"],
+            )?,
+            dead_letters: IntGaugeVec::new(
+                Opts::new("dead_letters", "Messages in a stack's dead-letter queue."),
+                &["namespace", "stack"],
+            )?,
+        };
+        metrics.register()?;
+        Ok(metrics)
+    }
+
+    fn register(&self) -> Result<(), prometheus::Error> {
+        self.registry.register(Box::new(self.reconciles.clone()))?;
+        self.registry.register(Box::new(self.errors.clone()))?;
+        self.registry.register(Box::new(self.durations.clone()))?;
+        self.registry.register(Box::new(self.running.clone()))?;
+        self.registry.register(Box::new(self.waiting.clone()))?;
+        self.registry.register(Box::new(self.stacks.clone()))?;
+        self.registry.register(Box::new(self.leader.clone()))?;
+        self.registry.register(Box::new(self.requests.clone()))?;
+        let stacks = &self.stack_registry;
+        stacks.register(Box::new(self.queues.clone()))?;
+        stacks.register(Box::new(self.dead_letters.clone()))
+    }
+
+    /// Counts a reconcile that has ended; `failure` is the reason if it has failed, a fixed string.
+    pub fn reconciled(&self, duration: Duration, failure: Option<&'static str>) {
+        let result = if failure.is_some() { ERROR } else { OK };
+        self.reconciles.with_label_values(&[result]).inc();
+        self.durations
+            .with_label_values(&[result])
+            .observe(duration.as_secs_f64());
+        if let Some(reason) = failure {
+            self.errors.with_label_values(&[reason]).inc();
+        }
+    }
+
+    /// Counts a reconcile as running until the guard is dropped.
+    pub fn running(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.running)
+    }
+
+    /// Counts a reconcile as waiting for its turn until the guard is dropped.
+    pub fn waiting(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.waiting)
+    }
+
+    /// Sets the readiness of a stack.
+    pub fn stack_ready(&self, namespace: &str, name: &str, ready: bool) {
+        self.stacks
+            .with_label_values(&[namespace, name])
+            .set(ready.into());
+    }
+
+    /// Removes the metrics of a deleted stack.
+    pub fn forget_stack(&self, namespace: &str, name: &str) {
+        // The error means that the stack had no such metric.
+        let _ = self.stacks.remove_label_values(&[namespace, name]);
+        self.forget_queue(namespace, name);
+    }
+
+    /// Sets the depths of a stack's queues. An unknown depth is not exported.
+    pub fn queue(&self, namespace: &str, stack: &str, depths: Depths) {
+        self.forget_queue(namespace, stack);
+        if let Some(depth) = depths.jobs {
+            for (state, count) in [(READY, depth.ready), (UNACKED, depth.unacked)] {
+                let gauge = self.queues.with_label_values(&[namespace, stack, state]);
+                gauge.set(count);
+            }
+        }
+        if let Some(count) = depths.dead_letters {
+            let gauge = self.dead_letters.with_label_values(&[namespace, stack]);
+            gauge.set(count);
+        }
+    }
+
+    /// Removes the metrics of a stack's queues.
+    pub fn forget_queue(&self, namespace: &str, stack: &str) {
+        // The errors mean that the stack had no such metrics.
+        for state in [READY, UNACKED] {
+            let _ = self.queues.remove_label_values(&[namespace, stack, state]);
+        }
+        let _ = self.dead_letters.remove_label_values(&[namespace, stack]);
+    }
+
+    /// Sets the leader gauge: 1 while this replica leads, 0 while it stands by.
+    pub fn leader(&self, leading: bool) {
+        self.leader.set(leading.into());
+    }
+
+    /// Counts a request that changes the cluster; `status` is the HTTP status, `error` or `refused`.
+    pub fn mutating_request(&self, method: &str, status: &str) {
+        self.requests.with_label_values(&[method, status]).inc();
+    }
+
+    /// Renders all metrics in the Prometheus text format.
+    ///
+    /// # Errors
+    /// A metric cannot be expressed in that format, which is a bug in this file.
+    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let mut page = Vec::new();
+        for registry in [&self.registry, &self.stack_registry] {
+            TextEncoder::new().encode(&registry.gather(), &mut page)?;
+        }
+        Ok(page)
+    }
+}
+
+fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
+    IntCounterVec::new(Opts::new(name, help), labels)
+}
+
+/// A guard that raises a gauge by one until it is dropped, also when the counted work is cancelled.
+#[derive(Debug)]
+pub struct GaugeGuard(IntGauge);
+
+impl GaugeGuard {
+    fn new(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for GaugeGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shortener_operator_core::model::queue_state::Depth;
+
+    use super::*;
+    use crate::testing::shared::golden_text;
+
+    fn page(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.render().unwrap()).unwrap()
+    }
+
+    /// The tests of the crate `shortener-operator-core` read this file: alerts and panels use these series.
+    #[test]
+    fn the_page_after_one_event_of_each_kind() {
+        let metrics = Metrics::new().unwrap();
+        metrics.reconciled(Duration::ZERO, None);
+        metrics.stack_ready("links", "acme", true);
+        let depths = Depths {
+            jobs: Some(Depth::default()),
+            dead_letters: Some(0),
+        };
+        metrics.queue("links", "acme", depths);
+        golden_text("metrics", &page(&metrics));
+    }
+
+    #[test]
+    fn a_failed_reconcile_is_counted_with_its_reason() {
+        let metrics = Metrics::new().unwrap();
+        metrics.reconciled(Duration::from_millis(20), None);
+        metrics.reconciled(Duration::from_millis(20), Some("apply"));
+        let page = page(&metrics);
+        assert!(
+            page.contains("shortener_operator_reconciles_total{result=\"ok\"} 1"),
+            "{page}"
+        );
+        assert!(
+            page.contains("shortener_operator_reconcile_errors_total{reason=\"apply\"} 1"),
+            "{page}"
+        );
+        assert!(
+            page.contains(
+                "shortener_operator_reconcile_duration_seconds_count{result=\"error\"} 1"
+            ),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_stack_that_is_gone_leaves_no_metric_behind() {
+        let metrics = Metrics::new().unwrap();
+        metrics.stack_ready("team-a", "acme", true);
+        assert!(
+            page(&metrics)
+                .contains("shortener_operator_stack_ready{name=\"acme\",namespace=\"team-a\"} 1")
+        );
+        metrics.forget_stack("team-a", "acme");
+        assert!(!page(&metrics).contains("acme"));
+    }
+
+    #[test]
+    fn what_a_queue_holds_is_shown_as_long_as_it_is_known() {
+        let metrics = Metrics::new().unwrap();
+        let depths = Depths {
+            jobs: Some(Depth {
+                ready: 3,
+                unacked: 1,
+            }),
+            dead_letters: Some(2),
+        };
+        metrics.queue("team-a", "acme", depths);
+        let labels = "namespace=\"team-a\",stack=\"acme\"";
+        for line in [
+            format!("shortener_stack_queue_messages{{{labels},state=\"ready\"}} 3"),
+            format!("shortener_stack_queue_messages{{{labels},state=\"unacked\"}} 1"),
+            format!("shortener_stack_dead_letters{{{labels}}} 2"),
+        ] {
+            assert!(page(&metrics).contains(&line), "{line}");
+        }
+        metrics.queue("team-a", "acme", Depths::default());
+        assert!(!page(&metrics).contains("acme"));
+    }
+
+    #[test]
+    fn a_reconcile_counts_as_running_until_it_ends() {
+        let metrics = Metrics::new().unwrap();
+        let guard = metrics.running();
+        assert!(page(&metrics).contains("shortener_operator_reconciles_running 1"));
+        drop(guard);
+        assert!(page(&metrics).contains("shortener_operator_reconciles_running 0"));
+    }
+
+    #[test]
+    fn clones_share_their_values() {
+        let metrics = Metrics::new().unwrap();
+        metrics.clone().leader(true);
+        metrics.clone().mutating_request("PATCH", "200");
+        let page = page(&metrics);
+        assert!(page.contains("shortener_operator_leader 1"), "{page}");
+        assert!(page.contains(
+            "shortener_operator_mutating_requests_total{method=\"PATCH\",status=\"200\"} 1"
+        ));
+    }
+}

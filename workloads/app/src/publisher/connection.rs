@@ -1,0 +1,95 @@
+//! The task that maintains the connection to the broker.
+
+use std::{io, sync::Arc, time::Duration};
+
+use lapin::{Connection, uri::AMQPUri};
+use shortener_common::queue::{ReconnectBackoff, connect, lost, topology};
+use tokio::{
+    sync::{Mutex, mpsc, watch},
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::{
+    Pending, State,
+    channel::{PublishChannel, Waiting},
+    metrics::PublisherMetrics,
+};
+
+/// The number of batches in flight, each on its own channel: while one is being confirmed, the next is sent.
+const CHANNELS: usize = 2;
+/// The interval at which the topology is declared again.
+const REDECLARE: Duration = Duration::from_secs(30);
+
+/// Keeps [`State`] up to date.
+pub(super) struct ConnectionTask {
+    uri: AMQPUri,
+    jobs: Waiting,
+    publish: watch::Sender<State>,
+    metrics: PublisherMetrics,
+}
+
+impl ConnectionTask {
+    pub(super) fn new(
+        uri: AMQPUri,
+        jobs: mpsc::Receiver<Pending>,
+        publish: watch::Sender<State>,
+        metrics: PublisherMetrics,
+    ) -> Self {
+        Self {
+            uri,
+            jobs: Arc::new(Mutex::new(jobs)),
+            publish,
+            metrics,
+        }
+    }
+
+    pub(super) async fn run(self) {
+        let mut backoff = ReconnectBackoff::default();
+        while !self.publish.is_closed() {
+            let ended = self.live().await;
+            let was_up = self.publish.send_replace(None).is_some();
+            self.metrics.up.set(0);
+            // Waiting jobs fail at once; none is kept for a later connection.
+            while self.jobs.lock().await.try_recv().is_ok() {}
+            let Err(error) = ended else { continue };
+            tokio::select! {
+                () = sleep(backoff.failed(&error, was_up)) => {}
+                () = self.publish.closed() => {}
+            }
+        }
+    }
+
+    /// Runs one connection until it fails.
+    async fn live(&self) -> lapin::Result<()> {
+        let connection = Arc::new(connect(&self.uri, "shortener-app").await?);
+        topology::declare(&connection).await?;
+        let mut channels = JoinSet::new();
+        for _ in 0..CHANNELS {
+            let channel = PublishChannel::open(&connection, &self.jobs).await?;
+            channels.spawn(channel.run());
+        }
+        self.metrics.up.set(1);
+        self.publish.send_replace(Some(connection.status().clone()));
+        tracing::info!(event = "queue_up", "queue_up");
+        tokio::select! {
+            ended = channels.join_next() => match ended {
+                Some(Ok(ended)) => ended,
+                _ => Err(io::Error::other("the task of a publish channel panicked").into()),
+            },
+            error = lost(&connection) => Err(error),
+            failed = keep_topology(&connection) => failed,
+        }
+    }
+}
+
+/// Declares the topology periodically, so that deleted parts of it come back. Completes if that fails.
+async fn keep_topology(connection: &Connection) -> lapin::Result<()> {
+    loop {
+        sleep(REDECLARE).await;
+        // A blocked broker does not read. A declaration would time out, and end the connection.
+        if !connection.status().blocked() {
+            topology::declare(connection).await?;
+        }
+    }
+}

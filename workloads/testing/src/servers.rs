@@ -1,0 +1,194 @@
+//! The servers of the tests: PostgreSQL, RabbitMQ, the vector store, and programs that tests start themselves.
+//!
+//! A server starts when a test first needs it, once for all tests of one `cargo test`, and ends with it. Variables
+//! with the addresses of a running server take its place. Nothing here builds an image: an error names the command
+//! that does.
+
+mod broker;
+mod database;
+mod engine;
+mod lifetime;
+mod program;
+mod vector;
+
+use std::{
+    env, fs,
+    net::{Ipv4Addr, TcpListener},
+    sync::OnceLock,
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use uuid::Uuid;
+
+pub(crate) use self::broker::AUTHORIZATION as BROKER_AUTHORIZATION;
+use self::lifetime::{Folder, Medium};
+
+/// The database; `TEST_DATABASE_URL` has the URL of a role that may create databases.
+pub static DATABASE: Server<1> = Server::new(
+    "PostgreSQL",
+    ["TEST_DATABASE_URL"],
+    Medium::Memory,
+    database::start,
+);
+/// The broker; `TEST_BROKER_URL` has its AMQP URL for the user `guest` without a virtual host, and `TEST_BROKER_API`
+/// has `host:port` of the management API.
+pub static BROKER: Server<2> = Server::new(
+    "RabbitMQ",
+    ["TEST_BROKER_URL", "TEST_BROKER_API"],
+    Medium::Memory,
+    broker::start,
+);
+/// The vector store; the variables have its URL for gRPC, its URL for HTTP, and its API key. It is the stand-in for
+/// Qdrant of the local cluster.
+pub static VECTOR: Server<3> = Server::new(
+    "the vector store",
+    [
+        "TEST_VECTOR_URL",
+        "TEST_VECTOR_HTTP_URL",
+        "TEST_VECTOR_API_KEY",
+    ],
+    Medium::Memory,
+    vector::start,
+);
+/// The program of the cache; `TEST_VALKEY_SERVER` has its path.
+pub static VALKEY: Server<1> = Server::new(
+    "valkey-server",
+    ["TEST_VALKEY_SERVER"],
+    Medium::Disk,
+    |folder| program::take(folder, "CACHE_IMAGE", "valkey-server"),
+);
+/// The program of the gateway; `TEST_NGINX` has its path.
+pub static NGINX: Server<1> = Server::new("nginx", ["TEST_NGINX"], Medium::Disk, |folder| {
+    program::take(folder, "GATEWAY_IMAGE", "nginx")
+});
+
+/// A server with `N` addresses, each named by an environment variable.
+pub struct Server<const N: usize> {
+    name: &'static str,
+    variables: [&'static str; N],
+    medium: Medium,
+    start: fn(&Folder) -> Result<[String; N]>,
+    found: OnceLock<Result<[String; N]>>,
+}
+
+impl<const N: usize> Server<N> {
+    const fn new(
+        name: &'static str,
+        variables: [&'static str; N],
+        medium: Medium,
+        start: fn(&Folder) -> Result<[String; N]>,
+    ) -> Self {
+        Self {
+            name,
+            variables,
+            medium,
+            start,
+            found: OnceLock::new(),
+        }
+    }
+
+    /// Returns the addresses of the server, and starts it if necessary.
+    ///
+    /// # Errors
+    /// Fails if the server cannot be started; the message says what is missing and how to get it.
+    pub fn addresses(&self) -> Result<&[String; N]> {
+        let found = self.found.get_or_init(|| self.find_or_start());
+        found.as_ref().map_err(|error| anyhow!("{error:#}"))
+    }
+
+    fn find_or_start(&self) -> Result<[String; N]> {
+        if let Some(given) = given(self.variables, |name| env::var(name).ok())? {
+            return Ok(given);
+        }
+        let folder = Folder::of(self.name, self.medium)?;
+        // Another process of the same run waits here while this one starts the server.
+        let _lock = folder.lock()?;
+        let file = folder.path("addresses");
+        if let Ok(addresses) = fs::read_to_string(&file) {
+            return parse(&addresses);
+        }
+        let addresses = (self.start)(&folder)
+            .with_context(|| format!("{} does not start for the tests", self.name));
+        match &addresses {
+            Ok(addresses) => fs::write(&file, addresses.join("\n"))?,
+            Err(_) => folder.remove(),
+        }
+        addresses
+    }
+}
+
+/// Returns the addresses in the environment, or `None` if there are none.
+fn given<const N: usize>(
+    names: [&str; N],
+    value: impl Fn(&str) -> Option<String>,
+) -> Result<Option<[String; N]>> {
+    let values = names.map(&value);
+    let absent = (0..N).find(|&place| values[place].is_none());
+    let present = (0..N).find(|&place| values[place].is_some());
+    match (absent, present) {
+        (None, _) => Ok(Some(values.map(Option::unwrap))),
+        (Some(_), None) => Ok(None),
+        (Some(absent), Some(present)) => bail!(
+            "{} is set, and {} is not: set both, or neither",
+            names[present],
+            names[absent]
+        ),
+    }
+}
+
+fn parse<const N: usize>(addresses: &str) -> Result<[String; N]> {
+    let addresses: Vec<String> = addresses.lines().map(str::to_owned).collect();
+    addresses
+        .try_into()
+        .map_err(|found| anyhow!("expected {N} addresses, found {found:?}"))
+}
+
+/// Returns ports without a listener. They are below the range that the kernel takes for outgoing connections, so none
+/// of those takes a port before the server does.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let mut candidates = (Uuid::now_v7().as_u128() as u16..=u16::MAX).chain(0..=u16::MAX);
+    let mut held = Vec::new();
+    std::array::from_fn(|_| {
+        let (port, listener) = candidates
+            .by_ref()
+            .map(|number| 20_000 + number % 10_000)
+            .find_map(|port| Some((port, TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?)))
+            .expect("no port from 20000 to 29999 is free");
+        held.push(listener);
+        port
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 2] = ["A", "B"];
+
+    #[test]
+    fn a_server_that_runs_already_is_used_if_all_its_variables_are_set() {
+        let both = given(NAMES, |name| Some(name.to_lowercase())).unwrap();
+        assert_eq!(both.unwrap(), ["a", "b"]);
+        assert!(given(NAMES, |_| None).unwrap().is_none());
+        let one = given(NAMES, |name| (name == "B").then(String::new)).unwrap_err();
+        assert_eq!(
+            one.to_string(),
+            "B is set, and A is not: set both, or neither"
+        );
+    }
+
+    #[test]
+    fn other_processes_of_a_run_read_the_addresses_as_they_were_written() {
+        let addresses = ["amqp://a".to_owned(), "b:1".to_owned()];
+        assert_eq!(parse::<2>(&addresses.join("\n")).unwrap(), addresses);
+        assert!(parse::<2>("one").is_err());
+    }
+
+    #[test]
+    fn free_ports_differ_and_accept_a_listener() {
+        let ports: [u16; 4] = free_ports();
+        let listeners = ports.map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap());
+        let bound = listeners.map(|listener| listener.local_addr().unwrap().port());
+        assert_eq!(bound, ports);
+    }
+}

@@ -1,0 +1,72 @@
+//! RabbitMQ.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use anyhow::Result;
+
+use super::{engine, free_ports, lifetime::Folder};
+
+/// The header with the default credentials, `guest:guest`.
+pub(crate) const AUTHORIZATION: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
+/// Writes the settings to the files that the server reads, and becomes the server.
+const START: &str = r#"printf "%s\n" "$SETTINGS" >/tmp/rabbitmq.conf && echo "[rabbitmq_management]." >/tmp/enabled_plugins &&
+unset SETTINGS && exec docker-entrypoint.sh rabbitmq-server"#;
+
+/// Starts a server and returns its AMQP URL and the address of its management API.
+pub(super) fn start(folder: &Folder) -> Result<[String; 2]> {
+    let image = engine::image("RABBITMQ_IMAGE")?;
+    let [amqp, management, distribution, names] = free_ports();
+    // The server runs as a user of the image, which may not read this user's files, so its settings are passed in the
+    // environment. The low disk limit keeps a full disk from blocking the tests.
+    let settings = format!(
+        "--env=SETTINGS=listeners.tcp.local = 127.0.0.1:{amqp}\n\
+         management.tcp.ip = 127.0.0.1\n\
+         management.tcp.port = {management}\n\
+         log.console = true\n\
+         log.console.level = warning\n\
+         disk_free_limit.absolute = 1MB"
+    );
+    let distribution = format!("--env=RABBITMQ_DIST_PORT={distribution}");
+    let names = format!("--env=ERL_EPMD_PORT={names}");
+    let options: [&str; 10] = [
+        "--tmpfs=/var/lib/rabbitmq:mode=1777",
+        &settings,
+        "--env=RABBITMQ_CONFIG_FILE=/tmp/rabbitmq.conf",
+        "--env=RABBITMQ_ENABLED_PLUGINS_FILE=/tmp/enabled_plugins",
+        "--env=RABBITMQ_NODENAME=rabbit@localhost",
+        &distribution,
+        "--env=ERL_EPMD_ADDRESS=127.0.0.1",
+        &names,
+        "--env=ERL_MAX_PORTS=4096",
+        "--env=RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none",
+    ];
+    let server = engine::container(&image, &options, &["sh", "-c", START]);
+    let (amqp, api) = (local(amqp), local(management));
+    folder.start(&server)?.ready(|_| {
+        let ready = TcpStream::connect(amqp).is_ok() && answers(api).unwrap_or(false);
+        ready.then_some(())
+    })?;
+    Ok([format!("amqp://guest:guest@{amqp}"), api.to_string()])
+}
+
+fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// Returns true if the management API answers a request of the default user.
+fn answers(api: SocketAddr) -> io::Result<bool> {
+    const SUCCESS: &[u8] = b"HTTP/1.1 200";
+    let mut stream = TcpStream::connect(api)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(
+        stream,
+        "GET /api/overview HTTP/1.1\r\nhost: test\r\n{AUTHORIZATION}connection: close\r\n\r\n"
+    )?;
+    let mut head = [0; SUCCESS.len()];
+    stream.read_exact(&mut head)?;
+    Ok(head == SUCCESS)
+}
