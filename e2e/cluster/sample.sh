@@ -61,7 +61,6 @@ Next:
   kubectl describe sst demo
   curl -si -X POST localhost:$GATEWAY_PORT/api/shorten -H 'content-type: application/json' -d '{"url":"https://example.com/"}'
   kubectl scale sst/demo --replicas=3
-  make tables
   make down
 EOT
 }
