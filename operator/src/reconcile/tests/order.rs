@@ -2,26 +2,12 @@
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
-use shortener_operator_core::model::prometheus::{PrometheusRule, ServiceMonitor};
 
 use crate::testing::{
     api_server::{Effect, FakeApiServer},
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
-
-/// Starts the operator in a cluster with the optional kinds, with a stack that has an object of every kind.
-async fn with_every_kind() -> World {
-    let server = FakeApiServer::default();
-    server.add_kind::<ServiceMonitor>();
-    server.add_kind::<PrometheusRule>();
-    let world = World::start(server);
-    world.server.create(&stored_stack(
-        json!({"profiles": ["caching", "observability"]}),
-    ));
-    world.settle().await;
-    world
-}
 
 /// Returns the kinds of the children on which writes had this effect, in the order of the writes.
 fn kinds(world: &World, effect: Effect) -> Vec<String> {
@@ -40,7 +26,12 @@ fn kinds(world: &World, effect: Effect) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_is_written_after_those_that_it_needs() {
-    let world = with_every_kind().await;
+    let server = FakeApiServer::default();
+    server.add_optional_kinds();
+    let world = World::start(server);
+    let spec = json!({"monitoring": {"enabled": true}});
+    world.server.create(&stored_stack(spec));
+    world.settle().await;
     assert_eq!(
         kinds(&world, Effect::Created),
         [
@@ -62,7 +53,8 @@ async fn a_child_is_written_after_those_that_it_needs() {
 
 #[tokio::test(start_paused = true)]
 async fn children_are_deleted_in_reverse_order_and_monitoring_objects_after_them() {
-    let world = with_every_kind().await;
+    let spec = json!({"profiles": ["caching", "observability"]});
+    let world = World::with_optional_kinds(spec).await;
     // Nothing is pruned before the address of the app is known to the stack's own gateway.
     world
         .server
