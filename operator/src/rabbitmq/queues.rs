@@ -10,7 +10,6 @@ pub mod monitor;
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -185,6 +184,8 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use shortener_operator_core::model::queue_state::Depth;
 
     use super::*;
