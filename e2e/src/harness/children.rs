@@ -53,7 +53,8 @@ pub async fn children_of(stack: &Stack) -> Result<Vec<Child>> {
     ));
     let mut children = Vec::new();
     for kind in child_kinds() {
-        let api = Api::namespaced_with(stack.client.clone(), &stack.namespace, &kind);
+        let (client, namespace) = (stack.client.clone(), &stack.namespace);
+        let api = Api::<DynamicObject>::namespaced_with(client, namespace, &kind);
         for seen in api.list(&selector).await?.items {
             children.push(Child {
                 kind: kind.clone(),

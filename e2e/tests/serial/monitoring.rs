@@ -10,9 +10,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use shortener_e2e::{
-    Provider, Space, Stack, await_condition, echo_spec, merge, optional_kinds,
-};
+use shortener_e2e::{Provider, Space, Stack, await_condition, echo_spec, merge, optional_kinds};
 
 use crate::alone;
 

@@ -29,8 +29,12 @@ pub struct DesiredSecret {
 
 /// The type of the items in the list of a kind.
 macro_rules! item {
-    ($kind:ty) => { $kind };
-    ($kind:ty as $desired:ty) => { $desired };
+    ($kind:ty) => {
+        $kind
+    };
+    ($kind:ty as $desired:ty) => {
+        $desired
+    };
 }
 
 macro_rules! groups {

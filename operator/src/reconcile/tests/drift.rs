@@ -36,7 +36,7 @@ impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Deserialize
 /// Runs a check for every object of every kind. The last argument is the treatment of undesired objects of the kind.
 macro_rules! for_every_child {
     ($check:ident, $world:expr) => {
-        child_kinds!(check_kinds ($check, $world))
+        child_kinds!(check_kinds($check, $world))
     };
 }
 
