@@ -1,7 +1,8 @@
 //! Helpers of the tests that run on a real cluster.
 //!
 //! The tests know the operator only from outside: stacks are plain JSON, children are found by their labels, and
-//! requests to public routes go through the gateway. So this crate does not depend on the operator's.
+//! requests to public routes go through the gateway. Of the operator's crates this one takes only the table of child
+//! kinds.
 //!
 //! A test takes a [`Space`] (a namespace of its own), applies a [`Stack`], waits with [`await_condition`], and
 //! sends requests through the [`GatewayClient`]. When a test fails, the state of its namespace is printed; with

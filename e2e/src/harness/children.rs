@@ -2,59 +2,34 @@
 
 use anyhow::Result;
 use kube::{
-    Api, Client, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
+    Api, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams},
 };
+use shortener_operator_core::model::kinds::{Presence, kinds};
 
 use crate::harness::Stack;
 
-/// A kind of child object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    /// API group; empty for the core group.
-    pub group: &'static str,
-    /// Kind.
-    pub kind: &'static str,
-    /// Name in URLs.
-    pub plural: &'static str,
+/// Returns every kind that a stack consists of, without those that a cluster may lack.
+pub fn child_kinds() -> Vec<ApiResource> {
+    with_presence(Presence::Always)
 }
 
-/// Every kind that a stack consists of. All are at version `v1` of their group.
-pub const CHILD_KINDS: [Kind; 10] = [
-    kind("", "ServiceAccount", "serviceaccounts"),
-    kind("", "Secret", "secrets"),
-    kind("", "PersistentVolumeClaim", "persistentvolumeclaims"),
-    kind("", "ConfigMap", "configmaps"),
-    kind("", "Service", "services"),
-    kind("apps", "StatefulSet", "statefulsets"),
-    kind("apps", "Deployment", "deployments"),
-    kind("networking.k8s.io", "Ingress", "ingresses"),
-    kind("networking.k8s.io", "NetworkPolicy", "networkpolicies"),
-    kind("policy", "PodDisruptionBudget", "poddisruptionbudgets"),
-];
-
-const fn kind(group: &'static str, kind: &'static str, plural: &'static str) -> Kind {
-    Kind {
-        group,
-        kind,
-        plural,
-    }
+/// Returns the kinds of children that a cluster may lack.
+pub fn optional_kinds() -> Vec<ApiResource> {
+    with_presence(Presence::Optional)
 }
 
-impl Kind {
-    /// Returns the API of this kind in a namespace.
-    pub fn api(self, client: &Client, namespace: &str) -> Api<DynamicObject> {
-        let gvk = GroupVersionKind::gvk(self.group, "v1", self.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, self.plural);
-        Api::namespaced_with(client.clone(), namespace, &resource)
-    }
+fn with_presence(presence: Presence) -> Vec<ApiResource> {
+    let all = kinds().into_iter();
+    let kinds = all.filter(|kind| kind.presence == presence);
+    kinds.map(|kind| kind.resource).collect()
 }
 
 /// One child object.
 #[derive(Clone)]
 pub struct Child {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ApiResource,
     /// Its name.
     pub name: String,
     /// The API of its kind in its namespace.
@@ -77,11 +52,12 @@ pub async fn children_of(stack: &Stack) -> Result<Vec<Child>> {
         stack.name
     ));
     let mut children = Vec::new();
-    for kind in CHILD_KINDS {
-        let api = kind.api(&stack.client, &stack.namespace);
+    for kind in child_kinds() {
+        let (client, namespace) = (stack.client.clone(), &stack.namespace);
+        let api = Api::<DynamicObject>::namespaced_with(client, namespace, &kind);
         for seen in api.list(&selector).await?.items {
             children.push(Child {
-                kind,
+                kind: kind.clone(),
                 name: seen.name_any(),
                 api: api.clone(),
                 seen,

@@ -4,7 +4,7 @@ mod children;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use kube::{
     ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams},
@@ -149,7 +149,7 @@ async fn disturb(stack: &Stack, child: &Child, times: &mut Times) -> Result<()> 
         *labels == value(&before, "/metadata/labels")
     });
     times.push((time.await?, format!("{title} unlabelled")));
-    if let Some((pointer, patch)) = harmful_edit(child) {
+    if let Some((pointer, patch)) = harmful_edit(child)? {
         let right = value(&before, pointer);
         edit(child, patch).await?;
         let time = restored(child, pointer, |now| *now == right).await?;
@@ -169,37 +169,42 @@ fn holds_data(child: &Child) -> bool {
     child.kind.kind == "PersistentVolumeClaim" || child.kind.kind == "Secret" && !without
 }
 
-/// Returns a change of a managed field of this kind, and the JSON pointer to that field.
-fn harmful_edit(child: &Child) -> Option<(&'static str, Value)> {
+/// Returns a change of a managed field of this kind, and the JSON pointer to that field; `None` for data and
+/// credentials.
+fn harmful_edit(child: &Child) -> Result<Option<(&'static str, Value)>> {
     let no_pod = json!({COMPONENT: "no-such-component"});
     let pods = json!({"podSelector": {"matchLabels": no_pod}});
     let budget = json!({"selector": {"matchLabels": no_pod}});
     let stopped = child.seen.data["spec"]["replicas"] == 0;
-    match child.kind.kind {
-        "ServiceAccount" => Some((
+    let edit = match child.kind.kind.as_str() {
+        "PersistentVolumeClaim" | "Secret" => return Ok(None),
+        "ServiceAccount" => (
             "/automountServiceAccountToken",
             json!({"automountServiceAccountToken": true}),
-        )),
+        ),
         "ConfigMap" => {
-            let (file, _) = child.seen.data["data"].as_object()?.iter().next()?;
-            Some(("/data", json!({"data": {file.as_str(): "broken"}})))
+            let files = child.seen.data["data"].as_object();
+            let file = files.and_then(|files| files.keys().next());
+            let file = file.with_context(|| format!("{} has no file", child.title()))?;
+            ("/data", json!({"data": {file.as_str(): "broken"}}))
         }
-        "Service" => Some(("/spec/selector", json!({"spec": {"selector": no_pod}}))),
+        "Service" => ("/spec/selector", json!({"spec": {"selector": no_pod}})),
         // This change starts no pod.
-        "StatefulSet" | "Deployment" if stopped => Some((
+        "StatefulSet" | "Deployment" if stopped => (
             "/spec/template/spec/automountServiceAccountToken",
             json!({"spec": {"template": {"spec": {"automountServiceAccountToken": true}}}}),
-        )),
-        "StatefulSet" => Some(("/spec/replicas", json!({"spec": {"replicas": 0}}))),
-        "Deployment" => Some(("/spec/replicas", json!({"spec": {"replicas": 3}}))),
-        "Ingress" => Some((
+        ),
+        "StatefulSet" => ("/spec/replicas", json!({"spec": {"replicas": 0}})),
+        "Deployment" => ("/spec/replicas", json!({"spec": {"replicas": 3}})),
+        "Ingress" => (
             "/spec/ingressClassName",
             json!({"spec": {"ingressClassName": "other"}}),
-        )),
-        "NetworkPolicy" => Some(("/spec/podSelector", json!({"spec": pods}))),
-        "PodDisruptionBudget" => Some(("/spec/selector", json!({"spec": budget}))),
-        _ => None,
-    }
+        ),
+        "NetworkPolicy" => ("/spec/podSelector", json!({"spec": pods})),
+        "PodDisruptionBudget" => ("/spec/selector", json!({"spec": budget})),
+        kind => bail!("this test has no harmful edit of the kind {kind}"),
+    };
+    Ok(Some(edit))
 }
 
 async fn edit(child: &Child, patch: Value) -> Result<()> {

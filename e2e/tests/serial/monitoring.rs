@@ -1,37 +1,27 @@
 //! The kinds of the Prometheus operator, which a cluster may lack at first and get later.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::{
     api::core::v1::Service,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use shortener_e2e::{Kind, Provider, Space, Stack, await_condition, echo_spec, merge};
+use shortener_e2e::{Provider, Space, Stack, await_condition, echo_spec, merge, optional_kinds};
 
 use crate::alone;
-
-const MONITORS: Kind = Kind {
-    group: "monitoring.coreos.com",
-    kind: "ServiceMonitor",
-    plural: "servicemonitors",
-};
-const RULES: Kind = Kind {
-    group: "monitoring.coreos.com",
-    kind: "PrometheusRule",
-    plural: "prometheusrules",
-};
 
 #[tokio::test]
 async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_objects() -> Result<()>
 {
     let _alone = alone().await;
     Space::with("monitored", async |space| {
+        let kinds = optional_kinds();
         // An earlier run on the same cluster may have left the kinds.
-        for kind in [MONITORS, RULES] {
+        for kind in &kinds {
             undefine(space, kind).await?;
         }
         space.unused_database().await?;
@@ -41,16 +31,16 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
         stack.apply(&spec).await?;
         stack.ready().await?;
         // The kinds stay in the cluster, so later tests show that they change nothing else.
-        for kind in [MONITORS, RULES] {
+        for kind in &kinds {
             define(space, kind).await?;
         }
-        for kind in [MONITORS, RULES] {
+        for kind in &kinds {
             exists(&stack, kind, true).await?;
         }
         let services = read_services(&stack).await?;
         assert_eq!(services, ["acme-app-metrics", "acme-otel"]);
 
-        let monitors = MONITORS.api(&stack.client, &stack.namespace);
+        let monitors = monitors(&stack)?;
         let old = monitors.get("acme").await?.uid();
         monitors.delete("acme", &DeleteParams::default()).await?;
         await_condition("the ServiceMonitor exists again", async || {
@@ -61,7 +51,7 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
         .await?;
 
         stack.edit(json!({"profiles": []})).await?;
-        for kind in [MONITORS, RULES] {
+        for kind in &kinds {
             exists(&stack, kind, false).await?;
         }
         stack.ready().await
@@ -70,7 +60,7 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
 }
 
 /// Removes a kind from the cluster, if it exists.
-async fn undefine(space: &Space, kind: Kind) -> Result<()> {
+async fn undefine(space: &Space, kind: &ApiResource) -> Result<()> {
     let name = format!("{}.{}", kind.plural, kind.group);
     let definitions = Api::<CustomResourceDefinition>::all(space.client.clone());
     if definitions.get_opt(&name).await?.is_some() {
@@ -85,11 +75,13 @@ async fn undefine(space: &Space, kind: Kind) -> Result<()> {
 }
 
 /// Adds a kind to the cluster, with the smallest possible schema.
-async fn define(space: &Space, kind: Kind) -> Result<()> {
-    let Kind {
+async fn define(space: &Space, kind: &ApiResource) -> Result<()> {
+    let ApiResource {
         group,
+        version,
         kind,
         plural,
+        ..
     } = kind;
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let name = format!("{plural}.{group}");
@@ -104,7 +96,7 @@ async fn define(space: &Space, kind: Kind) -> Result<()> {
                 "plural": plural, "singular": kind.to_lowercase(),
             },
             "versions": [{
-                "name": "v1", "served": true, "storage": true,
+                "name": version, "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": anything},
             }],
         },
@@ -120,10 +112,10 @@ async fn define(space: &Space, kind: Kind) -> Result<()> {
 }
 
 /// Waits until the stack has an object of this kind, or none. The operator checks for new kinds once a minute.
-async fn exists(stack: &Stack, kind: Kind, expected: bool) -> Result<()> {
+async fn exists(stack: &Stack, kind: &ApiResource, expected: bool) -> Result<()> {
     let what = format!("{} acme exists: {expected}", kind.kind);
     await_condition(&what, async || {
-        let found = kind.api(&stack.client, &stack.namespace);
+        let found = api(stack, kind);
         let found = found.get_opt("acme").await?.is_some();
         ensure!(found == expected, "{found}");
         Ok(())
@@ -131,10 +123,19 @@ async fn exists(stack: &Stack, kind: Kind, expected: bool) -> Result<()> {
     .await
 }
 
+fn api(stack: &Stack, kind: &ApiResource) -> Api<DynamicObject> {
+    Api::namespaced_with(stack.client.clone(), &stack.namespace, kind)
+}
+
+fn monitors(stack: &Stack) -> Result<Api<DynamicObject>> {
+    let mut kinds = optional_kinds().into_iter();
+    let kind = kinds.find(|kind| kind.kind == "ServiceMonitor");
+    Ok(api(stack, &kind.context("there is no such kind")?))
+}
+
 /// Returns the names of the Services that the stack's ServiceMonitor selects.
 async fn read_services(stack: &Stack) -> Result<Vec<String>> {
-    let monitor = MONITORS.api(&stack.client, &stack.namespace);
-    let monitor = monitor.get("acme").await?.data["spec"].take();
+    let monitor = monitors(stack)?.get("acme").await?.data["spec"].take();
     let labels = monitor["selector"]["matchLabels"].as_object().cloned();
     let labels = labels.unwrap_or_default().into_iter().map(|(name, value)| {
         let value = value.as_str().map(str::to_owned).unwrap_or_default();

@@ -103,7 +103,7 @@ async fn switched(stack: &Stack, profiles: &[&str]) -> Result<()> {
     await_condition(&format!("{expected:?} run"), async || {
         let mut running = Vec::new();
         for child in children_of(stack).await? {
-            if ["apps", "policy"].contains(&child.kind.group) {
+            if ["apps", "policy"].contains(&child.kind.group.as_str()) {
                 running.push(child.title());
             }
         }
@@ -222,7 +222,7 @@ async fn deletion_policy_deletes_the_data(stack: &Stack) -> Result<()> {
 async fn kept(stack: &Stack) -> Result<Vec<String>> {
     let mut kept = Vec::new();
     for child in children_of(stack).await? {
-        let data = ["PersistentVolumeClaim", "Secret"].contains(&child.kind.kind);
+        let data = ["PersistentVolumeClaim", "Secret"].contains(&child.kind.kind.as_str());
         let base = ["acme-checksum", "acme-postgres"].contains(&child.seen.name_any().as_str());
         if data && !base {
             kept.push(child.title());

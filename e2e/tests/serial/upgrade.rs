@@ -13,12 +13,12 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{DynamicObject, Patch, PatchParams, PostParams},
 };
 use serde::Deserialize;
 use serde_json::Value;
 use shortener_e2e::{
-    CHILD_KINDS, GatewayClient, Job, Provider, Release, Space, Stack, await_condition, checkout,
+    GatewayClient, Job, Provider, Release, Space, Stack, await_condition, checkout, child_kinds,
     is_ready, pods_of, wait_job,
 };
 
@@ -148,7 +148,7 @@ fn fixture(space: &Space, file: &str, uid: &str) -> Result<String> {
 
 /// Makes an object as the operator of 0.1.0 did.
 async fn make(space: &Space, object: Value) -> Result<()> {
-    let kind = CHILD_KINDS
+    let kind = child_kinds()
         .into_iter()
         .find(|kind| object["kind"] == kind.kind)
         .with_context(|| {
@@ -161,7 +161,7 @@ async fn make(space: &Space, object: Value) -> Result<()> {
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    let api = kind.api(&space.client, &space.name);
+    let api = Api::<DynamicObject>::namespaced_with(space.client.clone(), &space.name, &kind);
     let outcome = if kind.kind == "Secret" {
         // Credentials are created and never applied: what an apply once held, the next one without it would remove.
         let parameters = PostParams {

@@ -7,6 +7,7 @@ pub mod credentials;
 pub mod defaults;
 pub mod desired;
 pub mod facts;
+pub mod kinds;
 pub mod live;
 pub mod metadata;
 pub mod ownership;

@@ -1,10 +1,10 @@
 //! The operator's cache of the cluster: one reflector per kind of child object.
 //!
-//! The table at the end of this file lists the kinds that are watched. Their watched state decides which writes
-//! `apply` may skip. The kinds that are pruned are listed in `reconcile/apply/prune.rs`, because volume claims and
-//! Secrets must not be pruned. Kinds whose status or content is needed are kept whole, the others as metadata only. A
-//! cluster may lack the optional kinds: nothing waits for them, and their watch starts once the cluster has them.
+//! The kinds, and the form in which each is kept, stand in the table of `operator/core/src/model/kinds.rs`. Their
+//! watched state decides which writes `apply` may skip. A cluster may lack the optional kinds: nothing waits for them,
+//! and their watch starts once the cluster has them.
 
+mod form;
 mod served;
 
 use std::{fmt::Debug, sync::Arc};
@@ -14,18 +14,10 @@ use futures::{
     stream::{BoxStream, SelectAll},
 };
 use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
-        networking::v1::{Ingress, NetworkPolicy},
-        policy::v1::PodDisruptionBudget,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    core::PartialObjectMeta,
     runtime::{
         WatchStreamExt,
         reflector::{self, ObjectRef, Store, store::WriterDropped},
@@ -33,12 +25,16 @@ use kube::{
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
-use shortener_operator_core::model::{
-    metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, managed_by_selector},
-    prometheus::{PrometheusRule, ServiceMonitor},
+use shortener_operator_core::{
+    child_kinds,
+    model::{
+        kinds::Presence,
+        metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL},
+    },
 };
 
-use served::{Presence, events};
+use form::{Form, Metadata, MetadataOfAll, Whole, WithoutSpec};
+use served::events;
 
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 60;
@@ -93,12 +89,6 @@ impl Inventory {
     /// Returns the cached form of a child.
     pub fn kept<K: Child>(&self, namespace: &str, name: &str) -> Option<Arc<K::Kept>> {
         K::store(self).get(&ObjectRef::new(name).within(namespace))
-    }
-
-    /// Returns true when the cluster has a kind and the watch has listed it.
-    pub fn has<K: Child>(&self) -> bool {
-        let listed = K::store(self).wait_until_ready().now_or_never();
-        matches!(listed, Some(Ok(())))
     }
 
     /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
@@ -163,11 +153,10 @@ fn change<K: Resource<DynamicType = ()>>(kept: &K, deleted: bool) -> Change {
     }
 }
 
-fn whole<K>(_: &mut K) {}
-
-/// Removes the spec of a pod, because only its metadata, conditions and container states are read.
-fn without_spec(pod: &mut Pod) {
-    pod.spec = None;
+/// Returns true when the cluster has a kind and the watch has listed it.
+fn has<K: Resource<DynamicType = ()> + Clone + 'static>(store: &Store<K>) -> bool {
+    let listed = store.wait_until_ready().now_or_never();
+    matches!(listed, Some(Ok(())))
 }
 
 fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
@@ -180,15 +169,30 @@ fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
     }
 }
 
-macro_rules! kinds {
-    ($($field:ident: $kind:ty => $kept:ty, $selector:expr, $trim:expr, $presence:expr;)*) => {
+/// The cached form of a kind.
+type Kept<F, K> = <F as Form<K>>::Kept;
+
+macro_rules! inventory {
+    ($(
+        $(#[$about:meta])*
+        $group:ident: $presence:ident {
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+        }
+    )*) => {
+        inventory! {
+            $($($field: $kind, $form, Presence::$presence;)*)*
+            // Other controllers create the pods, so they are only watched.
+            pods: Pod, WithoutSpec, Presence::Always;
+        }
+    };
+    ($($field:ident: $kind:ty, $form:ident, $presence:expr;)*) => {
         /// The reflectors of one scope: a namespace, or the whole cluster.
         pub struct Inventory {
-            $($field: Store<$kept>,)*
+            $($field: Store<Kept<$form, $kind>>,)*
         }
 
         $(impl Child for $kind {
-            type Kept = $kept;
+            type Kept = Kept<$form, $kind>;
 
             fn store(inventory: &Inventory) -> &Store<Self::Kept> {
                 &inventory.$field
@@ -202,12 +206,15 @@ macro_rules! kinds {
                 let base = watcher::Config::default().timeout(WATCH_TIMEOUT);
                 let mut changes = SelectAll::new();
                 $(
-                    let config: Option<String> = $selector;
-                    let config = match config {
+                    let config = match <$form as Form<$kind>>::selector() {
                         Some(selector) => base.clone().labels(&selector),
                         None => base.clone(),
                     };
-                    let ($field, stream) = keep::<$kept>(events(client, api(client, namespace), config, $presence), $trim, $presence);
+                    let ($field, stream) = keep::<Kept<$form, $kind>>(
+                        events(client, api(client, namespace), config, $presence),
+                        <$form as Form<$kind>>::trim,
+                        $presence,
+                    );
                     changes.push(stream);
                 )*
                 (Self { $($field),* }, changes.boxed())
@@ -224,41 +231,28 @@ macro_rules! kinds {
                 Ok(())
             }
 
-            /// Returns the group and the plural of every kind.
-            #[cfg(test)]
-            fn kinds() -> Vec<(String, String)> {
-                vec![$((<$kind as Resource>::group(&()).into_owned(), <$kind as Resource>::plural(&()).into_owned())),*]
+            /// Returns true when the cluster has every optional kind and the watches have listed them.
+            pub fn has_optional_kinds(&self) -> bool {
+                [$($presence == Presence::Always || has(&self.$field)),*].into_iter().all(|has| has)
             }
         }
     };
 }
 
-kinds! {
-    service_accounts: ServiceAccount => PartialObjectMeta<ServiceAccount>, Some(managed_by_selector()), whole, Presence::Always;
-    // Without a selector, because a change of a user's Secret restarts the pods that use it.
-    secrets: Secret => PartialObjectMeta<Secret>, None, whole, Presence::Always;
-    config_maps: ConfigMap => PartialObjectMeta<ConfigMap>, Some(managed_by_selector()), whole, Presence::Always;
-    claims: PersistentVolumeClaim => PersistentVolumeClaim, Some(managed_by_selector()), whole, Presence::Always;
-    network_policies: NetworkPolicy => PartialObjectMeta<NetworkPolicy>, Some(managed_by_selector()), whole, Presence::Always;
-    // Cached whole, because the gateway's configuration contains the cluster IP of the app's Service.
-    services: Service => Service, Some(managed_by_selector()), whole, Presence::Always;
-    stateful_sets: StatefulSet => StatefulSet, Some(managed_by_selector()), whole, Presence::Always;
-    deployments: Deployment => Deployment, Some(managed_by_selector()), whole, Presence::Always;
-    disruption_budgets: PodDisruptionBudget => PartialObjectMeta<PodDisruptionBudget>, Some(managed_by_selector()), whole, Presence::Always;
-    ingresses: Ingress => Ingress, Some(managed_by_selector()), whole, Presence::Always;
-    service_monitors: ServiceMonitor => PartialObjectMeta<ServiceMonitor>, Some(managed_by_selector()), whole, Presence::Optional;
-    prometheus_rules: PrometheusRule => PartialObjectMeta<PrometheusRule>, Some(managed_by_selector()), whole, Presence::Optional;
-    pods: Pod => Pod, Some(managed_by_selector()), without_spec, Presence::Always;
-}
+child_kinds!(inventory);
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
+    use std::collections::BTreeMap;
 
-    use super::*;
+    use serde::Deserialize;
+    use shortener_operator_core::model::kinds::{Deletion, kinds};
 
     /// The chart's rules for a watched namespace.
     const CHART: &str = include_str!("../../../charts/shortener-operator/templates/_helpers.tpl");
+
+    /// The verbs on each group and plural.
+    type Verbs = BTreeMap<(String, String), Vec<String>>;
 
     #[derive(Debug, Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -268,31 +262,42 @@ mod tests {
         verbs: Vec<String>,
     }
 
-    fn verbs(group: &str, plural: &str) -> Vec<String> {
+    /// Returns what the chart grants, except on stacks and Events, which are no children.
+    fn granted() -> Verbs {
         let (_, rest) = CHART
             .split_once("{{- define \"shortener-operator.rules\" -}}")
             .unwrap();
         let (rules, _) = rest.split_once("{{- end }}").unwrap();
         let rules: Vec<Rule> = serde_yaml::from_str(rules).unwrap();
-        let names = |list: &[String], wanted: &str| list.iter().any(|found| found == wanted);
-        let grants = |rule: &Rule| names(&rule.api_groups, group) && names(&rule.resources, plural);
-        let granted = rules.into_iter().filter(grants);
-        granted.flat_map(|rule| rule.verbs).collect()
+        let mut granted = Verbs::new();
+        for rule in rules {
+            for group in &rule.api_groups {
+                for plural in &rule.resources {
+                    let key = (group.clone(), plural.clone());
+                    granted.entry(key).or_default().extend(rule.verbs.clone());
+                }
+            }
+        }
+        granted.retain(|(group, _), _| group != "shortener.dev" && group != "events.k8s.io");
+        granted
     }
 
     #[test]
     fn the_chart_grants_what_each_kind_needs_and_nothing_more() {
+        let all = |verbs: &[&[&str]]| verbs.concat().into_iter().map(str::to_owned).collect();
         let watched = ["get", "list", "watch"].as_slice();
-        let applied = [watched, &["create", "patch"]].concat();
-        for (group, plural) in Inventory::kinds() {
-            let needed = match plural.as_str() {
-                // Created by other controllers.
-                "pods" => watched.to_vec(),
+        let written = ["create", "patch"].as_slice();
+        let mut needed = Verbs::new();
+        for kind in kinds() {
+            let verbs = match kind.deletion {
+                Deletion::Pruned => all(&[watched, written, &["delete"]]),
                 // The operator never deletes data and credentials.
-                "persistentvolumeclaims" | "secrets" => applied.clone(),
-                _ => [&applied[..], &["delete"]].concat(),
+                Deletion::Retained => all(&[watched, written]),
             };
-            assert_eq!(verbs(&group, &plural), needed, "{group}/{plural}");
+            needed.insert((kind.resource.group, kind.resource.plural), verbs);
         }
+        // Created by other controllers.
+        needed.insert((String::new(), "pods".to_owned()), all(&[watched]));
+        assert_eq!(granted(), needed);
     }
 }

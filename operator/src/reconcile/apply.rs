@@ -1,9 +1,11 @@
-//! Fourth step: writes the desired objects to the cluster. It decides nothing about their content.
+//! Fourth step: writes the desired objects to the cluster. It decides nothing about their content. The kinds and their
+//! order stand in the table of `operator/core/src/model/kinds.rs`.
 //!
 //! A child is written only if it differs (see [`crate::kubernetes::ledger`]). A child that fails does not block the
 //! others. An object that has a child's name but does not belong to the stack is never changed.
 
 mod error;
+mod group;
 mod live;
 mod pass;
 mod prune;
@@ -12,12 +14,13 @@ pub use error::{ApplyError, Cause, Failure};
 pub use live::observe;
 
 use shortener_operator_core::model::{
-    desired::{Desired, Monitoring},
+    desired::{Children, Desired, MonitoringObjects},
     live::Applied,
     metadata::StackIdentity,
 };
 
 use super::context::Scope;
+use group::Group;
 use pass::Pass;
 
 /// Writes the children that differ, then deletes those that are no longer desired.
@@ -31,54 +34,24 @@ pub async fn apply(
     desired: Desired,
 ) -> Result<Applied, ApplyError> {
     let Desired {
-        service_accounts,
-        secrets,
-        config_maps,
-        claims,
-        network_policies,
-        services,
-        stateful_sets,
-        deployments,
-        disruption_budgets,
-        ingresses,
+        children,
         monitoring,
         discarded,
         prunable,
     } = desired;
     let mut pass = Pass::new(scope, identity);
-    // The policies come before the pods that they protect.
-    pass.apply(network_policies).await;
-    // Objects that pods refer to come before the pods.
-    pass.apply(service_accounts).await;
-    let secrets_exist = pass.apply_secrets(secrets).await;
-    pass.apply(config_maps).await;
-    // The volume outlives its StatefulSet, so it is an object of its own. It never comes before its password: a
-    // volume without one looks like a database whose credentials are lost.
-    if secrets_exist {
-        pass.apply(claims).await;
-    }
-    // Names must resolve before a client looks them up.
-    pass.apply(services).await;
-    // Stores come before their clients.
-    pass.apply(stateful_sets).await;
-    pass.apply(deployments).await;
-    pass.apply(disruption_budgets).await;
-    // Public routes come last.
-    pass.apply(ingresses).await;
+    children.write(&mut pass).await;
     if prunable {
-        pass.prune().await;
-        pass.discard(&discarded).await;
+        let mut kinds = Children::ends();
+        kinds.reverse();
+        pass.prune(&kinds).await;
+        pass.discard(&kinds, &discarded).await;
     }
     // Monitoring objects never delay the stack, and their failure does not fail it.
     let mut watchers = Pass::new(scope, identity);
-    if let Some(Monitoring {
-        service_monitors,
-        rules,
-    }) = monitoring
-    {
-        watchers.apply_where_served(service_monitors).await;
-        watchers.apply_where_served(rules).await;
-        watchers.prune_monitoring().await;
+    if let Some(monitoring) = monitoring {
+        monitoring.write(&mut watchers).await;
+        watchers.prune(&MonitoringObjects::ends()).await;
     }
     pass.finish(watchers)
 }

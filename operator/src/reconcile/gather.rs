@@ -20,7 +20,6 @@ use shortener_operator_core::{
         facts::{CredentialState, Facts, host_conflict},
         metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
-        prometheus::{PrometheusRule, ServiceMonitor},
         references,
     },
     plan::drain,
@@ -64,8 +63,7 @@ pub async fn gather(
         optional,
         queue,
         headers: observability::headers(scope, &identity, &stack.spec).await?,
-        has_monitoring_kinds: scope.inventory.has::<ServiceMonitor>()
-            && scope.inventory.has::<PrometheusRule>(),
+        has_monitoring_kinds: scope.inventory.has_optional_kinds(),
         upstream: upstream(scope, &identity),
         host_conflict: host_conflict(stack, &scope.context.known_stacks()),
         identity,

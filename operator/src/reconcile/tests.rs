@@ -6,6 +6,7 @@ mod faults;
 mod lifecycle;
 mod monitoring;
 mod observability;
+mod order;
 mod profiles;
 mod queue;
 mod vector;

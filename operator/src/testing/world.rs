@@ -81,7 +81,18 @@ impl World {
 
     /// Starts the operator, creates the stack `acme` and waits until it is built.
     pub async fn with_stack(spec: serde_json::Value) -> Self {
-        let world = Self::start(FakeApiServer::default());
+        Self::with_stack_on(FakeApiServer::default(), spec).await
+    }
+
+    /// Does the same in a cluster with the optional kinds.
+    pub async fn with_optional_kinds(spec: serde_json::Value) -> Self {
+        let server = FakeApiServer::default();
+        server.add_optional_kinds();
+        Self::with_stack_on(server, spec).await
+    }
+
+    async fn with_stack_on(server: FakeApiServer, spec: serde_json::Value) -> Self {
+        let world = Self::start(server);
         world.server.create(&stored_stack(spec));
         world.settle().await;
         world.server.forget_writes();

@@ -1,56 +1,21 @@
 //! The output of `build` and input of `apply`: every child object of a stack, by kind.
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
-    networking::v1::{Ingress, NetworkPolicy},
-    policy::v1::PodDisruptionBudget,
-};
+use k8s_openapi::api::core::v1::Secret;
 
-use crate::model::{
-    metadata::Component,
-    prometheus::{PrometheusRule, ServiceMonitor},
-};
+use super::metadata::Component;
 
-/// Every child object of a stack. `apply` destructures it without `..`, so that a forgotten kind does not compile.
+/// Every child object of a stack.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Desired {
-    /// ServiceAccounts of the pods.
-    pub service_accounts: Vec<ServiceAccount>,
-    /// Secrets that the operator generates.
-    pub secrets: Vec<DesiredSecret>,
-    /// Rendered configuration.
-    pub config_maps: Vec<ConfigMap>,
-    /// Volumes. They are never pruned like the other kinds.
-    pub claims: Vec<PersistentVolumeClaim>,
-    /// Rules about connections between pods.
-    pub network_policies: Vec<NetworkPolicy>,
-    /// Stable addresses of the components.
-    pub services: Vec<Service>,
-    /// Stores.
-    pub stateful_sets: Vec<StatefulSet>,
-    /// Stateless components.
-    pub deployments: Vec<Deployment>,
-    /// Limits on the pods that a node drain may evict at once.
-    pub disruption_budgets: Vec<PodDisruptionBudget>,
-    /// Public routes.
-    pub ingresses: Vec<Ingress>,
+    /// Objects that the stack depends on.
+    pub children: Children,
     /// Monitoring objects; `None` if the cluster does not serve these kinds.
-    pub monitoring: Option<Monitoring>,
+    pub monitoring: Option<MonitoringObjects>,
     /// Stores whose volumes and Secrets are to be deleted.
     pub discarded: Vec<Component>,
     /// True when the lists are complete, so that an object outside them may be deleted. False while an address that a
     /// child is rendered from is unknown.
     pub prunable: bool,
-}
-
-/// Objects of the Prometheus operator.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Monitoring {
-    /// Services whose metrics are scraped.
-    pub service_monitors: Vec<ServiceMonitor>,
-    /// Alerting rules on these metrics.
-    pub rules: Vec<PrometheusRule>,
 }
 
 /// A Secret whose data is written only on creation.
@@ -61,3 +26,30 @@ pub struct DesiredSecret {
     /// The Secret with its data, if it has yet to be created.
     pub create: Option<Secret>,
 }
+
+/// The type of the items in the list of a kind.
+macro_rules! item {
+    ($kind:ty) => {
+        $kind
+    };
+    ($kind:ty as $desired:ty) => {
+        $desired
+    };
+}
+
+macro_rules! groups {
+    ($(
+        $(#[$about:meta])*
+        $group:ident: $presence:ident {
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+        }
+    )*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $group {
+            $($(#[$doc])* pub $field: Vec<item!($kind $(as $desired)?)>,)*
+        }
+    )*};
+}
+
+crate::child_kinds!(groups);

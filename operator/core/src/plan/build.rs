@@ -30,16 +30,34 @@ use k8s_openapi::api::{
 };
 
 use crate::model::{
-    desired::{Desired, Monitoring},
+    desired::{Children, Desired, MonitoringObjects},
     metadata::Component,
     stack::{Routing, ValidatedStack},
 };
 
 /// Returns every child object that the stack should have.
 pub fn build(stack: &ValidatedStack) -> Desired {
+    Desired {
+        children: children(stack),
+        monitoring: stack.has_monitoring_kinds.then(|| MonitoringObjects {
+            service_monitors: all([monitoring::service_monitor(stack)]).collect(),
+            prometheus_rules: all([monitoring::prometheus_rule(stack)]).collect(),
+        }),
+        discarded: discarded(stack),
+        // The gateway is rendered from the address of the app's Service. Until that is known, the gateway must not be
+        // pruned.
+        prunable: !matches!(
+            stack.gateway.routing,
+            Routing::Standalone { upstream: None, .. }
+        ),
+    }
+}
+
+fn children(stack: &ValidatedStack) -> Children {
     let stores = stack.managed_stores();
     let stores = || stores.iter().copied();
-    Desired {
+    Children {
+        network_policies: network_policies(stack),
         service_accounts: service_accounts(stack),
         secrets: all([Some(secret::checksum(stack))])
             .chain(stores().map(|(component, store)| secret::store(stack, component, store)))
@@ -56,7 +74,6 @@ pub fn build(stack: &ValidatedStack) -> Desired {
         claims: stores()
             .filter_map(|(component, store)| store::claim(stack, component, store))
             .collect(),
-        network_policies: network_policies(stack),
         services: services(stack),
         stateful_sets: all([
             postgres::stateful_set(stack),
@@ -76,17 +93,6 @@ pub fn build(stack: &ValidatedStack) -> Desired {
         .collect(),
         disruption_budgets: disruption_budgets(stack),
         ingresses: all([gateway::api_ingress(stack), gateway::ingress(stack)]).collect(),
-        monitoring: stack.has_monitoring_kinds.then(|| Monitoring {
-            service_monitors: all([monitoring::service_monitor(stack)]).collect(),
-            rules: all([monitoring::prometheus_rule(stack)]).collect(),
-        }),
-        discarded: discarded(stack),
-        // The gateway is rendered from the address of the app's Service. Until that is known, the gateway must not be
-        // pruned.
-        prunable: !matches!(
-            stack.gateway.routing,
-            Routing::Standalone { upstream: None, .. }
-        ),
     }
 }
 

@@ -11,20 +11,12 @@ use kube::{
     runtime::watcher::{self, Event, watcher},
 };
 use serde::de::DeserializeOwned;
+use shortener_operator_core::model::kinds::Presence;
 
 use crate::kubernetes::refusal::is_absent;
 
 /// Interval between checks for a kind that the cluster lacks.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-
-/// The availability of a kind in clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
-    /// Part of Kubernetes, so every cluster has it.
-    Always,
-    /// Optional: a cluster may lack it, or get it while the operator runs.
-    Optional,
-}
 
 /// Watches a kind. The watch of an optional kind starts once the cluster has it.
 pub(super) fn events<K>(

@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -41,6 +44,8 @@ pub(super) struct Pass<'a> {
     pub(super) scope: &'a Scope,
     pub(super) identity: &'a StackIdentity,
     pub(super) wanted: HashSet<(String, String)>,
+    /// False when a generated Secret could not be created.
+    secrets_exist: bool,
     failures: Vec<Failure>,
 }
 
@@ -50,6 +55,7 @@ impl<'a> Pass<'a> {
             scope,
             identity,
             wanted: HashSet::new(),
+            secrets_exist: true,
             failures: Vec::new(),
         }
     }
@@ -83,9 +89,8 @@ impl<'a> Pass<'a> {
     }
 
     /// Creates each newly generated Secret, then writes the metadata of every Secret like that of any child. The user
-    /// may change the data from then on. Returns true when every generated Secret exists.
-    pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) -> bool {
-        let mut all_exist = true;
+    /// may change the data from then on.
+    pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) {
         for DesiredSecret { secret, create } in desired {
             if let Some(mut generated) = create {
                 // Creation registers a second field manager entry, which keeps its fields when apply omits them. The
@@ -98,13 +103,20 @@ impl<'a> Pass<'a> {
                 };
                 if let Err(error) = self.api::<Secret>().create(&params, &generated).await {
                     self.fail::<Secret>(&generated.name_any(), error.into());
-                    all_exist = false;
+                    self.secrets_exist = false;
                     continue;
                 }
             }
             self.apply(vec![secret]).await;
         }
-        all_exist
+    }
+
+    /// Writes each volume claim that differs, unless a generated Secret is missing: a volume without its password looks
+    /// like a database whose credentials are lost.
+    pub(super) async fn apply_claims(&mut self, desired: Vec<PersistentVolumeClaim>) {
+        if self.secrets_exist {
+            self.apply(desired).await;
+        }
     }
 
     /// Returns the live state, or the failures of this pass. The failures of `watchers`, a pass over objects that the

@@ -1,20 +1,16 @@
 //! End of a pass: deletes children that are no longer desired.
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
-    networking::v1::{Ingress, NetworkPolicy},
-    policy::v1::PodDisruptionBudget,
-};
+use futures::{FutureExt, future::BoxFuture};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{
     Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
 use serde_json::json;
 use shortener_operator_core::model::{
+    kinds::Deletion,
     metadata::{Component, FIELD_MANAGER, component_name},
     ownership::{Ownership, ownership},
-    prometheus::{PrometheusRule, ServiceMonitor},
 };
 
 use super::pass::{Pass, child, kind};
@@ -23,32 +19,47 @@ use crate::kubernetes::{inventory::Child, refusal::is_absent};
 /// A uid that no object has.
 const ABSENT_OWNER_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-impl Pass<'_> {
-    /// Deletes children that are no longer desired. The kinds are listed here on purpose: volumes and Secrets are not
-    /// among them.
-    pub(super) async fn prune(&mut self) {
-        self.prune_kind::<Ingress>().await;
-        self.prune_kind::<PodDisruptionBudget>().await;
-        self.prune_kind::<Deployment>().await;
-        self.prune_kind::<StatefulSet>().await;
-        self.prune_kind::<Service>().await;
-        self.prune_kind::<ConfigMap>().await;
-        self.prune_kind::<ServiceAccount>().await;
-        self.prune_kind::<NetworkPolicy>().await;
-    }
+type Prune = for<'p, 's> fn(&'p mut Pass<'s>) -> BoxFuture<'p, ()>;
+type Discard = for<'p, 's> fn(&'p mut Pass<'s>, Component) -> BoxFuture<'p, ()>;
 
-    /// Deletes monitoring objects that are no longer desired.
-    pub(super) async fn prune_monitoring(&mut self) {
-        self.prune_kind::<ServiceMonitor>().await;
-        self.prune_kind::<PrometheusRule>().await;
+/// The function for the objects of a kind that are no longer desired. A retained kind has none that deletes.
+pub(super) enum End {
+    /// Deletes them.
+    Prune(Prune),
+    /// Hands the object of a store to the garbage collector.
+    Discard(Discard),
+}
+
+impl End {
+    pub(super) fn of<K: Child>(deletion: Deletion) -> Self {
+        match deletion {
+            Deletion::Pruned => Self::Prune(|pass| pass.prune_kind::<K>().boxed()),
+            Deletion::Retained => {
+                Self::Discard(|pass, store| pass.discard_kind::<K>(store).boxed())
+            }
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// Deletes children that are no longer desired, kind by kind.
+    pub(super) async fn prune(&mut self, kinds: &[End]) {
+        for kind in kinds {
+            if let End::Prune(prune) = kind {
+                prune(self).await;
+            }
+        }
     }
 
     /// Hands the volumes and Secrets of stores to the garbage collector by an owner reference to an object that does
     /// not exist. The operator therefore needs no permission to delete objects that hold data.
-    pub(super) async fn discard(&mut self, stores: &[Component]) {
+    pub(super) async fn discard(&mut self, kinds: &[End], stores: &[Component]) {
         for &store in stores {
-            self.discard_kind::<PersistentVolumeClaim>(store).await;
-            self.discard_kind::<Secret>(store).await;
+            for kind in kinds {
+                if let End::Discard(discard) = kind {
+                    discard(self, store).await;
+                }
+            }
         }
     }
 

@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
-        networking::v1::{Ingress, NetworkPolicy},
-        policy::v1::PodDisruptionBudget,
-    },
+    api::core::v1::{ConfigMap, Secret, Service},
 };
 use kube::{Resource, ResourceExt};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use shortener_operator_core::model::metadata::{COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL};
+use shortener_operator_core::{
+    child_kinds,
+    model::{
+        kinds::Deletion,
+        metadata::{COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL},
+    },
+};
 
 use crate::testing::{
     api_server::FakeApiServer,
@@ -32,20 +33,43 @@ impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Deserialize
 {
 }
 
-/// Runs a check for one object of each kind. The last argument is false for kinds that the operator never deletes.
-macro_rules! for_every_kind {
+/// Runs a check for every object of every kind. The last argument is the treatment of undesired objects of the kind.
+macro_rules! for_every_child {
     ($check:ident, $world:expr) => {
-        $check::<ServiceAccount>($world, "acme-app", true).await;
-        $check::<Secret>($world, "acme-postgres", false).await;
-        $check::<ConfigMap>($world, "acme-gateway", true).await;
-        $check::<PersistentVolumeClaim>($world, "acme-postgres", false).await;
-        $check::<NetworkPolicy>($world, "acme-default-deny", true).await;
-        $check::<Service>($world, "acme-app", true).await;
-        $check::<StatefulSet>($world, "acme-postgres", true).await;
-        $check::<Deployment>($world, "acme-app", true).await;
-        $check::<PodDisruptionBudget>($world, "acme-app", true).await;
-        $check::<Ingress>($world, "acme-api", true).await;
+        child_kinds!(check_kinds($check, $world))
     };
+}
+
+macro_rules! check_kinds {
+    (($check:ident, $world:expr) $(
+        $(#[$about:meta])*
+        $group:ident: $presence:ident {
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+        }
+    )*) => {{
+        $($(
+            for name in names::<$kind>($world) {
+                $check::<$kind>($world, &name, Deletion::$deletion).await;
+            }
+        )*)*
+    }};
+}
+
+/// Returns the names of the children of a kind, at least one.
+fn names<K: Kind>(world: &World) -> Vec<String> {
+    let prefix = format!("{}/", K::plural(&()));
+    let children = world.children().into_iter();
+    let names: Vec<String> = children
+        .filter_map(|child| Some(child.strip_prefix(&prefix)?.to_owned()))
+        .collect();
+    assert!(!names.is_empty(), "the stack has no {}", K::kind(&()));
+    names
+}
+
+/// Starts a stack that has an object of every kind.
+async fn with_every_kind(policy: &str) -> World {
+    let spec = json!({"monitoring": {"enabled": true}, "deletionPolicy": policy});
+    World::with_optional_kinds(spec).await
 }
 
 /// Asserts that this child was the only one written.
@@ -61,8 +85,8 @@ fn only_write<K: Kind>(world: &World, name: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_child_of_every_kind_is_put_back_alone() {
-    async fn check<K: Kind>(world: &World, name: &str, deletable: bool) {
-        if !deletable {
+    async fn check<K: Kind>(world: &World, name: &str, deletion: Deletion) {
+        if deletion == Deletion::Retained {
             return;
         }
         let before = world.uid::<K>(name);
@@ -77,13 +101,13 @@ async fn a_deleted_child_of_every_kind_is_put_back_alone() {
         );
         only_write::<K>(world, name);
     }
-    let world = World::with_stack(json!({})).await;
-    for_every_kind!(check, &world);
+    let world = with_every_kind("Retain").await;
+    for_every_child!(check, &world);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_edited_field_of_every_kind_is_put_back_alone() {
-    async fn check<K: Kind>(world: &World, name: &str, _: bool) {
+    async fn check<K: Kind>(world: &World, name: &str, _: Deletion) {
         let component = |world: &World| {
             world.server.get::<K>(NAMESPACE, name).unwrap().labels()[COMPONENT_LABEL].clone()
         };
@@ -101,13 +125,13 @@ async fn an_edited_field_of_every_kind_is_put_back_alone() {
         );
         only_write::<K>(world, name);
     }
-    let world = World::with_stack(json!({})).await;
-    for_every_kind!(check, &world);
+    let world = with_every_kind("Retain").await;
+    for_every_child!(check, &world);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_lost_the_label_it_is_watched_by_gets_it_back() {
-    async fn check<K: Kind>(world: &World, name: &str, _: bool) {
+    async fn check<K: Kind>(world: &World, name: &str, _: Deletion) {
         let uid = world.uid::<K>(name);
         world.server.edit::<K>(NAMESPACE, name, |object| {
             if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
@@ -124,8 +148,8 @@ async fn a_child_that_lost_the_label_it_is_watched_by_gets_it_back() {
         );
     }
     for policy in ["Delete", "Retain"] {
-        let world = World::with_stack(json!({"deletionPolicy": policy})).await;
-        for_every_kind!(check, &world);
+        let world = with_every_kind(policy).await;
+        for_every_child!(check, &world);
         assert_eq!(
             world.condition("acme", "Degraded").status,
             "False",
@@ -136,7 +160,7 @@ async fn a_child_that_lost_the_label_it_is_watched_by_gets_it_back() {
 
 #[tokio::test(start_paused = true)]
 async fn what_others_add_is_left_alone() {
-    async fn check<K: Kind>(world: &World, name: &str, _: bool) {
+    async fn check<K: Kind>(world: &World, name: &str, _: Deletion) {
         world.server.edit::<K>(NAMESPACE, name, |object| {
             object["metadata"]["labels"]["their/label"] = "kept".into()
         });
@@ -148,8 +172,8 @@ async fn what_others_add_is_left_alone() {
             K::kind(&())
         );
     }
-    let world = World::with_stack(json!({})).await;
-    for_every_kind!(check, &world);
+    let world = with_every_kind("Retain").await;
+    for_every_child!(check, &world);
     assert_eq!(world.child_writes(), Vec::<String>::new());
 }
 

@@ -21,8 +21,7 @@ use crate::testing::{
 
 /// Returns a stack with an external collector in a cluster with the kinds of the Prometheus operator.
 async fn observed(server: FakeApiServer) -> World {
-    server.add_kind::<ServiceMonitor>();
-    server.add_kind::<PrometheusRule>();
+    server.add_optional_kinds();
     let world = World::start(server);
     world.server.create(&stored_stack(json!({
         "profiles": ["observability"],
@@ -148,14 +147,10 @@ async fn a_stack_that_is_switched_off_does_not_wait_for_a_prometheus_operator() 
 
 #[tokio::test(start_paused = true)]
 async fn a_stack_without_profiles_is_watched_when_it_asks_for_it_and_no_longer() {
-    let server = FakeApiServer::default();
-    server.add_kind::<ServiceMonitor>();
-    server.add_kind::<PrometheusRule>();
-    let world = World::start(server);
-    world.server.create(&stored_stack(json!({
+    let world = World::with_optional_kinds(json!({
         "monitoring": {"enabled": true, "labels": {"release": "prometheus"}},
-    })));
-    world.settle().await;
+    }))
+    .await;
     let monitor = world
         .server
         .get::<ServiceMonitor>(NAMESPACE, "acme")

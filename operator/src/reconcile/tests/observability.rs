@@ -17,11 +17,7 @@ use serde_json::{Value, json};
 use shortener_operator_core::model::prometheus::{PrometheusRule, ServiceMonitor};
 
 use super::with;
-use crate::testing::{
-    api_server::FakeApiServer,
-    shared::stored_stack,
-    world::{NAMESPACE, World},
-};
+use crate::testing::world::{NAMESPACE, World};
 
 /// Children that the profile adds.
 const COLLECTOR: [&str; 7] = [
@@ -141,13 +137,7 @@ async fn switching_observability_off_takes_the_data_of_a_stack_that_keeps_none()
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_of_the_operator_leaves_an_observed_stack_alone() {
-    let server = FakeApiServer::default();
-    server.add_kind::<ServiceMonitor>();
-    server.add_kind::<PrometheusRule>();
-    let world = World::start(server);
-    world.server.create(&stored_stack(with_own_backend()));
-    world.settle().await;
-    world.server.forget_writes();
+    let world = World::with_optional_kinds(with_own_backend()).await;
     let world = world.restart().await;
     world.settle().await;
     assert_eq!(world.server.writes(), []);
@@ -167,12 +157,7 @@ async fn each_child_of_the_collector_that_is_deleted_is_put_back_alone() {
         assert!(after.is_some() && after != before, "{}", K::kind(&()));
         assert_eq!(world.child_writes().len(), 1, "{:?}", world.child_writes());
     }
-    let server = FakeApiServer::default();
-    server.add_kind::<ServiceMonitor>();
-    server.add_kind::<PrometheusRule>();
-    let world = World::start(server);
-    world.server.create(&stored_stack(with_own_backend()));
-    world.settle().await;
+    let world = World::with_optional_kinds(with_own_backend()).await;
     check::<ServiceAccount>(&world, "acme-otel").await;
     check::<ConfigMap>(&world, "acme-otel").await;
     check::<ConfigMap>(&world, "acme-dashboards").await;
@@ -295,11 +280,6 @@ async fn kinds_that_are_added_to_the_cluster_are_used_without_a_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stack_that_is_not_observed_gets_no_object_of_the_prometheus_operator() {
-    let server = FakeApiServer::default();
-    server.add_kind::<ServiceMonitor>();
-    server.add_kind::<PrometheusRule>();
-    let world = World::start(server);
-    world.server.create(&stored_stack(json!({})));
-    world.settle().await;
+    let world = World::with_optional_kinds(json!({})).await;
     assert_eq!(world.children(), with(&[]));
 }

@@ -3,6 +3,7 @@
 use kube::{Client, Resource};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use shortener_operator_core::model::kinds::{Kind, Presence, kinds};
 
 use super::{
     FakeApiServer,
@@ -40,6 +41,14 @@ impl FakeApiServer {
             K::plural(&()).into_owned(),
         );
         self.state().added.push(kind);
+    }
+
+    /// Adds every kind of child that a cluster may lack.
+    pub fn add_optional_kinds(&self) {
+        let optional = |kind: &Kind| kind.presence == Presence::Optional;
+        let kinds = kinds().into_iter().filter(optional);
+        let added = kinds.map(|kind| (kind.resource.api_version, kind.resource.plural));
+        self.state().added.extend(added);
     }
 
     /// Returns the live object.

@@ -11,52 +11,55 @@ use kube_core::{Resource, ResourceExt};
 use super::*;
 use crate::{
     api::Profile,
-    model::metadata::selector_labels,
+    model::{desired::DesiredSecret, metadata::selector_labels},
     testing::{
         shared::combinations,
         stack::{every_profile, minimal_stack},
     },
 };
 
-/// Returns kind and name of every child, in the order of `Desired`.
-fn names(stack: &ValidatedStack) -> Vec<String> {
-    fn of<K: Resource<DynamicType = ()>>(children: &[K]) -> Vec<String> {
-        let kind = K::kind(&());
-        let name = |child: &K| format!("{kind}/{}", child.name_any());
-        children.iter().map(name).collect()
+/// The title of a child: kind and name.
+trait Titled {
+    fn title(&self) -> String;
+}
+
+impl<K: Resource<DynamicType = ()>> Titled for K {
+    fn title(&self) -> String {
+        format!("{}/{}", K::kind(&()), self.name_any())
     }
-    let Desired {
-        service_accounts,
-        secrets,
-        config_maps,
-        claims,
-        network_policies,
-        services,
-        stateful_sets,
-        deployments,
-        disruption_budgets,
-        ingresses,
-        monitoring,
-        discarded: _,
-        prunable: _,
-    } = build(stack);
-    let monitoring = monitoring.unwrap_or_default();
-    let secrets: Vec<_> = secrets.into_iter().map(|desired| desired.secret).collect();
-    [
-        of(&service_accounts),
-        of(&secrets),
-        of(&config_maps),
-        of(&claims),
-        of(&network_policies),
-        of(&services),
-        of(&stateful_sets),
-        of(&deployments),
-        of(&disruption_budgets),
-        of(&ingresses),
-        of(&monitoring.service_monitors),
-        of(&monitoring.rules),
-    ]
-    .concat()
+}
+
+impl Titled for DesiredSecret {
+    fn title(&self) -> String {
+        self.secret.title()
+    }
+}
+
+macro_rules! titles {
+    ($(
+        $(#[$about:meta])*
+        $group:ident: $presence:ident {
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+        }
+    )*) => {$(
+        impl $group {
+            /// Returns kind and name of every child, in the order in which they are written.
+            fn titles(&self) -> Vec<String> {
+                let mut titles = Vec::new();
+                $(titles.extend(self.$field.iter().map(Titled::title));)*
+                titles
+            }
+        }
+    )*};
+}
+
+crate::child_kinds!(titles);
+
+/// Returns kind and name of every child, in the order in which they are written.
+fn names(stack: &ValidatedStack) -> Vec<String> {
+    let desired = build(stack);
+    let monitoring = desired.monitoring.unwrap_or_default();
+    [desired.children.titles(), monitoring.titles()].concat()
 }
 
 /// Returns the names of the minimal stack except those in `lacks`.
@@ -72,6 +75,10 @@ fn names_without(lacks: &[&str]) -> Vec<&'static str> {
 }
 
 const MINIMAL: [&str; 21] = [
+    "NetworkPolicy/acme-default-deny",
+    "NetworkPolicy/acme-app",
+    "NetworkPolicy/acme-gateway",
+    "NetworkPolicy/acme-postgres",
     "ServiceAccount/acme-app",
     "ServiceAccount/acme-gateway",
     "ServiceAccount/acme-postgres",
@@ -79,10 +86,6 @@ const MINIMAL: [&str; 21] = [
     "Secret/acme-postgres",
     "ConfigMap/acme-gateway",
     "PersistentVolumeClaim/acme-postgres",
-    "NetworkPolicy/acme-default-deny",
-    "NetworkPolicy/acme-app",
-    "NetworkPolicy/acme-gateway",
-    "NetworkPolicy/acme-postgres",
     "Service/acme-app",
     "Service/acme-gateway",
     "Service/acme-postgres",
@@ -205,8 +208,8 @@ fn a_queue_on_an_external_broker_adds_its_workers_only() {
     assert_eq!(
         found,
         [
-            "ServiceAccount/acme-worker",
             "NetworkPolicy/acme-worker",
+            "ServiceAccount/acme-worker",
             "Deployment/acme-worker",
         ]
     );
@@ -227,11 +230,11 @@ fn the_stacks_own_backend_is_a_store_beside_the_collector() {
     assert_eq!(
         found,
         [
+            "NetworkPolicy/acme-telemetry",
             "ServiceAccount/acme-telemetry",
             "Secret/acme-telemetry",
             "ConfigMap/acme-telemetry",
             "PersistentVolumeClaim/acme-telemetry",
-            "NetworkPolicy/acme-telemetry",
             "Service/acme-telemetry",
             "StatefulSet/acme-telemetry",
         ]
@@ -334,9 +337,9 @@ fn without_a_second_pod_there_is_no_budget() {
 
 #[test]
 fn a_stopped_stack_has_no_pods() {
-    let desired = build(&every_profile().stopped());
-    let deployments = desired.deployments.into_iter();
-    let sets = desired.stateful_sets.into_iter();
+    let children = build(&every_profile().stopped()).children;
+    let deployments = children.deployments.into_iter();
+    let sets = children.stateful_sets.into_iter();
     let replicas: Vec<_> = deployments
         .map(|child| child.spec.unwrap().replicas)
         .chain(sets.map(|child| child.spec.unwrap().replicas))
@@ -347,28 +350,28 @@ fn a_stopped_stack_has_no_pods() {
 #[test]
 fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
     let stack = every_profile();
-    let desired = build(&stack);
+    let children = build(&stack).children;
     let mut selectors: BTreeMap<String, Vec<LabelSelector>> = BTreeMap::new();
     let mut add = |name: String, selector: LabelSelector| {
         selectors.entry(name).or_default().push(selector);
     };
-    for child in desired.deployments {
+    for child in children.deployments {
         add(child.name_any(), child.spec.unwrap().selector);
     }
-    for child in desired.stateful_sets {
+    for child in children.stateful_sets {
         add(child.name_any(), child.spec.unwrap().selector);
     }
-    for child in desired.services {
+    for child in children.services {
         let selector = LabelSelector {
             match_labels: child.spec.as_ref().unwrap().selector.clone(),
             ..LabelSelector::default()
         };
         add(child.name_any(), selector);
     }
-    for child in desired.disruption_budgets {
+    for child in children.disruption_budgets {
         add(child.name_any(), child.spec.unwrap().selector.unwrap());
     }
-    for child in desired.network_policies {
+    for child in children.network_policies {
         add(child.name_any(), child.spec.unwrap().pod_selector.unwrap());
     }
     let whole_stack = selectors.remove("acme-default-deny").unwrap();
@@ -406,21 +409,21 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
 fn every_child_belongs_to_the_stack_except_those_that_hold_data() {
     let stack = every_profile();
     let owner = Some(vec![stack.identity.owner.clone()]);
-    let desired = build(&stack);
+    let children = build(&stack).children;
     assert!(
-        desired
+        children
             .deployments
             .iter()
             .all(|child| child.metadata.owner_references == owner)
     );
     assert!(
-        desired
+        children
             .ingresses
             .iter()
             .all(|child| child.metadata.owner_references == owner)
     );
     assert!(
-        desired
+        children
             .claims
             .iter()
             .all(|child| child.metadata.owner_references.is_none())

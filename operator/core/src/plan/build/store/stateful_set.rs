@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_stores_of_a_stopped_stack_have_no_pod() {
-        for set in build(&every_profile().stopped()).stateful_sets {
+        for set in build(&every_profile().stopped()).children.stateful_sets {
             assert_eq!(set.spec.unwrap().replicas, Some(0));
         }
     }

@@ -8,9 +8,9 @@ use crate::testing::stack::every_profile;
 
 #[test]
 fn pods_carry_the_labels_that_select_them() {
-    let desired = build(&every_profile());
-    let deployments = desired.deployments.into_iter();
-    let sets = desired.stateful_sets.into_iter();
+    let children = build(&every_profile()).children;
+    let deployments = children.deployments.into_iter();
+    let sets = children.stateful_sets.into_iter();
     let templates = deployments
         .map(|child| child.spec.map(|spec| (spec.selector, spec.template)))
         .chain(sets.map(|child| child.spec.map(|spec| (spec.selector, spec.template))));
@@ -24,10 +24,10 @@ fn pods_carry_the_labels_that_select_them() {
 
 /// Returns every pod with the name of its workload.
 pub(super) fn pods(stack: &ValidatedStack) -> Vec<(String, PodSpec)> {
-    let desired = build(stack);
+    let children = build(stack).children;
     let pod = |name: String, template: PodTemplateSpec| (name, template.spec.unwrap());
-    let deployments = desired.deployments.into_iter();
-    let sets = desired.stateful_sets.into_iter();
+    let deployments = children.deployments.into_iter();
+    let sets = children.stateful_sets.into_iter();
     deployments
         .map(|child| pod(child.name_any(), child.spec.unwrap().template))
         .chain(sets.map(|child| pod(child.name_any(), child.spec.unwrap().template)))

@@ -1,0 +1,118 @@
+//! The kinds of child objects, in one table.
+//!
+//! [`child_kinds!`](crate::child_kinds) passes the table to a macro. Everything that is done for each kind is made from
+//! it: the lists in [`desired`](super::desired), the watches, the order of writing and pruning, the check of the
+//! chart's rules, and the tests of drift. A new kind is one line here; then the compiler asks for its objects in
+//! `build`, and a test for the chart's rule.
+
+use kube_core::{ApiResource, Resource};
+
+/// Passes the table of child kinds to the macro `$callback`, after `$arguments`.
+///
+/// Groups, and the kinds of a group, are in the order in which they are written. A group has the name of its struct in
+/// [`desired`](crate::model::desired) and its [`Presence`](crate::model::kinds::Presence). The columns of a kind are:
+///
+/// 1. its field in that struct, its type and, after `as`, the type of the items if that is another one;
+/// 2. its form in the cache, a type in `operator/src/kubernetes/inventory/form.rs`;
+/// 3. its [`Deletion`](crate::model::kinds::Deletion);
+/// 4. the method that writes its objects, in `operator/src/reconcile/apply/pass.rs`.
+#[macro_export]
+macro_rules! child_kinds {
+    ($callback:ident $($arguments:tt)*) => {
+        $callback! { $($arguments)*
+            /// The objects that the stack depends on. They are pruned in reverse order.
+            Children: Always {
+                // The policies come before the pods that they protect.
+                /// Rules about connections between pods.
+                network_policies: ::k8s_openapi::api::networking::v1::NetworkPolicy, Metadata, Pruned, apply;
+                // Objects that pods refer to come before the pods.
+                /// ServiceAccounts of the pods.
+                service_accounts: ::k8s_openapi::api::core::v1::ServiceAccount, Metadata, Pruned, apply;
+                /// Secrets that the operator generates.
+                secrets: ::k8s_openapi::api::core::v1::Secret as DesiredSecret, MetadataOfAll, Retained, apply_secrets;
+                /// Rendered configuration.
+                config_maps: ::k8s_openapi::api::core::v1::ConfigMap, Metadata, Pruned, apply;
+                // A volume outlives its StatefulSet, so it is an object of its own. It never comes before its password.
+                /// Volumes.
+                claims: ::k8s_openapi::api::core::v1::PersistentVolumeClaim, Whole, Retained, apply_claims;
+                // Names must resolve before a client looks them up. Cached whole, because the gateway's configuration
+                // contains the cluster IP of the app's Service.
+                /// Stable addresses of the components.
+                services: ::k8s_openapi::api::core::v1::Service, Whole, Pruned, apply;
+                // Stores come before their clients.
+                /// Stores.
+                stateful_sets: ::k8s_openapi::api::apps::v1::StatefulSet, Whole, Pruned, apply;
+                /// Stateless components.
+                deployments: ::k8s_openapi::api::apps::v1::Deployment, Whole, Pruned, apply;
+                /// Limits on the pods that a node drain may evict at once.
+                disruption_budgets: ::k8s_openapi::api::policy::v1::PodDisruptionBudget, Metadata, Pruned, apply;
+                // Public routes come last.
+                /// Public routes.
+                ingresses: ::k8s_openapi::api::networking::v1::Ingress, Whole, Pruned, apply;
+            }
+            /// Objects of the Prometheus operator. The stack does not depend on them, so they never delay it, and
+            /// their failure does not fail it.
+            MonitoringObjects: Optional {
+                /// Services whose metrics are scraped.
+                service_monitors: $crate::model::prometheus::ServiceMonitor, Metadata, Pruned, apply_where_served;
+                /// Alerting rules on these metrics.
+                prometheus_rules: $crate::model::prometheus::PrometheusRule, Metadata, Pruned, apply_where_served;
+            }
+        }
+    };
+}
+
+/// The availability of a kind in clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Part of Kubernetes, so every cluster has it.
+    Always,
+    /// Optional: a cluster may lack it, or get it while the operator runs.
+    Optional,
+}
+
+/// The treatment of objects that are no longer desired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// The operator deletes them.
+    Pruned,
+    /// The operator never deletes them, because they hold data or credentials.
+    Retained,
+}
+
+/// A kind of child object.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Group, version, name and plural.
+    pub resource: ApiResource,
+    /// Availability in clusters.
+    pub presence: Presence,
+    /// Treatment of objects that are no longer desired.
+    pub deletion: Deletion,
+}
+
+impl Kind {
+    fn of<K: Resource<DynamicType = ()>>(presence: Presence, deletion: Deletion) -> Self {
+        Self {
+            resource: ApiResource::erase::<K>(&()),
+            presence,
+            deletion,
+        }
+    }
+}
+
+macro_rules! list {
+    ($(
+        $(#[$about:meta])*
+        $group:ident: $presence:ident {
+            $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
+        }
+    )*) => {
+        /// Returns every kind, in the order of the table.
+        pub fn kinds() -> Vec<Kind> {
+            vec![$($(Kind::of::<$kind>(Presence::$presence, Deletion::$deletion)),*),*]
+        }
+    };
+}
+
+crate::child_kinds!(list);
