@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use crate::{
     body,
     code::Code,
-    error::{Error, FieldError, Problem},
+    error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     state::AppState,
     store::{
         Link,
@@ -81,13 +81,10 @@ pub struct ShortenResponse {
     responses(
         (status = 201, description = "The link was created", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
         (status = 200, description = "An existing link is reused", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The code is taken", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        BodyProblem,
+        (status = 409, description = "The code is taken", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
