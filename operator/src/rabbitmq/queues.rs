@@ -7,7 +7,7 @@
 
 pub mod monitor;
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use parking_lot::Mutex;
@@ -172,6 +172,8 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use shortener_operator_core::model::queue_state::Depth;
 
     use super::*;

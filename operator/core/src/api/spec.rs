@@ -23,7 +23,9 @@ use super::{
 /// `spec: {}` is valid and gives the base stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
-    crates(kube_core = "::kube_core"),
+    crates(kube = "::kube_derive", kube_core = "::kube_core"),
+    // The derived `ShortenerStack` derives its schema from there as well.
+    attr = r#"x_kube(crates(kube_core = "::kube_core"))"#,
     group = "shortener.dev",
     version = "v1alpha1",
     kind = "ShortenerStack",
@@ -34,7 +36,6 @@ use super::{
     derive = "PartialEq",
     status = "ShortenerStackStatus",
     doc = "A link-shortening service: a gateway, the app behind it, its database, and what `spec.profiles` adds to them, such as a cache, a job queue, traces and a vector store. An empty spec is valid.",
-    cel,
     scale(
         spec_replicas_path = ".spec.workers.replicas",
         status_replicas_path = ".status.workers.replicas",
