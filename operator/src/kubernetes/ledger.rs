@@ -8,10 +8,10 @@
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::Mutex;
 use shortener_operator_core::model::metadata::FIELD_MANAGER;
 
 /// Kind, namespace and name of a child object.
@@ -79,22 +79,17 @@ pub struct Ledger(Mutex<HashMap<ChildKey, Record>>);
 impl Ledger {
     /// Returns the record of a child.
     pub fn get(&self, key: &ChildKey) -> Option<Record> {
-        self.records().get(key).cloned()
+        self.0.lock().get(key).cloned()
     }
 
     /// Stores the record of a child.
     pub fn put(&self, key: ChildKey, record: Record) {
-        self.records().insert(key, record);
+        self.0.lock().insert(key, record);
     }
 
     /// Removes the record of a deleted child.
     pub fn forget(&self, key: &ChildKey) {
-        self.records().remove(key);
-    }
-
-    fn records(&self) -> MutexGuard<'_, HashMap<ChildKey, Record>> {
-        // Every change is a single insert or remove, so a poisoned map is still consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(key);
     }
 }
 

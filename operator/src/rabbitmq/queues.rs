@@ -7,12 +7,10 @@
 
 pub mod monitor;
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use parking_lot::Mutex;
 use shortener_operator_core::model::{
     credentials::{PASSWORD_KEY, USERNAME_KEY},
     metadata::{Component, component_name},
@@ -97,14 +95,14 @@ impl Queues {
     /// Records the decision of a reconcile about a stack's queue.
     pub fn decided(&self, stack: &StackKey, drain: Drain) {
         let now = self.start.elapsed();
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let entry = entries.entry(stack.clone()).or_default();
         entry.record.decided(drain, now);
     }
 
     /// Sets the broker to query about a stack's queue; `None` if there is none.
     pub fn target(&self, stack: &StackKey, target: Option<Target>) {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let entry = entries.entry(stack.clone()).or_default();
         if target.is_none() {
             entry.record.forget_broker();
@@ -120,7 +118,7 @@ impl Queues {
 
     /// Returns the brokers to query now: all of them, or only those that are new or have changed.
     pub fn targets(&self, all: bool) -> Vec<(StackKey, Target)> {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let due = entries.iter_mut().filter_map(|(stack, entry)| {
             let due = std::mem::take(&mut entry.due) || all;
             let target = entry.target.as_ref().filter(|_| due)?;
@@ -138,7 +136,7 @@ impl Queues {
     /// status should change or a drain may be over.
     pub fn heard(&self, stack: &StackKey, said: Result<Report, String>) {
         let now = self.start.elapsed();
-        let follow = self.entries().get_mut(stack).is_some_and(|entry| {
+        let follow = self.entries.lock().get_mut(stack).is_some_and(|entry| {
             // A report that arrives after the broker was dropped counts no more.
             let Some(target) = &entry.target else {
                 return false;
@@ -146,39 +144,29 @@ impl Queues {
             entry.record.hear(said, now) || (target.draining && entry.record.is_empty())
         });
         if follow {
-            self.listeners()
+            self.listeners
+                .lock()
                 .retain(|listener| listener.unbounded_send(stack.clone()).is_ok());
         }
     }
 
     /// Returns the known state of a stack's queue.
     pub fn record(&self, stack: &StackKey) -> QueueRecord {
-        let entries = self.entries();
+        let entries = self.entries.lock();
         let entry = entries.get(stack);
         entry.map(|entry| entry.record.clone()).unwrap_or_default()
     }
 
     /// Removes the state of a deleted stack.
     pub fn forget(&self, stack: &StackKey) {
-        self.entries().remove(stack);
+        self.entries.lock().remove(stack);
     }
 
     /// Returns a stream of the stacks whose status should follow their queue, from now on.
     pub fn listen(&self) -> UnboundedReceiver<StackKey> {
         let (sender, receiver) = unbounded();
-        self.listeners().push(sender);
+        self.listeners.lock().push(sender);
         receiver
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<StackKey, Entry>> {
-        // An entry that was only partly updated is updated again in the next round.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn listeners(&self) -> MutexGuard<'_, Vec<UnboundedSender<StackKey>>> {
-        self.listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,6 @@
 //! The state that reconciles share: the client, settings and everything that the process keeps between reconciles.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kube::{
     Client,
@@ -14,6 +10,7 @@ use kube::{
         reflector::{ObjectRef, Store},
     },
 };
+use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{defaults::Defaults, metadata::FIELD_MANAGER},
@@ -76,7 +73,7 @@ impl Context {
 
     /// Returns every stack that parses, of all scopes.
     pub fn known_stacks(&self) -> Vec<ShortenerStack> {
-        let stores = self.stacks.read().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.stacks.read();
         stores
             .iter()
             .flat_map(Store::state)
@@ -86,16 +83,13 @@ impl Context {
 
     /// Resets the failures of a stack.
     pub fn succeeded(&self, stack: &ObjectRef<GuardedStack>) {
-        self.failures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(stack);
+        self.failures.lock().remove(stack);
     }
 
     /// Counts a failure of a stack and returns the backoff: 1 s, doubled with each failure up to 5 minutes,
     /// with ±20 % jitter.
     pub fn failed(&self, stack: &ObjectRef<GuardedStack>) -> Duration {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         let count = failures.entry(stack.clone()).or_default();
         *count = count.saturating_add(1);
         let seconds = 2_f64

@@ -1,7 +1,7 @@
 //! Controllers, which turn watch events into reconciles: one per namespace, or one for the whole cluster.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -95,11 +95,7 @@ fn watch_stacks(
         None => Api::all(context.client.clone()),
     };
     let (reader, writer) = reflector::store();
-    context
-        .stacks
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(reader.clone());
+    context.stacks.write().push(reader.clone());
     let context = context.clone();
     let triggers = watcher(api, watcher::Config::default().timeout(60))
         .default_backoff()

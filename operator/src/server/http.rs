@@ -2,24 +2,26 @@
 //!
 //! Both probes answer 200 on standby replicas too: a replica that waits for the Lease is healthy, and a rolling update
 //! must not wait for it to lead.
+//!
+//! The connections are not served by `axum::serve`, which has no time limit for headers and none for the shutdown.
 
 use std::{
-    convert::Infallible,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::{
-    body::{Bytes, Incoming},
-    server::conn::http1,
-    service::service_fn,
+use axum::{
+    Router,
+    response::{IntoResponse, Response},
+    routing::get,
 };
+use http::{StatusCode, header::CONTENT_TYPE};
+use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
 };
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
@@ -74,6 +76,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
 /// Serves requests until `stop` is cancelled, then lets the open requests finish.
 pub async fn serve(listener: TcpListener, metrics: Metrics, stop: CancellationToken) {
     let open = GracefulShutdown::new();
+    let router = router(metrics);
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -87,15 +90,13 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, stop: CancellationTo
                 continue;
             }
         };
-        let metrics = metrics.clone();
-        let service = service_fn(move |request| {
-            let response = answer(&request, &metrics);
-            async move { Ok::<_, Infallible>(response) }
-        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(
+                TokioIo::new(stream),
+                TowerToHyperService::new(router.clone()),
+            );
         let connection = open.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -112,26 +113,25 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, stop: CancellationTo
     }
 }
 
-fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
-    }
-    match request.uri().path() {
-        "/livez" | "/readyz" => text(StatusCode::OK, "ok\n"),
-        "/metrics" => match metrics.render() {
-            Ok(page) => text(StatusCode::OK, page),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-        },
-        _ => text(StatusCode::NOT_FOUND, "not found\n"),
-    }
+fn router(metrics: Metrics) -> Router {
+    let alive = get(async || text(StatusCode::OK, "ok\n"));
+    let scrape = async move || match metrics.render() {
+        Ok(page) => text(StatusCode::OK, page),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    };
+    Router::new()
+        .route("/livez", alive.clone())
+        .route("/readyz", alive)
+        .route("/metrics", get(scrape))
+        .fallback(async || text(StatusCode::NOT_FOUND, "not found\n"))
+        .method_not_allowed_fallback(async || {
+            text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n")
+        })
 }
 
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+fn text(status: StatusCode, body: impl IntoResponse) -> Response {
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    (status, [(CONTENT_TYPE, kind)], body).into_response()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod watch;
 mod write;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -24,6 +24,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::body::Bytes;
 use kube::client::Body;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 use tower::{BoxError, Service};
@@ -55,7 +56,7 @@ type Answer = Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
 
 impl FakeApiServer {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     fn with_store<T>(&self, look: impl FnOnce(&Store) -> T) -> T {

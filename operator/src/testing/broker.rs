@@ -3,16 +3,13 @@
 //! It answers like RabbitMQ 3.10: queues with ready and unacknowledged messages, policies, alarms, and get and
 //! publish over the default exchange. Every change is recorded.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use shortener_operator_core::model::queue_state::Depth;
 use tower::{BoxError, service_fn};
@@ -63,7 +60,7 @@ fn login() -> Login {
 
 impl FakeBroker {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     /// Returns a client with the right credentials.

@@ -11,6 +11,7 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -122,6 +123,16 @@ pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
             "The body is not valid JSON: {error}."
         ))),
     }
+}
+
+/// Returns the fields of an object that `T` names; others are ignored.
+///
+/// # Errors
+/// Fails if a field has a type that `T` does not accept.
+pub fn fields<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, Error> {
+    T::deserialize(object).map_err(|error| {
+        Error::MalformedJson(format!("The body has a field of another type: {error}."))
+    })
 }
 
 /// Reads a body to its end and drops it.

@@ -16,7 +16,7 @@ use http::{
 };
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
-pub use self::problem::{FieldError, Problem};
+pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem};
 use crate::publisher::Refusal;
 
 /// An error of a request.
@@ -269,10 +269,7 @@ impl Error {
         let body = serde_json::to_vec(&problem).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
@@ -298,7 +295,21 @@ pub struct Failure(pub std::sync::Arc<Error>);
 
 #[cfg(test)]
 mod tests {
+    use utoipa::IntoResponses;
+
     use super::*;
+
+    #[test]
+    fn the_documented_problems_of_a_body_are_the_errors_of_reading_one() {
+        let errors = [
+            Error::RequestTimeout,
+            Error::BodyTooLarge(0),
+            Error::UnsupportedMediaType,
+            Error::RateLimited(Duration::ZERO),
+        ];
+        let statuses = errors.map(|error| error.kind().0.as_str().to_owned());
+        assert!(BodyProblem::responses().into_keys().eq(statuses));
+    }
 
     #[test]
     fn waiting_times_are_rounded_up_to_whole_seconds() {

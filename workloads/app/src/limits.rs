@@ -7,9 +7,11 @@ use std::{
     collections::HashMap,
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use self::shared::SharedBuckets;
 use crate::{config::ServeArgs, store::cache::Cache};
@@ -165,9 +167,7 @@ impl RateLimiter {
         use std::hash::BuildHasher;
         let client = Client::from(address);
         let shard = self.hasher.hash_one(client) as usize % SHARDS;
-        let mut buckets = self.shards[shard]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.shards[shard].lock();
         let full_at = buckets
             .get(&client)
             .copied()
@@ -187,10 +187,7 @@ impl RateLimiter {
 
     #[cfg(test)]
     fn clients(&self) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().unwrap().len())
-            .sum()
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 }
 

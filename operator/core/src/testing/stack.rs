@@ -152,3 +152,16 @@ fn peer(namespace: &str, component: &str) -> NetworkPolicyPeer {
         ..NetworkPolicyPeer::default()
     }
 }
+
+#[test]
+fn modifiers_lead_to_what_validation_makes_of_the_same_spec() {
+    let spec = |stopped| {
+        json!({
+            "profiles": ["caching", "queue", "observability", "vector"],
+            "observability": {"backend": {"managed": {}}},
+            "stopped": stopped,
+        })
+    };
+    assert_eq!(every_profile(), resolved(spec(false)));
+    assert_eq!(every_profile().stopped(), resolved(spec(true)));
+}

@@ -1,7 +1,10 @@
 //! The body of an error response.
 
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
+
+/// The media type of an error response.
+pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// An invalid field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -32,4 +35,21 @@ pub struct Problem {
     /// Trace identifier of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
+}
+
+/// The error responses of every route that reads a JSON body, for the OpenAPI document. It shows these comments.
+#[derive(Debug, IntoResponses)]
+pub enum BodyProblem {
+    /// The body did not arrive in time
+    #[response(status = 408, content_type = PROBLEM_JSON)]
+    Late(Problem),
+    /// The body is too large
+    #[response(status = 413, content_type = PROBLEM_JSON)]
+    TooLarge(Problem),
+    /// The body is not application/json
+    #[response(status = 415, content_type = PROBLEM_JSON)]
+    NotJson(Problem),
+    /// Too many requests from one address
+    #[response(status = 429, content_type = PROBLEM_JSON)]
+    RateLimited(Problem),
 }

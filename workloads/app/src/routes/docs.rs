@@ -22,7 +22,7 @@ use self::{
 use super::jobs::trace_of;
 use crate::{
     body,
-    error::{Error, FieldError, Problem},
+    error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     indexer::{index_job, log_refusal},
     state::{AppState, Queue, Vector},
 };
@@ -46,13 +46,10 @@ pub const MAX_PAYLOADS: usize = fields::MAX_LIMIT as usize;
         (status = 200, description = "The document was replaced, and queries find it", body = DocumentWritten),
         (status = 201, description = "The document was stored, and queries find it", body = DocumentWritten),
         (status = 202, description = "The document was stored, and queries will find it", body = DocumentWritten),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        BodyProblem,
+        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn put(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -93,9 +90,9 @@ pub async fn put(State(state): State<AppState>, request: Request) -> Result<Resp
     params(("id" = u64, Path, description = "The document")),
     responses(
         (status = 200, description = "The document", body = DocumentResponse),
-        (status = 404, description = "No such document", body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such document", body = Problem, content_type = PROBLEM_JSON),
+        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<DocumentResponse>, Error> {
@@ -116,9 +113,9 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<Documen
     responses(
         (status = 202, description = "The document was deleted, and queries will no longer find it", body = DocumentWritten),
         (status = 204, description = "The document was deleted, and queries no longer find it"),
-        (status = 404, description = "No such document", body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such document", body = Problem, content_type = PROBLEM_JSON),
+        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -144,13 +141,10 @@ pub async fn delete(State(state): State<AppState>, request: Request) -> Result<R
     request_body = QueryRequest,
     responses(
         (status = 200, description = "The nearest documents", body = QueryResponse),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The vector store is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        BodyProblem,
+        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The vector store is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn query(State(state): State<AppState>, request: Request) -> Result<Response, Error> {

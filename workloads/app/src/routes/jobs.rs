@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     body,
-    error::{Error, FieldError, Problem},
+    error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     publisher::NewJob,
     state::{AppState, Queue},
     store::jobs::{Claim, JobRow},
@@ -80,14 +80,11 @@ pub struct JobStatus {
     request_body(content = Object, description = "The job, at most 64 KiB", example = json!({"task": "email", "id": 1})),
     responses(
         (status = 202, description = "The queue has stored the job", body = Enqueued),
-        (status = 400, description = "Not a JSON object, or an invalid key", body = Problem, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The key was already used with another body", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The queue does not accept jobs at the moment", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "Not a JSON object, or an invalid key", body = Problem, content_type = PROBLEM_JSON),
+        BodyProblem,
+        (status = 422, description = "The key was already used with another body", body = Problem, content_type = PROBLEM_JSON),
+        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The queue does not accept jobs at the moment", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -149,9 +146,9 @@ async fn once(
     params(("id" = String, Path, description = "The `id` in the response to `POST /jobs`")),
     responses(
         (status = 200, description = "The state of the job", body = JobStatus),
-        (status = 404, description = "No such job, or no worker has received it yet", body = Problem, content_type = "application/problem+json"),
-        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such job, or no worker has received it yet", body = Problem, content_type = PROBLEM_JSON),
+        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStatus>, Error> {

@@ -12,7 +12,7 @@ use http::{
 
 use crate::{
     code::Code,
-    error::{Error, Problem},
+    error::{Error, PROBLEM_JSON, Problem},
     state::AppState,
     store::Resolved,
 };
@@ -25,9 +25,9 @@ use crate::{
     params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$")),
     responses(
         (status = 302, description = "The destination is in `Location`", headers(("Location" = String, description = "The destination, exactly as it was given"))),
-        (status = 404, description = "No such code, or not a valid code", body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "The link has expired", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such code, or not a valid code", body = Problem, content_type = PROBLEM_JSON),
+        (status = 410, description = "The link has expired", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {

@@ -9,14 +9,14 @@ use axum::{
 };
 use http::{HeaderValue, StatusCode, header::LOCATION};
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::{
     body,
     code::Code,
-    error::{Error, FieldError, Problem},
+    error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     state::AppState,
     store::{
         Link,
@@ -33,26 +33,24 @@ pub const MIN_LIFE: Duration = Duration::from_secs(60);
 pub const MAX_LIFE: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
 
 /// A link to be created. Unknown fields are ignored, and `null` means absent.
-#[derive(Debug, ToSchema)]
-#[expect(
-    dead_code,
-    reason = "documents the request; the fields are read one by one to report every fault"
-)]
+// The parser accepts any value in a field, so that it can report every invalid one.
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct ShortenRequest {
     /// Destination: http:// or https://, at most 2048 bytes.
-    #[schema(example = "https://example.com/a?b=c", max_length = 2048)]
-    url: String,
+    #[schema(value_type = String, example = "https://example.com/a?b=c", max_length = 2048)]
+    url: Option<Value>,
     /// Code chosen by the client; generated if absent.
-    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
-    code: Option<String>,
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_-]{1,64}$")]
+    code: Option<Value>,
     /// Seconds until the link expires. Must not be combined with `expires_at`.
-    #[schema(minimum = 60, maximum = 157_680_000)]
-    ttl_seconds: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 60, maximum = 157_680_000)]
+    ttl_seconds: Option<Value>,
     /// Expiry time of the link (RFC 3339). Must not be combined with `ttl_seconds`.
-    #[schema(format = DateTime)]
-    expires_at: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Value>,
     /// Returns an existing link to the same destination instead, if there is one that never expires.
-    reuse: Option<bool>,
+    #[schema(value_type = Option<bool>)]
+    reuse: Option<Value>,
 }
 
 /// A link that was created or reused.
@@ -83,13 +81,10 @@ pub struct ShortenResponse {
     responses(
         (status = 201, description = "The link was created", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
         (status = 200, description = "An existing link is reused", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = "application/problem+json"),
-        (status = 408, description = "The body did not arrive in time", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The code is taken", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "The body is not application/json", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "Too many requests from one address", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The database is not available", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        BodyProblem,
+        (status = 409, description = "The code is taken", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -121,19 +116,17 @@ fn answer(status: StatusCode, link: Link, public_base: &str) -> Result<Response,
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] with one entry per invalid field.
-pub fn parse(
-    mut body: Map<String, Value>,
-    own: &OwnAddress,
-    now: Timestamp,
-) -> Result<NewLink, Error> {
+pub fn parse(body: Map<String, Value>, own: &OwnAddress, now: Timestamp) -> Result<NewLink, Error> {
+    let request: ShortenRequest = body::fields(body)?;
     let mut faults = Vec::new();
     let now = whole_microseconds(now);
-    let url = url_field(&mut body, own).unwrap_or_else(|reason| fault(&mut faults, "url", reason));
-    let code = code_field(&mut body).unwrap_or_else(|reason| fault(&mut faults, "code", reason));
-    let expires_at =
-        expiry(&mut body, now).unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
-    let reuse = match body.remove("reuse") {
-        None | Some(Value::Null) => false,
+    let url =
+        url_field(request.url, own).unwrap_or_else(|reason| fault(&mut faults, "url", reason));
+    let code = code_field(request.code).unwrap_or_else(|reason| fault(&mut faults, "code", reason));
+    let expires_at = expiry(request.ttl_seconds, request.expires_at, now)
+        .unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
+    let reuse = match request.reuse {
+        None => false,
         Some(Value::Bool(reuse)) => reuse,
         Some(_) => fault(&mut faults, "reuse", "must be true or false".to_owned()),
     };
@@ -155,9 +148,9 @@ fn fault<T: Default>(faults: &mut Vec<FieldError>, field: &'static str, reason: 
     T::default()
 }
 
-fn url_field(body: &mut Map<String, Value>, own: &OwnAddress) -> Result<String, String> {
-    match body.remove("url") {
-        None | Some(Value::Null) => Err("is required".to_owned()),
+fn url_field(url: Option<Value>, own: &OwnAddress) -> Result<String, String> {
+    match url {
+        None => Err("is required".to_owned()),
         Some(Value::String(url)) => target::check(&url, own)
             .map(|()| url)
             .map_err(|error| error.to_string()),
@@ -165,9 +158,9 @@ fn url_field(body: &mut Map<String, Value>, own: &OwnAddress) -> Result<String, 
     }
 }
 
-fn code_field(body: &mut Map<String, Value>) -> Result<Option<String>, String> {
-    match body.remove("code") {
-        None | Some(Value::Null) => Ok(None),
+fn code_field(code: Option<Value>) -> Result<Option<String>, String> {
+    match code {
+        None => Ok(None),
         Some(Value::String(code)) => match Code::parse(&code) {
             Ok(_) => Ok(Some(code)),
             Err(error) => Err(error.to_string()),
@@ -178,14 +171,11 @@ fn code_field(body: &mut Map<String, Value>) -> Result<Option<String>, String> {
 
 /// Returns the expiry time from `ttl_seconds` or `expires_at`.
 fn expiry(
-    body: &mut Map<String, Value>,
+    ttl_seconds: Option<Value>,
+    expires_at: Option<Value>,
     now: Timestamp,
 ) -> Result<Option<Timestamp>, (&'static str, String)> {
-    let present = |value: Option<Value>| value.filter(|value| !value.is_null());
-    let (field, life) = match (
-        present(body.remove("ttl_seconds")),
-        present(body.remove("expires_at")),
-    ) {
+    let (field, life) = match (ttl_seconds, expires_at) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
             return Err((
@@ -236,8 +226,10 @@ fn whole_microseconds(time: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use utoipa::PartialSchema;
 
     use super::*;
+    use crate::code::MAX_LENGTH;
 
     const NOW: &str = "2030-01-01T00:00:00.123456789Z";
 
@@ -340,6 +332,20 @@ mod tests {
                 json!({"url": "https://example.com", "ttl_seconds": 60, "expires_at": "2031-01-01T00:00:00Z"})
             ),
             ["expires_at"]
+        );
+    }
+
+    #[test]
+    fn the_documented_bounds_are_those_of_the_parser() {
+        let schema = serde_json::to_value(ShortenRequest::schema()).unwrap();
+        let fields = &schema["properties"];
+        assert_eq!(fields["url"]["maxLength"], target::MAX_BYTES);
+        assert_eq!(fields["ttl_seconds"]["minimum"], MIN_LIFE.as_secs());
+        assert_eq!(fields["ttl_seconds"]["maximum"], MAX_LIFE.as_secs());
+        let pattern = fields["code"]["pattern"].as_str().unwrap();
+        assert!(
+            pattern.ends_with(&format!("{{1,{MAX_LENGTH}}}$")),
+            "{pattern}"
         );
     }
 

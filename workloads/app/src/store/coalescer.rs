@@ -5,7 +5,7 @@ use std::{
     future::Future,
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
 };
+use parking_lot::{Mutex, MutexGuard};
 
 /// The number of independent shards of the table, which keeps lock contention low.
 const SHARDS: usize = 16;
@@ -84,9 +85,7 @@ impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
 
     fn table(&self, key: &str) -> MutexGuard<'_, Table<T>> {
         let shard = self.hasher.hash_one(key) as usize % SHARDS;
-        self.shards[shard]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard].lock()
     }
 }
 
@@ -124,7 +123,7 @@ mod tests {
         coalescer
             .shards
             .iter()
-            .map(|shard| shard.lock().unwrap().len())
+            .map(|shard| shard.lock().len())
             .sum()
     }
 

@@ -14,9 +14,7 @@ use serde_json::json;
 use super::resolved;
 use crate::{
     api::GatewayServiceType,
-    model::stack::{
-        Backend, Collector, ManagedStore, Monitoring, Pod, Routing, Store, ValidatedStack,
-    },
+    model::stack::{Backend, Collector, ManagedStore, Pod, Routing, Store, ValidatedStack},
 };
 
 impl ValidatedStack {
@@ -47,9 +45,8 @@ impl ValidatedStack {
     /// Turns monitoring on, with a label by which the Prometheus operator and the Grafana of the cluster select
     /// objects.
     pub fn told(mut self, key: &str, value: &str) -> Self {
-        self.monitoring = Some(Monitoring {
-            labels: [(key.to_owned(), value.to_owned())].into(),
-        });
+        let spec = json!({"monitoring": {"enabled": true, "labels": {key: value}}});
+        self.monitoring = resolved(spec).monitoring;
         self
     }
 
@@ -106,13 +103,8 @@ impl ValidatedStack {
 
     /// Replaces the gateway with an nginx of the stack's own that accepts every client.
     pub fn standalone(mut self) -> Self {
-        self.gateway.allow_from = Vec::new();
-        self.gateway.routing = Routing::Standalone {
-            host: String::new(),
-            service_type: GatewayServiceType::ClusterIP,
-            upstream: Some("10.96.0.42".to_owned()),
-        };
-        self
+        self.gateway = resolved(json!({"gateway": {"provider": "Standalone"}})).gateway;
+        self.upstream(Some("10.96.0.42"))
     }
 
     /// Sets the cluster address of the app (after [`Self::standalone`]).

@@ -1,6 +1,6 @@
 //! The request and response bodies, as shown in the OpenAPI document.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shortener_common::{
     documents::{Document, DocumentId},
@@ -11,18 +11,15 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// A document to be stored. Unknown fields are ignored.
-#[derive(Debug, ToSchema)]
-#[expect(
-    dead_code,
-    reason = "documents the request; the fields are read one by one to report every fault"
-)]
+// The parser accepts any value in a field, so that it can report every invalid one.
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct DocumentRequest {
     /// Vector with the dimensions of the collection.
-    #[schema(example = json!([0.1, 0.9, 0.2, 0.4]))]
-    vector: Vec<f32>,
+    #[schema(value_type = Vec<f32>, example = json!([0.1, 0.9, 0.2, 0.4]))]
+    pub(super) vector: Option<Value>,
     /// Any JSON object of at most 1,000 values and 16 levels; `title` and `category` are strings.
-    #[schema(example = json!({"title": "A guide", "category": "howto"}))]
-    payload: Option<Map<String, Value>>,
+    #[schema(value_type = Option<Map<String, Value>>, example = json!({"title": "A guide", "category": "howto"}))]
+    pub(super) payload: Option<Value>,
 }
 
 /// The result of a change: the document was stored or deleted, and the vector store is or will be up to date.
@@ -61,23 +58,21 @@ pub struct DocumentResponse {
 }
 
 /// A query for the nearest documents. Unknown fields are ignored, and `null` means absent.
-#[derive(Debug, ToSchema)]
-#[expect(
-    dead_code,
-    reason = "documents the request; the fields are read one by one to report every fault"
-)]
+// The parser accepts any value in a field, so that it can report every invalid one.
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct QueryRequest {
     /// Vector with the dimensions of the collection.
-    #[schema(example = json!([0.1, 0.9, 0.2, 0.4]))]
-    vector: Vec<f32>,
+    #[schema(value_type = Vec<f32>, example = json!([0.1, 0.9, 0.2, 0.4]))]
+    pub(super) vector: Option<Value>,
     /// Maximum number of results; 10 by default.
-    #[schema(minimum = 1, maximum = 100)]
-    limit: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 100)]
+    pub(super) limit: Option<Value>,
     /// Includes the payloads in the results if true; false by default.
-    with_payload: Option<bool>,
+    #[schema(value_type = Option<bool>)]
+    pub(super) with_payload: Option<Value>,
     /// Payload fields and their required values: strings, whole numbers, true or false.
-    #[schema(example = json!({"category": "howto"}))]
-    filter: Option<Map<String, Value>>,
+    #[schema(value_type = Option<Map<String, Value>>, example = json!({"category": "howto"}))]
+    pub(super) filter: Option<Value>,
 }
 
 /// The nearest documents.

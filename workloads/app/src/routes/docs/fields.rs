@@ -3,7 +3,11 @@
 use serde_json::{Map, Value};
 use shortener_common::vector::{Match, Query};
 
-use crate::error::{Error, FieldError};
+use super::bodies::{DocumentRequest, QueryRequest};
+use crate::{
+    body,
+    error::{Error, FieldError},
+};
 
 /// The maximum number of results of a query.
 pub(super) const MAX_LIMIT: u64 = 100;
@@ -26,24 +30,25 @@ pub(super) struct Content {
 }
 
 /// Parses the body of `PUT /docs/{id}`.
-pub(super) fn content(mut body: Map<String, Value>, size: usize) -> Result<Content, Error> {
+pub(super) fn content(body: Map<String, Value>, size: usize) -> Result<Content, Error> {
+    let request: DocumentRequest = body::fields(body)?;
     let mut faults = Vec::new();
-    let vector = vector(body.remove("vector"), size)
-        .unwrap_or_else(|reason| fault(&mut faults, "vector", reason));
-    let payload = payload(body.remove("payload"))
+    let vector =
+        vector(request.vector, size).unwrap_or_else(|reason| fault(&mut faults, "vector", reason));
+    let payload = payload(request.payload)
         .unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
     faultless(faults, Content { vector, payload })
 }
 
 /// Parses the body of `POST /docs/query`.
-pub(super) fn query(mut body: Map<String, Value>, size: usize) -> Result<Query, Error> {
+pub(super) fn query(body: Map<String, Value>, size: usize) -> Result<Query, Error> {
+    let request: QueryRequest = body::fields(body)?;
     let mut faults = Vec::new();
-    let vector = vector(body.remove("vector"), size)
-        .unwrap_or_else(|reason| fault(&mut faults, "vector", reason));
-    let limit =
-        limit(body.remove("limit")).unwrap_or_else(|reason| fault(&mut faults, "limit", reason));
-    let with_payload = match body.remove("with_payload") {
-        None | Some(Value::Null) => false,
+    let vector =
+        vector(request.vector, size).unwrap_or_else(|reason| fault(&mut faults, "vector", reason));
+    let limit = limit(request.limit).unwrap_or_else(|reason| fault(&mut faults, "limit", reason));
+    let with_payload = match request.with_payload {
+        None => false,
         Some(Value::Bool(wanted)) => wanted,
         Some(_) => fault(
             &mut faults,
@@ -52,7 +57,7 @@ pub(super) fn query(mut body: Map<String, Value>, size: usize) -> Result<Query, 
         ),
     };
     let filter =
-        filter(body.remove("filter")).unwrap_or_else(|reason| fault(&mut faults, "filter", reason));
+        filter(request.filter).unwrap_or_else(|reason| fault(&mut faults, "filter", reason));
     let query = Query {
         vector,
         limit,
@@ -78,7 +83,7 @@ fn faultless<T>(faults: Vec<FieldError>, value: T) -> Result<T, Error> {
 
 fn vector(value: Option<Value>, size: usize) -> Result<Vec<f32>, String> {
     let numbers = match value {
-        None | Some(Value::Null) => return Err("is required".to_owned()),
+        None => return Err("is required".to_owned()),
         Some(Value::Array(numbers)) => numbers,
         Some(_) => return Err(format!("must be a list of {size} numbers")),
     };
@@ -97,7 +102,7 @@ fn vector(value: Option<Value>, size: usize) -> Result<Vec<f32>, String> {
 
 fn payload(value: Option<Value>) -> Result<Map<String, Value>, (&'static str, String)> {
     let payload = match value {
-        None | Some(Value::Null) => Map::new(),
+        None => Map::new(),
         Some(Value::Object(payload)) => payload,
         Some(_) => return Err(("payload", "must be an object".to_owned())),
     };
@@ -140,7 +145,7 @@ fn count(value: &Value) -> usize {
 
 fn limit(value: Option<Value>) -> Result<u64, String> {
     match value {
-        None | Some(Value::Null) => Ok(DEFAULT_LIMIT),
+        None => Ok(DEFAULT_LIMIT),
         Some(value) => value
             .as_u64()
             .filter(|limit| (1..=MAX_LIMIT).contains(limit))
@@ -150,7 +155,7 @@ fn limit(value: Option<Value>) -> Result<u64, String> {
 
 fn filter(value: Option<Value>) -> Result<Vec<(String, Match)>, String> {
     let conditions = match value {
-        None | Some(Value::Null) => return Ok(Vec::new()),
+        None => return Ok(Vec::new()),
         Some(Value::Object(conditions)) => conditions,
         Some(_) => return Err("must be an object of payload fields and values".to_owned()),
     };
@@ -181,6 +186,7 @@ fn condition((field, value): (String, Value)) -> Result<(String, Match), String>
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
+    use utoipa::PartialSchema;
 
     use super::*;
 
@@ -283,6 +289,12 @@ mod tests {
                 ("n".to_owned(), Match::Number(-1)),
             ]
         );
+    }
+
+    #[test]
+    fn the_documented_bounds_are_those_of_the_parser() {
+        let schema = serde_json::to_value(QueryRequest::schema()).unwrap();
+        assert_eq!(schema["properties"]["limit"]["maximum"], MAX_LIMIT);
     }
 
     #[test]

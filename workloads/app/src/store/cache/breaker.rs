@@ -6,10 +6,11 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU32},
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 use shortener_common::telemetry::call::Server;
@@ -176,7 +177,7 @@ impl Shared {
 
     fn refused(&self, error: &RedisError) {
         let reason = error.to_string();
-        let mut last = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.refusal.lock();
         if *last != reason {
             tracing::warn!(
                 event = "cache_refused",

@@ -2,9 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::store::Link;
 
@@ -49,7 +50,7 @@ impl PendingWrites {
     }
 
     fn recent(&self) -> MutexGuard<'_, VecDeque<(Instant, Link)>> {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.links.lock();
         while links
             .front()
             .is_some_and(|(created, _)| created.elapsed() > self.retention)
