@@ -26,7 +26,7 @@ start_store() {
     --tmpfs /qdrant/snapshots:mode=1777 --tmpfs /qdrant/init:mode=1777 \
     --env QDRANT__SERVICE__API_KEY="$key" --env QDRANT_INIT_FILE_PATH=/qdrant/init/.qdrant-initialized \
     --env QDRANT__STORAGE__SNAPSHOTS_PATH=/qdrant/snapshots --env QDRANT__TELEMETRY_DISABLED=true "$qdrant_image" \
-    sh -c "$(<"$repo/operator/core/src/plan/build/qdrant/start.sh")" >/dev/null
+    sh -c "$(<"$repo/operator/core/src/plan/stores/qdrant/start.sh")" >/dev/null
   await in_container curl --silent --fail http://127.0.0.1:6333/readyz
 }
 

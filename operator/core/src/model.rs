@@ -15,6 +15,5 @@ pub mod prometheus;
 pub mod quantity;
 pub mod queue_record;
 pub mod queue_state;
-pub mod references;
 pub mod stack;
 pub mod topology;

@@ -4,12 +4,19 @@
 mod build;
 pub mod conditions;
 mod drain;
+mod error;
+mod monitoring;
+mod objects;
+mod pod_settings;
+pub mod references;
 mod status;
+pub mod stores;
 pub(crate) mod validate;
+mod verdict;
 
 pub use drain::drain;
+pub use error::ValidateError;
 pub use status::{Outcome, StepFailure, changes, is_ready, status, unreadable};
-pub use validate::ValidateError;
 
 use crate::{
     api::ShortenerStack,

@@ -20,7 +20,7 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use shortener_operator_core::model::references::reads_secret;
+use shortener_operator_core::plan::references::reads_secret;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{

@@ -20,9 +20,8 @@ use shortener_operator_core::{
         facts::{CredentialState, Facts, host_conflict},
         metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
-        references,
     },
-    plan::drain,
+    plan::{drain, references},
 };
 
 use super::context::Scope;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 
-use crate::{api::SecretKeyRef, model::metadata::Component};
+use crate::api::SecretKeyRef;
 
 /// Keys that may hold a URL; the first one present is used.
 const URL_KEYS: [&str; 3] = ["url", "uri", "connection_string"];
@@ -60,40 +60,12 @@ impl Part {
             Self::Password => "PASSWORD",
         }
     }
-
-    /// Returns every part that a client of this server accepts.
-    fn of(server: Component) -> &'static [Self] {
-        match server {
-            Component::Postgres => &[
-                Self::Host,
-                Self::Port,
-                Self::Database,
-                Self::Username,
-                Self::Password,
-            ],
-            Component::Rabbitmq => &[
-                Self::Host,
-                Self::Port,
-                Self::VirtualHost,
-                Self::Username,
-                Self::Password,
-            ],
-            Component::Cache => &[Self::Host, Self::Port, Self::Username, Self::Password],
-            // The API key has a separate reference in the spec.
-            Component::Qdrant => &[Self::Host, Self::Port],
-            Component::App
-            | Component::Gateway
-            | Component::Worker
-            | Component::Otel
-            | Component::Telemetry
-            | Component::Stack => &[],
-        }
-    }
 }
 
-/// Finds the keys with the connection settings of a server; `None` if the Secret lacks them.
+/// Finds the keys with the connection settings of a server, of which clients accept these parts; `None` if the Secret
+/// lacks them.
 pub fn find(
-    server: Component,
+    parts: &[Part],
     key: Option<&str>,
     data: &BTreeMap<String, ByteString>,
 ) -> Option<Access> {
@@ -108,8 +80,9 @@ pub fn find(
         return Some(Access::Url(key.to_owned()));
     }
     first(Part::Host.keys())?;
-    let parts = Part::of(server).iter();
-    let parts = parts.filter_map(|part| Some((*part, first(part.keys())?)));
+    let parts = parts
+        .iter()
+        .filter_map(|part| Some((*part, first(part.keys())?)));
     Some(Access::Parts(parts.collect()))
 }
 
@@ -134,6 +107,7 @@ impl Access {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{model::metadata::Component, plan::stores};
 
     fn data(entries: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
         let entries = entries.iter();
@@ -143,7 +117,7 @@ mod tests {
     }
 
     fn found(server: Component, key: Option<&str>, entries: &[(&str, &str)]) -> Vec<String> {
-        let access = find(server, key, &data(entries));
+        let access = find(stores::parts(server), key, &data(entries));
         let keys = access.iter().flat_map(Access::keys);
         keys.map(str::to_owned).collect()
     }
@@ -153,7 +127,11 @@ mod tests {
         let entries = [("url", "postgres://db"), ("mine", "postgres://other")];
         assert_eq!(found(Component::Postgres, Some("mine"), &entries), ["mine"]);
         assert_eq!(
-            find(Component::Postgres, Some("uri"), &data(&entries)),
+            find(
+                stores::parts(Component::Postgres),
+                Some("uri"),
+                &data(&entries)
+            ),
             None
         );
     }
@@ -239,6 +217,7 @@ mod tests {
     #[test]
     fn a_secret_without_url_and_host_tells_nothing() {
         let entries = [("password", "p"), ("host", "")];
-        assert_eq!(find(Component::Cache, None, &data(&entries)), None);
+        let parts = stores::parts(Component::Cache);
+        assert_eq!(find(parts, None, &data(&entries)), None);
     }
 }

@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 
 use super::{
-    access::{self, Access},
+    access::{self, Access, Part},
     metadata::{Component, POSTGRES_MAJOR, StackIdentity},
     ownership::{Ownership, ownership},
     queue_record::QueueRecord,
@@ -104,13 +104,14 @@ pub struct ExternalAccess {
 }
 
 impl ExternalAccess {
-    /// Finds address and credentials of a server in the data of a Secret; `None` if they are missing.
+    /// Finds address and credentials of a server, of which clients accept these parts, in the data of a Secret; `None`
+    /// if they are missing.
     pub fn find(
-        server: Component,
+        parts: &[Part],
         reference: &SecretKeyRef,
         mut data: BTreeMap<String, ByteString>,
     ) -> Option<Self> {
-        let access = access::find(server, reference.key.as_deref(), &data)?;
+        let access = access::find(parts, reference.key.as_deref(), &data)?;
         // A change of any other key is no reason to restart a pod.
         data.retain(|key, _| access.keys().contains(&key.as_str()));
         Some(Self {

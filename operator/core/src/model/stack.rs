@@ -80,42 +80,6 @@ impl ValidatedStack {
         on.into_iter().flatten().collect()
     }
 
-    /// Returns every store of the stack, managed or external.
-    pub fn stores(&self) -> Vec<(Component, &Store)> {
-        let (cache, queue) = (self.cache.as_ref(), self.queue.as_ref());
-        let vector = self.vector.as_ref();
-        let optional = [
-            cache.map(|cache| (Component::Cache, &cache.store)),
-            queue.map(|queue| (Component::Rabbitmq, &queue.store)),
-            self.own_backend()
-                .map(|store| (Component::Telemetry, store)),
-            vector.map(|vector| (Component::Qdrant, &vector.store)),
-        ];
-        std::iter::once((Component::Postgres, &self.database))
-            .chain(optional.into_iter().flatten())
-            .collect()
-    }
-
-    /// Returns the stores that the operator runs.
-    pub fn managed_stores(&self) -> Vec<(Component, &ManagedStore)> {
-        let stores = self.stores().into_iter();
-        stores
-            .filter_map(|(component, store)| Some((component, store.managed()?)))
-            .collect()
-    }
-
-    /// Returns the cache for a client. Only the app uses it.
-    pub fn cache_for(&self, client: Component) -> Option<&Cache> {
-        self.cache.as_ref().filter(|_| client == Component::App)
-    }
-
-    /// Returns the queue for a client. The app does not publish to a queue that is being drained.
-    pub fn queue_for(&self, client: Component) -> Option<&Queue> {
-        self.queue
-            .as_ref()
-            .filter(|queue| queue.draining.is_none() || client != Component::App)
-    }
-
     /// Returns the collector that the operator runs.
     pub fn own_collector(&self) -> Option<&ManagedCollector> {
         self.collector.as_ref()?.managed()
@@ -130,21 +94,6 @@ impl ValidatedStack {
     /// or the stack's own backend.
     pub fn has_metrics_consumer(&self) -> bool {
         self.monitoring.is_some() || self.own_backend().is_some()
-    }
-
-    /// Returns the checksums of the Secrets that a client of the stores uses. They change with every such Secret, so
-    /// that the client's pods restart.
-    pub fn client_checksum(&self, client: Component) -> String {
-        let stores = self.stores().into_iter();
-        let known = stores.filter(|(store, _)| match store {
-            Component::Cache => self.cache_for(client).is_some(),
-            Component::Rabbitmq => self.queue_for(client).is_some(),
-            // Clients connect to the collector, never to its backend.
-            Component::Telemetry => false,
-            _ => true,
-        });
-        let checksums: Vec<&str> = known.map(|(_, store)| store.checksum()).collect();
-        checksums.join(".")
     }
 
     /// Returns the metadata of a child that holds data. Such a child outlives the stack unless the deletion policy

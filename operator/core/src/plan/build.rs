@@ -1,34 +1,27 @@
 //! Third step: from a validated stack to its child objects. Pure: no client, clock, environment or random source.
 //!
-//! One line per child object. The file of the same name builds it. A child that this stack does not have is `None`.
+//! One line per child object. The file of the same name builds it. A child that this stack does not have is `None`. The
+//! children of the stores come from their table.
 
 pub mod app;
-mod backends;
-pub mod cache;
-mod deployment;
 pub mod disruption_budget;
 pub mod gateway;
-pub mod monitoring;
 pub mod network_policy;
 pub mod otel;
-mod pod;
-pub mod postgres;
-pub mod qdrant;
-pub mod rabbitmq;
 pub mod secret;
-mod service;
 pub mod service_account;
-pub mod store;
-pub mod telemetry;
-mod volume;
 pub mod worker;
 
 use k8s_openapi::api::{
-    core::v1::{Service, ServiceAccount},
+    core::v1::{ConfigMap, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
 };
 
+use super::{
+    monitoring,
+    stores::{self, Definition, common},
+};
 use crate::model::{
     desired::{Children, Desired, MonitoringObjects},
     metadata::Component,
@@ -54,35 +47,26 @@ pub fn build(stack: &ValidatedStack) -> Desired {
 }
 
 fn children(stack: &ValidatedStack) -> Children {
-    let stores = stack.managed_stores();
-    let stores = || stores.iter().copied();
+    let managed = stores::managed(stack);
+    let managed = || managed.iter().copied();
     Children {
         network_policies: network_policies(stack),
         service_accounts: service_accounts(stack),
         secrets: all([Some(secret::checksum(stack))])
-            .chain(stores().map(|(component, store)| secret::store(stack, component, store)))
+            .chain(managed().map(|(store, managed)| secret::store(stack, store, managed)))
             .collect(),
-        config_maps: all([
-            gateway::config_map(stack),
-            cache::config_map(stack),
-            rabbitmq::config_map(stack),
-            otel::config_map(stack),
-            telemetry::config_map(stack),
-            monitoring::config_map(stack),
-        ])
-        .collect(),
-        claims: stores()
-            .filter_map(|(component, store)| store::claim(stack, component, store))
+        config_maps: Component::WITH_PODS
+            .into_iter()
+            .filter_map(|component| config_map(stack, component))
+            .chain(monitoring::config_map(stack))
+            .collect(),
+        claims: managed()
+            .filter_map(|(store, managed)| common::claim(stack, store.component, managed))
             .collect(),
         services: services(stack),
-        stateful_sets: all([
-            postgres::stateful_set(stack),
-            cache::stateful_set(stack),
-            rabbitmq::stateful_set(stack),
-            telemetry::stateful_set(stack),
-            qdrant::stateful_set(stack),
-        ])
-        .collect(),
+        stateful_sets: stores::all()
+            .filter_map(|store| (store.stateful_set)(stack))
+            .collect(),
         deployments: all([
             // Before the components that send to it.
             otel::deployment(stack),
@@ -96,6 +80,15 @@ fn children(stack: &ValidatedStack) -> Children {
     }
 }
 
+/// Returns the configuration of a component, if it has one.
+fn config_map(stack: &ValidatedStack, component: Component) -> Option<ConfigMap> {
+    match component {
+        Component::Gateway => gateway::config_map(stack),
+        Component::Otel => otel::config_map(stack),
+        _ => (stores::of(component)?.config_map)(stack),
+    }
+}
+
 fn service_accounts(stack: &ValidatedStack) -> Vec<ServiceAccount> {
     all([
         Some(Component::App),
@@ -103,13 +96,13 @@ fn service_accounts(stack: &ValidatedStack) -> Vec<ServiceAccount> {
         stack.queue.as_ref().map(|_| Component::Worker),
         stack.own_collector().map(|_| Component::Otel),
     ])
-    .chain(store_components(stack))
+    .chain(managed_stores(stack).map(|store| store.component))
     .map(|component| service_account::build(stack, component))
     .collect()
 }
 
 fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
-    let stores = store_components(stack).map(|component| network_policy::store(stack, component));
+    let stores = managed_stores(stack).map(|store| network_policy::store(stack, store));
     all([
         Some(network_policy::default_deny(stack)),
         Some(network_policy::app(stack)),
@@ -122,7 +115,7 @@ fn network_policies(stack: &ValidatedStack) -> Vec<NetworkPolicy> {
 }
 
 fn services(stack: &ValidatedStack) -> Vec<Service> {
-    let stores = store_components(stack).map(|component| store::service(stack, component));
+    let stores = managed_stores(stack).map(|store| common::service(stack, store));
     let workers = stack.queue.as_ref();
     all([
         Some(app::service(stack)),
@@ -148,41 +141,22 @@ fn disruption_budgets(stack: &ValidatedStack) -> Vec<PodDisruptionBudget> {
     .collect()
 }
 
-/// Returns the ports of a store.
-fn ports(store: Component) -> &'static [store::Port] {
-    match store {
-        Component::Postgres => &postgres::PORTS,
-        Component::Cache => &cache::PORTS,
-        Component::Rabbitmq => &rabbitmq::PORTS,
-        Component::Telemetry => &telemetry::PORTS,
-        Component::Qdrant => &qdrant::PORTS,
-        Component::App
-        | Component::Gateway
-        | Component::Worker
-        | Component::Otel
-        | Component::Stack => &[],
-    }
-}
-
 /// Returns the stores that the operator runs.
-fn store_components(stack: &ValidatedStack) -> impl Iterator<Item = Component> {
-    let stores = stack.managed_stores().into_iter();
-    stores.map(|(component, _)| component)
+fn managed_stores(stack: &ValidatedStack) -> impl Iterator<Item = &'static Definition> {
+    let stores = stores::managed(stack).into_iter();
+    stores.map(|(store, _)| store)
 }
 
 /// Returns the stores whose data is to be deleted: their part of the stack is off, and the deletion policy deletes
 /// data.
 fn discarded(stack: &ValidatedStack) -> Vec<Component> {
-    let optional = [
-        (Component::Cache, stack.cache.is_none()),
-        (Component::Rabbitmq, stack.queue.is_none()),
-        (Component::Telemetry, stack.collector.is_none()),
-        (Component::Qdrant, stack.vector.is_none()),
-    ];
-    let off = optional
-        .into_iter()
-        .filter(|(_, off)| *off && stack.delete_data);
-    off.map(|(component, _)| component).collect()
+    if !stack.delete_data {
+        return Vec::new();
+    }
+    let on = stack.profiles();
+    let off =
+        stores::all().filter(|store| store.profile.is_some_and(|profile| !on.contains(&profile)));
+    off.map(|store| store.component).collect()
 }
 
 fn all<T, const N: usize>(children: [Option<T>; N]) -> impl Iterator<Item = T> {

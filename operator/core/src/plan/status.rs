@@ -5,7 +5,8 @@ use kube_core::ResourceExt;
 
 use super::{
     conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
-    validate::{ValidateError, public_url},
+    error::ValidateError,
+    validate::public_url,
 };
 use crate::{
     api::{AppStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},

@@ -18,16 +18,19 @@ use crate::{
     api::ShortenerStackSpec,
     model::{
         checksum::CHECKSUM_KEY,
-        credentials::{self, USERNAME_KEY},
+        credentials::USERNAME_KEY,
         defaults::{Defaults, Images},
         facts::{
             CredentialState, ExternalAccess, Facts, HeaderFacts, QueueFacts, Referenced, StoreFacts,
         },
         metadata::StackIdentity,
-        references::{self, StoreReference},
         stack::{Backend, Collector, Store, ValidatedStack},
     },
-    plan::validate::validate,
+    plan::{
+        references::{self, StoreReference},
+        stores,
+        validate::validate,
+    },
 };
 
 /// Returns the stack `acme` in namespace `links`, as it results from `spec: {}`, with its Secrets in place.
@@ -99,10 +102,10 @@ fn store((component, external): StoreReference<'_>) -> StoreFacts {
     match external {
         Some(reference) => StoreFacts::External {
             reference: reference.clone(),
-            found: ExternalAccess::find(component, reference, data(&["uri"])),
+            found: ExternalAccess::find(stores::parts(component), reference, data(&["uri"])),
         },
         None => StoreFacts::Managed {
-            credentials: CredentialState::Existing(data(credentials::keys(component))),
+            credentials: CredentialState::Existing(data(stores::keys(component))),
             running_image: None,
             claim: None,
         },

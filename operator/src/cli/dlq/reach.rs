@@ -19,6 +19,7 @@ use shortener_operator_core::{
         metadata::{Component, component_name, selector_labels},
         topology::MANAGEMENT_PORT,
     },
+    plan::stores,
 };
 use tower::BoxError;
 
@@ -150,7 +151,11 @@ impl Cluster {
         let reference = external.secret_ref;
         let secret = self.secret(&reference.name).await?;
         let data = secret.data.clone().unwrap_or_default();
-        let access = access::find(Component::Rabbitmq, reference.key.as_deref(), &data);
+        let access = access::find(
+            stores::parts(Component::Rabbitmq),
+            reference.key.as_deref(),
+            &data,
+        );
         match access {
             Some(Access::Url(key)) => {
                 of_url(&entry(&secret, &key)?).ok_or_else(|| ReachError::Incomplete {
@@ -304,7 +309,9 @@ mod tests {
         }))
         .unwrap();
         let data = secret.data.clone().unwrap();
-        let Some(Access::Parts(parts)) = access::find(Component::Rabbitmq, None, &data) else {
+        let Some(Access::Parts(parts)) =
+            access::find(stores::parts(Component::Rabbitmq), None, &data)
+        else {
             panic!("no parts are found");
         };
         let told = of_parts(&secret, &parts).unwrap();

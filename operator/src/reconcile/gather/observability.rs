@@ -2,7 +2,8 @@
 
 use shortener_operator_core::{
     api::ShortenerStackSpec,
-    model::{facts::HeaderFacts, metadata::StackIdentity, references},
+    model::{facts::HeaderFacts, metadata::StackIdentity},
+    plan::references,
 };
 
 use super::read_secret;

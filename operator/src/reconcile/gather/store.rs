@@ -11,10 +11,11 @@ use rand::{RngExt, distr::Alphanumeric};
 use shortener_operator_core::{
     api::{ApiKeyRef, SecretKeyRef},
     model::{
-        credentials::{self, USERNAME_KEY},
+        credentials::USERNAME_KEY,
         facts::{ClaimFact, CredentialState, ExternalAccess, Referenced, StoreFacts},
         metadata::{Component, StackIdentity, component_name},
     },
+    plan::stores,
 };
 
 use super::read_secret;
@@ -50,7 +51,9 @@ pub(super) async fn facts(
     };
     let secret = read_secret(scope, identity, &reference.name).await?;
     Ok(StoreFacts::External {
-        found: secret.and_then(|secret| ExternalAccess::find(component, reference, secret.data?)),
+        found: secret.and_then(|secret| {
+            ExternalAccess::find(stores::parts(component), reference, secret.data?)
+        }),
         reference: reference.clone(),
     })
 }
@@ -70,7 +73,7 @@ async fn managed(
             match claims.get_metadata_opt(&name).await? {
                 Some(_) => CredentialState::Missing,
                 // A store without a volume has lost its data by the time it reads its new password.
-                None => CredentialState::Generated(generated(credentials::keys(component))),
+                None => CredentialState::Generated(generated(stores::keys(component))),
             }
         }
     };

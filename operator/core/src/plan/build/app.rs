@@ -9,7 +9,7 @@ pub use deployment::deployment;
 pub(super) use deployment::migrate;
 pub use service::service;
 
-use super::pod;
+use crate::plan::objects::pod;
 
 /// Port of the public routes.
 pub const PORT: i32 = 3000;

@@ -13,7 +13,7 @@ pub use deployment::deployment;
 pub use ingress::{api_ingress, ingress};
 pub use service::service;
 
-use super::pod;
+use crate::plan::objects::pod;
 
 /// Port of the gateway's pods.
 pub const PORT: i32 = 8080;

@@ -9,10 +9,16 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
 
-use super::{app, gateway, monitoring, otel, ports, store};
-use crate::model::{
-    metadata::{Component, component_name, selector, stack_labels},
-    stack::{Routing, ValidatedStack},
+use super::{app, gateway, otel};
+use crate::{
+    model::{
+        metadata::{Component, component_name, selector, stack_labels},
+        stack::{Routing, ValidatedStack},
+    },
+    plan::{
+        monitoring,
+        stores::{Definition, PROGRAMS, Port},
+    },
 };
 
 /// Returns the NetworkPolicy `<stack>-default-deny`: no connection to any pod of the stack.
@@ -67,34 +73,34 @@ pub fn worker(stack: &ValidatedStack) -> NetworkPolicy {
 /// metrics.
 pub fn otel(stack: &ValidatedStack) -> NetworkPolicy {
     let rules = vec![
-        allow(programs(stack), otel::GRPC_PORT),
-        allow(programs(stack), otel::HTTP_PORT),
+        allow(clients(stack, &PROGRAMS), otel::GRPC_PORT),
+        allow(clients(stack, &PROGRAMS), otel::HTTP_PORT),
         allow(scrapers(stack), monitoring::COLLECTOR_PORT),
     ];
     policy(stack, Component::Otel, rules)
 }
 
-/// Returns the NetworkPolicy `<stack>-<component>` of a store: each port for its clients, and no outgoing
-/// connections. The backend of traces, logs and metrics is the exception: it scrapes metrics, and Grafana downloads
-/// parts of itself.
-pub fn store(stack: &ValidatedStack, component: Component) -> NetworkPolicy {
-    let callers = |port: &store::Port| -> Vec<NetworkPolicyPeer> {
+/// Returns the NetworkPolicy `<stack>-<component>` of a store: each port for its clients, and no outgoing connections
+/// unless the store needs them.
+pub(in crate::plan) fn store(stack: &ValidatedStack, store: &Definition) -> NetworkPolicy {
+    let callers = |port: &Port| -> Vec<NetworkPolicyPeer> {
         let clients = if port.clients {
-            clients(stack, component)
+            clients(stack, store.clients)
         } else {
             Vec::new()
         };
         let operator = port.operator.then(|| stack.operator.clone());
         clients.into_iter().chain(operator).collect()
     };
-    let rules = ports(component)
+    let rules = store
+        .ports
         .iter()
         .map(|port| (callers(port), port.number))
         // A rule without peers would allow every peer.
         .filter(|(callers, _)| !callers.is_empty())
         .map(|(callers, port)| allow(callers, port));
-    let mut policy = policy(stack, component, rules.collect());
-    if component == Component::Telemetry {
+    let mut policy = policy(stack, store.component, rules.collect());
+    if store.egress {
         return policy;
     }
     if let Some(types) = policy
@@ -119,21 +125,11 @@ fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     peers
 }
 
-/// Returns the peers that use a store.
-fn clients(stack: &ValidatedStack, store: Component) -> Vec<NetworkPolicyPeer> {
-    match store {
-        Component::Cache => vec![pods(stack, Component::App)],
-        Component::Telemetry => vec![pods(stack, Component::Otel)],
-        _ => programs(stack),
-    }
-}
-
-/// Returns the peers of the stack's own programs.
-fn programs(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
-    let workers = stack.queue.as_ref().map(|_| pods(stack, Component::Worker));
-    std::iter::once(pods(stack, Component::App))
-        .chain(workers)
-        .collect()
+/// Returns the peers of components. Without a queue, there are no workers.
+fn clients(stack: &ValidatedStack, components: &[Component]) -> Vec<NetworkPolicyPeer> {
+    let exists = |component: &&Component| **component != Component::Worker || stack.queue.is_some();
+    let existing = components.iter().filter(exists);
+    existing.map(|component| pods(stack, *component)).collect()
 }
 
 /// Returns the peers that may send requests, and `also`. If the user names no peer, the list is empty: the rule then
@@ -184,9 +180,12 @@ fn policy(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{
-        golden,
-        stack::{every_profile, minimal_stack},
+    use crate::{
+        plan::stores::{self, telemetry},
+        testing::{
+            golden,
+            stack::{every_profile, minimal_stack},
+        },
     };
 
     #[test]
@@ -209,7 +208,7 @@ mod tests {
 
     #[test]
     fn grafana_is_reached_by_a_port_forward_only() {
-        let policy = store(&every_profile(), Component::Telemetry);
+        let policy = store(&every_profile(), &telemetry::STORE);
         let rules = policy.spec.unwrap().ingress.unwrap();
         let ports: Vec<_> = rules
             .into_iter()
@@ -222,9 +221,9 @@ mod tests {
     #[test]
     fn a_store_is_reached_by_its_clients_only_and_reaches_nobody() {
         let stack = every_profile();
-        for (component, _) in stack.managed_stores() {
-            let name = format!("network-policy-{}", component.as_str());
-            golden(&name, &store(&stack, component));
+        for (definition, _) in stores::managed(&stack) {
+            let name = format!("network-policy-{}", definition.component.as_str());
+            golden(&name, &store(&stack, definition));
         }
     }
 

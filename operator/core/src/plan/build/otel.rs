@@ -13,7 +13,7 @@ pub use deployment::deployment;
 pub(super) use env::env;
 pub use service::service;
 
-use super::pod;
+use crate::plan::objects::pod;
 
 /// Port of OTLP over gRPC.
 pub const GRPC_PORT: i32 = 4317;

@@ -1,16 +1,16 @@
 //! The Secrets that the operator generates. Their data is written only on creation: the live Secret is authoritative,
 //! so a rotation by the user is kept.
 
-use std::collections::BTreeMap;
+use k8s_openapi::api::core::v1::Secret;
 
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-
-use super::rabbitmq;
-use crate::model::{
-    credentials::checksum_name,
-    desired::DesiredSecret,
-    metadata::{Component, component_name},
-    stack::{Credential, ManagedStore, ValidatedStack},
+use crate::{
+    model::{
+        credentials::checksum_name,
+        desired::DesiredSecret,
+        metadata::{Component, component_name},
+        stack::{Credential, ManagedStore, ValidatedStack},
+    },
+    plan::stores::Definition,
 };
 
 /// Returns the Secret `<stack>-checksum` with the key for checksums.
@@ -20,18 +20,16 @@ pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
 }
 
 /// Returns the Secret `<stack>-<component>` with the credentials of a store.
-pub fn store(stack: &ValidatedStack, component: Component, store: &ManagedStore) -> DesiredSecret {
-    let name = component_name(&stack.identity.name, component);
-    let mut desired = desired(stack, name, component, &store.credentials);
-    if let (Component::Rabbitmq, Some(queue)) = (component, &stack.queue) {
-        // Rendered from the credentials, so it is applied like any field of the operator. The other keys belong to
-        // the user.
-        let definitions = rabbitmq::definitions(queue, store);
-        desired.secret.data = Some(BTreeMap::from([(
-            rabbitmq::DEFINITIONS_KEY.to_owned(),
-            ByteString(definitions.into_bytes()),
-        )]));
-    }
+pub(in crate::plan) fn store(
+    stack: &ValidatedStack,
+    store: &Definition,
+    managed: &ManagedStore,
+) -> DesiredSecret {
+    let name = component_name(&stack.identity.name, store.component);
+    let mut desired = desired(stack, name, store.component, &managed.credentials);
+    // Rendered from the credentials, so it is applied like any field of the operator. The other keys belong to the
+    // user.
+    desired.secret.data = (store.rendered_secret)(stack);
     desired
 }
 
@@ -61,18 +59,22 @@ fn desired(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{
-        golden,
-        stack::{every_profile, minimal_stack},
+    use crate::{
+        plan::stores::{self, postgres},
+        testing::{
+            golden,
+            stack::{every_profile, minimal_stack},
+        },
     };
 
     #[test]
     fn a_secret_is_applied_without_credentials() {
         let stack = every_profile();
         golden("secret-checksum", &checksum(&stack).secret);
-        for (component, managed) in stack.managed_stores() {
+        for (definition, managed) in stores::managed(&stack) {
+            let component = definition.component;
             let name = format!("secret-{}", component.as_str());
-            let mut secret = store(&stack, component, managed).secret;
+            let mut secret = store(&stack, definition, managed).secret;
             // The broker's definitions are rendered and have a golden file of their own.
             let rendered = secret.data.take().unwrap_or_default();
             let keys: Vec<&str> = rendered.keys().map(String::as_str).collect();
@@ -90,11 +92,11 @@ mod tests {
         let live = minimal_stack();
         let database = live.database.managed().unwrap();
         assert_eq!(checksum(&live).create, None);
-        assert_eq!(store(&live, Component::Postgres, database).create, None);
+        assert_eq!(store(&live, &postgres::STORE, database).create, None);
 
         let new = minimal_stack().with_new_secrets();
         let database = new.database.managed().unwrap();
-        let created = store(&new, Component::Postgres, database).create.unwrap();
+        let created = store(&new, &postgres::STORE, database).create.unwrap();
         assert_eq!(created.data.as_ref(), Some(&database.credentials.data));
         assert_eq!(
             checksum(&new).create.unwrap().data,

@@ -20,13 +20,16 @@ pub fn build(stack: &ValidatedStack, component: Component) -> ServiceAccount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::every_profile};
+    use crate::{
+        plan::stores,
+        testing::{golden, stack::every_profile},
+    };
 
     #[test]
     fn a_service_account_mounts_no_token() {
         let stack = every_profile();
-        let stores = stack.managed_stores().into_iter();
-        let stores = stores.map(|(component, _)| component);
+        let stores = stores::managed(&stack).into_iter();
+        let stores = stores.map(|(store, _)| store.component);
         for component in [Component::App, Component::Gateway]
             .into_iter()
             .chain(stores)

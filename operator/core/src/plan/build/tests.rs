@@ -376,7 +376,7 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
     }
     let whole_stack = selectors.remove("acme-default-deny").unwrap();
     assert_eq!(whole_stack[0].match_labels.as_ref().unwrap().len(), 2);
-    let stores = stack.managed_stores().into_iter();
+    let stores = stores::managed(&stack).into_iter();
     for component in [Component::App, Component::Worker] {
         let metrics = selectors.remove(&monitoring::service_name("acme", component));
         let labels = metrics.unwrap()[0].match_labels.clone();
@@ -389,7 +389,7 @@ fn whatever_selects_the_pods_of_a_component_uses_the_frozen_labels() {
         (Component::Worker, 2),
         (Component::Otel, 3),
     ];
-    for (component, uses) in stores.map(|(component, _)| (component, 3)).chain(served) {
+    for (component, uses) in stores.map(|(store, _)| (store.component, 3)).chain(served) {
         let selectors = selectors
             .remove(&format!("acme-{}", component.as_str()))
             .unwrap();

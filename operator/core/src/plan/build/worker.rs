@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub use deployment::deployment;
 
-use super::pod;
+use crate::plan::objects::pod;
 
 /// Returns the default requests and limits of the workers' container.
 pub fn default_resources() -> ResourceRequirements {

@@ -1,7 +1,7 @@
 //! `AppReady`: every desired pod of the app accepts requests.
 
-use super::{Verdict, View, workload};
-use crate::model::metadata::Component;
+use super::{Verdict, View};
+use crate::{model::metadata::Component, plan::verdict::workload};
 
 /// Checks the app's Deployment and its pods.
 pub fn app_ready(view: View<'_>) -> Verdict {

@@ -2,8 +2,11 @@
 
 use k8s_openapi::api::networking::v1::Ingress;
 
-use super::{Verdict, View, workload};
-use crate::model::{metadata::Component, stack::Routing};
+use super::{Verdict, View};
+use crate::{
+    model::{metadata::Component, stack::Routing},
+    plan::verdict::workload,
+};
 
 /// Checks for a host conflict, then the gateway's own pods, then that a controller has adopted the Ingresses.
 pub fn gateway_ready(view: View<'_>) -> Verdict {

@@ -1,6 +1,7 @@
 //! `Ready`, `Progressing` and `Degraded`: summaries of the components' conditions.
 
-use super::{Verdict, queue::DRAINING, workload::ROLLING_OUT};
+use super::Verdict;
+use crate::plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT};
 
 type Components<'a> = &'a [(&'static str, Verdict)];
 

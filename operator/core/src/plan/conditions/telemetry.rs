@@ -1,9 +1,12 @@
 //! `TelemetryReady`: traces and logs have a receiver. Requests and jobs do not depend on it.
 
-use super::{Verdict, View, monitoring, store, workload};
-use crate::model::{
-    metadata::Component,
-    stack::{Backend, Collector},
+use super::{Verdict, View, monitoring};
+use crate::{
+    model::{
+        metadata::Component,
+        stack::{Backend, Collector},
+    },
+    plan::{stores, verdict::workload},
 };
 
 /// Checks the receiver of traces and logs, then the monitoring objects. Monitoring objects that could not be written
@@ -34,12 +37,7 @@ fn export_ready(view: View<'_>, collector: &Collector) -> Verdict {
     }
     match &collector.backend {
         Backend::Managed(own) => {
-            let backend = store::ready(
-                view,
-                Component::Telemetry,
-                own,
-                "data that it does not accept is dropped",
-            );
+            let backend = stores::telemetry::ready(view, own);
             // A rollout of either component is reported.
             if backend.holds && verdict.reason == workload::ROLLING_OUT {
                 verdict

@@ -1,7 +1,10 @@
 //! `WorkersReady`: every desired worker processes jobs.
 
-use super::{Verdict, View, workload};
-use crate::model::{metadata::Component, stack::Queue};
+use super::{Verdict, View};
+use crate::{
+    model::{metadata::Component, stack::Queue},
+    plan::verdict::workload,
+};
 
 /// Checks the workers' Deployment and its pods.
 pub fn workers_ready(view: View<'_>, queue: &Queue) -> Verdict {

@@ -1,7 +1,6 @@
 //! Validation of the monitoring settings.
 
-use super::ValidateError;
-use crate::{api::MonitoringSpec, model::stack::Monitoring};
+use crate::{api::MonitoringSpec, model::stack::Monitoring, plan::error::ValidateError};
 
 /// Maximum length of the name in a label key.
 const NAME_LENGTH: usize = 63;

@@ -1,20 +1,17 @@
 //! Validation of the collector and its backend.
 
-use super::{
-    ValidateError,
-    pod::pod,
-    store::{Surroundings, Wanted, volume},
-};
 use crate::{
-    api::{
-        DEFAULT_BACKEND_STORAGE, ExternalBackend as Spec, ManagedBackend, OtlpProtocol, Profile,
-    },
+    api::{ExternalBackend as Spec, OtlpProtocol, Profile},
     model::{
         facts::{HeaderFacts, StoreFacts},
-        metadata::Component,
         stack::{Backend, Collector, ExternalBackend, Headers, ManagedCollector},
     },
-    plan::build::{otel, telemetry},
+    plan::{
+        build::otel,
+        error::ValidateError,
+        pod_settings::pod,
+        stores::{common::Surroundings, telemetry},
+    },
 };
 
 /// Resolves the collector and its backend; `None` while the profile is off. `own` contains the facts about the
@@ -35,7 +32,7 @@ pub(super) fn collector(
         }));
     }
     let backend = match (own, &observability.backend.external) {
-        (Some(facts), _) => own_backend(surroundings, facts)?,
+        (Some(facts), _) => Backend::Managed(telemetry::resolve(surroundings, facts)?),
         (None, Some(external)) => {
             Backend::External(external_backend(surroundings, external, headers)?)
         }
@@ -51,30 +48,6 @@ pub(super) fn collector(
         ),
         backend,
     }))))
-}
-
-fn own_backend(
-    surroundings: &Surroundings<'_>,
-    facts: StoreFacts,
-) -> Result<Backend, ValidateError> {
-    let spec = &surroundings.stack.spec.observability.backend;
-    let ManagedBackend {
-        storage,
-        storage_class_name,
-        pod: settings,
-    } = spec.managed.clone().unwrap_or_default();
-    let storage = storage.or_else(|| Some(DEFAULT_BACKEND_STORAGE.to_owned()));
-    let wanted = Wanted {
-        component: Component::Telemetry,
-        field: "observability.backend",
-        pod: pod(
-            &settings,
-            &surroundings.defaults.images.telemetry,
-            telemetry::default_resources(),
-        ),
-        volume: Some(volume(storage, storage_class_name)),
-    };
-    Ok(Backend::Managed(surroundings.store(wanted, facts)?))
 }
 
 fn external_backend(

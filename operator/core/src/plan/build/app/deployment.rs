@@ -8,10 +8,11 @@ use k8s_openapi::api::{
 use super::{PORT, PORT_NAME};
 use crate::{
     model::{metadata::Component, stack::ValidatedStack},
-    plan::build::{
-        backends, deployment,
+    plan::{
+        build::otel,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
-        otel, pod,
+        objects::{deployment, pod},
+        stores::clients,
     },
 };
 
@@ -24,7 +25,7 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
         stack,
         Component::App,
         &stack.app.pod,
-        stack.client_checksum(Component::App),
+        clients::checksum(stack, Component::App),
         pod_spec(stack),
     );
     deployment::serving(stack, Component::App, stack.app.replicas, template)
@@ -70,7 +71,7 @@ fn serve(stack: &ValidatedStack) -> Container {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let app = &stack.app;
-    let mut env = backends::env(stack, Component::App);
+    let mut env = clients::env(stack, Component::App);
     env.extend([
         pod::name_env(),
         pod::env("PUBLIC_URL", &stack.public_url),

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 use super::{PORT, PORT_NAME};
 use crate::{
     model::{metadata::Component, stack::ValidatedStack},
-    plan::build::service,
+    plan::objects::service,
 };
 
 /// Returns the Service `<stack>-app`.

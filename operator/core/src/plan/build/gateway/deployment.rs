@@ -11,7 +11,7 @@ use crate::{
         metadata::{Component, component_name},
         stack::ValidatedStack,
     },
-    plan::build::{deployment, pod, volume},
+    plan::objects::{deployment, pod, volume},
 };
 
 /// The user `nginx` in the public image.

@@ -9,7 +9,7 @@ use crate::{
         metadata::Component,
         stack::{Routing, ValidatedStack},
     },
-    plan::build::service,
+    plan::objects::service,
 };
 
 /// Returns the Service `<stack>-gateway`.

@@ -13,7 +13,7 @@ use crate::{
         metadata::{Component, component_name},
         stack::{Backend, ExternalBackend, Headers, ManagedCollector, ValidatedStack},
     },
-    plan::build::{monitoring::COLLECTOR_PORT, telemetry},
+    plan::{monitoring::COLLECTOR_PORT, stores::telemetry},
 };
 
 /// File name of the configuration.

@@ -14,7 +14,10 @@ use crate::{
         metadata::{Component, component_name},
         stack::{Backend, Headers, ManagedCollector, ValidatedStack},
     },
-    plan::build::{deployment, monitoring, pod, volume},
+    plan::{
+        monitoring,
+        objects::{deployment, pod, volume},
+    },
 };
 
 /// The user in the public image.

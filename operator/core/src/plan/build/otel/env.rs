@@ -8,7 +8,7 @@ use crate::{
         metadata::{Component, component_name},
         stack::{Collector, ValidatedStack},
     },
-    plan::build::pod,
+    plan::objects::pod,
 };
 
 /// Returns the variables of a component, or none without a collector. They must follow the pod's name

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 use super::{GRPC_PORT, GRPC_PORT_NAME, HTTP_PORT, HTTP_PORT_NAME};
 use crate::{
     model::{metadata::Component, stack::ValidatedStack},
-    plan::build::{monitoring, service},
+    plan::{monitoring, objects::service},
 };
 
 /// Returns the Service `<stack>-otel`, or `None` if the operator does not run a collector.

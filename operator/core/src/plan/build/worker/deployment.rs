@@ -12,10 +12,11 @@ use crate::{
         metadata::Component,
         stack::{Queue, ValidatedStack},
     },
-    plan::build::{
-        app, backends, deployment,
+    plan::{
+        build::{app, otel},
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
-        otel, pod,
+        objects::{deployment, pod},
+        stores::clients,
     },
 };
 
@@ -29,7 +30,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
         stack,
         Component::Worker,
         &queue.workers.pod,
-        stack.client_checksum(Component::Worker),
+        clients::checksum(stack, Component::Worker),
         pod_spec(stack, queue),
     );
     Some(deployment::rolling(
@@ -66,7 +67,7 @@ fn work(stack: &ValidatedStack, queue: &Queue) -> Container {
 }
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
-    let mut env = backends::env(stack, Component::Worker);
+    let mut env = clients::env(stack, Component::Worker);
     env.push(pod::name_env());
     env.extend(otel::env(stack, Component::Worker));
     env
@@ -108,7 +109,7 @@ mod tests {
     fn a_queue_that_is_drained_has_workers_and_no_publisher() {
         let stack = minimal_stack().queue().draining();
         let knows_queue = |env: &[EnvVar]| env.iter().any(|variable| variable.name == "QUEUE_URL");
-        assert!(knows_queue(&backends::env(&stack, Component::Worker)));
-        assert!(!knows_queue(&backends::env(&stack, Component::App)));
+        assert!(knows_queue(&clients::env(&stack, Component::Worker)));
+        assert!(!knows_queue(&clients::env(&stack, Component::App)));
     }
 }

@@ -1,0 +1,123 @@
+//! The errors of validation.
+
+/// An error that keeps a stack from being built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValidateError {
+    /// A credential is missing although its volume exists.
+    #[error(
+        "Secret {secret} is missing, but volume claim {secret} needs its credentials: restore the Secret ({} {}, label \
+         app.kubernetes.io/instance={stack}), or delete the volume claim to start with an empty volume",
+        if keys.len() == 1 { "key" } else { "keys" },
+        keys.join(" and ")
+    )]
+    CredentialsMissing {
+        /// Name of the Secret, and of its volume.
+        secret: String,
+        /// Name of the stack.
+        stack: String,
+        /// Keys that the Secret must contain.
+        keys: &'static [&'static str],
+    },
+    /// A credential lacks a key.
+    #[error("Secret {secret} has no value for key {key}: add it")]
+    CredentialsIncomplete {
+        /// Name of the Secret.
+        secret: String,
+        /// Missing key.
+        key: &'static str,
+    },
+    /// A Secret that the spec refers to does not exist or lacks the key.
+    #[error(
+        "{field}.external: Secret {secret} with key {key} does not exist: create it, or correct the reference"
+    )]
+    SecretNotFound {
+        /// Field of the store.
+        field: &'static str,
+        /// Name of the Secret.
+        secret: String,
+        /// The key, or the keys of which one is required.
+        key: String,
+    },
+    /// The Secret with the headers for a backend does not exist or is empty.
+    #[error(
+        "observability.backend.external.headersSecretRef: Secret {0} does not exist or is empty: create it with a key for each header, or correct the reference"
+    )]
+    HeadersNotFound(String),
+    /// A quantity that the schema accepts but the operator cannot use.
+    #[error("{field}: {value} is not a usable size: write a quantity such as 128Mi")]
+    NotASize {
+        /// Field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A label whose key Kubernetes does not accept.
+    #[error(
+        "{field}: {key} is not a valid label key: write at most 63 letters, digits, '-', '_' and '.', optionally after a \
+         domain and '/'"
+    )]
+    NotALabel {
+        /// Field.
+        field: &'static str,
+        /// Key of the label.
+        key: String,
+    },
+    /// A Secret with a child's name does not belong to the stack.
+    #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
+    NameTaken(String),
+    /// An image of another major version, which cannot read the volume.
+    #[error(
+        "database.managed.image: {wanted} cannot read volume claim {claim}, which PostgreSQL {major} initialised: set an \
+         image of PostgreSQL {major}, or migrate the data as docs/upgrading.md describes"
+    )]
+    MajorVersionChange {
+        /// Image in the spec.
+        wanted: String,
+        /// Name of the volume's claim.
+        claim: String,
+        /// Major version that initialised the volume.
+        major: u32,
+    },
+    /// The operator has no default image for the major version that initialised the volume.
+    #[error(
+        "database.managed.image: PostgreSQL {major} initialised volume claim {claim}, and the operator has no default image for it: set an image of PostgreSQL {major}"
+    )]
+    NoImageForMajor {
+        /// Name of the volume's claim.
+        claim: String,
+        /// Major version that initialised the volume.
+        major: u32,
+    },
+}
+
+impl ValidateError {
+    /// Returns the reason for conditions and metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::CredentialsMissing { .. } => "CredentialsMissing",
+            Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
+            Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
+            Self::NotASize { .. } => "NotASize",
+            Self::NotALabel { .. } => "NotALabel",
+            Self::NameTaken(_) => "NameTaken",
+            Self::MajorVersionChange { .. } => "MajorVersionChange",
+            Self::NoImageForMajor { .. } => "NoImageForMajor",
+        }
+    }
+
+    /// Returns true when only an edit of the spec helps. An error that depends on another object can resolve without
+    /// one.
+    pub fn needs_an_edit(&self) -> bool {
+        match self {
+            Self::NotASize { .. }
+            | Self::NotALabel { .. }
+            | Self::MajorVersionChange { .. }
+            | Self::NoImageForMajor { .. } => true,
+            Self::CredentialsMissing { .. }
+            | Self::CredentialsIncomplete { .. }
+            | Self::SecretNotFound { .. }
+            | Self::HeadersNotFound(_)
+            | Self::NameTaken(_) => false,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The metrics that the app, the workers and the operator export after each kind of event has occurred once.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use shortener_app::metrics::Route;
+use shortener_common::{
+    exposition::Format, telemetry::Dropped, trace::TraceContext, vector::VectorMetrics,
+};
+use shortener_worker::metrics::Processed;
+
+/// The operator's metrics after each kind of event. A test of the crate `shortener-operator` keeps them current.
+const OPERATOR: &str = include_str!("../../../../../snapshots/metrics.snap");
+
+/// The exported metrics, with any exemplars.
+pub(super) struct Exported(String);
+
+impl Default for Exported {
+    fn default() -> Self {
+        Self([app(), worker(), OPERATOR.to_owned()].concat())
+    }
+}
+
+impl Exported {
+    /// Returns the lines of a metric's series.
+    fn lines(&self, series: &str) -> impl Iterator<Item = &str> {
+        let of_it = move |line: &&str| {
+            let rest = line.strip_prefix(series);
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+        };
+        self.0.lines().filter(of_it)
+    }
+
+    /// Returns true when such series exist.
+    pub(super) fn has(&self, series: &str) -> bool {
+        self.lines(series).next().is_some()
+    }
+
+    /// Returns true when the series have a label, and also with each of the given values.
+    pub(super) fn has_label(&self, series: &str, label: &str, values: &[&str]) -> bool {
+        let has = |text: String| self.lines(series).any(|line| line.contains(&text));
+        let mut values = values.iter();
+        has(format!("{label}=\"")) && values.all(|value| has(format!("{label}=\"{value}\"")))
+    }
+
+    /// Returns true when points of the series link to traces.
+    pub(super) fn has_exemplars(&self, series: &str) -> bool {
+        let mut lines = self.lines(series);
+        lines.any(|line| line.contains(" # {trace_id="))
+    }
+}
+
+fn trace() -> TraceContext {
+    TraceContext::continuing(None)
+}
+
+fn ask(store: &VectorMetrics) {
+    store.operation("query", None, Duration::ZERO);
+    // The gRPC status code for an unavailable store.
+    store.operation("query", Some(14.into()), Duration::ZERO);
+}
+
+fn app() -> String {
+    let mut metrics = shortener_app::metrics::Metrics::default();
+    metrics.register(Box::new(Dropped::default()));
+    let _cache = metrics.with_cache();
+    let publisher = metrics.with_publisher();
+    ask(&metrics.with_vector());
+    publisher.attempt(None, Duration::ZERO, trace());
+    let route = Route::from_template(Some("/{code}"));
+    metrics.request(
+        route,
+        &Method::GET,
+        StatusCode::FOUND,
+        Duration::ZERO,
+        trace(),
+    );
+    Format::OpenMetrics.encode(metrics.registry()).unwrap()
+}
+
+fn worker() -> String {
+    let mut metrics = shortener_worker::metrics::Metrics::default();
+    metrics.register(Box::new(Dropped::default()));
+    ask(&metrics.with_vector());
+    metrics.processed(Processed::Done, Duration::ZERO, trace());
+    Format::OpenMetrics.encode(metrics.registry()).unwrap()
+}

@@ -1,0 +1,292 @@
+//! Settings common to the pods of every component: security, scheduling, probes and environment.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, ExecAction, HTTPGetAction,
+        ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
+        ResourceRequirements, SeccompProfile, SecretKeySelector, SecurityContext, TCPSocketAction,
+        TopologySpreadConstraint,
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity, apis::meta::v1::ObjectMeta, util::intstr::IntOrString,
+    },
+};
+use sha2::{Digest, Sha256};
+
+use crate::model::{
+    metadata::{CONFIG_CHECKSUM, Component, component_name, labels, selector},
+    quantity,
+    stack::{Pod, ValidatedStack},
+};
+
+/// Number of old ReplicaSets and revisions to keep: enough for a look back, without clutter.
+pub(in crate::plan) const REVISION_HISTORY: i32 = 3;
+
+/// Adds the settings common to all pods to a component's pod. A change of `checksum` restarts the pods.
+pub(in crate::plan) fn template(
+    stack: &ValidatedStack,
+    component: Component,
+    pod: &Pod,
+    checksum: String,
+    own: PodSpec,
+) -> PodTemplateSpec {
+    let name = &stack.identity.name;
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(labels(name, component)),
+            annotations: Some(BTreeMap::from([(CONFIG_CHECKSUM.to_owned(), checksum)])),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            service_account_name: Some(component_name(name, component)),
+            automount_service_account_token: Some(false),
+            // The environment variables for every Service in the namespace would differ between restarts.
+            enable_service_links: Some(false),
+            image_pull_secrets: filled(&stack.image_pull_secrets),
+            node_selector: Some(pod.node_selector.clone()).filter(|labels| !labels.is_empty()),
+            tolerations: filled(&pod.tolerations),
+            affinity: pod.affinity.clone(),
+            priority_class_name: pod.priority_class.clone(),
+            ..own
+        }),
+    }
+}
+
+/// Returns a container that runs a component's image. The user's variables replace those of `env` by name.
+pub(in crate::plan) fn container(name: &str, pod: &Pod, env: Vec<EnvVar>) -> Container {
+    Container {
+        name: name.to_owned(),
+        image: Some(pod.image.clone()),
+        image_pull_policy: Some("IfNotPresent".to_owned()),
+        env: filled(&merge_env(env, &pod.env)),
+        resources: Some(pod.resources.clone()),
+        // The pod's status then contains the last log lines of a failed container.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                ..Capabilities::default()
+            }),
+            read_only_root_filesystem: Some(true),
+            ..SecurityContext::default()
+        }),
+        ..Container::default()
+    }
+}
+
+/// Returns the security context of a pod whose processes run as `user`.
+pub(in crate::plan) fn security_context(user: i64) -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: Some(user),
+        run_as_group: Some(user),
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".to_owned(),
+            ..SeccompProfile::default()
+        }),
+        ..PodSecurityContext::default()
+    }
+}
+
+/// Spreads a Deployment's pods over nodes. It still allows a cluster of one node.
+pub(in crate::plan) fn spread(
+    stack: &ValidatedStack,
+    component: Component,
+) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        label_selector: Some(selector(&stack.identity.name, component)),
+        // Pods of the previous revision are about to be deleted. They must not influence the placement of the new
+        // ones.
+        match_label_keys: Some(vec!["pod-template-hash".to_owned()]),
+        max_skew: 1,
+        topology_key: "kubernetes.io/hostname".to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        ..TopologySpreadConstraint::default()
+    }
+}
+
+/// Returns a named TCP port of a container.
+pub(in crate::plan) fn port(name: &str, port: i32) -> ContainerPort {
+    ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: port,
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    }
+}
+
+/// Returns an HTTP probe on a named port.
+pub(in crate::plan) fn http_probe(path: &str, port: &str) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.to_owned()),
+            port: IntOrString::String(port.to_owned()),
+            scheme: Some("HTTP".to_owned()),
+            ..HTTPGetAction::default()
+        }),
+        ..Probe::default()
+    }
+}
+
+/// Returns a probe that opens a TCP connection to a named port.
+pub(in crate::plan) fn tcp_probe(port: &str) -> Probe {
+    Probe {
+        tcp_socket: Some(TCPSocketAction {
+            port: IntOrString::String(port.to_owned()),
+            ..TCPSocketAction::default()
+        }),
+        ..Probe::default()
+    }
+}
+
+/// Returns a probe that runs a command in the container. The container runtime starts a process for each run, which
+/// costs a tenth of a second of CPU time, so the command should run rarely.
+pub(in crate::plan) fn exec_probe(command: &[&str]) -> Probe {
+    Probe {
+        exec: Some(ExecAction {
+            command: Some(strings(command)),
+        }),
+        ..Probe::default()
+    }
+}
+
+/// Sets the period and the timeout of a probe in seconds, and its failure threshold.
+pub(in crate::plan) fn with_timing(
+    probe: Probe,
+    period: i32,
+    timeout: i32,
+    failures: i32,
+) -> Probe {
+    Probe {
+        period_seconds: Some(period),
+        timeout_seconds: Some(timeout),
+        failure_threshold: Some(failures),
+        ..probe
+    }
+}
+
+/// Returns a variable with a literal value.
+pub(in crate::plan) fn env(name: &str, value: impl Into<String>) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(value.into()),
+        ..EnvVar::default()
+    }
+}
+
+/// Returns a variable with the value of a key of a Secret.
+pub(in crate::plan) fn secret_env(name: &str, secret: &str, key: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value_from: Some(EnvVarSource {
+            secret_key_ref: Some(SecretKeySelector {
+                name: secret.to_owned(),
+                key: key.to_owned(),
+                ..SecretKeySelector::default()
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+/// Returns the variable `HOSTNAME` with the pod's name. The logs identify the pod by it, and not every container
+/// runtime sets it.
+pub(in crate::plan) fn name_env() -> EnvVar {
+    EnvVar {
+        name: "HOSTNAME".to_owned(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: Some("v1".to_owned()),
+                field_path: "metadata.name".to_owned(),
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+/// Returns requests and limits, each from `[cpu, memory]`.
+pub(in crate::plan) fn resources(requests: [&str; 2], limits: [&str; 2]) -> ResourceRequirements {
+    let quantities = |[cpu, memory]: [&str; 2]| {
+        BTreeMap::from([
+            ("cpu".to_owned(), Quantity(cpu.to_owned())),
+            ("memory".to_owned(), Quantity(memory.to_owned())),
+        ])
+    };
+    ResourceRequirements {
+        requests: Some(quantities(requests)),
+        limits: Some(quantities(limits)),
+        ..ResourceRequirements::default()
+    }
+}
+
+/// Adds memory for a program's copies of data, in bytes. The request grows by the size of the copies, the limit by one
+/// and a half times that size, because freed memory returns to the system in whole pages only.
+pub(in crate::plan) fn with_extra_memory(
+    mut resources: ResourceRequirements,
+    copies: u64,
+) -> ResourceRequirements {
+    for (quantities, more) in [
+        (&mut resources.requests, copies),
+        (&mut resources.limits, copies.saturating_add(copies / 2)),
+    ] {
+        let quantities = quantities.get_or_insert_default();
+        let own = quantities.get("memory");
+        let own = own.and_then(|own| quantity::bytes(&own.0)).unwrap_or(0);
+        let memory = Quantity(own.saturating_add(more).to_string());
+        quantities.insert("memory".to_owned(), memory);
+    }
+    resources
+}
+
+/// Returns the hash of a configuration for the checksum of its pods. A plain hash suffices: a configuration holds no
+/// secret.
+pub(in crate::plan) fn digest(config: &str) -> String {
+    Sha256::digest(config)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Returns owned copies of literal strings.
+pub(in crate::plan) fn strings(values: &[&str]) -> Vec<String> {
+    values.iter().map(|&value| value.to_owned()).collect()
+}
+
+/// Returns `None` for an empty list, so that the applied object omits the field.
+fn filled<T: Clone>(items: &[T]) -> Option<Vec<T>> {
+    (!items.is_empty()).then(|| items.to_vec())
+}
+
+/// Merges the user's variables into `env`. Under server-side apply, names are the keys of the list, so each may occur
+/// once. The user's last value for a name wins.
+fn merge_env(mut env: Vec<EnvVar>, user: &[EnvVar]) -> Vec<EnvVar> {
+    for variable in user {
+        match env.iter_mut().find(|own| own.name == variable.name) {
+            Some(own) => *own = variable.clone(),
+            None => env.push(variable.clone()),
+        }
+    }
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_of_the_user_replaces_ours_in_place_and_each_name_occurs_once() {
+        let merged = merge_env(
+            vec![env("A", "ours"), env("B", "ours")],
+            &[env("A", "first"), env("C", "new"), env("A", "second")],
+        );
+        assert_eq!(
+            merged,
+            [env("A", "second"), env("B", "ours"), env("C", "new")]
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! Volumes of pods, and their mounts.
+
+use k8s_openapi::{
+    api::core::v1::{
+        ConfigMapVolumeSource, EmptyDirVolumeSource, KeyToPath, SecretVolumeSource, Volume,
+        VolumeMount,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+/// Returns a volume with the files of a ConfigMap.
+pub(in crate::plan) fn config(name: &str, config_map: String) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: config_map,
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// Returns a volume with a file for each key of a Secret, or for one key only.
+pub(in crate::plan) fn secret(name: &str, secret: String, key: Option<&str>) -> Volume {
+    let item = |key: &str| KeyToPath {
+        key: key.to_owned(),
+        path: key.to_owned(),
+        ..KeyToPath::default()
+    };
+    Volume {
+        name: name.to_owned(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(secret),
+            items: key.map(|key| vec![item(key)]),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// Returns a scratch volume that is deleted with the pod.
+pub(in crate::plan) fn scratch(name: &str, size: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource {
+            size_limit: Some(Quantity(size.to_owned())),
+            ..EmptyDirVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// Returns the mount of a volume at a path of the container.
+pub(in crate::plan) fn mount(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        name: volume.to_owned(),
+        mount_path: path.to_owned(),
+        ..VolumeMount::default()
+    }
+}
+
+/// Returns the read-only mount of a volume at a path of the container.
+pub(in crate::plan) fn read_only(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        read_only: Some(true),
+        ..mount(volume, path)
+    }
+}

@@ -1,0 +1,130 @@
+//! The stores, in one table: the database, the cache, the broker, the backend of traces, logs and metrics, and the
+//! vector store.
+//!
+//! A store is a folder here and an arm of the function `of`. Its `Definition` names everything in which it differs from
+//! the others, so the compiler asks for each part of a new one. The steps visit the stores in the order of
+//! [`Component::WITH_PODS`].
+
+pub(super) mod cache;
+pub(super) mod clients;
+pub(super) mod common;
+pub(super) mod postgres;
+pub(super) mod qdrant;
+pub(super) mod rabbitmq;
+pub(super) mod telemetry;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        apps::v1::StatefulSet,
+        core::v1::{ConfigMap, EnvVar},
+    },
+};
+
+use super::verdict::{Verdict, View};
+use crate::{
+    api::{Profile, SecretKeyRef, ShortenerStackSpec},
+    model::{
+        access::Part,
+        metadata::Component,
+        stack::{ManagedStore, Store, ValidatedStack},
+    },
+};
+
+/// The stack's own programs.
+pub(super) const PROGRAMS: [Component; 2] = [Component::App, Component::Worker];
+
+/// A store: everything in which it differs from the others. Functions that return an object return `None` if the
+/// operator does not run the store.
+pub(super) struct Definition {
+    /// Component of its objects.
+    pub(super) component: Component,
+    /// Profile that it belongs to; `None` for the base stack.
+    pub(super) profile: Option<Profile>,
+    /// Keys that its Secret must contain.
+    pub(super) keys: &'static [&'static str],
+    /// Parts of the connection settings that its clients accept from the Secret of an external one.
+    pub(super) parts: &'static [Part],
+    /// Ports of the server.
+    pub(super) ports: &'static [Port],
+    /// Components that connect to it.
+    pub(super) clients: &'static [Component],
+    /// True when its pod may open connections.
+    pub(super) egress: bool,
+    /// Returns true when a spec whose profile is on asks for it.
+    pub(super) wanted: fn(&ShortenerStackSpec) -> bool,
+    /// Returns the reference to the Secret of an external one; `None` if the operator runs it.
+    pub(super) external: fn(&ShortenerStackSpec) -> Option<&SecretKeyRef>,
+    /// Returns the store of a stack that has one.
+    pub(super) store: fn(&ValidatedStack) -> Option<&Store>,
+    /// Returns the environment variables of a client; none if the client must not use the store.
+    pub(super) env: fn(&ValidatedStack, Component) -> Vec<EnvVar>,
+    /// Returns the data of its Secret that is rendered from the credentials.
+    pub(super) rendered_secret: fn(&ValidatedStack) -> Option<BTreeMap<String, ByteString>>,
+    /// Returns its configuration.
+    pub(super) config_map: fn(&ValidatedStack) -> Option<ConfigMap>,
+    /// Returns its server.
+    pub(super) stateful_set: fn(&ValidatedStack) -> Option<StatefulSet>,
+    /// Its condition; `None` if the condition of another component includes it.
+    pub(super) condition: Option<StoreCondition>,
+}
+
+/// A port of a store, and the peers that connect to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Port {
+    /// Name in the Service and in the pod.
+    pub(super) name: &'static str,
+    /// Number in both.
+    pub(super) number: i32,
+    /// True when the stack's own pods that use the store connect.
+    pub(super) clients: bool,
+    /// True when the operator connects.
+    pub(super) operator: bool,
+}
+
+/// The condition of a store.
+pub(super) struct StoreCondition {
+    /// Type of the condition.
+    pub(super) type_: &'static str,
+    /// Returns the verdict; `None` if the stack lacks the store.
+    pub(super) verdict: fn(View<'_>) -> Option<Verdict>,
+}
+
+/// Returns the definition of a component; `None` if the component is no store.
+pub(super) fn of(component: Component) -> Option<&'static Definition> {
+    match component {
+        Component::Postgres => Some(&postgres::STORE),
+        Component::Cache => Some(&cache::STORE),
+        Component::Rabbitmq => Some(&rabbitmq::STORE),
+        Component::Telemetry => Some(&telemetry::STORE),
+        Component::Qdrant => Some(&qdrant::STORE),
+        Component::App
+        | Component::Gateway
+        | Component::Worker
+        | Component::Otel
+        | Component::Stack => None,
+    }
+}
+
+/// Returns every store.
+pub(super) fn all() -> impl Iterator<Item = &'static Definition> {
+    Component::WITH_PODS.into_iter().filter_map(of)
+}
+
+/// Returns the stores that the operator runs.
+pub(super) fn managed(stack: &ValidatedStack) -> Vec<(&'static Definition, &ManagedStore)> {
+    let managed = |store: &'static Definition| Some((store, (store.store)(stack)?.managed()?));
+    all().filter_map(managed).collect()
+}
+
+/// Returns the keys that a store's Secret must contain.
+pub fn keys(store: Component) -> &'static [&'static str] {
+    of(store).map(|store| store.keys).unwrap_or_default()
+}
+
+/// Returns the parts of the connection settings that a store's clients accept from the Secret of an external one.
+pub fn parts(store: Component) -> &'static [Part] {
+    of(store).map(|store| store.parts).unwrap_or_default()
+}

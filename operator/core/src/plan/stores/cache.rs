@@ -1,0 +1,69 @@
+//! The cache: one server that keeps all its data in memory.
+
+mod condition;
+mod config_map;
+mod env;
+mod resolve;
+mod stateful_set;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+pub(in crate::plan) use resolve::resolve;
+
+use super::{Definition, Port, StoreCondition};
+use crate::{
+    api::Profile,
+    model::{access::Part, credentials::PASSWORD_KEY, metadata::Component},
+    plan::objects::pod,
+};
+
+/// The cache among the stores.
+pub(in crate::plan) const STORE: Definition = Definition {
+    component: Component::Cache,
+    profile: Some(Profile::Caching),
+    keys: &[PASSWORD_KEY],
+    parts: &[Part::Host, Part::Port, Part::Username, Part::Password],
+    ports: &[Port {
+        name: PORT_NAME,
+        number: PORT,
+        clients: true,
+        operator: false,
+    }],
+    clients: &[Component::App],
+    egress: false,
+    wanted: |_| true,
+    external: |spec| Some(&spec.cache.external.as_ref()?.secret_ref),
+    store: |stack| Some(&stack.cache.as_ref()?.store),
+    env: env::env,
+    rendered_secret: |_| None,
+    config_map: config_map::config_map,
+    stateful_set: stateful_set::stateful_set,
+    condition: Some(StoreCondition {
+        type_: "CacheReady",
+        verdict: condition::ready,
+    }),
+};
+
+/// Port of the server.
+const PORT: i32 = 6379;
+/// Name of the server's port.
+const PORT_NAME: &str = "redis";
+
+/// Returns the default requests and limits of the server's container.
+fn default_resources(max_memory: u64) -> ResourceRequirements {
+    // Memory of the server itself, with its connections.
+    let own = pod::resources(["20m", "32Mi"], ["1", "32Mi"]);
+    pod::with_extra_memory(own, max_memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_container_has_room_beyond_the_copies() {
+        let resources = default_resources(128 << 20);
+        assert_eq!(resources.requests.unwrap()["memory"].0, "167772160");
+        assert_eq!(resources.limits.unwrap()["memory"].0, "234881024");
+    }
+}

@@ -1,0 +1,65 @@
+//! Resolution of the cache.
+
+use super::default_resources;
+use crate::{
+    api::CacheMode,
+    model::{
+        facts::StoreFacts,
+        metadata::Component,
+        quantity,
+        stack::{Cache, Store},
+    },
+    plan::{
+        error::ValidateError,
+        pod_settings::pod,
+        stores::common::{Surroundings, Wanted},
+    },
+};
+
+/// Default size of the memory for copies.
+const DEFAULT_MEMORY: &str = "128Mi";
+
+/// Resolves the cache.
+pub(in crate::plan) fn resolve(
+    surroundings: &Surroundings<'_>,
+    facts: StoreFacts,
+) -> Result<Cache, ValidateError> {
+    let spec = &surroundings.stack.spec.cache;
+    let managed = spec.managed.clone().unwrap_or_default();
+    let max_memory = size(
+        "cache.managed.maxMemory",
+        managed.max_memory.as_deref().unwrap_or(DEFAULT_MEMORY),
+    )?;
+    let near_memory = spec.near_memory.as_deref();
+    let near_memory = near_memory.map_or(Ok(0), |memory| size("cache.nearMemory", memory))?;
+    let wanted = Wanted {
+        component: Component::Cache,
+        field: "cache",
+        pod: pod(
+            &managed.pod,
+            &surroundings.defaults.images.cache,
+            default_resources(max_memory),
+        ),
+        volume: None,
+    };
+    let store = surroundings.store(wanted, facts)?;
+    let external = match &store {
+        Store::External { .. } => spec.external.as_ref(),
+        Store::Managed(_) => None,
+    };
+    Ok(Cache {
+        store,
+        ttl_seconds: spec.ttl_seconds,
+        near_memory,
+        max_memory,
+        mode: external.map_or(CacheMode::Single, |external| external.mode),
+        sentinel_master: external.and_then(|external| external.sentinel_master.clone()),
+    })
+}
+
+fn size(field: &'static str, value: &str) -> Result<u64, ValidateError> {
+    quantity::bytes(value).ok_or_else(|| ValidateError::NotASize {
+        field,
+        value: value.to_owned(),
+    })
+}

@@ -1,0 +1,15 @@
+//! Parts common to all stores: the choice between managed and external, the condition, and the objects of a managed
+//! one: a stable address, one pod and, for data on disk, a volume. Each store's own module defines the containers.
+
+mod claim;
+mod condition;
+mod resolve;
+mod service;
+mod stateful_set;
+
+pub(in crate::plan) use claim::claim;
+pub(super) use condition::ready;
+pub(in crate::plan) use resolve::{Surroundings, credential};
+pub(super) use resolve::{Wanted, volume};
+pub(in crate::plan) use service::service;
+pub(super) use stateful_set::{data_volume, security_context, stateful_set};

@@ -1,0 +1,50 @@
+//! The checks common to all stores.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+
+use crate::{
+    model::{metadata::Component, stack::Store},
+    plan::verdict::{Verdict, View, workload},
+};
+
+/// Checks the volume of a managed store, then its StatefulSet and its pod. The verdict on an external store is always
+/// true; `without` says what happens to requests while that store is unavailable.
+pub(in crate::plan::stores) fn ready(
+    view: View<'_>,
+    component: Component,
+    store: &Store,
+    without: &str,
+) -> Verdict {
+    if let Store::External { secret, .. } = store {
+        return Verdict::yes(
+            "External",
+            format!("external server, configured by Secret {secret}; {without}"),
+        );
+    }
+    let (name, claim) = (component.as_str(), view.live.claims.get(&component));
+    if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some()) {
+        return Verdict::fault(
+            "VolumeTerminating",
+            format!(
+                "the volume claim of the {name} was deleted and disappears when the pod stops: make a backup now"
+            ),
+        );
+    }
+    if !view.stack.stopped && claim.is_some_and(|claim| lost(claim)) {
+        return Verdict::fault(
+            "VolumeLost",
+            format!(
+                "the storage behind the volume claim of the {name} is lost: restore a backup into a new stack"
+            ),
+        );
+    }
+    workload::ready(view, component)
+}
+
+fn lost(claim: &PersistentVolumeClaim) -> bool {
+    claim
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        == Some("Lost")
+}

@@ -1,0 +1,132 @@
+//! Resolution common to all stores: managed or external, the Secret and the volume.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
+use kube_core::ResourceExt;
+
+use crate::{
+    api::{DEFAULT_STORAGE, ShortenerStack},
+    model::{
+        access,
+        checksum::{CHECKSUM_KEY, checksum},
+        defaults::Defaults,
+        facts::{CredentialState, ExternalAccess, StoreFacts},
+        metadata::{Component, component_name},
+        stack::{Credential, ManagedStore, Pod, Store, StoreVolume},
+    },
+    plan::{error::ValidateError, stores},
+};
+
+/// The inputs for resolving a store.
+pub(in crate::plan) struct Surroundings<'a> {
+    /// The resource.
+    pub(in crate::plan) stack: &'a ShortenerStack,
+    /// The stack's own key for checksums.
+    pub(in crate::plan) checksum_key: &'a Credential,
+    /// Settings of the operator.
+    pub(in crate::plan) defaults: &'a Defaults,
+}
+
+/// A store that is on.
+pub(in crate::plan::stores) struct Wanted {
+    /// Component of the store.
+    pub(in crate::plan::stores) component: Component,
+    /// Field of the store in the spec.
+    pub(in crate::plan::stores) field: &'static str,
+    /// Settings of its pod, if the operator runs it.
+    pub(in crate::plan::stores) pod: Pod,
+    /// The volume of that pod.
+    pub(in crate::plan::stores) volume: Option<StoreVolume>,
+}
+
+impl Surroundings<'_> {
+    /// Resolves a store.
+    pub(in crate::plan::stores) fn store(
+        &self,
+        wanted: Wanted,
+        facts: StoreFacts,
+    ) -> Result<Store, ValidateError> {
+        match facts {
+            StoreFacts::External {
+                reference,
+                found: Some(ExternalAccess { access, entries }),
+            } => Ok(Store::External {
+                checksum: self.checksum(&entries),
+                secret: reference.name,
+                access,
+            }),
+            StoreFacts::External {
+                reference,
+                found: None,
+            } => Err(ValidateError::SecretNotFound {
+                field: wanted.field,
+                key: access::wanted(&reference),
+                secret: reference.name,
+            }),
+            StoreFacts::Managed { credentials, .. } => {
+                let stack = self.stack.name_any();
+                let name = component_name(&stack, wanted.component);
+                let keys = stores::keys(wanted.component);
+                let credentials = credential(credentials, &name, &stack, keys)?;
+                Ok(Store::Managed(Box::new(ManagedStore {
+                    replicas: i32::from(!self.stack.spec.stopped),
+                    pod: wanted.pod,
+                    volume: wanted.volume,
+                    checksum: self.checksum(&credentials.data),
+                    credentials,
+                })))
+            }
+        }
+    }
+
+    /// Returns the keyed hash of entries of Secrets.
+    pub(in crate::plan) fn checksum(&self, data: &BTreeMap<String, ByteString>) -> String {
+        let key = self.checksum_key.data.get(CHECKSUM_KEY);
+        checksum(key.map(|key| key.0.as_slice()).unwrap_or_default(), data)
+    }
+}
+
+/// Returns the volume of a store from its spec.
+pub(in crate::plan::stores) fn volume(size: Option<String>, class: Option<String>) -> StoreVolume {
+    StoreVolume {
+        size: Quantity(size.unwrap_or_else(|| DEFAULT_STORAGE.to_owned())),
+        class,
+        postgres_major: None,
+    }
+}
+
+/// Returns the data of a Secret that the operator generates, if it is complete.
+pub(in crate::plan) fn credential(
+    fact: CredentialState,
+    secret: &str,
+    stack: &str,
+    keys: &'static [&'static str],
+) -> Result<Credential, ValidateError> {
+    let (mut data, is_new) = match fact {
+        CredentialState::Existing(data) => (data, false),
+        CredentialState::Generated(data) => (data, true),
+        CredentialState::Missing => {
+            return Err(ValidateError::CredentialsMissing {
+                secret: secret.to_owned(),
+                stack: stack.to_owned(),
+                keys,
+            });
+        }
+        CredentialState::NotOwned => return Err(ValidateError::NameTaken(secret.to_owned())),
+    };
+    match keys.iter().find(|key| {
+        data.get(**key)
+            .is_none_or(|value: &ByteString| value.0.is_empty())
+    }) {
+        Some(key) => Err(ValidateError::CredentialsIncomplete {
+            secret: secret.to_owned(),
+            key,
+        }),
+        None => {
+            // Other keys hold no credentials and are no reason to restart a pod.
+            data.retain(|key, _| keys.contains(&key.as_str()));
+            Ok(Credential { data, is_new })
+        }
+    }
+}

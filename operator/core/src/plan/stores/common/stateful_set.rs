@@ -1,0 +1,77 @@
+//! The StatefulSet of a store: one pod with a stable name.
+
+use k8s_openapi::api::{
+    apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
+    core::v1::{PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, Volume},
+};
+
+use crate::{
+    model::{
+        metadata::{Component, component_name, selector},
+        stack::{ManagedStore, ValidatedStack},
+    },
+    plan::objects::pod,
+};
+
+/// Returns the StatefulSet `<stack>-<component>` for a pod. A change of `checksum` restarts the pod.
+pub(in crate::plan::stores) fn stateful_set(
+    stack: &ValidatedStack,
+    component: Component,
+    store: &ManagedStore,
+    checksum: String,
+    pod_spec: PodSpec,
+) -> StatefulSet {
+    let identity = &stack.identity;
+    let name = component_name(&identity.name, component);
+    StatefulSet {
+        metadata: identity.child(&name, component),
+        spec: Some(StatefulSetSpec {
+            replicas: Some(store.replicas),
+            selector: selector(&identity.name, component),
+            service_name: Some(name),
+            revision_history_limit: Some(pod::REVISION_HISTORY),
+            // With the ordered policy, a pod that cannot start is never replaced by a pod of the corrected template.
+            pod_management_policy: Some("Parallel".to_owned()),
+            update_strategy: Some(StatefulSetUpdateStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                ..StatefulSetUpdateStrategy::default()
+            }),
+            template: pod::template(stack, component, &store.pod, checksum, pod_spec),
+            ..StatefulSetSpec::default()
+        }),
+        ..StatefulSet::default()
+    }
+}
+
+/// Returns the volume `data` from the claim of a store.
+pub(in crate::plan::stores) fn data_volume(stack: &ValidatedStack, component: Component) -> Volume {
+    Volume {
+        name: "data".to_owned(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: component_name(&stack.identity.name, component),
+            ..PersistentVolumeClaimVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// Returns the security context of a pod whose processes run as `user` and write to a volume.
+pub(in crate::plan::stores) fn security_context(user: i64) -> PodSecurityContext {
+    PodSecurityContext {
+        fs_group: Some(user),
+        fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+        ..pod::security_context(user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{plan::build::build, testing::stack::every_profile};
+
+    #[test]
+    fn the_stores_of_a_stopped_stack_have_no_pod() {
+        for set in build(&every_profile().stopped()).children.stateful_sets {
+            assert_eq!(set.spec.unwrap().replicas, Some(0));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The database: one PostgreSQL server with a volume of its own.
+
+mod condition;
+mod env;
+mod resolve;
+mod stateful_set;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+pub(in crate::plan) use resolve::resolve;
+
+use super::{Definition, PROGRAMS, Port, StoreCondition};
+use crate::{
+    model::{
+        access::Part,
+        credentials::{PASSWORD_KEY, USERNAME_KEY},
+        metadata::Component,
+    },
+    plan::objects::pod,
+};
+
+/// The database among the stores.
+pub(in crate::plan) const STORE: Definition = Definition {
+    component: Component::Postgres,
+    profile: None,
+    keys: &[USERNAME_KEY, PASSWORD_KEY],
+    parts: &[
+        Part::Host,
+        Part::Port,
+        Part::Database,
+        Part::Username,
+        Part::Password,
+    ],
+    ports: &[Port {
+        name: PORT_NAME,
+        number: PORT,
+        clients: true,
+        operator: false,
+    }],
+    clients: &PROGRAMS,
+    egress: false,
+    wanted: |_| true,
+    external: |spec| Some(&spec.database.external.as_ref()?.secret_ref),
+    store: |stack| Some(&stack.database),
+    env: env::env,
+    rendered_secret: |_| None,
+    config_map: |_| None,
+    stateful_set: stateful_set::stateful_set,
+    condition: Some(StoreCondition {
+        type_: "DatabaseReady",
+        verdict: condition::ready,
+    }),
+};
+
+/// Port of the server.
+const PORT: i32 = 5432;
+/// Name of the server's port.
+const PORT_NAME: &str = "postgres";
+/// Name of the database.
+const DATABASE: &str = "shortener";
+
+/// Returns the default requests and limits of the server's container.
+fn default_resources() -> ResourceRequirements {
+    pod::resources(["100m", "128Mi"], ["2", "512Mi"])
+}

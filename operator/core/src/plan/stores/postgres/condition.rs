@@ -1,0 +1,97 @@
+//! `DatabaseReady`: the managed database accepts connections, or the database is external.
+
+use crate::{
+    model::metadata::Component,
+    plan::{
+        stores::common,
+        verdict::{Verdict, View},
+    },
+};
+
+/// Checks the volume, then the StatefulSet and its pod.
+pub(super) fn ready(view: View<'_>) -> Option<Verdict> {
+    Some(common::ready(
+        view,
+        Component::Postgres,
+        &view.stack.database,
+        "while it is unavailable, only cached links redirect",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        model::{
+            live::{Live, Workload},
+            stack::ValidatedStack,
+        },
+        testing::stack::minimal_stack,
+    };
+
+    fn running() -> Live {
+        let postgres = Workload {
+            wanted: 1,
+            existing: 1,
+            ready: 1,
+            updated: 1,
+            observed: true,
+            failure: None,
+        };
+        Live {
+            workloads: [(Component::Postgres, postgres)].into(),
+            ..Live::default()
+        }
+    }
+
+    fn verdict(stack: &ValidatedStack, live: &Live) -> Verdict {
+        ready(View { stack, live }).unwrap()
+    }
+
+    #[test]
+    fn a_managed_database_is_ready_when_its_pod_is() {
+        let stack = minimal_stack();
+        assert_eq!(verdict(&stack, &running()).reason, "PodsReady");
+        assert_eq!(verdict(&stack, &Live::default()).reason, "Pending");
+    }
+
+    #[test]
+    fn a_lost_or_deleted_volume_is_a_fault_even_while_the_pod_runs() {
+        let stack = minimal_stack();
+        for (claim, reason) in [
+            (
+                json!({"metadata": {}, "status": {"phase": "Lost"}}),
+                "VolumeLost",
+            ),
+            (
+                json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+                "VolumeTerminating",
+            ),
+        ] {
+            let live = Live {
+                claims: [(
+                    Component::Postgres,
+                    Arc::new(serde_json::from_value(claim).unwrap()),
+                )]
+                .into(),
+                ..running()
+            };
+            let verdict = verdict(&stack, &live);
+            assert!(verdict.fault && verdict.reason == reason, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_stopped_database_says_how_to_start_it() {
+        let stack = minimal_stack().stopped();
+        let verdict = verdict(&stack, &running());
+        assert!(
+            !verdict.holds && verdict.message.contains("spec.stopped"),
+            "{verdict:?}"
+        );
+    }
+}

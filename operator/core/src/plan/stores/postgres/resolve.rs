@@ -1,0 +1,170 @@
+//! Resolution of the database.
+
+use kube_core::ResourceExt;
+
+use super::default_resources;
+use crate::{
+    model::{
+        defaults::Images,
+        facts::StoreFacts,
+        metadata::{Component, component_name},
+        stack::Store,
+    },
+    plan::{
+        error::ValidateError,
+        pod_settings::pod,
+        stores::common::{Surroundings, Wanted, volume},
+    },
+};
+
+/// Major version of the only default image in releases that did not annotate their claims.
+const MAJOR_WITHOUT_ANNOTATION: u32 = 17;
+
+/// Resolves the database.
+pub(in crate::plan) fn resolve(
+    surroundings: &Surroundings<'_>,
+    facts: StoreFacts,
+) -> Result<Store, ValidateError> {
+    let managed = surroundings.stack.spec.database.managed.clone();
+    let managed = managed.unwrap_or_default();
+    let made_by = made_by(&facts);
+    let claim = component_name(&surroundings.stack.name_any(), Component::Postgres);
+    let default_image = match (&managed.pod.image, made_by) {
+        (Some(named), Some(major)) => {
+            same_major(named, major, claim)?;
+            named
+        }
+        (Some(named), None) => named,
+        (None, Some(major)) => default_image(&surroundings.defaults.images, major, claim)?,
+        (None, None) => &surroundings.defaults.images.postgres,
+    };
+    let pod = pod(&managed.pod, default_image, default_resources());
+    let mut volume = volume(managed.storage, managed.storage_class_name);
+    volume.postgres_major = made_by.or_else(|| major(&pod.image));
+    let wanted = Wanted {
+        component: Component::Postgres,
+        field: "database",
+        pod,
+        volume: Some(volume),
+    };
+    surroundings.store(wanted, facts)
+}
+
+/// Returns the major version of the server that initialised the data; `None` while there is no data.
+///
+/// The claim's annotation contains it. Claims of earlier releases have no annotation; then the running image decides,
+/// or else the only default image of those releases.
+fn made_by(facts: &StoreFacts) -> Option<u32> {
+    let StoreFacts::Managed {
+        running_image,
+        claim: Some(claim),
+        ..
+    } = facts
+    else {
+        return None;
+    };
+    let running = running_image.as_deref();
+    claim
+        .major
+        .or_else(|| running.map_or(Some(MAJOR_WITHOUT_ANNOTATION), major))
+}
+
+fn same_major(wanted: &str, made_by: u32, claim: String) -> Result<(), ValidateError> {
+    match major(wanted) {
+        Some(wanted_major) if wanted_major != made_by => Err(ValidateError::MajorVersionChange {
+            wanted: wanted.to_owned(),
+            claim,
+            major: made_by,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the default image that reads data of a major version.
+fn default_image(images: &Images, made_by: u32, claim: String) -> Result<&String, ValidateError> {
+    let mut settings = [&images.postgres, &images.postgres_17].into_iter();
+    let by_tag = settings.find(|image| major(image) == Some(made_by));
+    // An image that is named by digest alone does not contain its version. Then its setting decides.
+    let by_setting = match made_by {
+        17 => Some(&images.postgres_17),
+        18 => Some(&images.postgres),
+        _ => None,
+    };
+    by_tag
+        .or(by_setting.filter(|image| major(image).is_none()))
+        .ok_or(ValidateError::NoImageForMajor {
+            claim,
+            major: made_by,
+        })
+}
+
+/// Returns the leading number of an image's tag; `None` for a digest, or for a name without a tag.
+fn major(image: &str) -> Option<u32> {
+    let name = image.split('@').next()?.rsplit('/').next()?;
+    let (_, tag) = name.split_once(':')?;
+    let digits = tag.find(|c: char| !c.is_ascii_digit()).unwrap_or(tag.len());
+    tag[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::stack::defaults;
+
+    #[test]
+    fn the_default_image_is_the_first_that_reads_the_data() {
+        let table = [
+            ("postgres:18.6", "postgres:17.11", 18, Some("postgres:18.6")),
+            (
+                "postgres:18.6",
+                "postgres:17.11",
+                17,
+                Some("postgres:17.11"),
+            ),
+            // An operator whose default image stays at 17 keeps its image when the claim's major version is 17.
+            (
+                "mirror.test/postgres:17.6",
+                "postgres:17.11",
+                17,
+                Some("mirror.test/postgres:17.6"),
+            ),
+            ("mirror.test/postgres:17.6", "postgres:17.11", 18, None),
+            (
+                "postgres@sha256:a",
+                "postgres@sha256:b",
+                18,
+                Some("postgres@sha256:a"),
+            ),
+            (
+                "postgres@sha256:a",
+                "postgres@sha256:b",
+                17,
+                Some("postgres@sha256:b"),
+            ),
+            ("postgres:18.6", "postgres:17.11", 16, None),
+        ];
+        let mut images = defaults().images;
+        for (postgres, postgres_17, made_by, expected) in table {
+            images.postgres = postgres.to_owned();
+            images.postgres_17 = postgres_17.to_owned();
+            let found = default_image(&images, made_by, "demo-postgres".to_owned()).ok();
+            assert_eq!(found.map(String::as_str), expected, "{postgres} {made_by}");
+        }
+    }
+
+    #[test]
+    fn the_major_version_is_the_leading_number_of_the_tag() {
+        for (image, expected) in [
+            ("postgres:18.6", Some(18)),
+            ("mirror.test/library/postgres:17-bookworm", Some(17)),
+            ("registry.test:5000/postgres:18", Some(18)),
+            ("registry.test:5000/postgres", None),
+            ("registry.test:5000/postgres@sha256:17", None),
+            ("postgres:18.6@sha256:17", Some(18)),
+            ("postgres:latest", None),
+            ("postgres", None),
+        ] {
+            assert_eq!(major(image), expected, "{image}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The server of the managed database.
+
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{
+        Container, EmptyDirVolumeSource, EnvVar, ExecAction, Lifecycle, LifecycleHandler, PodSpec,
+        Probe, Volume,
+    },
+};
+
+use super::{DATABASE, PORT, PORT_NAME};
+use crate::{
+    model::{
+        credentials,
+        metadata::{Component, component_name},
+        stack::{Pod, ValidatedStack},
+    },
+    plan::{
+        objects::{pod, volume},
+        stores::common,
+    },
+};
+
+/// The user `postgres` in the public image.
+const USER: i64 = 999;
+/// Settings whose defaults do not suit a small volume and a container.
+const SETTINGS: [&str; 8] = [
+    // Ten connections for each pod of the app, including the pods of a rolling update.
+    "max_connections=200",
+    // The server would be killed if the node offers huge pages that the container may not use.
+    "huge_pages=off",
+    // The write-ahead log must fit a volume of 1Gi together with the data.
+    "max_wal_size=256MB",
+    "min_wal_size=64MB",
+    // A client that vanished must not hold locks or connections.
+    "idle_in_transaction_session_timeout=60s",
+    "tcp_keepalives_idle=30",
+    "tcp_keepalives_interval=10",
+    "tcp_keepalives_count=3",
+];
+
+/// Returns the StatefulSet `<stack>-postgres`, or `None` if the database is external.
+pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
+    let database = stack.database.managed()?;
+    let checksum = database.checksum.clone();
+    let pod_spec = pod_spec(stack, &database.pod);
+    Some(common::stateful_set(
+        stack,
+        Component::Postgres,
+        database,
+        checksum,
+        pod_spec,
+    ))
+}
+
+fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
+    let secret = component_name(&stack.identity.name, Component::Postgres);
+    PodSpec {
+        containers: vec![server(settings, &secret)],
+        security_context: Some(common::security_context(USER)),
+        // The image's stop signal ends sessions at once. The checkpoint takes the rest of the time.
+        termination_grace_period_seconds: Some(60),
+        volumes: Some(vec![
+            common::data_volume(stack, Component::Postgres),
+            volume::scratch("run", "16Mi"),
+            volume::scratch("tmp", "64Mi"),
+            shared_memory(),
+        ]),
+        ..PodSpec::default()
+    }
+}
+
+fn server(settings: &Pod, secret: &str) -> Container {
+    Container {
+        args: Some(arguments()),
+        ports: Some(vec![pod::port(PORT_NAME, PORT)]),
+        lifecycle: Some(Lifecycle {
+            post_start: Some(LifecycleHandler {
+                exec: Some(ExecAction {
+                    command: Some(pod::strings(&["sh", "-c", include_str!("set-password.sh")])),
+                }),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        }),
+        // Recovery after a crash may take long. A restart would only begin it again.
+        startup_probe: Some(pod::with_timing(accepts_connections(), 2, 5, 300)),
+        liveness_probe: Some(pod::with_timing(accepts_connections(), 30, 5, 2)),
+        readiness_probe: Some(pod::with_timing(accepts_connections(), 10, 5, 2)),
+        volume_mounts: Some(vec![
+            volume::mount("data", "/var/lib/postgresql/data"),
+            volume::mount("run", "/var/run/postgresql"),
+            volume::mount("tmp", "/tmp"),
+            volume::mount("shm", "/dev/shm"),
+        ]),
+        ..pod::container("postgres", settings, env(secret))
+    }
+}
+
+fn arguments() -> Vec<String> {
+    let settings = SETTINGS.iter().flat_map(|&setting| ["-c", setting]);
+    std::iter::once("postgres")
+        .chain(settings)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn env(secret: &str) -> Vec<EnvVar> {
+    vec![
+        pod::secret_env("POSTGRES_USER", secret, credentials::USERNAME_KEY),
+        pod::secret_env("POSTGRES_PASSWORD", secret, credentials::PASSWORD_KEY),
+        pod::env("POSTGRES_DB", DATABASE),
+        // A directory below the mount point, because the root of a volume may contain lost+found and have another
+        // owner.
+        pod::env("PGDATA", "/var/lib/postgresql/data/pgdata"),
+    ]
+}
+
+/// Returns a probe that connects over TCP, because the server that initialises an empty volume does not listen there.
+/// It connects as a user that exists, because otherwise each probe would log an error.
+fn accepts_connections() -> Probe {
+    let ask = "exec pg_isready --quiet --host 127.0.0.1 --username \"$POSTGRES_USER\" --dbname \"$POSTGRES_DB\"";
+    pod::exec_probe(&["sh", "-c", ask])
+}
+
+/// Returns the volume for shared memory. Parallel queries use it, and the container runtime's default may be too
+/// small. It counts towards the container's memory limit.
+fn shared_memory() -> Volume {
+    let volume = volume::scratch("shm", "64Mi");
+    Volume {
+        empty_dir: volume.empty_dir.map(|directory| EmptyDirVolumeSource {
+            medium: Some("Memory".to_owned()),
+            ..directory
+        }),
+        ..volume
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_server_of_a_minimal_stack() {
+        golden(
+            "stateful-set-postgres",
+            &stateful_set(&minimal_stack()).unwrap(),
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! The vector store: one Qdrant server with a volume of its own.
+
+mod condition;
+mod env;
+mod resolve;
+mod stateful_set;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+pub(in crate::plan) use resolve::resolve;
+
+use super::{Definition, PROGRAMS, Port, StoreCondition};
+use crate::{
+    api::Profile,
+    model::{access::Part, credentials::API_KEY, metadata::Component},
+    plan::objects::pod,
+};
+
+/// The vector store among the stores.
+pub(in crate::plan) const STORE: Definition = Definition {
+    component: Component::Qdrant,
+    profile: Some(Profile::Vector),
+    keys: &[API_KEY],
+    // The API key has a separate reference in the spec.
+    parts: &[Part::Host, Part::Port],
+    ports: &PORTS,
+    clients: &PROGRAMS,
+    egress: false,
+    wanted: |_| true,
+    external: |spec| Some(&spec.vector.external.as_ref()?.secret_ref),
+    store: |stack| Some(&stack.vector.as_ref()?.store),
+    env: env::env,
+    rendered_secret: |_| None,
+    config_map: |_| None,
+    stateful_set: stateful_set::stateful_set,
+    condition: Some(StoreCondition {
+        type_: "VectorReady",
+        verdict: condition::ready,
+    }),
+};
+
+/// Port of the gRPC API.
+const GRPC_PORT: i32 = 6334;
+/// Port of the HTTP API.
+const HTTP_PORT: i32 = 6333;
+/// Name of the port of the HTTP API.
+const HTTP_PORT_NAME: &str = "http";
+/// Ports of the server.
+const PORTS: [Port; 2] = [
+    Port {
+        name: HTTP_PORT_NAME,
+        number: HTTP_PORT,
+        clients: true,
+        operator: true,
+    },
+    Port {
+        name: "grpc",
+        number: GRPC_PORT,
+        clients: true,
+        operator: false,
+    },
+];
+
+/// Returns the default requests and limits of the server's container.
+fn default_resources() -> ResourceRequirements {
+    pod::resources(["50m", "128Mi"], ["2", "512Mi"])
+}

@@ -1,0 +1,69 @@
+//! Resolution of the vector store.
+
+use std::collections::BTreeMap;
+
+use super::default_resources;
+use crate::{
+    api::VectorSpec,
+    model::{
+        facts::{Referenced, StoreFacts},
+        metadata::Component,
+        stack::{Store, Vector},
+    },
+    plan::{
+        error::ValidateError,
+        pod_settings::pod,
+        stores::common::{Surroundings, Wanted, volume},
+    },
+};
+
+/// Field of the store in the spec.
+const FIELD: &str = "vector";
+
+/// Resolves the vector store. `key` is the API key of an external one.
+pub(in crate::plan) fn resolve(
+    surroundings: &Surroundings<'_>,
+    facts: StoreFacts,
+    key: Option<Referenced>,
+) -> Result<Vector, ValidateError> {
+    let VectorSpec {
+        collection,
+        size,
+        distance,
+        managed,
+        external: _,
+    } = surroundings.stack.spec.vector.clone();
+    let managed = managed.unwrap_or_default();
+    let wanted = Wanted {
+        component: Component::Qdrant,
+        field: FIELD,
+        pod: pod(
+            &managed.pod,
+            &surroundings.defaults.images.qdrant,
+            default_resources(),
+        ),
+        volume: Some(volume(managed.storage, managed.storage_class_name)),
+    };
+    let mut store = surroundings.store(wanted, facts)?;
+    let mut api_key = None;
+    if let (Store::External { checksum, .. }, Some(Referenced { reference, value })) =
+        (&mut store, key)
+    {
+        let value = value.ok_or_else(|| ValidateError::SecretNotFound {
+            field: FIELD,
+            secret: reference.name.clone(),
+            key: reference.key.clone(),
+        })?;
+        let entries = BTreeMap::from([(reference.key.clone(), value)]);
+        checksum.push('.');
+        checksum.push_str(&surroundings.checksum(&entries));
+        api_key = Some(reference);
+    }
+    Ok(Vector {
+        store,
+        api_key,
+        collection,
+        size,
+        distance,
+    })
+}

@@ -1,0 +1,78 @@
+//! The broker: one RabbitMQ server with a volume of its own and its management UI.
+
+mod condition;
+mod config_map;
+mod definitions;
+mod env;
+mod resolve;
+mod stateful_set;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+pub(in crate::plan) use condition::DRAINING;
+pub(in crate::plan) use resolve::resolve;
+
+use super::{Definition, PROGRAMS, Port, StoreCondition};
+use crate::{
+    api::Profile,
+    model::{
+        access::Part,
+        credentials::{PASSWORD_KEY, USERNAME_KEY},
+        metadata::Component,
+        topology::MANAGEMENT_PORT,
+    },
+    plan::objects::pod,
+};
+
+/// The broker among the stores.
+pub(in crate::plan) const STORE: Definition = Definition {
+    component: Component::Rabbitmq,
+    profile: Some(Profile::Queue),
+    keys: &[USERNAME_KEY, PASSWORD_KEY],
+    parts: &[
+        Part::Host,
+        Part::Port,
+        Part::VirtualHost,
+        Part::Username,
+        Part::Password,
+    ],
+    ports: &PORTS,
+    clients: &PROGRAMS,
+    egress: false,
+    wanted: |_| true,
+    external: |spec| Some(&spec.queue.external.as_ref()?.secret_ref),
+    store: |stack| Some(&stack.queue.as_ref()?.store),
+    env: env::env,
+    rendered_secret: definitions::secret_data,
+    config_map: config_map::config_map,
+    stateful_set: stateful_set::stateful_set,
+    condition: Some(StoreCondition {
+        type_: "QueueReady",
+        verdict: condition::ready,
+    }),
+};
+
+/// Port of the server.
+const PORT: i32 = 5672;
+/// Ports of the server.
+const PORTS: [Port; 2] = [
+    Port {
+        name: PORT_NAME,
+        number: PORT,
+        clients: true,
+        operator: false,
+    },
+    Port {
+        name: "management",
+        number: MANAGEMENT_PORT as i32,
+        clients: false,
+        operator: true,
+    },
+];
+/// Name of the server's port.
+const PORT_NAME: &str = "amqp";
+
+/// Returns the default requests and limits of the server's container.
+fn default_resources() -> ResourceRequirements {
+    pod::resources(["100m", "256Mi"], ["2", "512Mi"])
+}

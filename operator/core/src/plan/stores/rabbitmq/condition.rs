@@ -1,0 +1,174 @@
+//! `QueueReady`: the managed broker accepts jobs, or the broker is external.
+
+use crate::{
+    model::{
+        metadata::{Component, FORCE_DISABLE},
+        queue_state::{QueueState, Report},
+        stack::{Draining, Queue, Store},
+    },
+    plan::{
+        stores::common,
+        verdict::{Verdict, View},
+    },
+};
+
+/// Reason while the workers drain the queue after its profile was switched off.
+pub(in crate::plan) const DRAINING: &str = "DrainingQueue";
+
+/// Checks the volume, the StatefulSet and its pod, then the state that the broker reports.
+pub(super) fn ready(view: View<'_>) -> Option<Verdict> {
+    let queue = view.stack.queue.as_ref()?;
+    Some(verdict(view, queue))
+}
+
+fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
+    if let Some(draining) = queue.draining {
+        return Verdict::yes(DRAINING, drain(view, queue, draining));
+    }
+    let verdict = common::ready(
+        view,
+        Component::Rabbitmq,
+        &queue.store,
+        "its queue depth is unknown to the operator, and its administrator sets the delivery limit",
+    );
+    if !verdict.holds || matches!(queue.store, Store::External { .. }) {
+        return verdict;
+    }
+    match &view.live.queue {
+        QueueState::Report(Report {
+            alarm: Some(alarm), ..
+        }) => Verdict::fault(
+            "BrokerAlarm",
+            format!(
+                "the broker accepts no jobs because it is out of memory or disk ({alarm}): let the workers catch up, or \
+                 raise spec.queue.managed.storage or spec.queue.managed.resources"
+            ),
+        ),
+        QueueState::Unreachable(why) => Verdict::yes(
+            "DepthUnknown",
+            format!("the broker runs, but the number of waiting jobs is unknown: {why}"),
+        ),
+        QueueState::Unknown | QueueState::Report(_) => verdict,
+    }
+}
+
+fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
+    let state = match draining {
+        _ if view.stack.stopped => {
+            "jobs may remain and the stack is stopped, so set spec.stopped to false to process them"
+                .to_owned()
+        }
+        Draining { closed: false, .. } => {
+            "the app still accepts jobs until its rollout ends".to_owned()
+        }
+        Draining { left: None, .. } => {
+            "the number of remaining jobs is unknown until the broker answers".to_owned()
+        }
+        Draining { left: Some(0), .. } => "no job remains, so the queue is removed soon".to_owned(),
+        Draining {
+            left: Some(left), ..
+        } if queue.workers.replicas == 0 => {
+            format!("{left} jobs remain and no worker runs, so raise spec.workers.replicas")
+        }
+        Draining {
+            left: Some(left), ..
+        } => format!("{left} jobs remain and are processed first"),
+    };
+    format!(
+        "the profile queue is off and the queue is being drained: {state}; set the annotation {FORCE_DISABLE}=queue to \
+         remove the queue now (its jobs stay on the volume unless spec.deletionPolicy is Delete)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{
+            live::{Live, Workload},
+            queue_state::Depth,
+            stack::ValidatedStack,
+        },
+        testing::stack::minimal_stack,
+    };
+
+    fn verdict(stack: &ValidatedStack, seen: QueueState) -> Verdict {
+        let workload = Workload {
+            wanted: 1,
+            existing: 1,
+            ready: 1,
+            updated: 1,
+            observed: true,
+            failure: None,
+        };
+        let live = Live {
+            workloads: [(Component::Rabbitmq, workload)].into(),
+            queue: seen,
+            ..Live::default()
+        };
+        ready(View { stack, live: &live }).unwrap()
+    }
+
+    fn report(alarm: Option<&str>) -> QueueState {
+        QueueState::Report(Report {
+            depth: Some(Depth {
+                ready: 1,
+                unacked: 0,
+            }),
+            alarm: alarm.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn a_broker_is_ready_when_its_pod_is_and_it_takes_messages() {
+        let stack = minimal_stack().queue();
+        let table = [
+            (QueueState::Unknown, true, "PodsReady"),
+            (report(None), true, "PodsReady"),
+            (report(Some("disk")), false, "BrokerAlarm"),
+            (
+                QueueState::Unreachable("refused".to_owned()),
+                true,
+                "DepthUnknown",
+            ),
+        ];
+        for (seen, holds, reason) in table {
+            let found = verdict(&stack, seen.clone());
+            assert_eq!((found.holds, found.reason), (holds, reason), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn an_external_broker_is_somebody_elses_matter_and_its_depth_is_unknown() {
+        let verdict = verdict(&minimal_stack().external_queue(), QueueState::Unknown);
+        assert!(verdict.holds && verdict.reason == "External", "{verdict:?}");
+        assert!(verdict.message.contains("unknown"), "{}", verdict.message);
+    }
+
+    #[test]
+    fn a_queue_that_is_drained_says_what_is_left_and_how_not_to_wait() {
+        let with = |closed, left, replicas| {
+            let mut stack = minimal_stack().queue();
+            if let Some(queue) = &mut stack.queue {
+                queue.draining = Some(Draining { closed, left });
+                queue.workers.replicas = replicas;
+            }
+            stack
+        };
+        let table = [
+            (with(false, Some(3), 1), "still accepts jobs"),
+            (with(true, Some(3), 1), "3 jobs remain"),
+            (with(true, Some(3), 0), "raise spec.workers.replicas"),
+            (with(true, Some(0), 1), "no job remains"),
+            (with(true, None, 1), "is unknown"),
+            (with(true, None, 1).stopped(), "spec.stopped"),
+        ];
+        for (stack, part) in table {
+            let found = verdict(&stack, QueueState::Unknown);
+            assert!(found.holds && found.reason == DRAINING, "{found:?}");
+            for part in [part, "shortener.dev/force-disable=queue"] {
+                assert!(found.message.contains(part), "{}", found.message);
+            }
+        }
+    }
+}

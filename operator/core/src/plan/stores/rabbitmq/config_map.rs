@@ -1,0 +1,72 @@
+//! The configuration of the broker. `rabbitmq.conf` is a template: only names between `%` are replaced.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::{PORT, definitions::DEFINITIONS_KEY};
+use crate::model::{
+    metadata::{Component, component_name},
+    stack::{Queue, ValidatedStack},
+    topology::MANAGEMENT_PORT,
+};
+
+/// File name of the configuration.
+pub(super) const CONFIG: &str = "rabbitmq.conf";
+/// File name of the list of plugins.
+pub(super) const PLUGINS: &str = "enabled_plugins";
+/// The plugins that are on. An image may enable others, which would use memory and open ports.
+const PLUGINS_TEXT: &str = "[rabbitmq_management].\n";
+/// File name of Erlang's resolver configuration.
+pub(super) const RESOLVER: &str = "erl_inetrc";
+/// Names come from the pod's hosts file alone, because the network policy blocks DNS. The broker asks for the IPv4 address
+/// of its host for every connection; in a pod without one, each of these requests would wait 8 s for a DNS server.
+const RESOLVER_TEXT: &str = "{file, hosts, \"/etc/hosts\"}.\n{lookup, [file]}.\n";
+/// Bytes of the volume that must stay free of messages.
+const DISK_FREE: u64 = 100 << 20;
+
+/// Returns the ConfigMap `<stack>-rabbitmq`, or `None` if the operator does not run a broker.
+pub(super) fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
+    let queue = stack.queue.as_ref()?;
+    queue.store.managed()?;
+    let identity = &stack.identity;
+    Some(ConfigMap {
+        metadata: identity.child(
+            component_name(&identity.name, Component::Rabbitmq),
+            Component::Rabbitmq,
+        ),
+        data: Some(BTreeMap::from([
+            (CONFIG.to_owned(), render(queue)),
+            (PLUGINS.to_owned(), PLUGINS_TEXT.to_owned()),
+            (RESOLVER.to_owned(), RESOLVER_TEXT.to_owned()),
+        ])),
+        ..ConfigMap::default()
+    })
+}
+
+/// Returns the text of the configuration.
+pub(super) fn render(queue: &Queue) -> String {
+    include_str!("rabbitmq.conf")
+        .replace("%PORT%", &PORT.to_string())
+        .replace("%MANAGEMENT_PORT%", &MANAGEMENT_PORT.to_string())
+        .replace("%DEFINITIONS%", DEFINITIONS_KEY)
+        .replace("%MEMORY%", &queue.broker_memory.to_string())
+        .replace("%DISK_FREE%", &DISK_FREE.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_config_map_of_a_broker() {
+        golden("config-map-rabbitmq", &config_map(&minimal_stack().queue()));
+    }
+
+    #[test]
+    fn only_a_managed_broker_is_configured() {
+        assert_eq!(config_map(&minimal_stack()), None);
+        assert_eq!(config_map(&minimal_stack().external_queue()), None);
+    }
+}

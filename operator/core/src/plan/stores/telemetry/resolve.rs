@@ -1,0 +1,37 @@
+//! Resolution of the stack's own backend.
+
+use super::default_resources;
+use crate::{
+    api::{DEFAULT_BACKEND_STORAGE, ManagedBackend},
+    model::{facts::StoreFacts, metadata::Component, stack::Store},
+    plan::{
+        error::ValidateError,
+        pod_settings::pod,
+        stores::common::{Surroundings, Wanted, volume},
+    },
+};
+
+/// Resolves the backend.
+pub(in crate::plan) fn resolve(
+    surroundings: &Surroundings<'_>,
+    facts: StoreFacts,
+) -> Result<Store, ValidateError> {
+    let spec = &surroundings.stack.spec.observability.backend;
+    let ManagedBackend {
+        storage,
+        storage_class_name,
+        pod: settings,
+    } = spec.managed.clone().unwrap_or_default();
+    let storage = storage.or_else(|| Some(DEFAULT_BACKEND_STORAGE.to_owned()));
+    let wanted = Wanted {
+        component: Component::Telemetry,
+        field: "observability.backend",
+        pod: pod(
+            &settings,
+            &surroundings.defaults.images.telemetry,
+            default_resources(),
+        ),
+        volume: Some(volume(storage, storage_class_name)),
+    };
+    surroundings.store(wanted, facts)
+}

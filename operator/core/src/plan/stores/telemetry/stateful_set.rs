@@ -1,0 +1,230 @@
+//! The pod of the managed backend. The public image writes to the volume, or to directories that are deleted with the
+//! pod.
+
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{Container, EnvVar, PodSpec, VolumeMount},
+};
+
+use super::{
+    GRAFANA_PORT_NAME, OTLP_PORT_NAME, PORTS,
+    config_map::{DASHBOARDS_PATH, DATA_SOURCES, PROVIDER, files},
+};
+use crate::{
+    model::{
+        credentials,
+        metadata::{Component, component_name},
+        quantity,
+        stack::{ManagedStore, ValidatedStack},
+    },
+    plan::{
+        monitoring,
+        objects::{pod, volume},
+        stores::common,
+    },
+};
+
+/// An arbitrary user: the image sets none.
+const USER: i64 = 10001;
+/// Working directory of the programs, also named in `prepare.sh`.
+const WORK: &str = "/work";
+/// Directory of Grafana's provisioning files.
+const PROVISIONING: &str = "/otel-lgtm/grafana/conf/provisioning";
+/// Arguments that bound the age of Loki's logs, which have no limit by default. Tempo has its own limit by age.
+const LOKI_ARGUMENTS: &str = "-compactor.retention-enabled=true -compactor.delete-request-store=filesystem -store.retention=168h";
+
+/// Returns the StatefulSet `<stack>-telemetry`, or `None` if the operator does not run a backend.
+pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
+    let server = stack.own_backend()?.managed()?;
+    let config: Vec<String> = files(stack)
+        .into_values()
+        .chain([monitoring::dashboard(stack)])
+        .collect();
+    let checksum = format!("{}.{}", server.checksum, pod::digest(&config.concat()));
+    let pod_spec = pod_spec(stack, server);
+    Some(common::stateful_set(
+        stack,
+        Component::Telemetry,
+        server,
+        checksum,
+        pod_spec,
+    ))
+}
+
+fn pod_spec(stack: &ValidatedStack, server: &ManagedStore) -> PodSpec {
+    let name = component_name(&stack.identity.name, Component::Telemetry);
+    let dashboards = monitoring::config_map_name(&stack.identity.name);
+    PodSpec {
+        init_containers: Some(vec![prepare(stack, server)]),
+        containers: vec![serve(stack, server)],
+        security_context: Some(common::security_context(USER)),
+        termination_grace_period_seconds: Some(30),
+        volumes: Some(vec![
+            common::data_volume(stack, Component::Telemetry),
+            volume::config("config", name),
+            volume::config("dashboards", dashboards),
+            volume::scratch("work", "256Mi"),
+            volume::scratch("tmp", "256Mi"),
+        ]),
+        ..PodSpec::default()
+    }
+}
+
+/// Returns the init container that prepares the programs' working directory and sets the administrator's password
+/// from the Secret.
+fn prepare(stack: &ValidatedStack, server: &ManagedStore) -> Container {
+    Container {
+        command: Some(pod::strings(&["sh", "-c", include_str!("prepare.sh")])),
+        volume_mounts: Some(mounts()),
+        ..pod::container("prepare", &server.pod, env(stack, server))
+    }
+}
+
+fn serve(stack: &ValidatedStack, server: &ManagedStore) -> Container {
+    let answers = || pod::http_probe("/api/health", GRAFANA_PORT_NAME);
+    // Readiness depends on the port that the collector uses. Grafana may be ready before this port, and may be busy
+    // while traces and logs are still accepted.
+    let takes = pod::tcp_probe(OTLP_PORT_NAME);
+    Container {
+        command: Some(vec![format!("{WORK}/run-all.sh")]),
+        working_dir: Some(WORK.to_owned()),
+        ports: Some(
+            PORTS
+                .iter()
+                .map(|port| pod::port(port.name, port.number))
+                .collect(),
+        ),
+        startup_probe: Some(pod::with_timing(answers(), 2, 5, 150)),
+        liveness_probe: Some(pod::with_timing(answers(), 10, 5, 6)),
+        readiness_probe: Some(pod::with_timing(takes, 5, 5, 2)),
+        volume_mounts: Some(mounts()),
+        ..pod::container("lgtm", &server.pod, env(stack, server))
+    }
+}
+
+fn mounts() -> Vec<VolumeMount> {
+    let provisioned = |file: &str, path: &str| VolumeMount {
+        sub_path: Some(file.to_owned()),
+        ..volume::read_only("config", &format!("{PROVISIONING}/{path}"))
+    };
+    vec![
+        volume::mount("data", "/data"),
+        // Tempo keeps data that is not yet part of a block in a directory of its own.
+        VolumeMount {
+            sub_path: Some("tempo-live".to_owned()),
+            ..volume::mount("data", "/var/tempo")
+        },
+        volume::mount("work", WORK),
+        volume::mount("tmp", "/tmp"),
+        volume::read_only("config", "/etc/shortener/config"),
+        volume::read_only("dashboards", DASHBOARDS_PATH),
+        // These files replace the image's own files of the same names.
+        provisioned(DATA_SOURCES, "datasources/grafana-datasources.yaml"),
+        provisioned(PROVIDER, "dashboards/grafana-dashboards.yaml"),
+    ]
+}
+
+/// Returns the arguments that bound Prometheus's data by age, with Prometheus's own default, and to a third of the
+/// volume, so that metrics leave space for traces and logs.
+fn prometheus_arguments(server: &ManagedStore) -> Option<String> {
+    let volume = quantity::bytes(&server.volume.as_ref()?.size.0)?;
+    Some(format!(
+        "--storage.tsdb.retention.time=15d --storage.tsdb.retention.size={}MB",
+        volume / 3 / (1 << 20)
+    ))
+}
+
+fn env(stack: &ValidatedStack, server: &ManagedStore) -> Vec<EnvVar> {
+    let secret = component_name(&stack.identity.name, Component::Telemetry);
+    let home = format!("{DASHBOARDS_PATH}/{}", monitoring::dashboard_file(stack));
+    let mut env = vec![
+        pod::secret_env("GF_SECURITY_ADMIN_USER", &secret, credentials::USERNAME_KEY),
+        pod::secret_env(
+            "GF_SECURITY_ADMIN_PASSWORD",
+            &secret,
+            credentials::PASSWORD_KEY,
+        ),
+    ];
+    let settings = [
+        ("GF_AUTH_ANONYMOUS_ENABLED", "true"),
+        ("GF_AUTH_ANONYMOUS_ORG_ROLE", "Viewer"),
+        // The links between metrics, traces and logs open in Explore. Viewers cannot save changes there.
+        ("GF_USERS_VIEWERS_CAN_EDIT", "true"),
+        ("GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH", home.as_str()),
+        ("GF_ANALYTICS_REPORTING_ENABLED", "false"),
+        ("GF_ANALYTICS_CHECK_FOR_UPDATES", "false"),
+        // Otherwise Grafana 13.2 and later would update its plugins at every start, on a root file system that is
+        // read-only.
+        ("GF_PLUGINS_PREINSTALL_AUTO_UPDATE", "false"),
+        ("GF_LOG_MODE", "console"),
+        ("GF_PATHS_LOGS", "/tmp/grafana"),
+        ("LGTM_CONFIG_DIR", "/tmp/lgtm"),
+        ("LOKI_EXTRA_ARGS", LOKI_ARGUMENTS),
+        ("HOME", "/tmp"),
+    ];
+    env.extend(settings.map(|(name, value)| pod::env(name, value)));
+    let prometheus = prometheus_arguments(server);
+    env.extend(prometheus.map(|arguments| pod::env("PROMETHEUS_EXTRA_ARGS", arguments)));
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{
+            metadata::CONFIG_CHECKSUM,
+            stack::{Backend, Collector, Store},
+        },
+        testing::{golden, stack::minimal_stack},
+    };
+
+    #[test]
+    fn the_server_of_a_backend() {
+        let set = stateful_set(&minimal_stack().telemetry()).unwrap();
+        golden("stateful-set-telemetry", &set);
+    }
+
+    #[test]
+    fn only_a_managed_backend_has_a_server() {
+        assert_eq!(stateful_set(&minimal_stack()), None);
+        assert_eq!(stateful_set(&minimal_stack().observability()), None);
+    }
+
+    #[test]
+    fn metrics_take_a_third_of_the_volume_whatever_its_size() {
+        let stack = minimal_stack().telemetry();
+        let mut server = stack.own_backend().unwrap().managed().unwrap().clone();
+        let table = [
+            ("512Mi", Some("170MB")),
+            ("3Gi", Some("1024MB")),
+            ("2T", Some("635782MB")),
+            ("lots", None),
+        ];
+        for (size, share) in table {
+            server.volume.as_mut().unwrap().size.0 = size.to_owned();
+            let found = prometheus_arguments(&server);
+            let found = found
+                .as_deref()
+                .and_then(|found| found.split("size=").nth(1));
+            assert_eq!(found, share, "{size}");
+        }
+    }
+
+    #[test]
+    fn another_password_restarts_the_server() {
+        let checksum = |stack: &ValidatedStack| {
+            let template = stateful_set(stack).unwrap().spec.unwrap().template;
+            template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
+        };
+        let before = minimal_stack().telemetry();
+        let mut rotated = before.clone();
+        if let Some(Collector::Managed(collector)) = &mut rotated.collector
+            && let Backend::Managed(Store::Managed(server)) = &mut collector.backend
+        {
+            server.checksum = "checksum-of-another-password".to_owned();
+        }
+        assert_eq!(checksum(&before), checksum(&before.clone()));
+        assert_ne!(checksum(&before), checksum(&rotated));
+    }
+}

@@ -1,0 +1,60 @@
+//! The result of a condition function, and the checks that several of them share.
+
+mod pods;
+pub(super) mod workload;
+
+use crate::model::{live::Live, stack::ValidatedStack};
+
+/// The input of a condition function.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The desired state of the stack.
+    pub stack: &'a ValidatedStack,
+    /// The live state of the stack.
+    pub live: &'a Live,
+}
+
+/// The result of a condition function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Status of the condition.
+    pub holds: bool,
+    /// True when waiting does not resolve the problem.
+    pub fault: bool,
+    /// Reason in CamelCase, for machines.
+    pub reason: &'static str,
+    /// Message of one sentence, for the user.
+    pub message: String,
+}
+
+impl Verdict {
+    /// Returns a verdict: the condition is true.
+    pub fn yes(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            holds: true,
+            fault: false,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// Returns a verdict: the condition is not true yet.
+    pub fn no(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            holds: false,
+            fault: false,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// Returns a verdict: the condition stays false until the user acts.
+    pub fn fault(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            holds: false,
+            fault: true,
+            reason,
+            message: message.into(),
+        }
+    }
+}
