@@ -133,8 +133,8 @@ LINES
 # Checks that each image in the schema reaches the operator under a variable that it reads, and that none is missing.
 images_are_those_of_the_operator() {
   diff <(sed -n 's/^ *- name: \([A-Z0-9_]*_IMAGE\)$/\1/p' "$work/everything.yaml" | sort) \
-    <(grep -o '"[A-Z0-9_]*_IMAGE"' operator/src/cli/settings.rs | tr -d '"' | sort -u) \
-    || die "the chart's image variables (<) are not those of operator/src/cli/settings.rs (>)" "see images in values.yaml and values.schema.json"
+    <(grep -o '"[A-Z0-9_]*_IMAGE"' operator/src/cli/settings/images.rs | tr -d '"' | sort -u) \
+    || die "the chart's image variables (<) are not those of operator/src/cli/settings/images.rs (>)" "see images in values.yaml and values.schema.json"
 }
 
 # Every object of the chart itself (the ConfigMaps are extraObjects) and the operator's pods have the labels. A

@@ -29,12 +29,12 @@ facts() {
     }
   done
   while read -r image; do
-    grep -qF "default_value = \"$image\"" operator/src/cli/settings.rs || {
-      say "error: an example uses the image $image, which is not a default in operator/src/cli/settings.rs"
+    grep -qF ", \"$image\";" operator/src/cli/settings/images.rs || {
+      say "error: an example uses the image $image, which is not a default in operator/src/cli/settings/images.rs"
       failed=1
     }
   done < <(sed -n 's/^ *image: \([^ ]*\).*/\1/p' "${manifests[@]}")
-  ((failed == 0)) || die "examples/ contradicts its README.md or operator/src/cli/settings.rs" "correct what the errors above name"
+  ((failed == 0)) || die "examples/ contradicts its README.md or operator/src/cli/settings/images.rs" "correct what the errors above name"
 }
 
 # A NetworkPolicy that opens a port of the stack's pods must use the operator's labels, and a

@@ -24,12 +24,9 @@ builder_image() {
   printf '%s\n' "${BUILDER_IMAGE:-rust:$channel-slim-bookworm}"
 }
 
-# default_images: prints each default image of the operator as `<variable> <image>`, from the source of its settings.
+# default_images: prints each default image of the operator as `<variable> <image>`, from the table in its source.
 default_images() {
-  awk '
-    match($0, /env = "[A-Z0-9_]*_IMAGE"/) { name = substr($0, RSTART + 7, RLENGTH - 8) }
-    match($0, /default_value = "[^"]*"/) && name != "" { print name, substr($0, RSTART + 17, RLENGTH - 18); name = "" }
-    /default_value = [A-Z]/ { name = "" }' "$repo/operator/src/cli/settings.rs"
+  sed -n 's/.*"\([A-Z0-9_]*_IMAGE\)", "\([^"]*\)";$/\1 \2/p' "$repo/operator/src/cli/settings/images.rs"
 }
 
 # Prints the ingress controller's image, from the values of its chart.

@@ -6,7 +6,7 @@ set -euo pipefail
 # default_image <variable>: prints the image that the operator uses if neither that variable nor a stack names one.
 default_image() {
   default_images | awk -v name="$1" '$1 == name { print $2 }' | grep . ||
-    die "operator/src/cli/settings.rs has no default image for $1" "correct the variable in e2e/images/names.sh"
+    die "operator/src/cli/settings/images.rs has no default image for $1" "correct the variable in e2e/images/names.sh"
 }
 
 # stand_in <public image>: prints its name below localhost/, which no registry serves.

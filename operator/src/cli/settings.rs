@@ -1,5 +1,6 @@
 //! Settings of a running operator, from the command line and the environment.
 
+mod images;
 mod registry;
 mod values;
 
@@ -9,8 +10,9 @@ use clap::{ArgMatches, Args, builder::RangedU64ValueParser, parser::ValueSource}
 use k8s_openapi::{
     api::networking::v1::NetworkPolicyPeer, apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
-use shortener_operator_core::model::defaults::{Defaults, Images};
+use shortener_operator_core::model::defaults::Defaults;
 
+pub use images::DefaultImages;
 pub use registry::Registry;
 pub use values::{Labels, Namespaces, Peers, SettingsError};
 
@@ -59,98 +61,6 @@ pub struct Settings {
     #[arg(long, env = "MAX_CONCURRENT_RECONCILES", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub max_concurrent_reconciles: usize,
 }
-
-/// Default images, used for components whose image a stack does not set.
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-pub struct DefaultImages {
-    /// Image of the app
-    #[arg(id = "app_image", long = "app-image", env = "APP_IMAGE", default_value = APP_IMAGE)]
-    pub app: String,
-    /// Image of the gateway
-    #[arg(
-        id = "gateway_image",
-        long = "gateway-image",
-        env = "GATEWAY_IMAGE",
-        default_value = "nginx:1.30.6"
-    )]
-    pub gateway: String,
-    /// Image of a managed database whose volume is new or was created by PostgreSQL 18
-    #[arg(
-        id = "postgres_image",
-        long = "postgres-image",
-        env = "POSTGRES_IMAGE",
-        default_value = "postgres:18.6"
-    )]
-    pub postgres: String,
-    /// Image of a managed database whose volume was created by PostgreSQL 17
-    #[arg(
-        id = "postgres_17_image",
-        long = "postgres-17-image",
-        env = "POSTGRES_17_IMAGE",
-        default_value = "postgres:17.11"
-    )]
-    pub postgres_17: String,
-    /// Image of the managed cache
-    #[arg(
-        id = "cache_image",
-        long = "cache-image",
-        env = "CACHE_IMAGE",
-        default_value = "valkey/valkey:9.1.2"
-    )]
-    pub cache: String,
-    /// Image of the managed broker; it must contain the management plugin
-    #[arg(
-        id = "rabbitmq_image",
-        long = "rabbitmq-image",
-        env = "RABBITMQ_IMAGE",
-        default_value = "rabbitmq:4.3.6-management"
-    )]
-    pub rabbitmq: String,
-    /// Image of the workers
-    #[arg(id = "worker_image", long = "worker-image", env = "WORKER_IMAGE", default_value = WORKER_IMAGE)]
-    pub worker: String,
-    /// Image of the managed collector of traces and logs
-    #[arg(
-        id = "otel_image",
-        long = "otel-image",
-        env = "OTEL_IMAGE",
-        default_value = "otel/opentelemetry-collector-contrib:0.162.0"
-    )]
-    pub otel: String,
-    /// Image of the managed backend of traces, logs and metrics
-    #[arg(
-        id = "telemetry_image",
-        long = "telemetry-image",
-        env = "TELEMETRY_IMAGE",
-        default_value = "grafana/otel-lgtm:0.31.0"
-    )]
-    pub telemetry: String,
-    /// Image of the managed vector store
-    #[arg(
-        id = "qdrant_image",
-        long = "qdrant-image",
-        env = "QDRANT_IMAGE",
-        default_value = "qdrant/qdrant:v1.19.0"
-    )]
-    pub qdrant: String,
-}
-
-/// Expands to the name of an image that is released together with this operator. The repository comes from
-/// `.cargo/config.toml`.
-macro_rules! released_image {
-    ($name:literal) => {
-        concat!(
-            env!("IMAGE_REPOSITORY"),
-            "/",
-            $name,
-            ":",
-            env!("CARGO_PKG_VERSION")
-        )
-    };
-}
-
-const APP_IMAGE: &str = released_image!("app");
-const WORKER_IMAGE: &str = released_image!("worker");
 
 /// Peers that select the ingress-nginx controller by the labels of its own manifests.
 const INGRESS_NGINX: &str = r#"[{
@@ -203,35 +113,6 @@ impl Settings {
     /// Returns the duration for which the Lease protects its holder.
     pub fn lease_duration(&self) -> Duration {
         Duration::from_secs(self.lease_duration_seconds.into())
-    }
-}
-
-impl From<DefaultImages> for Images {
-    fn from(images: DefaultImages) -> Self {
-        let DefaultImages {
-            app,
-            gateway,
-            postgres,
-            postgres_17,
-            cache,
-            rabbitmq,
-            worker,
-            otel,
-            telemetry,
-            qdrant,
-        } = images;
-        Self {
-            app,
-            gateway,
-            postgres,
-            postgres_17,
-            cache,
-            rabbitmq,
-            worker,
-            otel,
-            telemetry,
-            qdrant,
-        }
     }
 }
 

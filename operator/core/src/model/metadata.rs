@@ -41,60 +41,51 @@ const KEPT_BY_ARGO_CD: [(&str, &str); 2] = [
 /// Annotation with which the user switches the named profiles off at once, without draining them.
 pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
 
-/// A component of a stack, as in the label `app.kubernetes.io/component`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Component {
-    /// The app, which shortens links and redirects.
-    App,
-    /// The public entry.
-    Gateway,
-    /// The managed database.
-    Postgres,
-    /// The managed cache.
-    Cache,
-    /// The managed broker.
-    Rabbitmq,
-    /// The workers, which take jobs from the queue.
-    Worker,
-    /// The managed collector of traces and logs.
-    Otel,
-    /// The managed backend of traces, logs and metrics.
-    Telemetry,
-    /// The managed vector store.
-    Qdrant,
-    /// The stack as a whole.
-    Stack,
+/// Makes the components from a list of those that run pods, each with the value of its label.
+macro_rules! components {
+    ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
+        /// A component of a stack, as in the label `app.kubernetes.io/component`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Component {
+            $($(#[$doc])* $name,)*
+            /// The stack as a whole.
+            Stack,
+        }
+
+        impl Component {
+            /// Every component that runs pods.
+            pub const WITH_PODS: [Self; [$($label),*].len()] = [$(Self::$name),*];
+
+            /// Returns the value of the label.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $label,)*
+                    Self::Stack => "stack",
+                }
+            }
+        }
+    };
 }
 
-impl Component {
-    /// Every component that runs pods.
-    pub const WITH_PODS: [Self; 9] = [
-        Self::App,
-        Self::Gateway,
-        Self::Postgres,
-        Self::Cache,
-        Self::Rabbitmq,
-        Self::Worker,
-        Self::Otel,
-        Self::Telemetry,
-        Self::Qdrant,
-    ];
-
-    /// Returns the value of the label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::App => "app",
-            Self::Gateway => "gateway",
-            Self::Postgres => "postgres",
-            Self::Cache => "cache",
-            Self::Rabbitmq => "rabbitmq",
-            Self::Worker => "worker",
-            Self::Otel => "otel",
-            Self::Telemetry => "telemetry",
-            Self::Qdrant => "qdrant",
-            Self::Stack => "stack",
-        }
-    }
+components! {
+    /// The app, which shortens links and redirects.
+    App = "app",
+    /// The public entry.
+    Gateway = "gateway",
+    /// The managed database.
+    Postgres = "postgres",
+    /// The managed cache.
+    Cache = "cache",
+    /// The managed broker.
+    Rabbitmq = "rabbitmq",
+    /// The workers, which take jobs from the queue.
+    Worker = "worker",
+    /// The managed collector of traces and logs.
+    Otel = "otel",
+    /// The managed backend of traces, logs and metrics.
+    Telemetry = "telemetry",
+    /// The managed vector store.
+    Qdrant = "qdrant",
 }
 
 /// Returns the name of a component's objects: `<stack>-<component>`.

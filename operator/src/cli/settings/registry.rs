@@ -52,31 +52,7 @@ impl DefaultImages {
         registry: &Registry,
         is_default: impl Fn(&str) -> bool,
     ) {
-        // Destructured without `..`, so that a new image that is missing here does not compile.
-        let Self {
-            app,
-            gateway,
-            postgres,
-            postgres_17,
-            cache,
-            rabbitmq,
-            worker,
-            otel,
-            telemetry,
-            qdrant,
-        } = self;
-        for (argument, image) in [
-            ("app_image", app),
-            ("gateway_image", gateway),
-            ("postgres_image", postgres),
-            ("postgres_17_image", postgres_17),
-            ("cache_image", cache),
-            ("rabbitmq_image", rabbitmq),
-            ("worker_image", worker),
-            ("otel_image", otel),
-            ("telemetry_image", telemetry),
-            ("qdrant_image", qdrant),
-        ] {
+        for (argument, image) in self.arguments() {
             if is_default(argument) {
                 *image = registry.copy_of(image);
             }
