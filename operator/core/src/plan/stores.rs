@@ -115,8 +115,9 @@ pub(super) fn all() -> impl Iterator<Item = &'static Definition> {
 
 /// Returns the stores that the operator runs.
 pub(super) fn managed(stack: &ValidatedStack) -> Vec<(&'static Definition, &ManagedStore)> {
-    let managed = |store: &'static Definition| Some((store, (store.store)(stack)?.managed()?));
-    all().filter_map(managed).collect()
+    all()
+        .filter_map(|store| Some((store, (store.store)(stack)?.managed()?)))
+        .collect()
 }
 
 /// Returns the keys that a store's Secret must contain.
