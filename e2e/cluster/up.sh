@@ -36,7 +36,7 @@ cluster() {
     "$cluster_dir/parts.sh" begin
     "$repo/e2e/images/build.sh" product
     "$cluster_dir/parts.sh"
-    # A node starts mostly by waiting, and its network is still being built meanwhile.
+    # A starting node mostly waits, so its network is built meanwhile.
     "$cluster_dir/create.sh"
     load without-network
     "$cluster_dir/parts.sh" network
