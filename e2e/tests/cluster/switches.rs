@@ -34,8 +34,7 @@ async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
         )
         .await?;
 
-        stack.edit(json!({"paused": false})).await?;
-        stack.ready().await
+        stack.resume().await
     })
     .await
 }
