@@ -23,7 +23,7 @@ pub fn optional(spec: &ShortenerStackSpec) -> Vec<StoreReference<'_>> {
     let cache = spec.cache.external.as_ref();
     let queue = spec.queue.external.as_ref();
     let vector = spec.vector.external.as_ref();
-    // The telemetry store exists only if the spec asks for it. An external backend is not a store of this table.
+    // The telemetry store exists only if the spec has one. An external backend is not a store of this table.
     let observability = &spec.observability;
     let backend =
         observability.backend.managed.is_some() && observability.collector.external.is_none();

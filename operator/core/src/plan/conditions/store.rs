@@ -6,7 +6,7 @@ use super::{Verdict, View, workload};
 use crate::model::{metadata::Component, stack::Store};
 
 /// Checks the volume of a managed store, then its StatefulSet and its pod. The verdict on an external store is always
-/// true; `without` says what happens to requests while that store is unavailable.
+/// true; `without` describes the effect on requests while that store is unavailable.
 pub(super) fn ready(view: View<'_>, component: Component, store: &Store, without: &str) -> Verdict {
     if let Store::External { secret, .. } = store {
         return Verdict::yes(
