@@ -30,10 +30,11 @@ cluster() {
     "$cluster_dir/parts.sh" begin
     "$repo/e2e/images/build.sh" product
     "$cluster_dir/parts.sh"
+    "$repo/e2e/images/build.sh" trim
   else
     "$cluster_dir/tools.sh" cluster
+    "$repo/e2e/images/build.sh"
   fi
-  "$repo/e2e/images/build.sh"
   "$cluster_dir/tools.sh" trim
   "$cluster_dir/create.sh"
   while IFS= read -r image; do images+=("$image"); done < <("$repo/e2e/images/build.sh" list)

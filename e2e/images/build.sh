@@ -7,6 +7,7 @@
 #   build.sh services  builds only those of the services, on a closed machine
 #   build.sh stores    builds only the stand-ins that run on this machine itself: the stores of the tests, the nginx of the
 #                    benchmark
+#   build.sh trim      removes the images that later builds have replaced
 #   build.sh list      prints the images to load into the cluster, one per line
 #
 # PROFILE=release compiles the product with link-time optimization, for published images.
@@ -63,14 +64,17 @@ build() {
     pull "${images[@]}"
   fi
   product
-  remove_replaced
 }
 
 case "${1:-build}" in
-  build) build ;;
+  build)
+    build
+    remove_replaced
+    ;;
   product) product ;;
   services) services ;;
   stores) stores ;;
+  trim) remove_replaced ;;
   list) list ;;
-  *) die "unknown argument: $1" "run it as: build.sh [product|services|stores|list]" ;;
+  *) die "unknown argument: $1" "run it as: build.sh [product|services|stores|trim|list]" ;;
 esac
