@@ -19,7 +19,7 @@ begin_cluster_parts() {
 
 cluster_parts() {
   e2e/cluster/engine.sh || return
-  if closed; then e2e/cluster/parts.sh && e2e/cluster/parts.sh network; else e2e/cluster/tools.sh cluster; fi
+  if closed; then e2e/cluster/parts.sh; else e2e/cluster/tools.sh cluster; fi
 }
 
 # Only the stand-ins are tested: public images keep their own contract.
