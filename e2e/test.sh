@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every check and every test of the project: what `make test` and CI call.
+# Runs every check and every test of the project; `make test` and CI call it.
 #
 #   e2e/test.sh [source|unit|chart|cluster]...     all four when none is named
 #
@@ -150,7 +150,7 @@ cluster_stage() {
   run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage
-  # What is left mostly waits and measures nothing, so the other cluster is created beside it.
+  # The remaining steps mostly wait and measure nothing, so the other cluster is created in parallel.
   if [[ $blocked == no ]]; then begin_ipv6_check; fi
   run check 'upgrade and rollback of the chart' e2e/checks/chart-upgrade.sh
   run check 'step for other CI' e2e/checks/ci-step.sh

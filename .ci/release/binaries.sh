@@ -43,7 +43,7 @@ compile() {
   for name in $(names "$target"); do bins+=(--bin "$name"); done
   claim_target
   while IFS= read -r name; do paths+=("$name"); done < <(path_flags "$target")
-  # What a rehearsal compiles for another architecture only has to start.
+  # A rehearsal only starts the programs of another architecture, so they are compiled without optimization.
   if [[ $profile == quick ]] && is_foreign "$target"; then export CARGO_PROFILE_QUICK_OPT_LEVEL=0; fi
   # Cargo recompiles crates with C code whenever SOURCE_DATE_EPOCH changes, although none of that code contains a date.
   env -u SOURCE_DATE_EPOCH cargo build --locked --profile "$profile" --target "$target" ${paths[@]+"${paths[@]}"} \

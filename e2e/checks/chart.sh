@@ -59,8 +59,8 @@ definition_is_optional() {
   ! helm template test "$chart" --set crds.keep=false | grep 'helm.sh/resource-policy' || die "crds.keep=false still renders helm.sh/resource-policy" "see templates/crds.yaml of the chart"
 }
 
-# Sets every value that is empty by default.
-every_value_takes_effect() {
+# Writes $work/values.yaml, which sets every value that is empty by default.
+write_values() {
   cat >"$work/values.yaml" <<VALUES
 replicaCount: 2
 image: {tag: 1.2.3, digest: "$digest"}
@@ -97,6 +97,10 @@ affinity: {nodeAffinity: {}}
 topologySpreadConstraints: [{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
 priorityClassName: high
 VALUES
+}
+
+every_value_takes_effect() {
+  write_values
   jq '{images: .properties.images.properties | map_values("image:1")}' "$chart/values.schema.json" >"$work/images.json"
   score everything --values "$work/images.json" --values "$work/values.yaml"
   kinds everything | grep -x PodDisruptionBudget >/dev/null || die "the rendering with two replicas has no PodDisruptionBudget" "see the chart's templates"

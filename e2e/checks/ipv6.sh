@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A cluster without IPv4: it gets the operator and the sample stack, each profile of which shows that it works, and a pod that
-# has no business with the stack does not reach it.
+# Tests a cluster without IPv4: installs the operator and the sample stack, checks each of its profiles, and checks that
+# a pod outside the stack cannot connect to its stores.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -18,7 +18,8 @@ connect() {
   kubectl exec stranger -- timeout 5 bash -c "exec 3<>/dev/tcp/$1/$2"
 }
 
-# A store that does not listen would refuse the connection, and a wrong name would not resolve: only silence is the policy's.
+# Expects no answer, which only the NetworkPolicy causes: a store that does not listen would refuse the connection, and
+# a wrong name would not resolve.
 expect_silence() {
   local host=${1%:*}.default.svc port=${1#*:} status=0
   kubectl exec stranger -- getent hosts "$host" >/dev/null \

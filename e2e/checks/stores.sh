@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the tests of the app and the worker run on this machine: a container engine, the images of the stores, and the
-# vector store.
+# Provides the servers that the tests of the app and the worker run on this machine: a container engine, the images of
+# the stores, and the program of the vector store.
 #
 #   e2e/checks/stores.sh                    makes what is missing
 #   e2e/checks/stores.sh image <variable>   prints the image of a store, by the operator's variable for it

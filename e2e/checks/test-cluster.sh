@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The cluster of `make test`: with a name, a port and a kubeconfig of its own, so that it runs beside the one of
+# The cluster of `make test`. It has a name, a port and a kubeconfig of its own, so that it runs beside the one of
 # `make up`. Sourced by e2e/test.sh after lib.sh.
 # shellcheck source=../images/names.sh
 . "$repo/e2e/images/names.sh"
@@ -11,7 +11,7 @@ cluster_is_up=no
 # The process group of the check on a cluster without IPv4, if it has begun.
 ipv6_check=
 
-# Begins what only the cluster needs, beside the steps that need one core at a time.
+# Starts to build the parts that only the cluster needs, in parallel with the steps that use one core.
 begin_cluster_parts() {
   e2e/cluster/engine.sh || return
   if closed; then e2e/cluster/parts.sh begin; fi
@@ -19,7 +19,7 @@ begin_cluster_parts() {
 
 cluster_parts() {
   e2e/cluster/engine.sh || return
-  if closed; then e2e/cluster/parts.sh && e2e/cluster/parts.sh network; else e2e/cluster/tools.sh cluster; fi
+  if closed; then e2e/cluster/parts.sh; else e2e/cluster/tools.sh cluster; fi
 }
 
 # Only the stand-ins are tested: public images keep their own contract.
@@ -58,7 +58,7 @@ helm_test() {
   helm test shortener-operator --namespace "$operator_namespace" --logs
 }
 
-# Begins the check on a cluster without IPv4 in the background. The lock of the tests (8) is not for it.
+# Begins the check on a cluster without IPv4 in the background, without the lock of the tests (descriptor 8).
 begin_ipv6_check() {
   rm -f "$logs/ipv6.status"
   : >"$logs/ipv6.log"
@@ -66,13 +66,13 @@ begin_ipv6_check() {
   ipv6_check=$!
 }
 
-# Prints its output until it ends, and returns its exit code.
+# Prints the output of that check until it ends, and returns its exit code.
 follow_ipv6_check() {
   tail --lines +1 --follow --pid "$ipv6_check" "$logs/ipv6.log"
   return "$(<"$logs/ipv6.status")"
 }
 
-# Ends a check that the run has not waited for. The check removes its cluster.
+# Ends that check if the run has not waited for it. The check removes its cluster.
 end_ipv6_check() {
   if [[ -n $ipv6_check ]] && kill -- "-$ipv6_check" 2>/dev/null; then wait "$ipv6_check"; fi
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Creates the kind cluster $CLUSTER_NAME from kind-config.yaml, or takes the one that is there, and makes its context
-# the current one in $KUBECONFIG. What this machine needs beyond kind-config.yaml is laid over it here.
+# Creates the kind cluster $CLUSTER_NAME from kind-config.yaml, or uses the existing one, and makes its context the
+# current one in $KUBECONFIG. Patches kind-config.yaml with the settings that this machine needs besides.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -8,27 +8,27 @@ state=$cache/clusters/$CLUSTER_NAME
 
 api_answers() { kubectl --request-timeout=5s get --raw=/readyz >/dev/null 2>&1; }
 
-# patch_* print JSON patch operations, one a line, on kind-config.yaml.
+# Each function patch_* prints JSON patch operations on kind-config.yaml, one per line.
 patch_common() {
   printf '{"op":"replace","path":"/nodes/0/extraPortMappings/0/hostPort","value":%s}\n' "$GATEWAY_PORT"
   printf '{"op":"add","path":"/networking","value":{"ipFamily":"%s"}}\n' "$IP_FAMILY"
 }
 
-# The node's port 80 is its pods' then, which have IPv6 alone; the API server listens on both families.
+# The published port leads to pods, which have IPv6 addresses only; the API server listens on both families.
 patch_ipv6() {
   printf '{"op":"add","path":"/networking/apiServerAddress","value":"127.0.0.1"}\n'
   printf '{"op":"replace","path":"/nodes/0/extraPortMappings/0/listenAddress","value":"::1"}\n'
 }
 
-# A node image of our own brings no network of its own: Calico puts its configuration into an empty folder, so no pod
-# ever starts on another network.
+# A node image that is built here contains no network plugin. Calico writes its configuration into an empty folder, so
+# no pod ever starts on another network.
 patch_closed() {
   printf '{"op":"add","path":"/networking/disableDefaultCNI","value":true}\n'
   printf '{"op":"add","path":"/nodes/0/extraMounts","value":[{"hostPath":"%s","containerPath":"/etc/cni/net.d"}]}\n' \
     "$state/cni"
 }
 
-# What the kubelet must be told on this host, in the form of a YAML mapping's lines; nothing on an ordinary one.
+# Prints the kubelet settings that this host needs, as lines of a YAML mapping; nothing on an ordinary host.
 kubelet_settings() {
   if [[ $(docker info --format '{{.CgroupVersion}}') == 1 ]]; then printf 'failCgroupV1: false\n'; fi
   if restricted; then printf 'featureGates: {KubeletInUserNamespace: true}\n'; fi
@@ -49,7 +49,8 @@ overlay() {
   if closed; then patch_closed; fi
 }
 
-# Every node, and every engine within it, watches many files; the usual limits are used up by the second cluster.
+# Raises the limits of inotify: every node and its container runtime watch many files, and a second cluster would
+# exceed the defaults.
 raise_watch_limits() {
   if ((EUID != 0)) || [[ ! -d /proc/sys/fs/inotify ]]; then return; fi
   local limit wanted
@@ -72,7 +73,7 @@ create_cluster() {
   kind create cluster --name "$CLUSTER_NAME" --config "$state/kind-config.yaml" --image "$image"
 }
 
-# What the node pulls by itself comes from the mirror as well. A registry on this machine's loopback is out of its reach.
+# Makes the node's own pulls use the mirror as well. The node cannot reach a registry on this machine's loopback.
 tell_mirror() {
   local mirror=${SHORTENER_MIRROR:-}
   case $mirror in
@@ -88,7 +89,7 @@ HOSTS
   esac
 }
 
-# Docker Desktop keeps images and nodes on a disk of its own, and nothing but a container can tell how much of it is free.
+# Reads the free space inside the node, because Docker Desktop keeps images and nodes on a disk of its own.
 check_engine_disk() {
   local free
   free=$(free_gib docker exec "$node" df -Pk /var)
@@ -98,7 +99,7 @@ check_engine_disk() {
   fi
 }
 
-# A node stops with its engine or its machine; it comes back with everything it had.
+# Starts a node that stopped with its engine or its machine; its state is kept.
 start_node() {
   local deadline=$((SECONDS + 120))
   docker start "$node"
@@ -111,9 +112,9 @@ start_node() {
   done
 }
 
-# While kube-proxy changes its rules it may have none for a Service, and what is sent to the Service's address then leaves
-# the node. Where something out there takes connections to any address, the client keeps such a one and never comes to its
-# Service. What is still for a Service when it is forwarded is for nobody.
+# Drops packets to the address of a Service that would leave the node. While kube-proxy changes its rules, it may have
+# none for a Service. If a machine outside the node accepts connections to any address, the client would connect to that
+# machine and keep the connection, instead of reaching its Service.
 keep_services_inside() {
   local range rule iptables=iptables
   range=$(docker exec "$node" sed -n 's/^.*--service-cluster-ip-range=//p' /etc/kubernetes/manifests/kube-apiserver.yaml)

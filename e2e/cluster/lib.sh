@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Shared by every script of the local cluster: source it, do not run it. Logs of all steps are in $cache/logs.
+# Functions and variables that every script of the local cluster sources. Logs of all steps are in $cache/logs.
 #
-# What a laptop runs is held to bash 3.2 and to the tools that Linux and macOS have in common (e2e/checks/portable.sh):
-# this file, host.sh, closed.sh, public.sh and the scripts of `make up`. go.sh and what builds images from packages are
-# for closed machines, which are Debian.
+# This file, host.sh, closed.sh, public.sh and the scripts of `make up` run on laptops: they use only bash 3.2 and the
+# tools that Linux and macOS have in common (e2e/checks/portable.sh). go.sh and the scripts that build images from
+# packages run only on closed machines, which are Debian.
 # shellcheck disable=SC2034 # the variables are read by the scripts that source this file
 
 set -euo pipefail
@@ -13,24 +13,24 @@ repo=$(cd "$cluster_dir/../.." && pwd)
 cache=${SHORTENER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/shortener-stack}
 logs=$cache/logs
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$repo/Cargo.toml")
-# Images that are built here have names that no registry serves: a missing one fails at once instead of being pulled.
+# No registry serves the names of images that are built here, so a missing one fails at once instead of being pulled.
 local_images=localhost/shortenerstack
 mkdir -p "$cache/bin" "$logs"
 
-# Which cluster is meant: `make up` takes these, the tests set their own, so that both run beside each other.
+# The cluster: these are the defaults of `make up`, and the tests set their own, so that both run beside each other.
 export CLUSTER_NAME=${CLUSTER_NAME:-shortener}
 export GATEWAY_PORT=${GATEWAY_PORT:-8080}
-# ipv4 or ipv6: the one family of addresses that its pods and Services have.
+# ipv4 or ipv6: the only address family of its pods and Services.
 export IP_FAMILY=${IP_FAMILY:-ipv4}
 node=$CLUSTER_NAME-control-plane
-# Go and Rust are found where their installers put them, also from a shell that was not told.
+# The folders of the installers of Go and Rust, in case the shell's PATH lacks them.
 export PATH=$cache/bin:$PATH:/usr/local/go/bin:$HOME/.cargo/bin:/usr/sbin:/sbin
 
 # Cargo's output, which the tests and the images share.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
 
-# Cargo goes by file times, and to it our crates are the same in every checkout: it would take what another checkout
-# built for this one's. What that left of our crates is removed; the dependencies stay.
+# Removes the output of this project's crates if another checkout built it, and keeps that of the dependencies. Cargo
+# compares file times and treats these crates as the same in every checkout, so it would use the other's output.
 claim_target() {
   local claim=$CARGO_TARGET_DIR/checkout profile
   if [[ -e $claim && $(<"$claim") != "$repo" ]]; then
@@ -57,7 +57,7 @@ die() {
 
 # step "Title" command args...: runs the command with its output in a log, prints title and duration, a sign of
 # life every 30 s, and on failure the end of the log. `remedy="..." step ...` adds advice to a failure.
-# The command runs in a subshell: what it exports is gone afterwards.
+# The command runs in a subshell, so its exports are gone afterwards.
 step() {
   local title=$1 begin=$SECONDS beat rc=0 pid log
   shift
@@ -83,14 +83,14 @@ step() {
   say "    done in $((SECONDS - begin)) s"
 }
 
-# last_said log: what a command said last, without the times of the steps that it takes itself.
+# last_said <log>: prints the last line of a command, without the times of its own steps.
 last_said() {
   tail -n 20 "$1" | tr -d '\r' \
     | sed -e ':again' -e 's/^    \.\.\. [0-9]* s: //' -e 't again' -e '/^    done in /d' | tail -n 1 | cut -c 1-120
 }
 
-# content_key path...: 12 hex digits over names and contents of files and folders. Names below the checkout count from
-# there, so that every checkout has the same keys.
+# content_key path...: prints a hash of 12 hex digits over names and contents of files and folders. Names are relative
+# to the checkout, so that every checkout has the same keys.
 content_key() {
   local path
   (
@@ -101,10 +101,10 @@ content_key() {
   )
 }
 
-# docker_ready: a Docker engine answers, started (and installed) when there is none.
+# docker_ready: makes sure that a Docker engine answers; starts it, and installs it if there is none.
 docker_ready() { "$cluster_dir/engine.sh"; }
 
-# need_startable_engine: ends with advice where no engine answers and engine.sh cannot start one either.
+# need_startable_engine: fails with a remedy if no engine answers and engine.sh cannot start one either.
 need_startable_engine() {
   if ((EUID == 0)) && [[ $(uname -s) == Linux ]]; then return; fi
   if [[ $(docker info 2>&1) == *"permission denied"* ]]; then
@@ -114,8 +114,8 @@ need_startable_engine() {
     "start it (macOS, Windows: Docker Desktop, OrbStack or Colima; Linux: sudo systemctl start docker), or set DOCKER_HOST to its address, or install Docker: https://docs.docker.com/engine/install/"
 }
 
-# compiles_here: true when cargo of this machine compiles the programs, as closed machines and the tests have it; otherwise
-# that happens in a container, which needs neither Rust nor a C compiler here. SHORTENER_COMPILER=host|docker decides by hand.
+# compiles_here: true if this machine's cargo compiles the programs, as on closed machines and in the tests. Otherwise a
+# container does, and this machine needs neither Rust nor a C compiler. SHORTENER_COMPILER=host|docker overrides this.
 compiles_here() {
   case "${SHORTENER_COMPILER:-}" in
     host) true ;;
@@ -125,10 +125,10 @@ compiles_here() {
   esac
 }
 
-# links_statically: the C compiler finds the static C library.
+# links_statically: true if the C compiler finds the static C library.
 links_statically() { [[ $(cc -print-file-name=libc.a 2>/dev/null) == /* ]]; }
 
-# Engines before 23 have no BuildKit of their own, while a newer client insists on it.
+# Builds without BuildKit on engines before 23, which lack it, because a newer client would require it.
 docker_build() {
   local major
   major=$(docker version --format '{{.Server.Version}}' | cut -d . -f 1)
@@ -136,7 +136,7 @@ docker_build() {
   docker build "$@"
 }
 
-# The root file system that the node image and Calico's image are made from; node.sh builds it.
+# Prints the image of the root file system that the node image and Calico's image are made from; rootfs.sh builds it.
 node_rootfs_image() { printf 'localhost/node-rootfs:%s\n' "$(content_key "$cluster_dir/rootfs.sh")"; }
 
 . "$cluster_dir/host.sh"

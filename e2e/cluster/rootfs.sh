@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds the root file system that the node image and Calico's image start from, out of Debian packages.
-# Its image is tagged by the content of this file: a changed list is a new image.
+# Builds the root file system of the node image and of Calico's image from Debian packages. Its tag is a hash of this
+# file, so a changed list gives a new image.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 suite=bookworm
 
-# What kind's base image has, with Debian's runc and CNI plugins, and ipset for Calico.
+# The packages of kind's base image, Debian's runc and CNI plugins, and ipset for Calico.
 packages=(
   bash ca-certificates conntrack containernetworking-plugins curl e2fsprogs ethtool iproute2 ipset iptables jq kmod
   libseccomp2 mount nftables pigz procps runc socat systemd util-linux

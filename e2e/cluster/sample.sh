@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Applies the sample stack, waits until it is ready, and has every part of it show that it works: a link, and what each of
-# its profiles gives.
+# Applies the sample stack, waits until it is ready, and demonstrates it: shortens a link, and uses each of its profiles.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=forward.sh
@@ -40,7 +39,7 @@ has_profile() {
   [[ $(kubectl get sst demo --namespace default --output jsonpath='{.spec.profiles}') == *"\"$1\""* ]]
 }
 
-# Every store starts from nothing, on a machine that may have two cores.
+# The time limit allows for new stores on a machine with two cores.
 wait_ready() {
   kubectl wait --namespace default --for=condition=Ready sst/demo --timeout 10m || {
     kubectl get sst,pods --namespace default

@@ -20,14 +20,8 @@ offer_kubectl() {
   fi
 }
 
-# load [without-network]: loads the images of this list into the node.
-load() {
-  local image images=()
-  while IFS= read -r image; do images+=("$image"); done < <("$repo/e2e/images/build.sh" list "$@")
-  "$cluster_dir/load.sh" "${images[@]}"
-}
-
 cluster() {
+  local image images=()
   "$cluster_dir/preflight.sh"
   "$cluster_dir/engine.sh"
   decide # here, so that every part below has the same answer
@@ -36,17 +30,15 @@ cluster() {
     "$cluster_dir/parts.sh" begin
     "$repo/e2e/images/build.sh" product
     "$cluster_dir/parts.sh"
-    # A node starts mostly by waiting, and its network is still being built meanwhile.
-    "$cluster_dir/create.sh"
-    load without-network
-    "$cluster_dir/parts.sh" network
+    "$repo/e2e/images/build.sh" trim
   else
     "$cluster_dir/tools.sh" cluster
     "$repo/e2e/images/build.sh"
-    "$cluster_dir/create.sh"
   fi
-  load
   "$cluster_dir/tools.sh" trim
+  "$cluster_dir/create.sh"
+  while IFS= read -r image; do images+=("$image"); done < <("$repo/e2e/images/build.sh" list)
+  "$cluster_dir/load.sh" "${images[@]}"
   "$cluster_dir/addons/install.sh"
   "$cluster_dir/chart.sh"
 }

@@ -5,12 +5,10 @@
 #   build.sh           builds the missing images
 #   build.sh product   builds only the project's own
 #   build.sh services  builds only those of the services, on a closed machine
-#   build.sh network   builds only that of the cluster's network, on a closed machine
 #   build.sh stores    builds only the stand-ins that run on this machine itself: the stores of the tests, the nginx of the
 #                    benchmark
+#   build.sh trim      removes the images that later builds have replaced
 #   build.sh list      prints the images to load into the cluster, one per line
-#   build.sh list without-network
-#                      prints those that do not wait for the network
 #
 # PROFILE=release compiles the product with link-time optimization, for published images.
 # SHORTENER_COMPILER=host|docker selects this machine's cargo or a container, see cluster/lib.sh.
@@ -28,12 +26,7 @@ images_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 list() {
   product_images
-  if ! closed; then
-    stack_images
-  else
-    service_images
-    if [[ ${1:-} != without-network ]]; then network_images; fi
-  fi
+  if closed; then service_images; else stack_images; fi
 }
 
 # take_turn <part>: two runs on one machine build the same part one after the other, and the second finds the images of the
@@ -62,33 +55,26 @@ stores() {
   build_stores
 }
 
-network() {
-  take_turn network
-  build_network
-}
-
 build() {
   local image images=()
   if closed; then
     services
-    network
   else
     while IFS= read -r image; do images+=("$image"); done < <(stack_images)
     pull "${images[@]}"
   fi
   product
-  remove_replaced
 }
 
 case "${1:-build}" in
-  build) build ;;
-  product) product ;;
-  services) services ;;
-  network)
-    network
+  build)
+    build
     remove_replaced
     ;;
+  product) product ;;
+  services) services ;;
   stores) stores ;;
-  list) list "${@:2}" ;;
-  *) die "unknown argument: $1" "run it as: build.sh [product|services|network|stores|list [without-network]]" ;;
+  trim) remove_replaced ;;
+  list) list ;;
+  *) die "unknown argument: $1" "run it as: build.sh [product|services|stores|trim|list]" ;;
 esac

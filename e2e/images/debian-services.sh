@@ -19,9 +19,9 @@ packages=(
 options=()
 # A container needs no documentation. PostgreSQL's JIT brings a compiler (half of the whole); without it the server
 # looks for the JIT library and continues without it. Prometheus' web pages, which are not used, bring a quarter of
-# a gigabyte of libraries for browsers.
+# a gigabyte of libraries for browsers, and promtool, which is not used here, is as large as Prometheus.
 for unused in '/usr/share/man/*' '/usr/share/doc/*' '/usr/share/locale/*' '/usr/share/javascript/*' '/usr/lib/*/libLLVM*' '/usr/lib/*/libz3.so*' \
-  '/usr/lib/llvm-*' '/usr/lib/postgresql/*/lib/llvmjit*' '/usr/lib/postgresql/*/lib/bitcode/*'; do
+  /usr/bin/promtool '/usr/lib/llvm-*' '/usr/lib/postgresql/*/lib/llvmjit*' '/usr/lib/postgresql/*/lib/bitcode/*'; do
   options+=(--dpkgopt="path-exclude=$unused")
 done
 # PostgreSQL's package would create a database cluster of its own. The packages' accounts get ids from 200 on,

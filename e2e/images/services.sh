@@ -9,11 +9,8 @@ set -euo pipefail
 
 service_images() {
   printf '%s\n' "$postgres_image" "$postgres_17_image" "$nginx_image" "$valkey_image" "$rabbitmq_image" "$qdrant_image" \
-    "$prometheus_image" "$collector_image" "$controller_image"
+    "$prometheus_image" "$collector_image" "$controller_image" "$calico_image"
 }
-
-# The network of the cluster is an image of its own part, because a node starts without it.
-network_images() { printf '%s\n' "$calico_image"; }
 
 debian_image=localhost/debian-services:$(content_key "$images_dir/debian-services.sh")
 
@@ -130,7 +127,7 @@ build_stores() {
   ensure_service_image "$nginx_image" nginx
 }
 
-# Builds the images besides those of build_stores and build_network.
+# Builds the images besides those of build_stores.
 build_services() {
   remove_older_debian_images
   ensure_service_image "$postgres_17_image" postgres --build-arg MAJOR=17
@@ -138,6 +135,5 @@ build_services() {
   ensure_qdrant_image
   ensure_collector_image
   ensure_controller_image
+  ensure_calico_image
 }
-
-build_network() { ensure_calico_image; }

@@ -8,8 +8,9 @@ mod spec;
 
 pub use observed::{Observed, with_telemetry};
 pub use reserved_stack::{
-    Reservation, every_profile, give_up_profiled_stacks, observed_stack, with_cache,
-    with_every_profile, with_queue, with_vector, with_vector_and_queue,
+    Reservation, every_profile, give_up_profiled_stacks, observed_stack,
+    stopped_with_every_profile, with_cache, with_every_profile, with_queue, with_vector,
+    with_vector_and_queue,
 };
 pub use shared_stack::{SharedStack, echo_stack, real_stack};
 pub use spec::{base_spec, echo_spec};

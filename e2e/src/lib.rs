@@ -8,7 +8,7 @@
 //! sends requests through the [`GatewayClient`]. When a test fails, the state of its namespace is printed; with
 //! `E2E_KEEP=1` the namespace stays.
 //!
-//! The code is in three rooms, of which each uses only those before it: `harness` (the cluster), `clients` (the
+//! The code is in three modules, each of which uses only those before it: `harness` (the cluster), `clients` (the
 //! servers of a stack), `fixtures` (the stacks of the tests).
 
 mod clients;

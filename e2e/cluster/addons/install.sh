@@ -23,7 +23,7 @@ install_calico() {
   kubectl --namespace kube-system rollout status --timeout 120s daemonset/calico-node
 }
 
-# Before the network there was nothing for these to run on.
+# Waits for the pods that could not start before the network was there.
 await_node() {
   kubectl wait --for condition=Ready --timeout 120s node --all
   kubectl --namespace kube-system rollout status --timeout 120s deployment/coredns

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// An answer with its whole body.
@@ -25,5 +25,15 @@ impl Answer {
     /// Parses the body as JSON.
     pub fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.body).with_context(|| format!("the body is not JSON: {self:?}"))
+    }
+
+    /// Fails unless the answer is a 503 with `Retry-After`.
+    pub fn check_unavailable(&self) -> Result<()> {
+        ensure!(self.status == 503, "expected status 503, got {self:?}");
+        ensure!(
+            !self.header("retry-after").is_empty(),
+            "no Retry-After in {self:?}"
+        );
+        Ok(())
     }
 }

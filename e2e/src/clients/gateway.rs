@@ -13,7 +13,7 @@ use crate::{
     harness::{Forward, Space, Stack, await_condition, node_address},
 };
 
-/// Number of consecutive right answers after which every instance of the gateway is assumed to know the stack.
+/// Number of consecutive right answers after which every instance of the gateway is assumed to serve the stack.
 const SETTLED: usize = 32;
 
 /// A client of one stack's gateway.
@@ -56,8 +56,8 @@ impl GatewayClient {
             Provider::Standalone => node_port(&space.client, stack).await?,
         };
         let gateway = Self::at(base, host)?;
-        // Nodes and an ingress controller learn of a stack and its pods a moment after the stack is ready, and each
-        // worker process of the controller does so separately. Only many right answers in a row come from all of them.
+        // The rules of the nodes and the routes of an ingress controller are updated a moment after the stack is ready,
+        // in each worker process of the controller separately. Only many right answers in a row come from all of them.
         await_condition(&format!("the gateway serves {host}"), async || {
             for _ in 0..SETTLED {
                 let answer = gateway.get("/gateway-health").await?;
@@ -162,7 +162,7 @@ impl GatewayClient {
         code.with_context(|| format!("the answer has no code: {answer:?}"))
     }
 
-    /// Waits until a code redirects to exactly this URL, because the gateway may still learn of new pods.
+    /// Waits until a code redirects to exactly this URL, because the gateway may not yet route to new pods.
     pub async fn wait_until_redirects(&self, code: &str, url: &str) -> Result<()> {
         await_condition(&format!("{code} redirects to {url}"), async || {
             self.assert_redirects(code, url).await

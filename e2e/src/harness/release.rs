@@ -36,17 +36,7 @@ impl Release {
     /// # Errors
     /// Fails if helm refuses the chart, or the cluster one of its objects.
     pub async fn replace_by(&self, chart: &Path) -> Result<()> {
-        let chart = text(chart)?;
-        let arguments = [
-            "upgrade",
-            RELEASE,
-            chart,
-            FORCE,
-            "--reset-values",
-            "--set",
-            "replicaCount=0",
-        ];
-        helm(&arguments, "").await.map(|_| ())
+        upgrade(chart, &["--set", "replicaCount=0"], "").await
     }
 
     /// Upgrades to the chart of this checkout with the values of the first installation, and waits for the operator.
@@ -55,26 +45,19 @@ impl Release {
     /// Fails if helm refuses the chart or the operator does not become ready.
     pub async fn put_back(&self) -> Result<()> {
         let chart = checkout("../charts/shortener-operator");
-        let chart = text(&chart)?;
-        let arguments = [
-            "upgrade",
-            RELEASE,
-            chart,
-            FORCE,
-            "--reset-values",
-            "--values",
-            "-",
-            "--wait",
-            "--timeout",
-            "3m",
-        ];
-        helm(&arguments, &self.values).await.map(|_| ())
+        let options = ["--values", "-", "--wait", "--timeout", "3m"];
+        upgrade(&chart, &options, &self.values).await
     }
 }
 
-fn text(path: &Path) -> Result<&str> {
-    path.to_str()
-        .with_context(|| format!("path {} is not valid UTF-8", path.display()))
+/// Upgrades the release to a chart, without the values of the installed release.
+async fn upgrade(chart: &Path, options: &[&str], input: &str) -> Result<()> {
+    let path = chart
+        .to_str()
+        .with_context(|| format!("path {} is not valid UTF-8", chart.display()))?;
+    let mut arguments = vec!["upgrade", RELEASE, path, FORCE, "--reset-values"];
+    arguments.extend(options);
+    helm(&arguments, input).await.map(|_| ())
 }
 
 async fn helm(arguments: &[&str], input: &str) -> Result<String> {

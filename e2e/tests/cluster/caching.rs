@@ -15,10 +15,7 @@ async fn the_first_redirect_of_a_new_link_is_a_hit() -> Result<()> {
         let url = "https://example.com/first";
         let code = gateway.shorten(url).await?;
         holds_copy(stack, &code, url).await?;
-        counted(gateway, 1, 0, async || {
-            gateway.assert_redirects(&code, url).await
-        })
-        .await
+        redirect_hits(gateway, &code, url).await
     })
     .await
 }
@@ -30,15 +27,9 @@ async fn deleting_the_key_makes_the_next_redirect_a_miss_that_repopulates() -> R
         let code = gateway.shorten(url).await?;
         let deleted = valkey(stack, &["del", &format!("link:{code}")]).await?;
         assert_eq!(deleted, "1");
-        counted(gateway, 0, 1, async || {
-            gateway.assert_redirects(&code, url).await
-        })
-        .await?;
+        redirect_misses(gateway, &code, url).await?;
         holds_copy(stack, &code, url).await?;
-        counted(gateway, 1, 0, async || {
-            gateway.assert_redirects(&code, url).await
-        })
-        .await
+        redirect_hits(gateway, &code, url).await
     })
     .await
 }
@@ -51,10 +42,7 @@ async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<
         // The entry has expired when the server answers.
         valkey(stack, &["pexpireat", &format!("link:{code}"), "1"]).await?;
         assert_eq!(time_to_live(stack, &code).await?, -2);
-        counted(gateway, 0, 1, async || {
-            gateway.assert_redirects(&code, url).await
-        })
-        .await?;
+        redirect_misses(gateway, &code, url).await?;
         holds_copy(stack, &code, url).await
     })
     .await
@@ -186,17 +174,11 @@ async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() ->
         let url = "https://example.com/untold";
         let code = gateway.shorten(url).await?;
         for _ in 0..3 {
-            counted(gateway, 1, 0, async || {
-                gateway.assert_redirects(&code, url).await
-            })
-            .await?;
+            redirect_hits(gateway, &code, url).await?;
             let killed = valkey(stack, &["client", "kill", "type", "normal"]).await?;
             ensure!(killed != "0", "the app had no connection to the cache");
             valkey(stack, &["del", &format!("link:{code}")]).await?;
-            counted(gateway, 0, 1, async || {
-                gateway.assert_redirects(&code, url).await
-            })
-            .await?;
+            redirect_misses(gateway, &code, url).await?;
             await_condition("the link is in the cache again", async || {
                 gateway.assert_redirects(&code, url).await?;
                 holds_copy(stack, &code, url).await
@@ -206,6 +188,18 @@ async fn no_redirect_after_a_delete_is_stale_when_the_app_could_not_be_told() ->
         Ok(())
     })
     .await
+}
+
+/// Checks that the next redirect of a link finds it in the cache.
+async fn redirect_hits(gateway: &GatewayClient, code: &str, url: &str) -> Result<()> {
+    let redirect = async || gateway.assert_redirects(code, url).await;
+    counted(gateway, 1, 0, redirect).await
+}
+
+/// Checks that the next redirect of a link does not find it in the cache.
+async fn redirect_misses(gateway: &GatewayClient, code: &str, url: &str) -> Result<()> {
+    let redirect = async || gateway.assert_redirects(code, url).await;
+    counted(gateway, 0, 1, redirect).await
 }
 
 /// Checks the numbers of hits and misses that the app counts while `what` runs.

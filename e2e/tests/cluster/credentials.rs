@@ -10,7 +10,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use shortener_e2e::{Provider, Space, await_condition, condition_of, echo_spec, holds_for};
+use shortener_e2e::{Provider, Space, await_condition, condition_of, holds_for};
 
 /// Long enough for several reconciles, any of which could do the wrong thing.
 const WATCHED: Duration = Duration::from_secs(5);
@@ -93,16 +93,12 @@ async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()
 #[tokio::test]
 async fn an_object_of_somebody_else_with_the_name_of_a_child_is_never_touched() -> Result<()> {
     Space::with("name-taken", async |space| {
-        space.unused_database().await?;
         let config_maps = Api::<ConfigMap>::namespaced(space.client.clone(), &space.name);
         let foreign = serde_json::from_value(json!({
             "metadata": {"name": "acme-gateway"}, "data": {"mine": "yes"},
         }))?;
         let foreign = config_maps.create(&PostParams::default(), &foreign).await?;
-        let stack = space.stack("acme");
-        stack
-            .apply(&echo_spec(space, Provider::IngressNginx))
-            .await?;
+        let stack = space.apply_echo(json!({})).await?;
         let degraded = stack.until_reason("Degraded", "True", "NameTaken").await?;
         ensure!(
             degraded.message.contains("acme-gateway"),

@@ -70,10 +70,7 @@ async fn shorten_until_a_new_pod_serves(
                 }
             }
             503 => {
-                ensure!(
-                    !answer.header("retry-after").is_empty(),
-                    "no Retry-After in {answer:?}"
-                );
+                answer.check_unavailable()?;
                 refused = Some(());
             }
             _ => bail!("expected status 201 or 503, got {answer:?}"),

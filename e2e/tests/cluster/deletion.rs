@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use shortener_e2e::{
-    GatewayClient, Provider, Space, await_condition, base_spec, children_of, every_profile,
-    holds_for, merge,
+    GatewayClient, Provider, Space, await_condition, base_spec, children_of, holds_for, merge,
+    stopped_with_every_profile,
 };
 
 /// The objects that outlive a stack under the policy `Retain`.
@@ -75,13 +75,7 @@ async fn the_policy_delete_takes_the_data_along() -> Result<()> {
 async fn the_policy_can_change_while_the_stack_lives() -> Result<()> {
     Space::with("policy", async |space| {
         let stack = space.stack("acme");
-        let mut spec = base_spec(space, Provider::IngressNginx);
-        merge(&mut spec, every_profile());
-        let own = json!({"external": null, "managed": {"storage": "512Mi"}});
-        merge(
-            &mut spec,
-            json!({"stopped": true, "observability": {"backend": own}}),
-        );
+        let spec = stopped_with_every_profile(space);
         stack.apply(&spec).await?;
         owned(space, true).await?;
         stack.edit(json!({"deletionPolicy": "Retain"})).await?;

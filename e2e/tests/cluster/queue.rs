@@ -182,10 +182,7 @@ async fn while_the_broker_is_away_jobs_are_refused_and_no_accepted_one_is_lost()
             match answer.status {
                 202 => accepted.push(Job::accepted(&answer)?),
                 503 => {
-                    ensure!(
-                        !answer.header("retry-after").is_empty(),
-                        "no Retry-After in {answer:?}"
-                    );
+                    answer.check_unavailable()?;
                     refused += 1;
                 }
                 // Any other answer is a permanent failure, so it ends the wait.

@@ -49,11 +49,7 @@ async fn a_ready_stack_describes_itself() -> Result<()> {
 #[tokio::test]
 async fn every_condition_follows_the_generation() -> Result<()> {
     Space::with("generation", async |space| {
-        space.unused_database().await?;
-        let stack = space.stack("acme");
-        stack
-            .apply(&echo_spec(space, Provider::IngressNginx))
-            .await?;
+        let stack = space.apply_echo(json!({})).await?;
         stack.ready().await?;
         for replicas in [2, 1] {
             stack.edit(json!({"app": {"replicas": replicas}})).await?;
@@ -78,12 +74,9 @@ async fn every_condition_follows_the_generation() -> Result<()> {
 #[tokio::test]
 async fn an_image_that_cannot_be_pulled_is_named_within_30_seconds() -> Result<()> {
     Space::with("image", async |space| {
-        space.unused_database().await?;
-        let mut spec = echo_spec(space, Provider::IngressNginx);
         // No server listens there, so the pull fails at once, with or without internet access.
-        merge(&mut spec, json!({"app": {"image": "127.0.0.1:1/none:1"}}));
-        let stack = space.stack("acme");
-        stack.apply(&spec).await?;
+        let changes = json!({"app": {"image": "127.0.0.1:1/none:1"}});
+        let stack = space.apply_echo(changes).await?;
         named(&stack, "AppReady", "127.0.0.1:1/none:1").await?;
         stack
             .edit(json!({"app": {"image": space.settings.echo_image}}))
@@ -144,11 +137,7 @@ async fn of_two_stacks_with_one_host_the_younger_reports_the_conflict() -> Resul
 #[tokio::test]
 async fn the_scale_subresource_sets_the_workers() -> Result<()> {
     Space::with("scale", async |space| {
-        space.unused_database().await?;
-        let stack = space.stack("acme");
-        let mut spec = echo_spec(space, Provider::IngressNginx);
-        merge(&mut spec, json!({"stopped": true}));
-        stack.apply(&spec).await?;
+        let stack = space.apply_echo(json!({"stopped": true})).await?;
         stack.until("Ready", "False").await?;
         let patch = Patch::Merge(json!({"spec": {"replicas": 3}}));
         stack

@@ -9,19 +9,14 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use serde_json::json;
-use shortener_e2e::{GatewayClient, Provider, Space, await_condition, echo_spec, holds_for};
+use shortener_e2e::{GatewayClient, Provider, Space, await_condition, holds_for};
 
 #[tokio::test]
 async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
     Space::with("paused", async |space| {
-        space.unused_database().await?;
-        let stack = space.stack("acme");
-        stack
-            .apply(&echo_spec(space, Provider::IngressNginx))
-            .await?;
+        let stack = space.apply_echo(json!({})).await?;
         stack.ready().await?;
-        stack.edit(json!({"paused": true})).await?;
-        stack.until_reason("Progressing", "False", "Paused").await?;
+        stack.pause().await?;
 
         let deployments = Api::<Deployment>::namespaced(space.client.clone(), &space.name);
         deployments
@@ -39,8 +34,7 @@ async fn a_paused_stack_is_not_repaired_until_it_goes_on() -> Result<()> {
         )
         .await?;
 
-        stack.edit(json!({"paused": false})).await?;
-        stack.ready().await
+        stack.resume().await
     })
     .await
 }

@@ -76,7 +76,7 @@ impl<'ast> Visit<'ast> for Reader {
         self.lines += lines(std::slice::from_ref(attribute)).count();
     }
 
-    // The parser does not know the meaning of what is in a macro.
+    // The parser does not parse the arguments of a macro, so they are searched as text.
     fn visit_macro(&mut self, invocation: &'ast Macro) {
         self.lines += invocation.tokens.to_string().matches(MARK).count();
     }

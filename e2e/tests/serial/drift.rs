@@ -12,7 +12,7 @@ use kube::{
 use serde_json::{Value, json};
 use shortener_e2e::{
     Child, GatewayClient, Provider, Space, Stack, await_condition, await_within, base_spec,
-    children_of, every_profile, merge,
+    children_of, merge, stopped_with_every_profile,
 };
 
 use self::children::{EVERY_CHILD, OF_THE_PROFILES};
@@ -56,12 +56,11 @@ async fn every_child_that_is_deleted_or_edited_is_put_back() -> Result<()> {
     .await
 }
 
-/// A stopped stack has all children and no pod, so this test is cheap.
 #[tokio::test]
 async fn every_child_of_every_profile_is_put_back_too() -> Result<()> {
     let _alone = undisturbed().await?;
     Space::with("drift-profiles", async |space| {
-        let stack = stopped_with_every_profile(space).await?;
+        let stack = stopped(space).await?;
         let children = await_condition("every profile has its children", async || {
             let mut children = children_of(&stack).await?;
             children.retain(|child| !EVERY_CHILD.contains(&child.title().as_str()));
@@ -79,16 +78,9 @@ async fn every_child_of_every_profile_is_put_back_too() -> Result<()> {
     .await
 }
 
-async fn stopped_with_every_profile(space: &Space) -> Result<Stack> {
+async fn stopped(space: &Space) -> Result<Stack> {
     let stack = space.stack("acme");
-    let mut spec = base_spec(space, Provider::IngressNginx);
-    merge(&mut spec, every_profile());
-    let own = json!({"external": null, "managed": {"storage": "512Mi"}});
-    merge(
-        &mut spec,
-        json!({"stopped": true, "observability": {"backend": own}}),
-    );
-    stack.apply(&spec).await?;
+    stack.apply(&stopped_with_every_profile(space)).await?;
     stack.until("Ready", "False").await?;
     Ok(stack)
 }
@@ -97,7 +89,7 @@ async fn stopped_with_every_profile(space: &Space) -> Result<Stack> {
 async fn what_somebody_else_adds_to_a_child_is_left_alone() -> Result<()> {
     let _alone = alone().await;
     Space::with("foreign-fields", async |space| {
-        let stack = stopped_with_every_profile(space).await?;
+        let stack = stopped(space).await?;
         let children = children_of(&stack).await?;
         ensure!(children.len() > 50, "only {} children", children.len());
         for child in &children {

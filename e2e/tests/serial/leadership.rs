@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, api::DeleteParams};
 use serde_json::json;
-use shortener_e2e::{Operator, PATIENCE, Provider, Space, await_within, echo_spec, merge};
+use shortener_e2e::{Operator, PATIENCE, Space, await_within};
 
 use crate::alone;
 
@@ -14,11 +14,7 @@ use crate::alone;
 async fn a_second_operator_takes_over_from_a_leader_that_is_forced_out_or_leaves() -> Result<()> {
     let _alone = alone().await;
     Space::with("leader", async |space| {
-        space.unused_database().await?;
-        let stack = space.stack("acme");
-        let mut spec = echo_spec(space, Provider::IngressNginx);
-        merge(&mut spec, json!({"stopped": true}));
-        stack.apply(&spec).await?;
+        let stack = space.apply_echo(json!({"stopped": true})).await?;
         stack.until("Ready", "False").await?;
         let operator = Operator::find(&space.client).await?;
         operator.scale(2).await?;

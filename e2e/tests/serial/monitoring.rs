@@ -10,7 +10,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use shortener_e2e::{Provider, Space, Stack, await_condition, echo_spec, merge, optional_kinds};
+use shortener_e2e::{Space, Stack, await_condition, optional_kinds};
 
 use crate::alone;
 
@@ -24,11 +24,8 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
         for kind in &kinds {
             undefine(space, kind).await?;
         }
-        space.unused_database().await?;
-        let mut spec = echo_spec(space, Provider::IngressNginx);
-        merge(&mut spec, json!({"profiles": ["observability"]}));
-        let stack = space.stack("acme");
-        stack.apply(&spec).await?;
+        let changes = json!({"profiles": ["observability"]});
+        let stack = space.apply_echo(changes).await?;
         stack.ready().await?;
         // The kinds stay in the cluster, so later tests show that they change nothing else.
         for kind in &kinds {

@@ -68,8 +68,9 @@ impl QueueRow {
     }
 }
 
+/// The body of an error response.
 #[derive(Deserialize)]
-struct Failure {
+struct ErrorBody {
     #[serde(default)]
     reason: Value,
 }
@@ -264,7 +265,7 @@ impl Broker {
 /// Returns the broker's reason for an error, or the start of the body if it contains none.
 fn reason(body: &Bytes) -> String {
     match serde_json::from_slice(body) {
-        Ok(Failure {
+        Ok(ErrorBody {
             reason: Value::String(reason),
         }) => reason,
         _ => String::from_utf8_lossy(body).chars().take(200).collect(),

@@ -131,7 +131,7 @@ impl FakeApiServer {
         }
     }
 
-    /// Returns the resources of an added API group, if the path asks for them.
+    /// Returns the resources of an added API group if the path is the discovery of one.
     fn discovery(&self, path: &str) -> Option<Value> {
         let version = path.strip_prefix("/apis/")?;
         let state = self.state();

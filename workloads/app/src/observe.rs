@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     body::Deadline,
     client,
-    error::{Error, Failure},
+    error::{Error, ErrorExtension},
     limits::Limit,
     metrics::{Route, method_label},
     state::{AppState, Shared},
@@ -227,12 +227,15 @@ fn complete(
     mut response: Response,
     path: &str,
     trace: Option<TraceContext>,
-) -> (Response, Option<Failure>) {
+) -> (Response, Option<ErrorExtension>) {
     let status = response.status();
-    let failure = response.extensions_mut().remove::<Failure>().or_else(|| {
-        let is_bare_refusal = status == StatusCode::METHOD_NOT_ALLOWED;
-        is_bare_refusal.then(|| Failure(std::sync::Arc::new(Error::from_status(status))))
-    });
+    let failure = response
+        .extensions_mut()
+        .remove::<ErrorExtension>()
+        .or_else(|| {
+            let is_bare_refusal = status == StatusCode::METHOD_NOT_ALLOWED;
+            is_bare_refusal.then(|| ErrorExtension(std::sync::Arc::new(Error::from_status(status))))
+        });
     let Some(failure) = failure else {
         return (response, None);
     };

@@ -72,9 +72,7 @@ impl DatabaseArgs {
         }
         Ok(options)
     }
-}
 
-impl DatabaseArgs {
     fn of_parts(&self, host: &str) -> PgConnectOptions {
         let port = self.database_port.unwrap_or(POSTGRES_PORT);
         let options = PgConnectOptions::new_without_pgpass()

@@ -20,7 +20,7 @@ use qdrant_client::qdrant::{
 use tokio::{sync::watch, time::timeout};
 use tonic::{Response, Status};
 
-use self::{collection::Shape, connection::Service};
+use self::{collection::Shape, connection::Transport};
 pub use self::{
     error::VectorError,
     metrics::VectorMetrics,
@@ -37,8 +37,8 @@ const MAX_ANSWER: usize = 16 * 1024 * 1024;
 /// The vector store of one stack.
 #[derive(Debug)]
 pub struct VectorStore {
-    collections: CollectionsClient<Service>,
-    points: PointsClient<Service>,
+    collections: CollectionsClient<Transport>,
+    points: PointsClient<Transport>,
     server: Server,
     collection: String,
     shape: Shape,
@@ -59,11 +59,11 @@ impl VectorStore {
             return Ok(None);
         };
         let key = args.vector_api_key.as_deref().filter(|key| !key.is_empty());
-        let (service, server) = connection::service(&url, key)?;
+        let (transport, server) = connection::transport(&url, key)?;
         let unknown = VectorError::Unavailable("the collection was not checked yet".to_owned());
         Ok(Some(Self {
-            collections: CollectionsClient::new(service.clone()),
-            points: PointsClient::new(service).max_decoding_message_size(MAX_ANSWER),
+            collections: CollectionsClient::new(transport.clone()),
+            points: PointsClient::new(transport).max_decoding_message_size(MAX_ANSWER),
             server: server.with_collection(&args.vector_collection),
             collection: args.vector_collection.clone(),
             shape: Shape {

@@ -190,24 +190,40 @@ impl Consumer {
             verdict = &mut work => Some(verdict),
         };
         match verdict {
-            Some(Verdict::Ack) => {
+            Some(verdict) => subscription.settle(&delivery, verdict, shutdown).await,
+            // The broker redelivers the job once this connection closes.
+            None => Ok(Some(SessionEnd::Unfinished)),
+        }
+    }
+}
+
+impl Subscription {
+    /// Sends the verdict on a delivery to the broker. Returns a reason if the subscription has to end.
+    async fn settle(
+        &self,
+        delivery: &Delivery,
+        verdict: Verdict,
+        shutdown: &mut Shutdown,
+    ) -> lapin::Result<Option<SessionEnd>> {
+        match verdict {
+            Verdict::Ack => {
                 with_timeout(OPERATION_TIMEOUT, delivery.ack(BasicAckOptions::default())).await?;
             }
-            Some(Verdict::Retry(pause)) => {
+            Verdict::Retry(pause) => {
                 tokio::select! {
                     () = sleep(pause) => {}
-                    () = requested(shutdown) => subscription.cancel().await,
+                    () = requested(shutdown) => self.cancel().await,
                 }
                 // A reject counts towards the delivery limit on every version of the broker; a nack does not from
                 // 4.3 on.
                 let requeue = BasicRejectOptions { requeue: true };
                 with_timeout(OPERATION_TIMEOUT, delivery.reject(requeue)).await?;
             }
-            Some(Verdict::DeadLetter) => {
+            Verdict::DeadLetter => {
                 let for_good = BasicRejectOptions { requeue: false };
                 with_timeout(OPERATION_TIMEOUT, delivery.reject(for_good)).await?;
             }
-            Some(Verdict::GiveBack) => {
+            Verdict::GiveBack => {
                 // No attempt was made, and from version 4.3 on none is counted.
                 let requeue = BasicNackOptions {
                     requeue: true,
@@ -221,14 +237,10 @@ impl Consumer {
                 };
                 return Ok(Some(end));
             }
-            // The broker redelivers the job once this connection closes.
-            None => return Ok(Some(SessionEnd::Unfinished)),
         }
         Ok(shutdown.borrow().then_some(SessionEnd::Finished))
     }
-}
 
-impl Subscription {
     /// Cancels the subscription. A failure is harmless, because further deliveries return to the queue.
     async fn cancel(&self) {
         let cancel = self

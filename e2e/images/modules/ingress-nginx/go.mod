@@ -116,7 +116,7 @@ replace (
 	k8s.io/streaming => k8s.io/streaming v0.36.3
 )
 
-// It uses what later versions of these do not have.
+// The controller uses items that later versions of these modules lack.
 replace (
 	github.com/opencontainers/runc => github.com/opencontainers/runc v1.1.13
 	github.com/prometheus/procfs => github.com/prometheus/procfs v0.13.0

@@ -25,6 +25,9 @@ use tonic::{
 
 use crate::{VERSION, auth::ApiKey, error::Error, store::Store};
 
+/// The result of a method: its answer, or a gRPC status.
+type Answer<T> = Result<Response<T>, Status>;
+
 /// Serves requests on `listener` until `stop` completes.
 ///
 /// # Errors
@@ -56,10 +59,7 @@ struct Health;
 
 #[tonic::async_trait]
 impl Qdrant for Health {
-    async fn health_check(
-        &self,
-        _: Request<HealthCheckRequest>,
-    ) -> Result<Response<HealthCheckReply>, Status> {
+    async fn health_check(&self, _: Request<HealthCheckRequest>) -> Answer<HealthCheckReply> {
         Ok(Response::new(HealthCheckReply {
             title: "qdrant - vector search engine".to_owned(),
             version: VERSION.to_owned(),
@@ -73,7 +73,7 @@ impl Qdrant for Health {
 async fn answer<T, M>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     wrap: impl FnOnce(T, f64) -> M,
-) -> Result<Response<M>, Status>
+) -> Answer<M>
 where
     T: Send + 'static,
 {

@@ -86,7 +86,7 @@ pub fn find(
     Some(Access::Parts(parts.collect()))
 }
 
-/// Describes the keys that a reference asks for, for error messages.
+/// Describes the keys that a reference needs, for error messages.
 pub fn wanted(reference: &SecretKeyRef) -> String {
     reference
         .key

@@ -1,6 +1,6 @@
 //! Checksums that restart pods when a Secret that they use changes.
 //!
-//! With a plain hash of a credential in an annotation, everyone who can read pods could test guesses. A resource
+//! With a plain hash of a credential in an annotation, any user who can read pods could test guesses. A resource
 //! version would restart pods on every write to the Secret. The checksum is therefore a keyed hash, and each stack
 //! keeps its key in a Secret of its own.
 

@@ -2,8 +2,8 @@
 //!
 //! [`child_kinds!`](crate::child_kinds) passes the table to a macro. Everything that is done for each kind is made from
 //! it: the lists in [`desired`](super::desired), the watches, the order of writing and pruning, the check of the
-//! chart's rules, and the tests of drift. A new kind is one line here; then the compiler asks for its objects in
-//! `build`, and a test for the chart's rule.
+//! chart's rules, and the tests of drift. A new kind is one line here. The crate then compiles only with its objects in
+//! `build`, and a test fails until the chart has its rule.
 
 use kube_core::{ApiResource, Resource};
 

@@ -53,7 +53,7 @@ pub(super) struct Definition {
     pub(super) clients: &'static [Component],
     /// True when its pod may open connections.
     pub(super) egress: bool,
-    /// Returns true when a spec whose profile is on asks for it.
+    /// Returns true when a spec whose profile is on has it.
     pub(super) wanted: fn(&ShortenerStackSpec) -> bool,
     /// Returns the reference to the Secret of an external one; `None` if the operator runs it.
     pub(super) external: fn(&ShortenerStackSpec) -> Option<&SecretKeyRef>,

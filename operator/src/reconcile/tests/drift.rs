@@ -24,7 +24,7 @@ use crate::testing::{
     world::{NAMESPACE, World},
 };
 
-trait Kind:
+pub(super) trait Kind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Serialize
 {
 }
@@ -83,23 +83,41 @@ fn only_write<K: Kind>(world: &World, name: &str) {
     );
 }
 
+/// Deletes a child, and checks that the operator creates it again and writes nothing else.
+pub(super) async fn recreates<K: Kind>(world: &World, name: &str) {
+    let before = world.uid::<K>(name);
+    world.server.forget_writes();
+    world.server.delete::<K>(NAMESPACE, name);
+    world.settle().await;
+    let after = world.uid::<K>(name);
+    assert!(
+        after.is_some() && after != before,
+        "{} was not put back",
+        K::kind(&())
+    );
+    only_write::<K>(world, name);
+}
+
+/// Edits the component label of a child, and checks that the operator restores it in the same object.
+pub(super) async fn restores_label<K: Kind>(world: &World, name: &str) {
+    let seen = || {
+        let object = world.server.get::<K>(NAMESPACE, name).unwrap();
+        (object.uid(), object.labels()[COMPONENT_LABEL].clone())
+    };
+    let before = seen();
+    world.server.edit::<K>(NAMESPACE, name, |object| {
+        object["metadata"]["labels"][COMPONENT_LABEL] = "edited".into();
+    });
+    world.settle().await;
+    assert_eq!(seen(), before, "{}", K::kind(&()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deleted_child_of_every_kind_is_put_back_alone() {
     async fn check<K: Kind>(world: &World, name: &str, deletion: Deletion) {
-        if deletion == Deletion::Retained {
-            return;
+        if deletion == Deletion::Pruned {
+            recreates::<K>(world, name).await;
         }
-        let before = world.uid::<K>(name);
-        world.server.forget_writes();
-        world.server.delete::<K>(NAMESPACE, name);
-        world.settle().await;
-        let after = world.uid::<K>(name);
-        assert!(
-            after.is_some() && after != before,
-            "{} was not put back",
-            K::kind(&())
-        );
-        only_write::<K>(world, name);
     }
     let world = with_every_kind("Retain").await;
     for_every_child!(check, &world);
@@ -108,21 +126,8 @@ async fn a_deleted_child_of_every_kind_is_put_back_alone() {
 #[tokio::test(start_paused = true)]
 async fn an_edited_field_of_every_kind_is_put_back_alone() {
     async fn check<K: Kind>(world: &World, name: &str, _: Deletion) {
-        let component = |world: &World| {
-            world.server.get::<K>(NAMESPACE, name).unwrap().labels()[COMPONENT_LABEL].clone()
-        };
-        let (uid, wanted) = (world.uid::<K>(name), component(world));
         world.server.forget_writes();
-        world.server.edit::<K>(NAMESPACE, name, |object| {
-            object["metadata"]["labels"][COMPONENT_LABEL] = "edited".into()
-        });
-        world.settle().await;
-        assert_eq!(
-            (world.uid::<K>(name), component(world)),
-            (uid, wanted),
-            "{}",
-            K::kind(&())
-        );
+        restores_label::<K>(world, name).await;
         only_write::<K>(world, name);
     }
     let world = with_every_kind("Retain").await;

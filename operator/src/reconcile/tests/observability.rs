@@ -11,12 +11,10 @@ use k8s_openapi::{
         networking::v1::NetworkPolicy,
     },
 };
-use kube::Resource;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shortener_operator_core::model::prometheus::{PrometheusRule, ServiceMonitor};
 
-use super::with;
+use super::{drift::recreates, with};
 use crate::testing::world::{NAMESPACE, World};
 
 /// Children that the profile adds.
@@ -145,29 +143,17 @@ async fn a_restart_of_the_operator_leaves_an_observed_stack_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn each_child_of_the_collector_that_is_deleted_is_put_back_alone() {
-    async fn check<K>(world: &World, name: &str)
-    where
-        K: Resource<DynamicType = ()> + DeserializeOwned + serde::Serialize,
-    {
-        let before = world.uid::<K>(name);
-        world.server.forget_writes();
-        world.server.delete::<K>(NAMESPACE, name);
-        world.settle().await;
-        let after = world.uid::<K>(name);
-        assert!(after.is_some() && after != before, "{}", K::kind(&()));
-        assert_eq!(world.child_writes().len(), 1, "{:?}", world.child_writes());
-    }
     let world = World::with_optional_kinds(with_own_backend()).await;
-    check::<ServiceAccount>(&world, "acme-otel").await;
-    check::<ConfigMap>(&world, "acme-otel").await;
-    check::<ConfigMap>(&world, "acme-dashboards").await;
-    check::<NetworkPolicy>(&world, "acme-otel").await;
-    check::<Service>(&world, "acme-otel").await;
-    check::<Service>(&world, "acme-app-metrics").await;
-    check::<Deployment>(&world, "acme-otel").await;
-    check::<StatefulSet>(&world, "acme-telemetry").await;
-    check::<ServiceMonitor>(&world, "acme").await;
-    check::<PrometheusRule>(&world, "acme").await;
+    recreates::<ServiceAccount>(&world, "acme-otel").await;
+    recreates::<ConfigMap>(&world, "acme-otel").await;
+    recreates::<ConfigMap>(&world, "acme-dashboards").await;
+    recreates::<NetworkPolicy>(&world, "acme-otel").await;
+    recreates::<Service>(&world, "acme-otel").await;
+    recreates::<Service>(&world, "acme-app-metrics").await;
+    recreates::<Deployment>(&world, "acme-otel").await;
+    recreates::<StatefulSet>(&world, "acme-telemetry").await;
+    recreates::<ServiceMonitor>(&world, "acme").await;
+    recreates::<PrometheusRule>(&world, "acme").await;
 }
 
 #[tokio::test(start_paused = true)]

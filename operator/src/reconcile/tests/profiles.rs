@@ -10,12 +10,13 @@ use k8s_openapi::{
         networking::v1::NetworkPolicy,
     },
 };
-use kube::{Resource, ResourceExt};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use shortener_operator_core::{api::Profile, plan::conditions};
 
-use super::with;
+use super::{
+    drift::{Kind, recreates, restores_label},
+    with,
+};
 use crate::testing::{
     shared::combinations,
     world::{NAMESPACE, World},
@@ -125,37 +126,16 @@ async fn a_restart_of_the_operator_leaves_a_stack_with_a_cache_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn each_child_of_the_cache_that_is_deleted_or_edited_is_put_back_alone() {
-    async fn check<K>(world: &World, name: &str)
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + DeserializeOwned
-            + serde::Serialize,
-    {
-        let before = world.uid::<K>(name);
-        world.server.forget_writes();
-        world.server.delete::<K>(NAMESPACE, name);
-        world.settle().await;
-        let after = world.uid::<K>(name);
-        assert!(after.is_some() && after != before, "{}", K::kind(&()));
-        assert_eq!(world.child_writes().len(), 1, "{:?}", world.child_writes());
-        world.server.edit::<K>(NAMESPACE, name, |object| {
-            object["metadata"]["labels"]["app.kubernetes.io/component"] = "edited".into();
-        });
-        world.settle().await;
-        let labels = world
-            .server
-            .get::<K>(NAMESPACE, name)
-            .unwrap()
-            .labels()
-            .clone();
-        assert_eq!(labels["app.kubernetes.io/component"], "cache");
+    async fn check<K: Kind>(world: &World) {
+        recreates::<K>(world, "acme-cache").await;
+        restores_label::<K>(world, "acme-cache").await;
     }
     let world = World::with_stack(caching()).await;
-    check::<ServiceAccount>(&world, "acme-cache").await;
-    check::<ConfigMap>(&world, "acme-cache").await;
-    check::<NetworkPolicy>(&world, "acme-cache").await;
-    check::<Service>(&world, "acme-cache").await;
-    check::<StatefulSet>(&world, "acme-cache").await;
+    check::<ServiceAccount>(&world).await;
+    check::<ConfigMap>(&world).await;
+    check::<NetworkPolicy>(&world).await;
+    check::<Service>(&world).await;
+    check::<StatefulSet>(&world).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,19 +7,20 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
 };
-use kube::{Resource, ResourceExt};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
-        metadata::{COMPONENT_LABEL, FORCE_DISABLE},
+        metadata::FORCE_DISABLE,
         queue_state::Depth,
         topology::{DEAD_LETTERS, JOBS},
     },
 };
 
-use super::with;
+use super::{
+    drift::{Kind, recreates, restores_label},
+    with,
+};
 use crate::testing::{
     api_server::Fault,
     world::{NAMESPACE, World},
@@ -368,39 +369,21 @@ async fn the_number_of_workers_is_the_specs_whoever_writes_it() {
 
 #[tokio::test(start_paused = true)]
 async fn each_child_of_the_queue_that_is_deleted_or_edited_is_put_back() {
-    async fn check<K>(world: &World, name: &str, component: &str, deletable: bool)
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + DeserializeOwned
-            + serde::Serialize,
-    {
-        if deletable {
-            let before = world.uid::<K>(name);
-            world.server.forget_writes();
-            world.server.delete::<K>(NAMESPACE, name);
-            world.settle().await;
-            let after = world.uid::<K>(name);
-            assert!(after.is_some() && after != before, "{}", K::kind(&()));
-            assert_eq!(world.child_writes().len(), 1, "{:?}", world.child_writes());
-        }
-        world.server.edit::<K>(NAMESPACE, name, |object| {
-            object["metadata"]["labels"][COMPONENT_LABEL] = "edited".into();
-        });
-        world.settle().await;
-        let object = world.server.get::<K>(NAMESPACE, name).unwrap();
-        assert_eq!(object.labels()[COMPONENT_LABEL], component);
+    async fn check<K: Kind>(world: &World, name: &str) {
+        recreates::<K>(world, name).await;
+        restores_label::<K>(world, name).await;
     }
     let world = World::with_stack(queue()).await;
-    check::<ServiceAccount>(&world, "acme-rabbitmq", "rabbitmq", true).await;
-    check::<ServiceAccount>(&world, "acme-worker", "worker", true).await;
-    check::<Secret>(&world, "acme-rabbitmq", "rabbitmq", false).await;
-    check::<ConfigMap>(&world, "acme-rabbitmq", "rabbitmq", true).await;
-    check::<PersistentVolumeClaim>(&world, "acme-rabbitmq", "rabbitmq", false).await;
-    check::<NetworkPolicy>(&world, "acme-rabbitmq", "rabbitmq", true).await;
-    check::<NetworkPolicy>(&world, "acme-worker", "worker", true).await;
-    check::<Service>(&world, "acme-rabbitmq", "rabbitmq", true).await;
-    check::<StatefulSet>(&world, "acme-rabbitmq", "rabbitmq", true).await;
-    check::<Deployment>(&world, "acme-worker", "worker", true).await;
+    check::<ServiceAccount>(&world, "acme-rabbitmq").await;
+    check::<ServiceAccount>(&world, "acme-worker").await;
+    check::<ConfigMap>(&world, "acme-rabbitmq").await;
+    check::<NetworkPolicy>(&world, "acme-rabbitmq").await;
+    check::<NetworkPolicy>(&world, "acme-worker").await;
+    check::<Service>(&world, "acme-rabbitmq").await;
+    check::<StatefulSet>(&world, "acme-rabbitmq").await;
+    check::<Deployment>(&world, "acme-worker").await;
+    restores_label::<Secret>(&world, "acme-rabbitmq").await;
+    restores_label::<PersistentVolumeClaim>(&world, "acme-rabbitmq").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,11 +10,12 @@ use k8s_openapi::{
         networking::v1::NetworkPolicy,
     },
 };
-use kube::{Resource, ResourceExt};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::with;
+use super::{
+    drift::{Kind, recreates, restores_label},
+    with,
+};
 use crate::testing::world::{NAMESPACE, World};
 
 const PODS: [&str; 4] = [
@@ -61,26 +62,9 @@ async fn a_stack_that_keeps_no_data_gives_up_the_volume_with_the_profile() {
 
 #[tokio::test(start_paused = true)]
 async fn each_child_of_the_vector_store_that_is_deleted_is_put_back_alone() {
-    async fn check<K>(world: &World)
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + DeserializeOwned
-            + serde::Serialize,
-    {
-        let name = "acme-qdrant";
-        let before = world.uid::<K>(name);
-        world.server.forget_writes();
-        world.server.delete::<K>(NAMESPACE, name);
-        world.settle().await;
-        let after = world.uid::<K>(name);
-        assert!(after.is_some() && after != before, "{}", K::kind(&()));
-        assert_eq!(world.child_writes().len(), 1, "{:?}", world.child_writes());
-        world.server.edit::<K>(NAMESPACE, name, |object| {
-            object["metadata"]["labels"]["app.kubernetes.io/component"] = "edited".into();
-        });
-        world.settle().await;
-        let object = world.server.get::<K>(NAMESPACE, name).unwrap();
-        assert_eq!(object.labels()["app.kubernetes.io/component"], "qdrant");
+    async fn check<K: Kind>(world: &World) {
+        recreates::<K>(world, "acme-qdrant").await;
+        restores_label::<K>(world, "acme-qdrant").await;
     }
     let world = World::with_stack(json!({"profiles": ["vector"]})).await;
     check::<ServiceAccount>(&world).await;

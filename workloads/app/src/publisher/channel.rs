@@ -51,7 +51,7 @@ impl PublishChannel {
     pub(super) async fn run(self) -> lapin::Result<()> {
         let mut batch = Vec::new();
         while self.jobs.lock().await.recv_many(&mut batch, BATCH).await > 0 {
-            // The callers of these jobs have given up, and no client was told that the job was accepted.
+            // The callers of these jobs have given up, and no client has got a response that accepts the job.
             batch.retain(|pending| !pending.result.is_closed());
             self.publish(std::mem::take(&mut batch)).await?;
         }

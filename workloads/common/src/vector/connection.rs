@@ -20,7 +20,7 @@ const CONNECT: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
 
 /// The transport of the store's gRPC clients.
-pub(super) type Service = InterceptedService<Channel, ApiKey>;
+pub(super) type Transport = InterceptedService<Channel, ApiKey>;
 
 /// An interceptor that adds the API key to every request.
 #[derive(Clone, Debug)]
@@ -37,12 +37,12 @@ impl Interceptor for ApiKey {
 
 /// Returns a connection that is established on first use and again after a loss, and the server attributes of
 /// spans.
-pub(super) fn service(url: &str, key: Option<&str>) -> anyhow::Result<(Service, Server)> {
+pub(super) fn transport(url: &str, key: Option<&str>) -> anyhow::Result<(Transport, Server)> {
     let uri: Uri = url.parse().map_err(|_| invalid())?;
     let port = uri.port_u16().unwrap_or_default();
     let server = Server::database("qdrant", uri.host().unwrap_or_default(), port);
-    let service = InterceptedService::new(channel(uri)?, api_key(key)?);
-    Ok((service, server))
+    let transport = InterceptedService::new(channel(uri)?, api_key(key)?);
+    Ok((transport, server))
 }
 
 fn invalid() -> anyhow::Error {

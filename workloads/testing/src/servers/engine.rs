@@ -12,7 +12,7 @@ use super::lifetime::UNTIL_INPUT_CLOSES;
 
 /// The root of the checkout.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// The script that makes what the tests need, and knows the name of each image.
+/// The script that provides the servers of the tests, and prints the name of each image.
 const STORES: &str = "e2e/checks/stores.sh";
 
 /// Returns the image of a store, by the variable of the operator that selects it. A public image is pulled.

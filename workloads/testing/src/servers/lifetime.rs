@@ -1,4 +1,4 @@
-//! The lifetime of a server: it ends when the run of the tests does, in whichever way that ends.
+//! The lifetime of a server: it ends with the run of the tests, also if that is killed.
 //!
 //! A server ends when its standard input closes. The other end of that pipe is held by `tail`, which waits for the
 //! end of one process: the `cargo` that runs the tests, or this process if something else started it.
@@ -100,7 +100,7 @@ impl Folder {
     pub(super) fn start(&self, server: &Command) -> Result<Running> {
         let log = self.path("log");
         let output = File::create(&log)?;
-        // The log stays readable through this after the folder is gone.
+        // This handle can read the log after the folder is gone.
         let log = File::open(log)?;
         let mut watch = Command::new("tail")
             .args(["--follow", "--sleep-interval=0.2", "/dev/null"])
@@ -145,7 +145,7 @@ impl Running {
     pub(super) fn ready<T>(mut self, ready: impl Fn(&str) -> Option<T>) -> Result<T> {
         let begin = Instant::now();
         loop {
-            // In this order, so that the log of a server that ended is complete.
+            // The exit is checked before the log is read, so that the log of a server that ended is complete.
             let ended = self.server.try_wait()?.is_some();
             let log = self.log()?;
             if let Some(value) = ready(&log) {
@@ -195,7 +195,7 @@ fn owner() -> u32 {
     }
 }
 
-/// Returns the start time of a process in clock ticks, which tells it from a later one with the same number.
+/// Returns the start time of a process in clock ticks. It distinguishes the process from a later one with the same id.
 fn started_at(process: u32) -> Result<String> {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))?;

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// What the StorageClass calls it.
+// name is the provisioner in the StorageClass.
 const name = "shortener.dev/folder"
 
 // folders is the folder of the node, mounted here under the same path, that holds one folder for each volume.

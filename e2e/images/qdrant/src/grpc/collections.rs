@@ -4,9 +4,9 @@ use std::{collections::HashMap, future::Future, num::NonZeroU64, sync::Arc};
 
 use qdrant_client::qdrant as wire;
 use qdrant_edge::{Distance, PayloadIndexInfo, PayloadSchemaType};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
 
-use super::{answer, refuse, unknown, unknown_methods};
+use super::{Answer, answer, refuse, unknown, unknown_methods};
 use crate::{
     error::Error,
     model::{CollectionInfo, CreateCollection, VectorParams},
@@ -15,8 +15,6 @@ use crate::{
 
 /// The service.
 pub struct Collections(pub Arc<Store>);
-
-type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl wire::collections_server::Collections for Collections {

@@ -3,10 +3,10 @@
 use std::{future::Future, sync::Arc};
 
 use qdrant_client::qdrant as wire;
-use tonic::{Request, Response, Status};
+use tonic::Request;
 
 use super::{
-    answer,
+    Answer, answer,
     convert::{id_message, record_message, scored_message},
     requests, unknown_methods,
 };
@@ -14,8 +14,6 @@ use crate::{collection::Collection, error::Error, store::Store};
 
 /// The service.
 pub struct Points(pub Arc<Store>);
-
-type Answer<T> = Result<Response<T>, Status>;
 
 impl Points {
     async fn update(

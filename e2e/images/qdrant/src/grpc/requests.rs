@@ -14,7 +14,7 @@ use super::{
 };
 use crate::model::{CreateIndex, Fetch, Nearest, Point, Selection, at_least_one};
 
-/// A change: the collection, whether the client waits for its completion, and the change itself.
+/// A change: the collection, true if the client waits for its completion, and the change itself.
 type Change<T> = Result<(String, Option<bool>, T), Status>;
 /// A query: the collection, and the query itself.
 type Question<T> = Result<(String, T), Status>;

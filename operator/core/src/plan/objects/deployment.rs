@@ -42,8 +42,8 @@ pub(in crate::plan) fn rolling(
     }
 }
 
-/// Returns a Deployment like [`rolling`] for pods that receive requests through a Service. Every node must learn of a
-/// new pod before an old one stops.
+/// Returns a Deployment like [`rolling`] for pods that receive requests through a Service. Every node must route to
+/// a new pod before an old one stops.
 pub(in crate::plan) fn serving(
     stack: &ValidatedStack,
     component: Component,

@@ -1,5 +1,5 @@
-//! The stores as the stack's own programs know them: by environment variables, which are named after the programs'
-//! settings. A store without variables is off. Credentials come from Secrets and never appear as literal values.
+//! The settings of the stores in the stack's own programs: environment variables, named after the programs' settings. A
+//! store without variables is off. Credentials come from Secrets and never appear as literal values.
 
 use k8s_openapi::api::core::v1::EnvVar;
 

@@ -43,7 +43,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     condition: None,
 };
 
-/// Returns true when a spec asks for the stack's own backend.
+/// Returns true when a spec has the stack's own backend.
 fn wanted(spec: &ShortenerStackSpec) -> bool {
     let observability = &spec.observability;
     observability.backend.managed.is_some() && observability.collector.external.is_none()

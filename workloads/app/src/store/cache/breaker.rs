@@ -40,11 +40,12 @@ struct LiveConnection {
 
 /// The circuit breaker and its connection. Dropping it stops the reconnecting task.
 pub struct Breaker {
-    shared: Arc<Shared>,
+    shared: Arc<Circuit>,
     _search: JoinSet<()>,
 }
 
-struct Shared {
+/// The state that the breaker shares with its reconnecting task.
+struct Circuit {
     server: Server,
     /// The time limit of an operation.
     deadline: Duration,
@@ -64,7 +65,7 @@ impl Breaker {
         C: Fn(Connection) -> F + Send + Sync + 'static,
         F: Future<Output = RedisResult<()>> + Send + 'static,
     {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Circuit {
             server: source.server(),
             deadline: source.deadline(),
             live: watch::Sender::new(None),
@@ -133,7 +134,7 @@ impl From<RedisError> for Failure {
     }
 }
 
-impl Shared {
+impl Circuit {
     async fn run<T, F>(
         &self,
         command: &'static str,
@@ -211,7 +212,7 @@ pub(super) fn is_refusal(error: &RedisError) -> bool {
     }
 }
 
-async fn look_for<C, F>(mut source: Source, shared: Arc<Shared>, check: C)
+async fn look_for<C, F>(mut source: Source, shared: Arc<Circuit>, check: C)
 where
     C: Fn(Connection) -> F,
     F: Future<Output = RedisResult<()>>,
@@ -262,7 +263,7 @@ where
 }
 
 /// Checks the connection periodically. Completes once the breaker is open.
-async fn guard<C, F>(shared: &Shared, check: &C)
+async fn guard<C, F>(shared: &Circuit, check: &C)
 where
     C: Fn(Connection) -> F,
     F: Future<Output = RedisResult<()>>,

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Checks the volume of a managed store, then its StatefulSet and its pod. The verdict on an external store is always
-/// true; `without` says what happens to requests while that store is unavailable.
+/// true; `without` describes the effect on requests while that store is unavailable.
 pub(in crate::plan::stores) fn ready(
     view: View<'_>,
     component: Component,

@@ -19,8 +19,8 @@ pub(super) const PLUGINS: &str = "enabled_plugins";
 const PLUGINS_TEXT: &str = "[rabbitmq_management].\n";
 /// File name of Erlang's resolver configuration.
 pub(super) const RESOLVER: &str = "erl_inetrc";
-/// Names come from the pod's hosts file alone, because the network policy blocks DNS. The broker asks for the IPv4 address
-/// of its host for every connection; in a pod without one, each of these requests would wait 8 s for a DNS server.
+/// Names come from the pod's hosts file alone, because the network policy blocks DNS. The broker looks up the IPv4
+/// address of its host for every connection; in a pod without one, each lookup would wait 8 s for a DNS server.
 const RESOLVER_TEXT: &str = "{file, hosts, \"/etc/hosts\"}.\n{lookup, [file]}.\n";
 /// Bytes of the volume that must stay free of messages.
 const DISK_FREE: u64 = 100 << 20;
