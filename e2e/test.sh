@@ -100,7 +100,6 @@ source_stage() {
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
   run check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
     cargo doc --profile quick --workspace --no-deps --document-private-items
-  # On a new machine actionlint is compiled after the Go programs of the cluster, which take minutes.
   run check 'workflows' e2e/checks/workflows.sh
   run check 'alert rules' e2e/checks/alerts.sh
 }

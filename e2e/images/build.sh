@@ -64,13 +64,11 @@ build() {
     pull "${images[@]}"
   fi
   product
+  remove_replaced
 }
 
 case "${1:-build}" in
-  build)
-    build
-    remove_replaced
-    ;;
+  build) build ;;
   product) product ;;
   services) services ;;
   stores) stores ;;

@@ -1,6 +1,5 @@
-// Package ec2 replaces Amazon's client for EC2, which takes a third of the time to compile Felix. Felix refers to it only to
-// change an instance's network interface when it is told to; the local cluster runs on no instance. It has what Felix
-// refers to, and every call fails.
+// Package ec2 replaces Amazon's client for EC2, which takes a third of the time that compiling Felix takes. Felix uses it only
+// for the setting awsSrcDstCheck, which the local cluster does not have. It declares what Felix refers to, and every call fails.
 package ec2
 
 import (
