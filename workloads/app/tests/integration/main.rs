@@ -26,6 +26,7 @@ mod links;
 mod observability;
 mod outage;
 mod process;
+mod schema;
 mod support;
 mod telemetry;
 mod telemetry_faults;
