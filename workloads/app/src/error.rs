@@ -13,16 +13,17 @@ use axum::{
 };
 use http::{
     HeaderValue, StatusCode,
-    header::{CONTENT_TYPE, RETRY_AFTER},
+    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
 };
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
 pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem};
 use crate::publisher::Refusal;
 
-/// An error of a request.
+/// An error of a request. The variants are grouped by subject, as are their problems.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    // The request, whatever it asks for.
     /// The body is not a JSON object.
     #[error("{0}")]
     MalformedJson(String),
@@ -38,12 +39,6 @@ pub enum Error {
     /// The body did not arrive in time.
     #[error("The request body did not arrive in time; send the request again.")]
     RequestTimeout,
-    /// The chosen code belongs to another link.
-    #[error("The code belongs to another link, and links never change; choose another code.")]
-    CodeTaken,
-    /// The link existed and has expired.
-    #[error("The link has expired.")]
-    Expired,
     /// The body is larger than this many bytes.
     #[error("The request body may be at most {0} bytes long.")]
     BodyTooLarge(usize),
@@ -53,18 +48,32 @@ pub enum Error {
     /// The body is not `application/json`, or is compressed.
     #[error("The body must be sent as application/json without a content encoding.")]
     UnsupportedMediaType,
-    /// The client exceeded its rate limit; it may retry after this time.
-    #[error("Too many requests from this address; `Retry-After` gives the seconds to wait.")]
-    RateLimited(Duration),
     /// All header fields together are larger than this many bytes.
     #[error("The header fields may be at most {0} bytes long.")]
     HeadersTooLarge(usize),
+
+    // The client.
+    /// The client exceeded its rate limit; it may retry after this time.
+    #[error("Too many requests from this address; `Retry-After` gives the seconds to wait.")]
+    RateLimited(Duration),
+
+    // Links.
+    /// The chosen code belongs to another link.
+    #[error("The code belongs to another link, and links never change; choose another code.")]
+    CodeTaken,
+    /// The link existed and has expired.
+    #[error("The link has expired.")]
+    Expired,
+
+    // Jobs and documents.
     /// The profile is not enabled.
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),
     /// The idempotency key belongs to a job with another body.
     #[error("The Idempotency-Key was already used with another body; use a new key for a new job.")]
     KeyReused,
+
+    // What the app depends on, and the app itself.
     /// The queue does not accept the job now; the reason is logged and never shown.
     #[error("The queue does not accept jobs at the moment; retry later.")]
     QueueUnavailable(String),
@@ -167,6 +176,8 @@ impl Error {
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        // Caches may otherwise keep a 404, 405, 410, 414 or 501 for as long as they like (RFC 9110, section 15.1).
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
@@ -206,6 +217,16 @@ mod tests {
         ];
         let statuses = errors.map(|error| error.kind().0.as_str().to_owned());
         assert!(BodyProblem::responses().into_keys().eq(statuses));
+    }
+
+    #[test]
+    fn no_cache_keeps_an_error() {
+        for error in [Error::NotFound, Error::Expired, Error::MethodNotAllowed] {
+            assert_eq!(
+                error.to_problem("/", None).headers()[CACHE_CONTROL],
+                "no-store"
+            );
+        }
     }
 
     #[test]
