@@ -12,6 +12,7 @@ pub mod limits;
 pub mod metrics;
 pub mod observe;
 pub mod publisher;
+pub mod route;
 pub mod router;
 pub mod routes;
 pub mod run;

@@ -27,7 +27,8 @@ use crate::{
     client,
     error::{Error, ErrorExtension},
     limits::Limit,
-    metrics::{Route, method_label},
+    metrics::method_label,
+    route::Route,
     state::{AppState, Shared},
 };
 
@@ -154,7 +155,7 @@ fn admit<'a>(
     request: &Request,
     facts: &Facts,
 ) -> Result<Option<&'a Limit>, Error> {
-    let creates = facts.method == Method::POST && facts.route.as_str() == "/shorten";
+    let creates = facts.method == Method::POST && facts.route.row().creates;
     let limit = if creates {
         &state.shorten_limit
     } else {

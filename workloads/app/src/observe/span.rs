@@ -6,7 +6,7 @@ use http::StatusCode;
 use shortener_common::telemetry::span::{Span, SpanKind, Tracer};
 
 use super::Facts;
-use crate::metrics::{Route, method_label};
+use crate::{metrics::method_label, route::Route};
 
 /// The maximum length of an unknown method in the span, in characters.
 const MAX_METHOD: usize = 32;
