@@ -13,12 +13,12 @@ use axum::{
 };
 use http::{
     HeaderValue, StatusCode,
-    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
+    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
 pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem};
-use crate::publisher::Refusal;
+use crate::{auth::Denial, publisher::Refusal};
 
 /// An error of a request. The variants are grouped by subject, as are their problems.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +56,12 @@ pub enum Error {
     /// The client exceeded its rate limit; it may retry after this time.
     #[error("Too many requests from this address; `Retry-After` gives the seconds to wait.")]
     RateLimited(Duration),
+    /// The client exceeded the rate limit of its keys; it may retry after this time.
+    #[error("Too many requests with this key; `Retry-After` gives the seconds to wait.")]
+    KeyRateLimited(Duration),
+    /// The request is refused for want of a key or of a scope.
+    #[error("{0}")]
+    Denied(Denial),
 
     // Links.
     /// The chosen code belongs to another link.
@@ -122,6 +128,12 @@ impl From<IndexError> for Error {
     }
 }
 
+impl From<Denial> for Error {
+    fn from(denial: Denial) -> Self {
+        Self::Denied(denial)
+    }
+}
+
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Self::QueueUnavailable(refusal.to_string())
@@ -178,6 +190,9 @@ impl Error {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         // Caches may otherwise keep a 404, 405, 410, 414 or 501 for as long as they like (RFC 9110, section 15.1).
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Self::Denied(denial) = self {
+            headers.insert(WWW_AUTHENTICATE, denial.challenge().clone());
+        }
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
@@ -237,6 +252,24 @@ mod tests {
                 error.to_problem("/", None).headers()[RETRY_AFTER],
                 seconds.to_string()
             );
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_its_challenge() {
+        let challenge = HeaderValue::from_static("Bearer realm=\"a\"");
+        let unauthorized = Denial::Unauthorized {
+            detail: "no key",
+            challenge: challenge.clone(),
+        };
+        let forbidden = Denial::Forbidden {
+            scope: "jobs",
+            challenge: challenge.clone(),
+        };
+        for (denial, status) in [(unauthorized, 401), (forbidden, 403)] {
+            let response = Error::from(denial).to_problem("/", None);
+            assert_eq!(response.status(), status);
+            assert_eq!(response.headers()[WWW_AUTHENTICATE], challenge);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! `main` reads [`config`], [`run`] connects [`state`] and [`router`], and drains on SIGTERM.
 
+pub mod auth;
 pub mod body;
 pub mod client;
 pub mod code;
@@ -16,6 +17,7 @@ pub mod route;
 pub mod router;
 pub mod routes;
 pub mod run;
+pub mod scope;
 pub mod state;
 pub mod store;
 pub mod target;

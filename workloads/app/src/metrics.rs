@@ -3,6 +3,7 @@
 //! A request costs two array lookups, one atomic increment and one short critical section of its own series. Series
 //! are created on first use and found by position afterwards, without hashing their labels.
 
+mod auth;
 mod cache;
 
 use std::{
@@ -27,7 +28,7 @@ use crate::{
     route::{ROUTES, Route},
 };
 
-pub use self::cache::CacheMetrics;
+pub use self::{auth::AuthMetrics, cache::CacheMetrics};
 
 /// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, with finer steps below 5 ms because
 /// a redirect takes less.
@@ -211,6 +212,11 @@ impl Metrics {
         self.registry.register_collector(collector);
     }
 
+    /// Registers the metrics of keys, which exist only if clients can have keys.
+    pub fn with_auth(&mut self) -> AuthMetrics {
+        AuthMetrics::register(&mut self.registry)
+    }
+
     /// Registers the metrics of the cache, which exist only with a cache.
     pub fn with_cache(&mut self) -> CacheMetrics {
         CacheMetrics::register(&mut self.registry)
@@ -298,6 +304,7 @@ mod tests {
     #[test]
     fn every_metric_is_documented() {
         let (mut metrics, _) = observed();
+        let _auth = metrics.with_auth();
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();
         let text = Format::Classic.encode(metrics.registry()).unwrap();

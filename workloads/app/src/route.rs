@@ -2,6 +2,8 @@
 //!
 //! The handlers stand in [`crate::router`]; a test keeps both equal.
 
+use crate::scope::Scope;
+
 /// One route.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -9,29 +11,39 @@ pub struct Row {
     pub template: &'static str,
     /// True if a POST creates links, which has a rate limit of its own.
     pub creates: bool,
+    /// The scope that a key needs, where the stack asks for one; `None` if the route is open to everyone.
+    pub scope: Option<Scope>,
 }
 
 /// The routes. The first one stands for every request that matched none.
 pub const ROUTES: [Row; 10] = [
-    row("unmatched"),
-    row("/{code}"),
+    open("unmatched"),
+    open("/{code}"),
     Row {
         creates: true,
-        ..row("/shorten")
+        ..scoped("/shorten", Scope::Shorten)
     },
-    row("/health"),
-    row("/metrics"),
-    row("/jobs"),
-    row("/jobs/{id}"),
-    row("/docs/{id}"),
-    row("/docs/query"),
-    row("/openapi.json"),
+    open("/health"),
+    scoped("/metrics", Scope::Metrics),
+    scoped("/jobs", Scope::Jobs),
+    scoped("/jobs/{id}", Scope::Jobs),
+    scoped("/docs/{id}", Scope::Docs),
+    scoped("/docs/query", Scope::Docs),
+    open("/openapi.json"),
 ];
 
-const fn row(template: &'static str) -> Row {
+const fn open(template: &'static str) -> Row {
     Row {
         template,
         creates: false,
+        scope: None,
+    }
+}
+
+const fn scoped(template: &'static str, scope: Scope) -> Row {
+    Row {
+        scope: Some(scope),
+        ..open(template)
     }
 }
 
@@ -100,6 +112,21 @@ mod tests {
         let documented: BTreeSet<&str> = document.paths.paths.keys().map(String::as_str).collect();
         assert_eq!(documented.len(), rows.len());
         assert_eq!(documented, rows.into_iter().collect());
+    }
+
+    #[test]
+    fn only_redirects_health_and_the_document_are_open_to_everyone() {
+        let open = ROUTES.iter().filter(|row| row.scope.is_none());
+        let open: Vec<&str> = open.map(|row| row.template).collect();
+        assert_eq!(open, ["unmatched", "/{code}", "/health", "/openapi.json"]);
+    }
+
+    #[test]
+    fn management_and_nothing_else_needs_the_scope_admin() {
+        for row in ROUTES {
+            let manages = row.template.starts_with("/api/admin");
+            assert_eq!(row.scope == Some(Scope::Admin), manages, "{row:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use http::StatusCode;
 
 use super::Error;
+use crate::auth::Denial;
 
 impl Error {
     /// Returns the status, the last segment of the problem type, and the title.
@@ -41,11 +42,17 @@ impl Error {
             ),
 
             // The client.
-            Self::RateLimited(_) => (
+            Self::RateLimited(_) | Self::KeyRateLimited(_) => (
                 StatusCode::TOO_MANY_REQUESTS,
                 "rate-limited",
                 "Too many requests",
             ),
+            Self::Denied(Denial::Unauthorized { .. }) => {
+                (StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized")
+            }
+            Self::Denied(Denial::Forbidden { .. }) => {
+                (StatusCode::FORBIDDEN, "forbidden", "Forbidden")
+            }
 
             // Links.
             Self::CodeTaken => (StatusCode::CONFLICT, "code-taken", "Code taken"),
@@ -101,7 +108,7 @@ impl Error {
     /// Returns the number of whole seconds after which a retry is useful.
     pub(super) fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::RateLimited(wait) => Some(
+            Self::RateLimited(wait) | Self::KeyRateLimited(wait) => Some(
                 wait.as_millis()
                     .div_ceil(1000)
                     .try_into()

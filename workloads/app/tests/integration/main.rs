@@ -21,6 +21,7 @@ mod docs_telemetry;
 mod drain;
 mod hostile;
 mod jobs;
+mod keys;
 mod limits;
 mod links;
 mod observability;
