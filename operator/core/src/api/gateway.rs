@@ -1,5 +1,6 @@
 //! The public entry point of a stack.
 
+mod auth;
 mod provider;
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, schema};
 
+pub use auth::{GatewayAuth, KeyLimits, Protected};
 pub use provider::{GatewayProvider, GatewayServiceType};
 
 /// The public entry point: routing, host name, TLS and access.
@@ -60,6 +62,9 @@ pub struct GatewaySpec {
     #[serde(default = "default_hops")]
     #[schemars(range(min = 0, max = 16))]
     pub trusted_hops: i32,
+    /// Keys of clients. Absent: no request needs a key, and management is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<GatewayAuth>,
     /// Number of gateway pods.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
@@ -80,6 +85,7 @@ impl Default for GatewaySpec {
             service_type: GatewayServiceType::default(),
             expose_metrics: default_true(),
             trusted_hops: default_hops(),
+            auth: None,
             replicas: default_replicas(),
             pod: PodSettings::default(),
         }

@@ -3,6 +3,7 @@
 //! The schema and its CEL rules refuse at admission whatever they can. The checks here depend on other objects of the
 //! cluster.
 
+mod auth;
 mod monitoring;
 mod observability;
 
@@ -50,6 +51,7 @@ pub fn validate(
         headers,
         has_monitoring_kinds,
         vector_key,
+        missing_keys,
         upstream,
         host_conflict,
     } = facts;
@@ -87,7 +89,7 @@ pub fn validate(
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: app(spec, defaults, cache.as_ref()),
+        app: app(spec, defaults, cache.as_ref(), missing_keys),
         gateway: gateway(spec, defaults, upstream, host_conflict),
         database,
         cache,
@@ -114,7 +116,12 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
     }
 }
 
-fn app(spec: &ShortenerStackSpec, defaults: &Defaults, cache: Option<&Cache>) -> App {
+fn app(
+    spec: &ShortenerStackSpec,
+    defaults: &Defaults,
+    cache: Option<&Cache>,
+    missing_keys: bool,
+) -> App {
     let near_memory = cache.map_or(0, |cache| cache.near_memory);
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
@@ -126,6 +133,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, cache: Option<&Cache>) ->
         limits: spec.limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,
         expose_metrics: spec.gateway.expose_metrics,
+        auth: auth::auth(spec, missing_keys),
     }
 }
 
