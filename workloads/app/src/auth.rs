@@ -282,7 +282,7 @@ mod tests {
 
     fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        for (name, value) in lines {
+        for &(name, value) in lines {
             headers.append(HeaderName::from_static(name), value.parse().unwrap());
         }
         headers
