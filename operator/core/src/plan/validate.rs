@@ -24,9 +24,9 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials,
         defaults::Defaults,
-        facts::Facts,
+        facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Gateway, Routing, ValidatedStack, Workers},
+        stack::{App, Cache, Credential, Gateway, Routing, ValidatedStack, Workers},
     },
 };
 
@@ -56,12 +56,7 @@ pub fn validate(
         host_conflict,
     } = facts;
     let spec = &stack.spec;
-    let checksum_key = credential(
-        checksum_key,
-        &credentials::checksum_name(&identity.name),
-        &identity.name,
-        &[CHECKSUM_KEY],
-    )?;
+    let checksum_key = own_key(checksum_key, &identity.name)?;
     let surroundings = Surroundings {
         stack,
         checksum_key: &checksum_key,
@@ -114,6 +109,12 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
         None if gateway.tls_secret_name.is_some() => format!("https://{}", gateway.host),
         None => format!("http://{}", gateway.host),
     }
+}
+
+/// Returns the stack's own key for checksums.
+fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateError> {
+    let secret = credentials::checksum_name(stack);
+    credential(state, &secret, stack, &[CHECKSUM_KEY])
 }
 
 fn app(
