@@ -32,14 +32,14 @@ const NO_KEYS: &str = "Management needs a key, and this stack has none: set `gat
 
 /// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Caller {
+pub enum Identity {
     /// Anyone.
     Anonymous,
     /// A client that sent one of its keys.
     Client(Client),
 }
 
-impl Caller {
+impl Identity {
     /// Returns the name of the client.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -147,24 +147,24 @@ impl Guard {
 
     /// Returns the sender of a request to a route with this scope, and the reason for which it is refused, if it is.
     /// Where the scope is open, a key that is not known is as good as none.
-    pub fn check(&self, scope: Option<Scope>, headers: &HeaderMap) -> (Caller, Option<Denial>) {
+    pub fn check(&self, scope: Option<Scope>, headers: &HeaderMap) -> (Identity, Option<Denial>) {
         let Some(scope) = scope else {
-            return (Caller::Anonymous, None);
+            return (Identity::Anonymous, None);
         };
         let Some(protection) = &self.protection else {
             let refused = scope == Scope::Admin;
             let denial = refused.then(|| self.unauthorized(NO_KEYS, ""));
-            return (Caller::Anonymous, denial);
+            return (Identity::Anonymous, denial);
         };
         let metrics = &protection.metrics;
         let needed = scope == Scope::Admin || protection.scopes.contains(scope);
         let known = match credentials(headers) {
             Credentials::None => {
                 if !needed {
-                    return (Caller::Anonymous, None);
+                    return (Identity::Anonymous, None);
                 }
                 metrics.missing.inc();
-                return (Caller::Anonymous, Some(self.unauthorized(MISSING, "")));
+                return (Identity::Anonymous, Some(self.unauthorized(MISSING, "")));
             }
             Credentials::Malformed => None,
             Credentials::Key(key) => protection.keys.borrow().find(key).cloned(),
@@ -172,7 +172,7 @@ impl Guard {
         let Some(client) = known else {
             metrics.invalid.inc();
             let denial = || self.unauthorized(INVALID, ", error=\"invalid_token\"");
-            return (Caller::Anonymous, needed.then(denial));
+            return (Identity::Anonymous, needed.then(denial));
         };
         let forbidden = needed && !client.scopes.contains(scope);
         if forbidden {
@@ -181,7 +181,7 @@ impl Guard {
             metrics.accepted.inc();
         }
         let denial = forbidden.then(|| self.forbidden(scope));
-        (Caller::Client(client), denial)
+        (Identity::Client(client), denial)
     }
 
     fn unauthorized(&self, detail: &'static str, error: &str) -> Denial {
@@ -405,7 +405,7 @@ mod tests {
     fn a_route_without_a_scope_never_reads_a_key() {
         let world = world(&PROTECTED);
         let checked = world.guard.check(None, &headers(&[("x-api-key", ALL)]));
-        assert_eq!(checked, (Caller::Anonymous, None));
+        assert_eq!(checked, (Identity::Anonymous, None));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use shortener_common::{server::Peer, telemetry::span::in_span, trace::TraceConte
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    auth::{Caller, Denial, Guard},
+    auth::{Denial, Guard, Identity},
     body::Deadline,
     client,
     error::{Error, ErrorExtension},
@@ -95,7 +95,7 @@ struct Facts {
     method: Method,
     uri: Uri,
     client: IpAddr,
-    caller: Caller,
+    identity: Identity,
 }
 
 impl Facts {
@@ -114,31 +114,31 @@ impl Facts {
             method: request.method().clone(),
             uri: request.uri().clone(),
             client: client::address(peer, request.headers(), trusted_hops),
-            caller: Caller::Anonymous,
+            identity: Identity::Anonymous,
         }
     }
 
     /// Finds the caller. Returns the reason for which the request is refused, if it is. The refusal comes after the
     /// rate limits, so that keys cannot be tried without end.
     fn identify(&mut self, guard: &Guard, headers: &HeaderMap) -> Option<Denial> {
-        let (caller, denial) = guard.check(self.route.row().scope, headers);
-        self.caller = caller;
+        let (identity, denial) = guard.check(self.route.row().scope, headers);
+        self.identity = identity;
         denial
     }
 
     /// Returns the bucket of the rate limits: the client's own, or that of its address.
     fn bucket(&self) -> Client {
-        match &self.caller {
-            Caller::Anonymous => self.client.into(),
-            Caller::Client(client) => Client::Key(client.number),
+        match &self.identity {
+            Identity::Anonymous => self.client.into(),
+            Identity::Client(client) => Client::Key(client.number),
         }
     }
 
     /// Returns the error of an empty bucket.
     fn rate_limited(&self, wait: Duration) -> Error {
-        match self.caller {
-            Caller::Anonymous => Error::RateLimited(wait),
-            Caller::Client(_) => Error::KeyRateLimited(wait),
+        match self.identity {
+            Identity::Anonymous => Error::RateLimited(wait),
+            Identity::Client(_) => Error::KeyRateLimited(wait),
         }
     }
 
@@ -167,7 +167,7 @@ impl Facts {
                     http.response.status_code = status.as_u16(),
                     url.path = self.path(),
                     client.address = %self.client,
-                    auth.client = self.caller.name(),
+                    auth.client = self.identity.name(),
                     duration = duration.as_secs_f64(),
                     error.r#type = kind,
                     error.message = reason.flatten(),
@@ -190,9 +190,9 @@ fn admit<'a>(
     facts: &Facts,
 ) -> Result<Option<&'a Limit>, Error> {
     let creates = facts.method == Method::POST && facts.route.row().creates;
-    let limits = match facts.caller {
-        Caller::Anonymous => &state.limits,
-        Caller::Client(_) => &state.key_limits,
+    let limits = match facts.identity {
+        Identity::Anonymous => &state.limits,
+        Identity::Client(_) => &state.key_limits,
     };
     let limit = if creates {
         &limits.shorten

@@ -25,7 +25,7 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
             // Without the query, which may contain private data.
             .set("url.path", facts.path().to_owned())
             .set("client.address", facts.client.to_string());
-        if let Some(name) = facts.caller.name() {
+        if let Some(name) = facts.identity.name() {
             description.set("auth.client", name.to_owned());
         }
         if facts.route.is_known() {
