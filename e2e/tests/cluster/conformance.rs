@@ -2,6 +2,7 @@
 
 mod answers;
 mod forwarding;
+mod keys;
 
 use anyhow::Result;
 use shortener_e2e::{GatewayClient, SharedStack};

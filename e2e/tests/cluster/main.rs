@@ -15,6 +15,7 @@ mod deliveries;
 mod draining;
 mod gateway;
 mod isolation;
+mod keys;
 mod observability;
 mod outages;
 mod pod_security;

@@ -17,7 +17,9 @@ mod vector;
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
-pub use gateway::{GatewayProvider, GatewayServiceType, GatewaySpec};
+pub use gateway::{
+    GatewayAuth, GatewayProvider, GatewayServiceType, GatewaySpec, KeyLimits, Protected,
+};
 pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,

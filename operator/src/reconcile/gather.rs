@@ -63,9 +63,22 @@ pub async fn gather(
         queue,
         headers: observability::headers(scope, &identity, &stack.spec).await?,
         has_monitoring_kinds: scope.inventory.has_optional_kinds(),
+        missing_keys: missing_keys(scope, stack, &identity),
         upstream: upstream(scope, &identity),
         host_conflict: host_conflict(stack, &scope.context.known_stacks()),
         identity,
+    })
+}
+
+/// Returns true when the spec refers to a Secret with keys of clients that does not exist. Its content stays unread:
+/// only the app needs the keys.
+fn missing_keys(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> bool {
+    let secret = references::keys_secret(&stack.spec);
+    secret.is_some_and(|name| {
+        let found = scope
+            .inventory
+            .metadata::<Secret>(&identity.namespace, name);
+        found.is_none()
     })
 }
 

@@ -3,6 +3,7 @@
 mod drift;
 mod external;
 mod faults;
+mod keys;
 mod lifecycle;
 mod monitoring;
 mod observability;

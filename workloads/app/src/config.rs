@@ -1,5 +1,6 @@
 //! Command line and environment variables. Every flag has an environment variable of the same name.
 
+mod auth;
 mod cache;
 
 use std::{net::SocketAddr, time::Duration};
@@ -11,7 +12,10 @@ use shortener_common::{
 };
 use url::Url;
 
-pub use self::cache::{CacheArgs, CacheMode};
+pub use self::{
+    auth::AuthArgs,
+    cache::{CacheArgs, CacheMode},
+};
 
 /// The link-shortening application.
 #[derive(Debug, Parser)]
@@ -113,6 +117,9 @@ pub struct ServeArgs {
     /// Burst of other requests per client.
     #[arg(long, env, default_value_t = 200)]
     pub limit_requests_burst: u32,
+    /// The keys of clients.
+    #[command(flatten)]
+    pub auth: AuthArgs,
     /// Maximum number of open connections on the public port; further ones wait to be accepted.
     #[arg(long, env, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
@@ -204,6 +211,7 @@ mod tests {
             ("--max-connections", "0"),
             ("--cache-ttl-seconds", "0"),
             ("--cache-mode", "Single!"),
+            ("--auth-protect", "admin"),
         ] {
             let message = serve(&[&format!("{flag}={value}")])
                 .unwrap_err()

@@ -13,16 +13,17 @@ use axum::{
 };
 use http::{
     HeaderValue, StatusCode,
-    header::{CONTENT_TYPE, RETRY_AFTER},
+    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
 pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem};
-use crate::publisher::Refusal;
+use crate::{auth::Denial, publisher::Refusal};
 
-/// An error of a request.
+/// An error of a request. The variants are grouped by subject, as are their problems.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    // The request, whatever it asks for.
     /// The body is not a JSON object.
     #[error("{0}")]
     MalformedJson(String),
@@ -38,12 +39,6 @@ pub enum Error {
     /// The body did not arrive in time.
     #[error("The request body did not arrive in time; send the request again.")]
     RequestTimeout,
-    /// The chosen code belongs to another link.
-    #[error("The code belongs to another link, and links never change; choose another code.")]
-    CodeTaken,
-    /// The link existed and has expired.
-    #[error("The link has expired.")]
-    Expired,
     /// The body is larger than this many bytes.
     #[error("The request body may be at most {0} bytes long.")]
     BodyTooLarge(usize),
@@ -53,18 +48,38 @@ pub enum Error {
     /// The body is not `application/json`, or is compressed.
     #[error("The body must be sent as application/json without a content encoding.")]
     UnsupportedMediaType,
-    /// The client exceeded its rate limit; it may retry after this time.
-    #[error("Too many requests from this address; `Retry-After` gives the seconds to wait.")]
-    RateLimited(Duration),
     /// All header fields together are larger than this many bytes.
     #[error("The header fields may be at most {0} bytes long.")]
     HeadersTooLarge(usize),
+
+    // The client.
+    /// The client exceeded its rate limit; it may retry after this time.
+    #[error("Too many requests from this address; `Retry-After` gives the seconds to wait.")]
+    RateLimited(Duration),
+    /// The client exceeded the rate limit of its keys; it may retry after this time.
+    #[error("Too many requests with this key; `Retry-After` gives the seconds to wait.")]
+    KeyRateLimited(Duration),
+    /// The request is refused for want of a key or of a scope.
+    #[error("{0}")]
+    Denied(Denial),
+
+    // Links.
+    /// The chosen code belongs to another link.
+    #[error("The code belongs to another link, and links never change; choose another code.")]
+    CodeTaken,
+    /// The link existed and has expired.
+    #[error("The link has expired.")]
+    Expired,
+
+    // Jobs and documents.
     /// The profile is not enabled.
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),
     /// The idempotency key belongs to a job with another body.
     #[error("The Idempotency-Key was already used with another body; use a new key for a new job.")]
     KeyReused,
+
+    // What the app depends on, and the app itself.
     /// The queue does not accept the job now; the reason is logged and never shown.
     #[error("The queue does not accept jobs at the moment; retry later.")]
     QueueUnavailable(String),
@@ -110,6 +125,12 @@ impl From<IndexError> for Error {
             IndexError::Database(error) => error.into(),
             IndexError::Vector(error) => error.into(),
         }
+    }
+}
+
+impl From<Denial> for Error {
+    fn from(denial: Denial) -> Self {
+        Self::Denied(denial)
     }
 }
 
@@ -167,6 +188,11 @@ impl Error {
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        // Caches may otherwise keep a 404, 405, 410, 414 or 501 for as long as they like (RFC 9110, section 15.1).
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Self::Denied(denial) = self {
+            headers.insert(WWW_AUTHENTICATE, denial.challenge().clone());
+        }
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
@@ -209,6 +235,16 @@ mod tests {
     }
 
     #[test]
+    fn no_cache_keeps_an_error() {
+        for error in [Error::NotFound, Error::Expired, Error::MethodNotAllowed] {
+            assert_eq!(
+                error.to_problem("/", None).headers()[CACHE_CONTROL],
+                "no-store"
+            );
+        }
+    }
+
+    #[test]
     fn waiting_times_are_rounded_up_to_whole_seconds() {
         for (milliseconds, seconds) in [(1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
             let error = Error::RateLimited(Duration::from_millis(milliseconds));
@@ -216,6 +252,24 @@ mod tests {
                 error.to_problem("/", None).headers()[RETRY_AFTER],
                 seconds.to_string()
             );
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_its_challenge() {
+        let challenge = HeaderValue::from_static("Bearer realm=\"a\"");
+        let unauthorized = Denial::Unauthorized {
+            detail: "no key",
+            challenge: challenge.clone(),
+        };
+        let forbidden = Denial::Forbidden {
+            scope: "jobs",
+            challenge: challenge.clone(),
+        };
+        for (denial, status) in [(unauthorized, 401), (forbidden, 403)] {
+            let response = Error::from(denial).to_problem("/", None);
+            assert_eq!(response.status(), status);
+            assert_eq!(response.headers()[WWW_AUTHENTICATE], challenge);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! `main` reads [`config`], [`run`] connects [`state`] and [`router`], and drains on SIGTERM.
 
+pub mod auth;
 pub mod body;
 pub mod client;
 pub mod code;
@@ -12,9 +13,11 @@ pub mod limits;
 pub mod metrics;
 pub mod observe;
 pub mod publisher;
+pub mod route;
 pub mod router;
 pub mod routes;
 pub mod run;
+pub mod scope;
 pub mod state;
 pub mod store;
 pub mod target;

@@ -1,4 +1,4 @@
-//! Rate limits by client address: token buckets in bounded memory, and with a cache also buckets shared by all
+//! Rate limits by client address, or by the key of a client: token buckets in bounded memory, and with a cache also buckets shared by all
 //! replicas.
 
 mod shared;
@@ -33,7 +33,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Returns the rate limit of `POST /shorten` per client.
+    /// Returns the rate limit of `POST /shorten` per address.
     #[must_use]
     pub fn of_shorten(config: &ServeArgs) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Rate {
         }
     }
 
-    /// Returns the rate limit of all other requests per client.
+    /// Returns the rate limit of all other requests per address.
     #[must_use]
     pub fn of_requests(config: &ServeArgs) -> Self {
         Self {
@@ -53,10 +53,61 @@ impl Rate {
         }
     }
 
+    /// Returns the rate limit of `POST /shorten` per key.
+    #[must_use]
+    pub fn of_shorten_by_key(config: &ServeArgs) -> Self {
+        let (auth, own) = (&config.auth, Self::of_shorten(config));
+        Self {
+            requests: auth.auth_limit_shorten_per_minute.unwrap_or(own.requests),
+            burst: auth.auth_limit_shorten_burst.unwrap_or(own.burst),
+            ..own
+        }
+    }
+
+    /// Returns the rate limit of all other requests per key.
+    #[must_use]
+    pub fn of_requests_by_key(config: &ServeArgs) -> Self {
+        let (auth, own) = (&config.auth, Self::of_requests(config));
+        Self {
+            requests: auth.auth_limit_requests_per_second.unwrap_or(own.requests),
+            burst: auth.auth_limit_requests_burst.unwrap_or(own.burst),
+            ..own
+        }
+    }
+
     /// Returns the time in which one token is refilled, and the time in which an empty bucket is.
     fn times(self) -> (Duration, Duration) {
         let interval = self.period / self.requests.max(1);
         (interval, interval.saturating_mul(self.burst.max(1)))
+    }
+}
+
+/// The limits of one way to count clients.
+#[derive(Default)]
+pub struct Limits {
+    /// The rate limit of `POST /shorten`.
+    pub shorten: Option<Limit>,
+    /// The rate limit of every other request.
+    pub requests: Option<Limit>,
+}
+
+impl Limits {
+    /// Returns the limits by client address.
+    #[must_use]
+    pub fn by_address(config: &ServeArgs, cache: Option<&Arc<Cache>>) -> Self {
+        Self {
+            shorten: Limit::new("shorten", Rate::of_shorten(config), cache),
+            requests: Limit::new("requests", Rate::of_requests(config), cache),
+        }
+    }
+
+    /// Returns the limits by the key of a client. All keys of a client share one bucket.
+    #[must_use]
+    pub fn by_key(config: &ServeArgs, cache: Option<&Arc<Cache>>) -> Self {
+        Self {
+            shorten: Limit::new("shorten", Rate::of_shorten_by_key(config), cache),
+            requests: Limit::new("requests", Rate::of_requests_by_key(config), cache),
+        }
     }
 }
 
@@ -81,17 +132,17 @@ impl Limit {
     ///
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
-    pub fn take(&self, address: IpAddr) -> Result<(), Duration> {
-        self.own.take(address)
+    pub fn take(&self, client: Client) -> Result<(), Duration> {
+        self.own.take(client)
     }
 
     /// Takes a token of the shared bucket. Succeeds if the cache is unavailable.
     ///
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
-    pub async fn take_shared(&self, address: IpAddr) -> Result<(), Duration> {
+    pub async fn take_shared(&self, client: Client) -> Result<(), Duration> {
         match &self.shared {
-            Some(buckets) => buckets.take(address).await,
+            Some(buckets) => buckets.take(client).await,
             None => Ok(()),
         }
     }
@@ -111,9 +162,13 @@ pub struct RateLimiter {
 
 /// A rate-limited client. An IPv6 client usually owns a whole /64, so that network shares one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Client {
+pub enum Client {
+    /// An IPv4 address.
     V4(u32),
+    /// The first half of an IPv6 address.
     V6Network(u64),
+    /// The number of a client with a key.
+    Key(u64),
 }
 
 impl From<IpAddr> for Client {
@@ -132,6 +187,7 @@ impl fmt::Display for Client {
             Self::V6Network(bits) => {
                 write!(f, "{}/64", Ipv6Addr::from_bits(u128::from(bits) << 64))
             }
+            Self::Key(number) => write!(f, "key:{number:016x}"),
         }
     }
 }
@@ -159,13 +215,13 @@ impl RateLimiter {
     ///
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
-    pub fn take(&self, address: IpAddr) -> Result<(), Duration> {
-        self.take_at(address, nanoseconds(self.start.elapsed()))
+    pub fn take(&self, client: Client) -> Result<(), Duration> {
+        self.take_at(client, nanoseconds(self.start.elapsed()))
     }
 
-    fn take_at(&self, address: IpAddr, now: u64) -> Result<(), Duration> {
+    fn take_at(&self, client: impl Into<Client>, now: u64) -> Result<(), Duration> {
         use std::hash::BuildHasher;
-        let client = Client::from(address);
+        let client = client.into();
         let shard = self.hasher.hash_one(client) as usize % SHARDS;
         let mut buckets = self.shards[shard].lock();
         let full_at = buckets
@@ -277,9 +333,20 @@ mod tests {
         assert!(limiter.take_at(address(2), 0).is_err());
         assert!(
             limiter
-                .take_at("2001:db8:0:2::1".parse().unwrap(), 0)
+                .take_at("2001:db8:0:2::1".parse::<IpAddr>().unwrap(), 0)
                 .is_ok()
         );
+    }
+
+    #[test]
+    fn a_client_with_a_key_is_counted_by_it_under_one_name_in_every_replica() {
+        let limiter = limiter(1, 1, 1);
+        let key = Client::Key(0xcb00_7101);
+        assert_eq!(Client::from(A), Client::V4(0xcb00_7101));
+        assert!(limiter.take_at(A, 0).is_ok());
+        assert!(limiter.take_at(key, 0).is_ok());
+        assert!(limiter.take_at(key, 0).is_err());
+        assert_eq!(key.to_string(), "key:00000000cb007101");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A request costs two array lookups, one atomic increment and one short critical section of its own series. Series
 //! are created on first use and found by position afterwards, without hashing their labels.
 
+mod auth;
 mod cache;
 
 use std::{
@@ -22,9 +23,12 @@ use prometheus_client::{
 };
 use shortener_common::{trace::TraceContext, vector::VectorMetrics};
 
-use crate::publisher::metrics::PublisherMetrics;
+use crate::{
+    publisher::metrics::PublisherMetrics,
+    route::{ROUTES, Route},
+};
 
-pub use self::cache::CacheMetrics;
+pub use self::{auth::AuthMetrics, cache::CacheMetrics};
 
 /// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, with finer steps below 5 ms because
 /// a redirect takes less.
@@ -33,51 +37,9 @@ const BUCKETS: [f64; 16] = [
     10.0,
 ];
 
-/// The route templates for metrics and logs. Paths are never used as labels.
-pub const ROUTES: [&str; 10] = [
-    "unmatched",
-    "/{code}",
-    "/shorten",
-    "/health",
-    "/metrics",
-    "/jobs",
-    "/jobs/{id}",
-    "/docs/{id}",
-    "/docs/query",
-    "/openapi.json",
-];
-
 const METHODS: [&str; 10] = [
     "_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
 ];
-
-/// An index into [`ROUTES`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route(usize);
-
-impl Route {
-    /// Returns the route of a template that the router matched; anything else is `unmatched`.
-    #[must_use]
-    pub fn from_template(template: Option<&str>) -> Self {
-        Self(
-            template
-                .and_then(|template| ROUTES.iter().position(|route| *route == template))
-                .unwrap_or(0),
-        )
-    }
-
-    /// Returns the template.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        ROUTES[self.0]
-    }
-
-    /// Returns true if the request matched a route.
-    #[must_use]
-    pub fn is_known(self) -> bool {
-        self.0 != 0
-    }
-}
 
 /// Returns the method as a label. Unknown methods share `_OTHER`, so that clients cannot create series.
 #[must_use]
@@ -126,7 +88,7 @@ impl HttpMetrics {
     }
 
     fn child(&self, route: Route, method: usize, status: StatusCode) -> &Child {
-        let statuses = self.series[route.0][method]
+        let statuses = self.series[route.index()][method]
             .get_or_init(|| std::iter::repeat_with(OnceLock::new).take(500).collect());
         let slot = usize::from(status.as_u16().clamp(100, 599) - 100);
         statuses[slot].get_or_init(Child::default)
@@ -144,7 +106,7 @@ impl HttpMetrics {
                     let status = (slot + 100).to_string();
                     let labels = [
                         ("http_request_method", *method),
-                        ("http_route", *route),
+                        ("http_route", route.template),
                         ("http_response_status_code", status.as_str()),
                     ];
                     metric(child).encode(encoder.encode_family(&labels)?)?;
@@ -250,6 +212,11 @@ impl Metrics {
         self.registry.register_collector(collector);
     }
 
+    /// Registers the metrics of keys, which exist only if clients can have keys.
+    pub fn with_auth(&mut self) -> AuthMetrics {
+        AuthMetrics::register(&mut self.registry)
+    }
+
     /// Registers the metrics of the cache, which exist only with a cache.
     pub fn with_cache(&mut self) -> CacheMetrics {
         CacheMetrics::register(&mut self.registry)
@@ -337,16 +304,11 @@ mod tests {
     #[test]
     fn every_metric_is_documented() {
         let (mut metrics, _) = observed();
+        let _auth = metrics.with_auth();
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();
         let text = Format::Classic.encode(metrics.registry()).unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);
         assert_eq!(undocumented, Vec::<&str>::new());
-    }
-
-    #[test]
-    fn a_path_that_matched_nothing_is_never_a_label() {
-        assert_eq!(Route::from_template(None).as_str(), "unmatched");
-        assert_eq!(Route::from_template(Some("/x")).as_str(), "unmatched");
     }
 }

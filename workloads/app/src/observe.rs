@@ -23,11 +23,13 @@ use shortener_common::{server::Peer, telemetry::span::in_span, trace::TraceConte
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
+    auth::{Denial, Guard, Identity},
     body::Deadline,
     client,
     error::{Error, ErrorExtension},
-    limits::Limit,
-    metrics::{Route, method_label},
+    limits::{Client, Limit},
+    metrics::method_label,
+    route::Route,
     state::{AppState, Shared},
 };
 
@@ -42,14 +44,20 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         start: Instant::now(),
         budget: state.config.request_timeout,
     };
-    let facts = Facts::of(&request, state.config.trusted_hops);
+    let mut facts = Facts::of(&request, state.config.trusted_hops);
+    let denial = facts.identify(&state.guard, request.headers());
     let span = span::begin(&state.tracer, &facts);
     let response = match admit(&state, &request, &facts) {
         Err(error) => error.into_response(),
         Ok(limit) => {
             request.extensions_mut().insert(deadline);
             request.extensions_mut().insert(facts.trace);
-            let answer = answer(request, next, deadline.end());
+            let answer = async {
+                match denial {
+                    Some(denial) => Error::from(denial).into_response(),
+                    None => answer(request, next, deadline.end()).await,
+                }
+            };
             in_span(&span, rate_limited(limit, &facts, answer)).await
         }
     };
@@ -87,6 +95,7 @@ struct Facts {
     method: Method,
     uri: Uri,
     client: IpAddr,
+    identity: Identity,
 }
 
 impl Facts {
@@ -105,6 +114,31 @@ impl Facts {
             method: request.method().clone(),
             uri: request.uri().clone(),
             client: client::address(peer, request.headers(), trusted_hops),
+            identity: Identity::Anonymous,
+        }
+    }
+
+    /// Finds the caller. Returns the reason for which the request is refused, if it is. The refusal comes after the
+    /// rate limits, so that keys cannot be tried without end.
+    fn identify(&mut self, guard: &Guard, headers: &HeaderMap) -> Option<Denial> {
+        let (identity, denial) = guard.check(self.route.row().scope, headers);
+        self.identity = identity;
+        denial
+    }
+
+    /// Returns the bucket of the rate limits: the client's own, or that of its address.
+    fn bucket(&self) -> Client {
+        match &self.identity {
+            Identity::Anonymous => self.client.into(),
+            Identity::Client(client) => Client::Key(client.number),
+        }
+    }
+
+    /// Returns the error of an empty bucket.
+    fn rate_limited(&self, wait: Duration) -> Error {
+        match self.identity {
+            Identity::Anonymous => Error::RateLimited(wait),
+            Identity::Client(_) => Error::KeyRateLimited(wait),
         }
     }
 
@@ -133,6 +167,7 @@ impl Facts {
                     http.response.status_code = status.as_u16(),
                     url.path = self.path(),
                     client.address = %self.client,
+                    auth.client = self.identity.name(),
                     duration = duration.as_secs_f64(),
                     error.r#type = kind,
                     error.message = reason.flatten(),
@@ -154,14 +189,19 @@ fn admit<'a>(
     request: &Request,
     facts: &Facts,
 ) -> Result<Option<&'a Limit>, Error> {
-    let creates = facts.method == Method::POST && facts.route.as_str() == "/shorten";
+    let creates = facts.method == Method::POST && facts.route.row().creates;
+    let limits = match facts.identity {
+        Identity::Anonymous => &state.limits,
+        Identity::Client(_) => &state.key_limits,
+    };
     let limit = if creates {
-        &state.shorten_limit
+        &limits.shorten
     } else {
-        &state.requests_limit
+        &limits.requests
     };
     if let Some(limit) = limit {
-        limit.take(facts.client).map_err(Error::RateLimited)?;
+        let taken = limit.take(facts.bucket());
+        taken.map_err(|wait| facts.rate_limited(wait))?;
     }
     if request
         .uri()
@@ -185,9 +225,9 @@ async fn rate_limited(
     let admitted = async {
         match limit {
             Some(limit) => limit
-                .take_shared(facts.client)
+                .take_shared(facts.bucket())
                 .await
-                .map_err(Error::RateLimited),
+                .map_err(|wait| facts.rate_limited(wait)),
             None => Ok(()),
         }
     };

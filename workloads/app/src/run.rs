@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use crate::{
+    auth::Guard,
     code::CodeSpace,
     config::ServeArgs,
     indexer::Indexer,
@@ -92,6 +93,7 @@ impl Server {
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         let profiles = Profiles {
+            guard: guard(&config, &mut metrics, &mut background),
             cache,
             queue,
             vector,
@@ -158,6 +160,22 @@ impl Server {
         tracing::info!(event = "stopped", complete, "stopped");
         complete
     }
+}
+
+/// Returns the check of keys, and follows their folders in the background.
+fn guard(config: &ServeArgs, metrics: &mut Metrics, background: &mut JoinSet<()>) -> Guard {
+    let folders = config.auth.auth_keys_directory.clone();
+    if folders.is_empty() {
+        return Guard::without_keys(&config.public_url);
+    }
+    let (guard, watcher) = Guard::with_keys(
+        &config.public_url,
+        config.auth.auth_protect,
+        folders,
+        metrics.with_auth(),
+    );
+    background.spawn(watcher.run());
+    guard
 }
 
 fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc<Cache>>> {

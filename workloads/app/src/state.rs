@@ -16,8 +16,9 @@ use shortener_common::{
 use tokio::sync::Semaphore;
 
 use crate::{
+    auth::Guard,
     config::ServeArgs,
-    limits::{Limit, Rate},
+    limits::Limits,
     metrics::Metrics,
     publisher::Publisher,
     store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
@@ -56,18 +57,22 @@ pub struct Shared {
     pub metrics: Metrics,
     /// The factory of spans.
     pub tracer: Tracer,
-    /// The rate limit of `POST /shorten`.
-    pub shorten_limit: Option<Limit>,
-    /// The rate limit of every other request.
-    pub requests_limit: Option<Limit>,
+    /// The check of keys.
+    pub guard: Guard,
+    /// The rate limits by client address.
+    pub limits: Limits,
+    /// The rate limits by the key of a client.
+    pub key_limits: Limits,
     /// The OpenAPI document, serialized.
     pub openapi: Bytes,
     draining: AtomicBool,
 }
 
-/// The state of the optional profiles.
+/// The state of the optional parts.
 #[derive(Default)]
 pub struct Profiles {
+    /// The check of keys.
+    pub guard: Guard,
     /// The cache, which also holds the shared rate limits.
     pub cache: Option<Arc<Cache>>,
     /// The jobs.
@@ -123,8 +128,9 @@ impl AppState {
             vector: profiles.vector,
             metrics,
             tracer,
-            shorten_limit: Limit::new("shorten", Rate::of_shorten(&config), cache),
-            requests_limit: Limit::new("requests", Rate::of_requests(&config), cache),
+            limits: Limits::by_address(&config, cache),
+            key_limits: Limits::by_key(&config, cache),
+            guard: profiles.guard,
             openapi,
             draining: AtomicBool::new(false),
             config,

@@ -55,6 +55,7 @@ impl Response {
             Some("application/problem+json"),
             "{self:?}"
         );
+        assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");
         let problem = self.json();
         assert_eq!(problem["type"], format!("/problems/{kind}"), "{problem}");
         assert_eq!(problem["status"], status, "{problem}");

@@ -1,11 +1,16 @@
 //! The public entry point of a stack.
 
+mod auth;
+mod provider;
+
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use kube_derive::KubeSchema;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PodSettings, schema};
+
+pub use auth::{GatewayAuth, KeyLimits, Protected};
+pub use provider::{GatewayProvider, GatewayServiceType};
 
 /// The public entry point: routing, host name, TLS and access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -57,6 +62,9 @@ pub struct GatewaySpec {
     #[serde(default = "default_hops")]
     #[schemars(range(min = 0, max = 16))]
     pub trusted_hops: i32,
+    /// Keys of clients. Absent: no request needs a key, and management is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<GatewayAuth>,
     /// Number of gateway pods.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
@@ -77,41 +85,9 @@ impl Default for GatewaySpec {
             service_type: GatewayServiceType::default(),
             expose_metrics: default_true(),
             trusted_hops: default_hops(),
+            auth: None,
             replicas: default_replicas(),
             pod: PodSettings::default(),
-        }
-    }
-}
-
-/// Implementations of the gateway.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum GatewayProvider {
-    /// Ingress objects for an ingress-nginx controller that the cluster runs.
-    #[default]
-    IngressNginx,
-    /// An nginx of the stack's own. It depends on nothing else in the cluster.
-    Standalone,
-}
-
-/// Types of the gateway's Service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum GatewayServiceType {
-    /// An address that is reachable inside the cluster only.
-    #[default]
-    ClusterIP,
-    /// A port on every node.
-    NodePort,
-    /// An address from the cluster's load balancer.
-    LoadBalancer,
-}
-
-impl GatewayServiceType {
-    /// Returns the value as the Service API spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClusterIP => "ClusterIP",
-            Self::NodePort => "NodePort",
-            Self::LoadBalancer => "LoadBalancer",
         }
     }
 }

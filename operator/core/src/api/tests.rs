@@ -45,7 +45,11 @@ fn an_empty_spec_is_valid() {
 fn a_full_spec_is_valid() {
     let spec = json!({
         "publicUrl": "https://go.example.com:8443/",
-        "gateway": {"host": "go.example.com", "tlsSecretName": "go-tls"},
+        "gateway": {
+            "host": "go.example.com",
+            "tlsSecretName": "go-tls",
+            "auth": {"secretRef": {"name": "keys"}, "protect": ["jobs", "metrics"], "limits": {"shortenBurst": 0}},
+        },
         "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
         "profiles": ["caching", "queue", "observability", "vector"],
@@ -121,6 +125,10 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         (
             json!({"gateway": {"host": "Example.com:80"}}),
             "gateway.host is not a host name",
+        ),
+        (
+            json!({"gateway": {"auth": {"secretRef": {"name": "keys"}, "protect": []}}}),
+            "gateway.auth.protect is empty: name at least one of shorten, jobs, docs and metrics",
         ),
         (
             json!({"gateway": {"serviceType": "NodePort"}}),

@@ -38,6 +38,8 @@ pub struct Facts {
     pub has_monitoring_kinds: bool,
     /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
+    /// True when the spec refers to a Secret with the keys of clients that does not exist.
+    pub missing_keys: bool,
     /// Cluster address of the app's Service.
     pub upstream: Option<String>,
     /// An older stack (`namespace/name`) with the same class and host.

@@ -3,6 +3,7 @@
 //! [`ValidatedStack`] is the only input of the builders. It is complete, consistent and free of clients, clocks and
 //! random sources.
 
+mod auth;
 mod monitoring;
 mod observability;
 mod queue;
@@ -23,6 +24,7 @@ use crate::{
     model::metadata::{Component, StackIdentity},
 };
 
+pub use auth::Auth;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use queue::{Drain, Draining, Queue, Workers};
@@ -120,6 +122,8 @@ pub struct App {
     pub trusted_hops: i32,
     /// True when port 3000 serves `/metrics`.
     pub expose_metrics: bool,
+    /// The keys of clients, if the stack has any.
+    pub auth: Option<Auth>,
 }
 
 /// The gateway of a stack.

@@ -3,6 +3,7 @@
 //! The schema and its CEL rules refuse at admission whatever they can. The checks here depend on other objects of the
 //! cluster.
 
+mod auth;
 mod monitoring;
 mod observability;
 
@@ -23,9 +24,9 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials,
         defaults::Defaults,
-        facts::Facts,
+        facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Gateway, Routing, ValidatedStack, Workers},
+        stack::{App, Cache, Credential, Gateway, Routing, ValidatedStack, Workers},
     },
 };
 
@@ -50,16 +51,12 @@ pub fn validate(
         headers,
         has_monitoring_kinds,
         vector_key,
+        missing_keys,
         upstream,
         host_conflict,
     } = facts;
     let spec = &stack.spec;
-    let checksum_key = credential(
-        checksum_key,
-        &credentials::checksum_name(&identity.name),
-        &identity.name,
-        &[CHECKSUM_KEY],
-    )?;
+    let checksum_key = own_key(checksum_key, &identity.name)?;
     let surroundings = Surroundings {
         stack,
         checksum_key: &checksum_key,
@@ -87,7 +84,7 @@ pub fn validate(
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: app(spec, defaults, cache.as_ref()),
+        app: app(spec, defaults, cache.as_ref(), missing_keys),
         gateway: gateway(spec, defaults, upstream, host_conflict),
         database,
         cache,
@@ -114,7 +111,18 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
     }
 }
 
-fn app(spec: &ShortenerStackSpec, defaults: &Defaults, cache: Option<&Cache>) -> App {
+/// Returns the stack's own key for checksums.
+fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateError> {
+    let secret = credentials::checksum_name(stack);
+    credential(state, &secret, stack, &[CHECKSUM_KEY])
+}
+
+fn app(
+    spec: &ShortenerStackSpec,
+    defaults: &Defaults,
+    cache: Option<&Cache>,
+    missing_keys: bool,
+) -> App {
     let near_memory = cache.map_or(0, |cache| cache.near_memory);
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
@@ -126,6 +134,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, cache: Option<&Cache>) ->
         limits: spec.limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,
         expose_metrics: spec.gateway.expose_metrics,
+        auth: auth::auth(spec, missing_keys),
     }
 }
 

@@ -93,6 +93,7 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
             reference: reference.clone(),
             value: Some(ByteString(b"s3cret".to_vec())),
         }),
+        missing_keys: false,
         upstream: None,
         host_conflict: None,
     }

@@ -3,12 +3,14 @@
 use http::StatusCode;
 
 use super::Error;
+use crate::auth::Denial;
 
 impl Error {
     /// Returns the status, the last segment of the problem type, and the title.
     #[expect(clippy::too_many_lines, reason = "a table of all problems")]
     pub(super) fn kind(&self) -> (StatusCode, &'static str, &'static str) {
         match self {
+            // The request, whatever it asks for.
             Self::MalformedJson(_) => (StatusCode::BAD_REQUEST, "malformed-json", "Malformed JSON"),
             Self::InvalidFields(_) => (StatusCode::BAD_REQUEST, "invalid-fields", "Invalid fields"),
             Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "Not found"),
@@ -22,8 +24,6 @@ impl Error {
                 "request-timeout",
                 "Request timeout",
             ),
-            Self::CodeTaken => (StatusCode::CONFLICT, "code-taken", "Code taken"),
-            Self::Expired => (StatusCode::GONE, "link-expired", "Link expired"),
             Self::BodyTooLarge(_) => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body-too-large",
@@ -35,21 +35,30 @@ impl Error {
                 "unsupported-media-type",
                 "Unsupported media type",
             ),
-            Self::RateLimited(_) => (
-                StatusCode::TOO_MANY_REQUESTS,
-                "rate-limited",
-                "Too many requests",
-            ),
             Self::HeadersTooLarge(_) => (
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 "headers-too-large",
                 "Header fields too large",
             ),
-            Self::Internal(_) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "internal",
-                "Internal error",
+
+            // The client.
+            Self::RateLimited(_) | Self::KeyRateLimited(_) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate-limited",
+                "Too many requests",
             ),
+            Self::Denied(Denial::Unauthorized { .. }) => {
+                (StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized")
+            }
+            Self::Denied(Denial::Forbidden { .. }) => {
+                (StatusCode::FORBIDDEN, "forbidden", "Forbidden")
+            }
+
+            // Links.
+            Self::CodeTaken => (StatusCode::CONFLICT, "code-taken", "Code taken"),
+            Self::Expired => (StatusCode::GONE, "link-expired", "Link expired"),
+
+            // Jobs and documents.
             Self::ProfileDisabled(_) => (
                 StatusCode::NOT_IMPLEMENTED,
                 "profile-disabled",
@@ -61,6 +70,8 @@ impl Error {
                 "idempotency-key-reused",
                 "Idempotency key reused",
             ),
+
+            // What the app depends on, and the app itself.
             Self::QueueUnavailable(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "queue-unavailable",
@@ -86,13 +97,18 @@ impl Error {
                 "deadline-exceeded",
                 "Deadline exceeded",
             ),
+            Self::Internal(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                "Internal error",
+            ),
         }
     }
 
     /// Returns the number of whole seconds after which a retry is useful.
     pub(super) fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::RateLimited(wait) => Some(
+            Self::RateLimited(wait) | Self::KeyRateLimited(wait) => Some(
                 wait.as_millis()
                     .div_ceil(1000)
                     .try_into()

@@ -1,6 +1,6 @@
 //! Token buckets in the cache, shared by all replicas.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redis::Script;
 
@@ -32,9 +32,9 @@ impl SharedBuckets {
     }
 
     /// Takes a token in one round trip. Succeeds if the cache is unavailable.
-    pub async fn take(&self, address: IpAddr) -> Result<(), Duration> {
+    pub async fn take(&self, client: Client) -> Result<(), Duration> {
         // The braces keep a client's buckets on one node of a cluster.
-        let key = format!("limit:{}:{{{}}}", self.name, Client::from(address));
+        let key = format!("limit:{}:{{{client}}}", self.name);
         let wait = self
             .cache
             .breaker()

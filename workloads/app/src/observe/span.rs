@@ -6,7 +6,7 @@ use http::StatusCode;
 use shortener_common::telemetry::span::{Span, SpanKind, Tracer};
 
 use super::Facts;
-use crate::metrics::{Route, method_label};
+use crate::{metrics::method_label, route::Route};
 
 /// The maximum length of an unknown method in the span, in characters.
 const MAX_METHOD: usize = 32;
@@ -25,6 +25,9 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
             // Without the query, which may contain private data.
             .set("url.path", facts.path().to_owned())
             .set("client.address", facts.client.to_string());
+        if let Some(name) = facts.identity.name() {
+            description.set("auth.client", name.to_owned());
+        }
         if facts.route.is_known() {
             description.set("http.route", facts.route.as_str());
         }

@@ -1,11 +1,24 @@
-//! `AppReady`: every desired pod of the app accepts requests.
+//! `AppReady`: every desired pod of the app accepts requests, and the keys of clients exist.
 
 use super::{Verdict, View};
 use crate::{model::metadata::Component, plan::verdict::workload};
 
-/// Checks the app's Deployment and its pods.
+/// Checks the app's Deployment and its pods, then that the Secret with the keys exists. Without the Secret, the app
+/// refuses what needs a key and serves everything else, so the stack is built all the same.
 pub fn app_ready(view: View<'_>) -> Verdict {
-    workload::ready(view, Component::App)
+    let pods = workload::ready(view, Component::App);
+    let missing = view.stack.app.auth.as_ref().filter(|auth| auth.missing);
+    match missing {
+        Some(auth) if !pods.fault && !view.stack.stopped => Verdict::fault(
+            "SecretNotFound",
+            format!(
+                "gateway.auth.secretRef: Secret {} does not exist: create it with a key for each client; requests that \
+                 need a key are refused until then",
+                auth.secret
+            ),
+        ),
+        _ => pods,
+    }
 }
 
 #[cfg(test)]
@@ -35,6 +48,39 @@ mod tests {
             updated: 2,
             observed: true,
             failure: None,
+        }
+    }
+
+    #[test]
+    fn a_missing_secret_with_keys_is_named_unless_the_pods_have_a_fault_of_their_own() {
+        let mut stack = minimal_stack().keys();
+        if let Some(auth) = &mut stack.app.auth {
+            auth.missing = true;
+        }
+        let broken = Workload {
+            existing: 0,
+            ready: 0,
+            failure: Some("exceeded quota".into()),
+            ..settled()
+        };
+        for (stack, app, reason) in [
+            (minimal_stack().keys(), settled(), "PodsReady"),
+            (stack.clone(), settled(), "SecretNotFound"),
+            (stack.clone(), broken, "PodsNotCreated"),
+            (stack.stopped(), settled(), "Stopped"),
+        ] {
+            let live = Live {
+                workloads: [(Component::App, app)].into_iter().collect(),
+                ..Live::default()
+            };
+            let found = app_ready(View {
+                stack: &stack,
+                live: &live,
+            });
+            assert_eq!(found.reason, reason);
+            let start = "gateway.auth.secretRef: Secret links-keys does not exist: create it";
+            let named = found.fault && found.message.starts_with(start);
+            assert_eq!(named, reason == "SecretNotFound", "{found:?}");
         }
     }
 

@@ -35,6 +35,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         headers: None,
         has_monitoring_kinds: false,
         vector_key: None,
+        missing_keys: false,
         upstream: None,
         host_conflict: None,
     }

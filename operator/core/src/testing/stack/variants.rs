@@ -101,6 +101,17 @@ impl ValidatedStack {
         self
     }
 
+    /// Gives clients keys. Jobs and documents need one.
+    pub fn keys(mut self) -> Self {
+        let auth = json!({
+            "secretRef": {"name": "links-keys"},
+            "protect": ["jobs", "docs"],
+            "limits": {"requestsPerSecond": 500},
+        });
+        self.app.auth = resolved(json!({"gateway": {"auth": auth}})).app.auth;
+        self
+    }
+
     /// Replaces the gateway with an nginx of the stack's own that accepts every client.
     pub fn standalone(mut self) -> Self {
         self.gateway = resolved(json!({"gateway": {"provider": "Standalone"}})).gateway;

@@ -2,22 +2,29 @@
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Container, EnvVar, PodSpec},
+    core::v1::{Container, EnvVar, PodSecurityContext, PodSpec},
 };
 
 use super::{PORT, PORT_NAME};
 use crate::{
-    model::{metadata::Component, stack::ValidatedStack},
+    model::{
+        metadata::Component,
+        stack::{Auth, ValidatedStack},
+    },
     plan::{
         build::otel,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
-        objects::{deployment, pod},
+        objects::{deployment, pod, volume},
         stores::clients,
     },
 };
 
 /// The user in the app's image.
 const USER: i64 = 65532;
+/// Folder with the keys of clients.
+const KEYS: &str = "/etc/shortener/keys";
+/// Name of the volume with the keys of clients.
+const KEYS_VOLUME: &str = "keys";
 
 /// Returns the Deployment `<stack>-app`.
 pub fn deployment(stack: &ValidatedStack) -> Deployment {
@@ -32,10 +39,17 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
 }
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
+    let keys = stack.app.auth.as_ref();
+    // The kubelet updates the files, so the checksum of the pods leaves the Secret out: new keys restart nothing.
+    let keys = keys.map(|auth| volume::optional_secret(KEYS_VOLUME, auth.secret.clone()));
     PodSpec {
         init_containers: Some(vec![migrate(stack, env(stack))]),
         containers: vec![serve(stack)],
-        security_context: Some(pod::security_context(USER)),
+        security_context: Some(PodSecurityContext {
+            fs_group: keys.as_ref().map(|_| USER),
+            ..pod::security_context(USER)
+        }),
+        volumes: keys.map(|keys| vec![keys]),
         // Longer than the app's drain, which takes at most 20 s after SIGTERM. At its start the app still accepts
         // requests, so no preStop hook is needed.
         termination_grace_period_seconds: Some(30),
@@ -65,6 +79,11 @@ fn serve(stack: &ValidatedStack) -> Container {
         startup_probe: Some(pod::with_timing(live(), 1, 2, 60)),
         liveness_probe: Some(pod::with_timing(live(), 10, 5, 3)),
         readiness_probe: Some(pod::with_timing(ready, 2, 2, 2)),
+        volume_mounts: stack
+            .app
+            .auth
+            .as_ref()
+            .map(|_| vec![volume::read_only(KEYS_VOLUME, KEYS)]),
         ..pod::container("app", &stack.app.pod, env(stack))
     }
 }
@@ -91,8 +110,24 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
             app.limits.requests_burst.to_string(),
         ),
     ]);
+    env.extend(app.auth.iter().flat_map(auth));
     env.extend(otel::env(stack, Component::App));
     env
+}
+
+/// Returns the settings of the keys of clients.
+fn auth(auth: &Auth) -> Vec<EnvVar> {
+    let limits = &auth.limits;
+    let protect: Vec<&str> = auth.protect.iter().map(|group| group.as_str()).collect();
+    let limit = |name: &str, limit: i32| pod::env(&format!("AUTH_LIMIT_{name}"), limit.to_string());
+    vec![
+        pod::env("AUTH_KEYS_DIRECTORY", KEYS),
+        pod::env("AUTH_PROTECT", protect.join(",")),
+        limit("SHORTEN_PER_MINUTE", limits.shorten_per_minute),
+        limit("SHORTEN_BURST", limits.shorten_burst),
+        limit("REQUESTS_PER_SECOND", limits.requests_per_second),
+        limit("REQUESTS_BURST", limits.requests_burst),
+    ]
 }
 
 #[cfg(test)]
@@ -119,6 +154,25 @@ mod tests {
             "deployment-app-user-settings",
             &deployment(&minimal_stack().user_settings()),
         );
+    }
+
+    #[test]
+    fn the_keys_of_clients_are_files_of_a_secret_that_may_be_missing() {
+        golden("deployment-app-keys", &deployment(&minimal_stack().keys()));
+    }
+
+    #[test]
+    fn the_app_takes_each_of_its_settings() {
+        let app = <shortener_app::config::Cli as clap::CommandFactory>::command();
+        let serve = app.find_subcommand("serve").unwrap();
+        let known: Vec<&str> = serve
+            .get_arguments()
+            .filter_map(|argument| argument.get_env()?.to_str())
+            .collect();
+        let stack = minimal_stack().keys();
+        for variable in auth(stack.app.auth.as_ref().unwrap()) {
+            assert!(known.contains(&variable.name.as_str()), "{variable:?}");
+        }
     }
 
     #[test]

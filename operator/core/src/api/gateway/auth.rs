@@ -1,0 +1,86 @@
+//! Keys of clients: what needs one, and how many requests each may send.
+
+use std::collections::BTreeSet;
+
+use kube_derive::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::SecretRef;
+
+/// Keys of clients. The app checks them, so they hold behind every gateway. A changed Secret takes effect without a
+/// restart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[x_kube(validation = Rule::new("!has(self.protect) || size(self.protect) > 0").message(
+    "gateway.auth.protect is empty: name at least one of shorten, jobs, docs and metrics, or remove gateway.auth"
+))]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayAuth {
+    /// The Secret, in the stack's namespace, that holds the keys: an entry `<client>` with one key a line (32 to 256
+    /// visible ASCII characters, or `sha256:` and 64 hexadecimal digits), and an entry `<client>.scopes` with words out
+    /// of shorten, jobs, docs, metrics and admin. Without that entry, the client has all of them. Until the Secret
+    /// exists, every request that needs a key is refused.
+    pub secret_ref: SecretRef,
+    /// Groups of requests that need a key; all of them if absent. Management always needs one. Redirects never do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub protect: Option<BTreeSet<Protected>>,
+    /// Rate limits of each client with a key. It does not count against those of its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<KeyLimits>,
+}
+
+/// Groups of requests that can need a key.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Protected {
+    /// Creating links.
+    Shorten,
+    /// Sending jobs, and asking what became of them.
+    Jobs,
+    /// Reading, writing and finding documents.
+    Docs,
+    /// Metrics by the gateway. The internal port always serves them.
+    Metrics,
+}
+
+impl Protected {
+    /// Every group.
+    pub const ALL: [Self; 4] = [Self::Shorten, Self::Jobs, Self::Docs, Self::Metrics];
+
+    /// Returns the value as the resource and the app spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shorten => "shorten",
+            Self::Jobs => "jobs",
+            Self::Docs => "docs",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+/// Rate limits of one client with a key. The default of each is the one in `spec.limits`; 0 switches a limit off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyLimits {
+    /// Links that one client may create per minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub shorten_per_minute: Option<i32>,
+    /// Burst: links that one client may create at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub shorten_burst: Option<i32>,
+    /// Other requests per second from one client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub requests_per_second: Option<i32>,
+    /// Burst: other requests that one client may send at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub requests_burst: Option<i32>,
+}

@@ -1,0 +1,37 @@
+//! The implementations of the gateway.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Implementations of the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum GatewayProvider {
+    /// Ingress objects for an ingress-nginx controller that the cluster runs.
+    #[default]
+    IngressNginx,
+    /// An nginx of the stack's own. It depends on nothing else in the cluster.
+    Standalone,
+}
+
+/// Types of the gateway's Service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum GatewayServiceType {
+    /// An address that is reachable inside the cluster only.
+    #[default]
+    ClusterIP,
+    /// A port on every node.
+    NodePort,
+    /// An address from the cluster's load balancer.
+    LoadBalancer,
+}
+
+impl GatewayServiceType {
+    /// Returns the value as the Service API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterIP => "ClusterIP",
+            Self::NodePort => "NodePort",
+            Self::LoadBalancer => "LoadBalancer",
+        }
+    }
+}

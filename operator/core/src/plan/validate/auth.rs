@@ -1,0 +1,54 @@
+//! The keys of a stack's clients.
+
+use crate::{
+    api::{LimitsSpec, Protected, ShortenerStackSpec},
+    model::stack::Auth,
+};
+
+/// Resolves the settings of the keys, if the spec has any. `missing` says that their Secret does not exist.
+pub(super) fn auth(spec: &ShortenerStackSpec, missing: bool) -> Option<Auth> {
+    let auth = spec.gateway.auth.as_ref()?;
+    let (limits, own) = (&spec.limits, auth.limits.clone().unwrap_or_default());
+    Some(Auth {
+        secret: auth.secret_ref.name.clone(),
+        missing,
+        protect: auth
+            .protect
+            .clone()
+            .unwrap_or_else(|| Protected::ALL.into()),
+        limits: LimitsSpec {
+            shorten_per_minute: own.shorten_per_minute.unwrap_or(limits.shorten_per_minute),
+            shorten_burst: own.shorten_burst.unwrap_or(limits.shorten_burst),
+            requests_per_second: own
+                .requests_per_second
+                .unwrap_or(limits.requests_per_second),
+            requests_burst: own.requests_burst.unwrap_or(limits.requests_burst),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_limits_of_a_key_are_those_of_an_address_unless_the_spec_has_others() {
+        let spec = serde_json::from_value(json!({
+            "limits": {"shortenBurst": 7, "requestsBurst": 9},
+            "gateway": {"auth": {"secretRef": {"name": "keys"}, "limits": {"requestsBurst": 0}}},
+        }));
+        let auth = auth(&spec.unwrap(), true).unwrap();
+        assert_eq!((auth.secret.as_str(), auth.missing), ("keys", true));
+        assert_eq!(auth.protect, BTreeSet::from(Protected::ALL));
+        let limits = LimitsSpec {
+            shorten_burst: 7,
+            requests_burst: 0,
+            ..LimitsSpec::default()
+        };
+        assert_eq!(auth.limits, limits);
+    }
+}

@@ -1,0 +1,435 @@
+//! The callers of the public port: clients with a key, and anyone.
+//!
+//! Redirects, health and the OpenAPI document never need a key. The other routes have a scope; the settings say which
+//! scopes are protected. `admin` always is.
+
+mod keys;
+mod watch;
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{AUTHORIZATION, GetAll},
+};
+use tokio::sync::watch::Receiver;
+use url::Url;
+
+use self::keys::Keys;
+pub use self::{keys::Client, watch::Watcher};
+use crate::{
+    metrics::AuthMetrics,
+    scope::{Scope, Scopes},
+};
+
+/// The header with a key, as an alternative to `Authorization: Bearer`.
+pub const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+const MISSING: &str =
+    "This needs a key; send it as `Authorization: Bearer <key>` or as `X-Api-Key`.";
+const INVALID: &str = "The key is malformed or not known, or the request has several.";
+const NO_KEYS: &str = "Management needs a key, and this stack has none: set `gateway.auth`.";
+
+/// The sender of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Anyone.
+    Anonymous,
+    /// A client that sent one of its keys.
+    Client(Client),
+}
+
+impl Identity {
+    /// Returns the name of the client.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Anonymous => None,
+            Self::Client(client) => Some(&client.name),
+        }
+    }
+}
+
+/// The reason for which a request is refused, with the value of `WWW-Authenticate`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// There is no key, or none that is known (RFC 9110, section 15.5.2).
+    Unauthorized {
+        /// The detail of the problem.
+        detail: &'static str,
+        /// The challenge (RFC 6750, section 3).
+        challenge: HeaderValue,
+    },
+    /// The key has not got the scope.
+    Forbidden {
+        /// The scope that it needs.
+        scope: &'static str,
+        /// The challenge.
+        challenge: HeaderValue,
+    },
+}
+
+impl Denial {
+    /// Returns the value of `WWW-Authenticate`.
+    #[must_use]
+    pub fn challenge(&self) -> &HeaderValue {
+        match self {
+            Self::Unauthorized { challenge, .. } | Self::Forbidden { challenge, .. } => challenge,
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unauthorized { detail, .. } => formatter.write_str(detail),
+            Self::Forbidden { scope, .. } => {
+                write!(
+                    formatter,
+                    "The key may not be used for this; it needs the scope `{scope}`."
+                )
+            }
+        }
+    }
+}
+
+/// The check of the keys in requests. The default one knows no keys, so nothing but management is refused.
+#[derive(Debug, Default)]
+pub struct Guard {
+    realm: String,
+    protection: Option<Protection>,
+}
+
+#[derive(Debug)]
+struct Protection {
+    keys: Receiver<Arc<Keys>>,
+    scopes: Scopes,
+    metrics: AuthMetrics,
+}
+
+/// A key in a request.
+enum Credentials<'a> {
+    None,
+    Malformed,
+    Key(&'a [u8]),
+}
+
+impl Guard {
+    /// Returns the guard of a service without keys.
+    #[must_use]
+    pub fn without_keys(public_url: &Url) -> Self {
+        Self {
+            realm: public_url.host_str().unwrap_or_default().to_owned(),
+            protection: None,
+        }
+    }
+
+    /// Returns a guard of these scopes with the keys in these folders, and the task that follows the folders.
+    #[must_use]
+    pub fn with_keys(
+        public_url: &Url,
+        scopes: Scopes,
+        folders: Vec<PathBuf>,
+        metrics: AuthMetrics,
+    ) -> (Self, Watcher) {
+        let (watcher, keys) = Watcher::start(folders, metrics.clone());
+        let protection = Protection {
+            keys,
+            scopes,
+            metrics,
+        };
+        let guard = Self {
+            protection: Some(protection),
+            ..Self::without_keys(public_url)
+        };
+        (guard, watcher)
+    }
+
+    /// Returns the sender of a request to a route with this scope, and the reason for which it is refused, if it is.
+    /// Where the scope is open, a key that is not known is as good as none.
+    pub fn check(&self, scope: Option<Scope>, headers: &HeaderMap) -> (Identity, Option<Denial>) {
+        let Some(scope) = scope else {
+            return (Identity::Anonymous, None);
+        };
+        let Some(protection) = &self.protection else {
+            let refused = scope == Scope::Admin;
+            let denial = refused.then(|| self.unauthorized(NO_KEYS, ""));
+            return (Identity::Anonymous, denial);
+        };
+        let metrics = &protection.metrics;
+        let needed = scope == Scope::Admin || protection.scopes.contains(scope);
+        let known = match credentials(headers) {
+            Credentials::None => {
+                if !needed {
+                    return (Identity::Anonymous, None);
+                }
+                metrics.missing.inc();
+                return (Identity::Anonymous, Some(self.unauthorized(MISSING, "")));
+            }
+            Credentials::Malformed => None,
+            Credentials::Key(key) => protection.keys.borrow().find(key).cloned(),
+        };
+        let Some(client) = known else {
+            metrics.invalid.inc();
+            let denial = || self.unauthorized(INVALID, ", error=\"invalid_token\"");
+            return (Identity::Anonymous, needed.then(denial));
+        };
+        let forbidden = needed && !client.scopes.contains(scope);
+        if forbidden {
+            metrics.forbidden.inc();
+        } else {
+            metrics.accepted.inc();
+        }
+        let denial = forbidden.then(|| self.forbidden(scope));
+        (Identity::Client(client), denial)
+    }
+
+    fn unauthorized(&self, detail: &'static str, error: &str) -> Denial {
+        Denial::Unauthorized {
+            detail,
+            challenge: self.challenge(error),
+        }
+    }
+
+    fn forbidden(&self, scope: Scope) -> Denial {
+        let scope = scope.as_str();
+        let error = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
+        Denial::Forbidden {
+            scope,
+            challenge: self.challenge(&error),
+        }
+    }
+
+    fn challenge(&self, error: &str) -> HeaderValue {
+        let challenge = format!("Bearer realm=\"{}\"{error}", self.realm);
+        HeaderValue::try_from(challenge).unwrap_or(HeaderValue::from_static("Bearer"))
+    }
+}
+
+/// Returns the key of a request: a bearer token, or else the value of `X-Api-Key`. Credentials of another scheme are
+/// none: they may be meant for a proxy.
+fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+    let bearer = match single(headers.get_all(AUTHORIZATION)) {
+        Ok(value) => value.and_then(bearer),
+        Err(credentials) => return credentials,
+    };
+    let key = match bearer {
+        Some(token) => Some(token),
+        None => match single(headers.get_all(X_API_KEY)) {
+            Ok(value) => value,
+            Err(credentials) => return credentials,
+        },
+    };
+    key.map_or(Credentials::None, |key| Credentials::Key(key.trim_ascii()))
+}
+
+/// Returns the value of a header. A second one is an error, because a proxy may have judged the other one.
+fn single<'a>(values: GetAll<'a, HeaderValue>) -> Result<Option<&'a [u8]>, Credentials<'a>> {
+    let mut values = values.into_iter();
+    let first = values.next().map(HeaderValue::as_bytes);
+    match values.next() {
+        Some(_) => Err(Credentials::Malformed),
+        None => Ok(first),
+    }
+}
+
+/// Returns the token of a bearer; the name of the scheme has no case (RFC 9110, section 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    const SCHEME: &[u8] = b"bearer";
+    let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+    let is_alone = token.first().is_none_or(|byte| *byte == b' ');
+    (scheme.eq_ignore_ascii_case(SCHEME) && is_alone).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use shortener_common::exposition::Format;
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    const ALL: &str = "key-of-a-client-with-every-scope";
+    const JOBS: &str = "key-of-a-client-with-scope--jobs";
+    const UNKNOWN: &str = "key-that-is-well-formed--unknown";
+
+    /// A guard with two clients, its folder and its metrics.
+    struct World {
+        guard: Guard,
+        metrics: Metrics,
+        _folder: tempfile::TempDir,
+    }
+
+    fn world(protect: &[Scope]) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, value) in [("all", ALL), ("queue", JOBS), ("queue.scopes", "jobs")] {
+            fs::write(folder.path().join(name), value).unwrap();
+        }
+        let mut metrics = Metrics::default();
+        let (guard, _) = Guard::with_keys(
+            &"https://go.example.com:8443/".parse().unwrap(),
+            protect.iter().copied().collect(),
+            vec![folder.path().to_owned()],
+            metrics.with_auth(),
+        );
+        World {
+            guard,
+            metrics,
+            _folder: folder,
+        }
+    }
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for &(name, value) in lines {
+            headers.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        headers
+    }
+
+    /// Returns the name of the caller, and the status and the challenge of a refusal.
+    fn checked(
+        guard: &Guard,
+        scope: Scope,
+        headers: &HeaderMap,
+    ) -> (Option<String>, Option<(u16, String)>) {
+        let (caller, denial) = guard.check(Some(scope), headers);
+        let text = |challenge: HeaderValue| challenge.to_str().unwrap().to_owned();
+        let denial = denial.map(|denial| match denial {
+            Denial::Unauthorized { challenge, .. } => (401, text(challenge)),
+            Denial::Forbidden { challenge, .. } => (403, text(challenge)),
+        });
+        (caller.name().map(str::to_owned), denial)
+    }
+
+    const PROTECTED: [Scope; 4] = [Scope::Shorten, Scope::Jobs, Scope::Docs, Scope::Metrics];
+
+    #[test]
+    fn each_protected_scope_gives_one_of_five_answers_by_either_header() {
+        let world = world(&PROTECTED);
+        let realm = "Bearer realm=\"go.example.com\"";
+        let invalid = format!("{realm}, error=\"invalid_token\"");
+        for scope in Scope::ALL {
+            let check =
+                |lines: &[(&'static str, &str)]| checked(&world.guard, scope, &headers(lines));
+            let missing = (None, Some((401, realm.to_owned())));
+            assert_eq!(check(&[]), missing);
+            assert_eq!(check(&[("authorization", "Basic dTpw")]), missing);
+            for header in ["authorization", "x-api-key"] {
+                let value = |key: &str| match header {
+                    "authorization" => format!("Bearer {key}"),
+                    _ => key.to_owned(),
+                };
+                let one = |key: &str| check(&[(header, value(key).as_str())]);
+                assert_eq!(one(ALL), (Some("all".to_owned()), None));
+                for bad in [UNKNOWN, "", "short", &ALL[1..]] {
+                    assert_eq!(one(bad), (None, Some((401, invalid.clone()))), "{bad}");
+                }
+                let key = value(ALL);
+                let twice = check(&[(header, key.as_str()), (header, key.as_str())]);
+                assert_eq!(twice, (None, Some((401, invalid.clone()))));
+                let word = scope.as_str();
+                let challenge = format!("{realm}, error=\"insufficient_scope\", scope=\"{word}\"");
+                let refused = (scope != Scope::Jobs).then_some((403, challenge));
+                assert_eq!(one(JOBS), (Some("queue".to_owned()), refused));
+            }
+        }
+    }
+
+    #[test]
+    fn a_bearer_goes_before_the_other_header_and_its_scheme_has_no_case() {
+        let world = world(&PROTECTED);
+        for (lines, client) in [
+            ([("authorization", "bearer   "), ("x-api-key", ALL)], None),
+            (
+                [
+                    ("authorization", "BEARER key-of-a-client-with-scope--jobs"),
+                    ("x-api-key", ALL),
+                ],
+                Some("queue"),
+            ),
+            (
+                [("authorization", "Basic dTpw"), ("x-api-key", ALL)],
+                Some("all"),
+            ),
+            (
+                [("authorization", "Bearers x"), ("x-api-key", ALL)],
+                Some("all"),
+            ),
+        ] {
+            let (caller, _) = world.guard.check(Some(Scope::Jobs), &headers(&lines));
+            assert_eq!(caller.name(), client, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn an_open_scope_refuses_no_one_and_still_knows_its_clients() {
+        let world = world(&[Scope::Docs]);
+        let check = |key: &str| {
+            checked(
+                &world.guard,
+                Scope::Shorten,
+                &headers(&[("x-api-key", key)]),
+            )
+        };
+        assert_eq!(check(ALL), (Some("all".to_owned()), None));
+        assert_eq!(check(JOBS), (Some("queue".to_owned()), None));
+        assert_eq!(check(UNKNOWN), (None, None));
+        assert_eq!(
+            checked(&world.guard, Scope::Shorten, &HeaderMap::new()),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn without_keys_only_management_is_refused() {
+        let guard = Guard::without_keys(&"http://go.example.com/".parse().unwrap());
+        for scope in PROTECTED {
+            assert_eq!(
+                checked(&guard, scope, &headers(&[("x-api-key", ALL)])),
+                (None, None)
+            );
+        }
+        let (_, denial) = guard.check(Some(Scope::Admin), &headers(&[("x-api-key", ALL)]));
+        assert!(matches!(
+            denial,
+            Some(Denial::Unauthorized {
+                detail: NO_KEYS,
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn a_route_without_a_scope_never_reads_a_key() {
+        let world = world(&PROTECTED);
+        let checked = world.guard.check(None, &headers(&[("x-api-key", ALL)]));
+        assert_eq!(checked, (Identity::Anonymous, None));
+    }
+
+    #[test]
+    fn every_answer_is_counted_and_no_metric_names_a_client_or_a_key() {
+        let world = world(&PROTECTED);
+        for key in [ALL, JOBS, UNKNOWN] {
+            let _ = world
+                .guard
+                .check(Some(Scope::Docs), &headers(&[("x-api-key", key)]));
+        }
+        let _ = world.guard.check(Some(Scope::Docs), &HeaderMap::new());
+        let text = Format::Classic.encode(world.metrics.registry()).unwrap();
+        for line in [
+            "auth_requests_total{result=\"accepted\"} 1",
+            "auth_requests_total{result=\"missing\"} 1",
+            "auth_requests_total{result=\"invalid\"} 1",
+            "auth_requests_total{result=\"forbidden\"} 1",
+            "auth_keys{state=\"loaded\"} 2",
+            "auth_keys{state=\"ignored\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        for secret in ["queue", "key-of", "key-that"] {
+            assert!(!text.contains(secret), "{secret}\n{text}");
+        }
+    }
+}

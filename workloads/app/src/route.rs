@@ -1,0 +1,137 @@
+//! The table of the routes of the public port: what applies to a request before its handler.
+//!
+//! The handlers stand in [`crate::router`]; a test keeps both equal.
+
+use crate::scope::Scope;
+
+/// One route.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The template, as the router spells it. Metrics and logs name the route by it; paths are never labels.
+    pub template: &'static str,
+    /// True if a POST creates links, which has a rate limit of its own.
+    pub creates: bool,
+    /// The scope that a key needs, where the stack asks for one; `None` if the route is open to everyone.
+    pub scope: Option<Scope>,
+}
+
+/// The routes. The first one stands for every request that matched none.
+pub const ROUTES: [Row; 10] = [
+    open("unmatched"),
+    open("/{code}"),
+    Row {
+        creates: true,
+        ..scoped("/shorten", Scope::Shorten)
+    },
+    open("/health"),
+    scoped("/metrics", Scope::Metrics),
+    scoped("/jobs", Scope::Jobs),
+    scoped("/jobs/{id}", Scope::Jobs),
+    scoped("/docs/{id}", Scope::Docs),
+    scoped("/docs/query", Scope::Docs),
+    open("/openapi.json"),
+];
+
+const fn open(template: &'static str) -> Row {
+    Row {
+        template,
+        creates: false,
+        scope: None,
+    }
+}
+
+const fn scoped(template: &'static str, scope: Scope) -> Row {
+    Row {
+        scope: Some(scope),
+        ..open(template)
+    }
+}
+
+/// An index into [`ROUTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route(usize);
+
+impl Route {
+    /// Returns the route of a template that the router matched; anything else is `unmatched`.
+    #[must_use]
+    pub fn from_template(template: Option<&str>) -> Self {
+        let place =
+            template.and_then(|template| ROUTES.iter().position(|row| row.template == template));
+        Self(place.unwrap_or(0))
+    }
+
+    /// Returns the place in the table.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0
+    }
+
+    /// Returns the row.
+    #[must_use]
+    pub fn row(self) -> Row {
+        ROUTES[self.0]
+    }
+
+    /// Returns the template.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.row().template
+    }
+
+    /// Returns true if the request matched a route.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self.0 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{code::RESERVED, router::openapi};
+
+    #[test]
+    fn the_first_segment_of_every_route_is_reserved() {
+        let paths = openapi().paths.paths;
+        assert_eq!(paths.len(), 9);
+        for path in paths.keys().filter(|path| *path != "/{code}") {
+            let first = path.split('/').nth(1).unwrap();
+            assert!(
+                RESERVED.contains(&first),
+                "{path} could be mistaken for a code"
+            );
+        }
+    }
+
+    #[test]
+    fn every_documented_route_is_one_row_of_the_table() {
+        let rows: Vec<&str> = ROUTES[1..].iter().map(|row| row.template).collect();
+        let document = openapi();
+        let documented: BTreeSet<&str> = document.paths.paths.keys().map(String::as_str).collect();
+        assert_eq!(documented.len(), rows.len());
+        assert_eq!(documented, rows.into_iter().collect());
+    }
+
+    #[test]
+    fn only_redirects_health_and_the_document_are_open_to_everyone() {
+        let open = ROUTES.iter().filter(|row| row.scope.is_none());
+        let open: Vec<&str> = open.map(|row| row.template).collect();
+        assert_eq!(open, ["unmatched", "/{code}", "/health", "/openapi.json"]);
+    }
+
+    #[test]
+    fn management_and_nothing_else_needs_the_scope_admin() {
+        for row in ROUTES {
+            let manages = row.template.starts_with("/api/admin");
+            assert_eq!(row.scope == Some(Scope::Admin), manages, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_matched_nothing_is_never_a_label() {
+        assert_eq!(Route::from_template(None).as_str(), "unmatched");
+        assert_eq!(Route::from_template(Some("/x")).as_str(), "unmatched");
+    }
+}

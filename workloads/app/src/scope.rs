@@ -1,0 +1,120 @@
+//! What a key may be used for.
+
+/// A group of routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Creating links.
+    Shorten,
+    /// Jobs.
+    Jobs,
+    /// Documents.
+    Docs,
+    /// Metrics on the public port.
+    Metrics,
+    /// Management.
+    Admin,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Self; 5] = [
+        Self::Shorten,
+        Self::Jobs,
+        Self::Docs,
+        Self::Metrics,
+        Self::Admin,
+    ];
+
+    /// Returns the word for it in Secrets, settings and answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shorten => "shorten",
+            Self::Jobs => "jobs",
+            Self::Docs => "docs",
+            Self::Metrics => "metrics",
+            Self::Admin => "admin",
+        }
+    }
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// A set of scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scopes(u8);
+
+impl Scopes {
+    /// Returns the set of all scopes.
+    #[must_use]
+    pub fn all() -> Self {
+        Scope::ALL.into_iter().collect()
+    }
+
+    /// Reads words that are separated by spaces, line ends or commas. Returns the set of those that are scopes, and
+    /// true if all of them are.
+    #[must_use]
+    pub fn read(text: &str) -> (Self, bool) {
+        let words = text.split(|sign: char| sign.is_ascii_whitespace() || sign == ',');
+        let found: Vec<Option<Scope>> = words
+            .filter(|word| !word.is_empty())
+            .map(|word| Scope::ALL.into_iter().find(|scope| scope.as_str() == word))
+            .collect();
+        let all_known = found.iter().all(Option::is_some);
+        (found.into_iter().flatten().collect(), all_known)
+    }
+
+    /// Returns true if the scope is in the set.
+    #[must_use]
+    pub fn contains(self, scope: Scope) -> bool {
+        self.0 & scope.bit() != 0
+    }
+
+    /// Returns true if the set is empty.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().fold(0, |set, scope| set | scope.bit()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_are_words_between_spaces_commas_and_line_ends() {
+        let table: [(&str, &[Scope], bool); 7] = [
+            ("", &[], true),
+            (" \n,", &[], true),
+            ("shorten", &[Scope::Shorten], true),
+            ("jobs, docs\n", &[Scope::Jobs, Scope::Docs], true),
+            ("admin metrics,admin", &[Scope::Metrics, Scope::Admin], true),
+            ("Admin", &[], false),
+            ("docs everything", &[Scope::Docs], false),
+        ];
+        for (text, scopes, all_known) in table {
+            let expected: Scopes = scopes.iter().copied().collect();
+            assert_eq!(Scopes::read(text), (expected, all_known), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_set_contains_what_it_was_made_of() {
+        for one in Scope::ALL {
+            let set = Scopes::from_iter([one]);
+            for other in Scope::ALL {
+                assert_eq!(set.contains(other), one == other);
+            }
+            assert!(Scopes::all().contains(one) && !set.is_empty());
+        }
+        assert!(Scopes::default().is_empty());
+    }
+}
