@@ -1,7 +1,8 @@
 //! Temporary copies of links in Redis or Valkey. No operation here returns an error: without the cache there are no
 //! copies.
 //!
-//! `link:<code>` holds exactly the destination; links never change, so such an entry is never wrong.
+//! `link:<code>` holds exactly the destination as a URI ([`crate::location`]); links never change, so such an entry is
+//! never wrong.
 //! `{link:<code>}:none` is a negative entry: for 15 s it records that there is no such code, until the code is
 //! created. Guarantees:
 //! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
@@ -33,7 +34,7 @@ use self::{
     source::Source,
 };
 use super::{Link, Stored};
-use crate::{code::Code, config::CacheArgs, metrics::CacheMetrics, target};
+use crate::{code::Code, config::CacheArgs, location, metrics::CacheMetrics, target};
 
 /// The time to live of a negative entry.
 const DENIAL: Duration = Duration::from_secs(15);
@@ -166,7 +167,7 @@ async fn tell(mut connection: Connection, link: &Link, ttl: Duration) -> RedisRe
     let keys = Keys::of(code);
     let mut pipeline = Pipeline::new();
     if let Some(life) = lifetime(ttl, link.expires_at) {
-        pipeline.add_command(life.set(keys.link(), &link.url));
+        pipeline.add_command(life.set(keys.link(), &*location::ascii(&link.url)));
     }
     pipeline.del(keys.none());
     pipeline.exec_async(&mut connection).await
@@ -210,7 +211,8 @@ fn both(keys: &Keys) -> Cmd {
 }
 
 /// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
-/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss.
+/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss. Earlier releases wrote
+/// destinations as they were given.
 fn understand(reply: Value) -> RedisResult<Option<Known>> {
     let garbage = || (ErrorKind::UnexpectedReturnType, "wrong reply to MGET").into();
     let Value::Array(values) = reply else {
@@ -218,8 +220,12 @@ fn understand(reply: Value) -> RedisResult<Option<Known>> {
     };
     match <[Value; 2]>::try_from(values) {
         Ok([Value::BulkString(url), _]) => {
-            let sound = str::from_utf8(&url).is_ok_and(|url| target::parse(url).is_ok());
-            Ok(sound.then(|| Known::To(url.into())))
+            if target::is_plain(&url) {
+                return Ok(Some(Known::To(url.into())));
+            }
+            let url = str::from_utf8(&url).ok();
+            let sound = url.filter(|url| target::is_sound(url));
+            Ok(sound.map(|url| Known::To(location::ascii(url).into_owned().into())))
         }
         Ok([Value::Nil, Value::BulkString(_)]) => Ok(Some(Known::Nothing)),
         Ok([Value::Nil, Value::Nil]) => Ok(None),
@@ -273,6 +279,20 @@ mod tests {
             understood(vec![Value::BulkString(vec![0xff]), Value::Nil]),
             None
         );
+    }
+
+    #[test]
+    fn what_an_earlier_release_wrote_is_a_uri_after_the_look_up() {
+        assert_eq!(
+            understood(vec![text("https://bücher.example/ü"), Value::Nil]),
+            Some(Known::To("https://xn--bcher-kva.example/%C3%BC".into()))
+        );
+        // A destination may be 2,048 bytes long as given, and is longer as a URI.
+        for host in ["example.com", "192.0.2.7"] {
+            let long = format!("https://{host}/{}", "%C3%BC".repeat(1000));
+            let known = Some(Known::To(long.clone().into()));
+            assert_eq!(understood(vec![text(&long), Value::Nil]), known);
+        }
     }
 
     #[test]
