@@ -19,12 +19,17 @@ use http::{
     HeaderMap, HeaderValue, Method, StatusCode, Uri,
     header::{ALLOW, CONNECTION},
 };
-use shortener_common::{server::Peer, telemetry::span::in_span, trace::TraceContext};
+use shortener_common::{
+    server::Peer,
+    telemetry::span::in_span,
+    trace::{Caller, TraceContext},
+};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     body::Deadline,
     client,
+    config::ServeArgs,
     error::{Error, ErrorExtension},
     limits::Limit,
     metrics::{Route, method_label},
@@ -35,6 +40,8 @@ use crate::{
 pub const MAX_URI: usize = 8 * 1024;
 /// The maximum size of all header fields together, in bytes.
 pub const MAX_HEADERS: usize = 16 * 1024;
+/// The maximum length of a path in the log line and the span, in bytes.
+const MAX_PATH: usize = 256;
 
 /// Wraps every request of the public port.
 pub async fn public(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
@@ -42,7 +49,7 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         start: Instant::now(),
         budget: state.config.request_timeout,
     };
-    let facts = Facts::of(&request, state.config.trusted_hops);
+    let facts = Facts::of(&request, &state.config);
     let span = span::begin(&state.tracer, &facts);
     let response = match admit(&state, &request, &facts) {
         Err(error) => error.into_response(),
@@ -83,6 +90,8 @@ pub async fn internal(request: Request, next: Next) -> Response {
 /// The facts about a request that are known before it is handled.
 struct Facts {
     trace: TraceContext,
+    /// The caller, if its trace is not continued.
+    caller: Option<Caller>,
     route: Route,
     method: Method,
     uri: Uri,
@@ -90,7 +99,13 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(request: &Request, trusted_hops: usize) -> Self {
+    fn of(request: &Request, config: &ServeArgs) -> Self {
+        let (trace, caller) = if config.trust_incoming_trace {
+            (TraceContext::from_headers(request.headers()), None)
+        } else {
+            let caller = Caller::from_headers(request.headers());
+            (TraceContext::root(), caller)
+        };
         let template = request
             .extensions()
             .get::<MatchedPath>()
@@ -100,18 +115,19 @@ impl Facts {
             .get::<Peer>()
             .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
         Self {
-            trace: TraceContext::from_headers(request.headers()),
+            trace,
+            caller,
             route: Route::from_template(template),
             method: request.method().clone(),
             uri: request.uri().clone(),
-            client: client::address(peer, request.headers(), trusted_hops),
+            client: client::address(peer, request.headers(), config.trusted_hops),
         }
     }
 
-    /// Returns the path, cut to 256 bytes.
+    /// Returns the path, cut to [`MAX_PATH`] bytes at most: a path may contain characters of several bytes.
     fn path(&self) -> &str {
         let path = self.uri.path();
-        path.get(..256).unwrap_or(path)
+        &path[..path.floor_char_boundary(MAX_PATH)]
     }
 
     /// Writes the log line of a request; its body is exactly `request`.
@@ -246,4 +262,26 @@ fn complete(
         problem.headers_mut().insert(ALLOW, allow);
     }
     (problem, Some(failure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_is_longer_in_the_log_than_its_limit() {
+        // Byte 256 is the second byte of a character, the third one, and the first one.
+        for (ascii, expected) in [(254, 255), (253, 254), (255, 256)] {
+            let path = format!("/{}{}", "a".repeat(ascii), "\u{20ac}".repeat(2000));
+            let facts = Facts {
+                trace: TraceContext::root(),
+                caller: None,
+                route: Route::from_template(None),
+                method: Method::GET,
+                uri: path.parse().unwrap(),
+                client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            };
+            assert_eq!(facts.path(), &path[..expected]);
+        }
+    }
 }

@@ -57,6 +57,10 @@ pub struct GatewaySpec {
     #[serde(default = "default_hops")]
     #[schemars(range(min = 0, max = 16))]
     pub trusted_hops: i32,
+    /// Continues the trace that a request names in `traceparent`. When false, each request starts a trace of its own
+    /// with a link to the caller's, so that no client can add to a trace of another one.
+    #[serde(default = "default_true")]
+    pub trust_incoming_trace: bool,
     /// Number of gateway pods.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
@@ -77,6 +81,7 @@ impl Default for GatewaySpec {
             service_type: GatewayServiceType::default(),
             expose_metrics: default_true(),
             trusted_hops: default_hops(),
+            trust_incoming_trace: default_true(),
             replicas: default_replicas(),
             pod: PodSettings::default(),
         }

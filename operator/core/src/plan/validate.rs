@@ -125,6 +125,7 @@ fn app(spec: &ShortenerStackSpec, defaults: &Defaults, cache: Option<&Cache>) ->
         ),
         limits: spec.limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,
+        trust_incoming_trace: spec.gateway.trust_incoming_trace,
         expose_metrics: spec.gateway.expose_metrics,
     }
 }

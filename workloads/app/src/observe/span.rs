@@ -25,6 +25,9 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
             // Without the query, which may contain private data.
             .set("url.path", facts.path().to_owned())
             .set("client.address", facts.client.to_string());
+        if let Some(caller) = facts.caller {
+            description.link_caller(caller);
+        }
         if facts.route.is_known() {
             description.set("http.route", facts.route.as_str());
         }

@@ -76,6 +76,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
         pod::name_env(),
         pod::env("PUBLIC_URL", &stack.public_url),
         pod::env("TRUSTED_HOPS", app.trusted_hops.to_string()),
+        pod::env("TRUST_INCOMING_TRACE", app.trust_incoming_trace.to_string()),
         pod::env("EXPOSE_METRICS", app.expose_metrics.to_string()),
         pod::env(
             "LIMIT_SHORTEN_PER_MINUTE",
@@ -119,6 +120,15 @@ mod tests {
             "deployment-app-user-settings",
             &deployment(&minimal_stack().user_settings()),
         );
+    }
+
+    #[test]
+    fn the_app_is_told_whether_to_trust_the_trace_of_a_caller() {
+        let mut stack = minimal_stack();
+        for (trusted, text) in [(true, "true"), (false, "false")] {
+            stack.app.trust_incoming_trace = trusted;
+            assert!(env(&stack).contains(&pod::env("TRUST_INCOMING_TRACE", text)));
+        }
     }
 
     #[test]
