@@ -13,6 +13,7 @@ pub mod program;
 pub mod queue;
 pub mod server;
 pub mod signal;
+pub mod stall;
 pub mod telemetry;
 pub mod trace;
 pub mod vector;

@@ -191,11 +191,13 @@ impl Processor {
         let reason = match self.try_job(job).await {
             Ok(end) => return Ok(end),
             Err(StoreError::Unavailable(reason)) => return Err(reason),
+            Err(busy @ StoreError::Busy) => return Err(busy.to_string()),
             // A query that the database rejects is a fault of the task or of the job.
             Err(StoreError::Internal(error)) => error.to_string(),
         };
         match self.ledger.fail(job.id, &internal_error(job)).await {
             Err(StoreError::Unavailable(reason)) => Err(reason),
+            Err(busy @ StoreError::Busy) => Err(busy.to_string()),
             Ok(()) | Err(StoreError::Internal(_)) => Ok(AttemptResult::Failed(reason)),
         }
     }

@@ -73,7 +73,7 @@ impl Links {
     pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
         let row: Option<(Option<String>, Option<bool>, Option<i64>)> = self
             .database
-            .run("SELECT links", |pool| async move {
+            .look_up("SELECT links", |pool| async move {
                 sqlx::query_as(FIND)
                     .bind(code.as_str())
                     .fetch_optional(&pool)
