@@ -8,7 +8,8 @@
 //! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
 //!   entry before its response is sent. A negative entry that a slow reader writes after a create is therefore
 //!   ignored for as long as the destination is there.
-//! - If a create cannot reach the cache, the replica repeats the write before it uses the cache again.
+//! - If a create cannot reach the cache, the replica repeats the write, and until then ignores a negative entry of that
+//!   code.
 //! - An acknowledged link is therefore never reported as missing, with two exceptions that last at most 15 s: the
 //!   replica that created it could not reach the cache while other replicas could, or its new entry was evicted or
 //!   deleted while a reader was still writing.
@@ -18,6 +19,7 @@ mod connection;
 mod keys;
 mod local_cache;
 mod pending_writes;
+mod refusal;
 pub mod source;
 
 use std::{sync::Arc, time::Duration};
@@ -25,12 +27,14 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Bytes;
 use jiff::Timestamp;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, Value};
+use tokio::time::Instant;
 
 use self::{
     breaker::Breaker,
     connection::Connection,
     keys::{Keys, Lifetime},
     pending_writes::PendingWrites,
+    refusal::is_refusal,
     source::Source,
 };
 use super::{Link, Stored};
@@ -70,7 +74,7 @@ impl Cache {
         let unwritten = Arc::clone(&pending);
         let check = move |connection| check(connection, Arc::clone(&unwritten), ttl);
         Self {
-            breaker: Breaker::start(source, metrics.up.clone(), check),
+            breaker: Breaker::start(source, metrics.clone(), check),
             ttl,
             pending,
             metrics,
@@ -98,6 +102,11 @@ impl Cache {
                 .await
                 .flatten(),
         };
+        // A write that the cache did not confirm in time may not have deleted the negative entry.
+        let known = match known {
+            Some(Known::Nothing) if self.pending.holds(code) => None,
+            known => known,
+        };
         match known {
             Some(_) => self.metrics.hits.inc(),
             None => self.metrics.misses.inc(),
@@ -107,6 +116,10 @@ impl Cache {
 
     /// Caches a result of the database. Expired links are not cached, because that would save nothing.
     pub async fn remember(&self, code: Code<'_>, stored: Option<&Stored>) {
+        // This request has already waited for the cache.
+        if self.breaker.is_in_doubt() {
+            return;
+        }
         let keys = Keys::of(code);
         let command = match stored {
             Some(Stored::Live { url, expires_at }) => {
@@ -153,7 +166,7 @@ async fn check(
     for link in pending.links() {
         match tell(connection.clone(), &link, ttl).await {
             // A full cache rejects the destination, but it has deleted the negative entry.
-            Err(error) if !breaker::is_refusal(&error) => return Err(error),
+            Err(error) if !is_refusal(&error) => return Err(error),
             _ => pending.written(&link),
         }
     }
@@ -186,13 +199,22 @@ fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
 async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<Known>> {
     let keys = Keys::of(code);
     let near = connection.near().cloned();
+    let sent = Instant::now();
+    let heard = || {
+        if let Some(near) = &near {
+            near.heard(sent);
+        }
+    };
     let Some(reservation) = near.as_deref().and_then(|near| near.reserve(code)) else {
-        return look_up(connection, &keys).await;
+        let known = look_up(connection, &keys).await?;
+        heard();
+        return Ok(known);
     };
     let mut pipeline = Pipeline::new();
     // In this order: if the key expires in between, its remaining time is negative.
     pipeline.add_command(both(&keys)).pttl(keys.link());
     let (values, left) = pipeline.query_async(&mut connection).await?;
+    heard();
     let known = understand(values)?;
     if let Some(Known::To(url)) = &known {
         reservation.fill(url.clone(), left);
