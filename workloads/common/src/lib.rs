@@ -3,6 +3,7 @@
 //! metrics.
 
 pub mod backoff;
+pub mod budget;
 pub mod config;
 pub mod database;
 pub mod documents;
