@@ -33,6 +33,16 @@ impl Budget {
     /// Takes bytes for an item; `None` if they are not free. Never waits.
     #[must_use]
     pub fn take(&self, bytes: usize) -> Option<Share> {
+        self.hold(bytes).then(|| Share {
+            budget: self.clone(),
+            bytes,
+        })
+    }
+
+    /// Takes bytes until they are [released](Self::release), for an item that cannot carry a [`Share`]. Returns false if
+    /// they are not free.
+    #[must_use]
+    pub fn hold(&self, bytes: usize) -> bool {
         let taken = |used: usize| {
             let used = used.checked_add(bytes)?;
             (used <= self.0.limit).then_some(used)
@@ -41,10 +51,12 @@ impl Budget {
             .0
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
-        counted.is_ok().then(|| Share {
-            budget: self.clone(),
-            bytes,
-        })
+        counted.is_ok()
+    }
+
+    /// Frees bytes that were [held](Self::hold).
+    pub fn release(&self, bytes: usize) {
+        self.0.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Returns the number of bytes that are taken.
@@ -56,7 +68,7 @@ impl Budget {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.release(self.bytes);
     }
 }
 
