@@ -102,6 +102,9 @@ pub struct ServeArgs {
     /// Number of trusted proxies in front of the app; as many entries of `X-Forwarded-For` are trusted.
     #[arg(long, env, default_value_t = 1)]
     pub trusted_hops: usize,
+    /// Continues the trace of a request's `traceparent` if true; if false, starts a new trace with a link to it.
+    #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
+    pub trust_incoming_trace: bool,
     /// Serves `/metrics` on the public port if true.
     #[arg(long, env, default_value_t = true, action = ArgAction::Set)]
     pub expose_metrics: bool,

@@ -92,6 +92,9 @@ pub enum Error {
     /// The database is unavailable; the reason is logged and never shown.
     #[error("The database is not available; retry later.")]
     DatabaseUnavailable(String),
+    /// Every connection to the database is in use.
+    #[error("The database is busy; retry later.")]
+    DatabaseBusy,
     /// The response was not ready before the deadline of the request.
     #[error("The request took longer than its time limit; retry later.")]
     Deadline,
@@ -104,6 +107,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(reason) => Self::DatabaseUnavailable(reason),
+            StoreError::Busy => Self::DatabaseBusy,
             StoreError::Internal(error) => Self::Internal(error.to_string()),
         }
     }

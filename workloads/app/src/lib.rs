@@ -10,6 +10,7 @@ pub mod config;
 pub mod error;
 pub mod indexer;
 pub mod limits;
+pub mod location;
 pub mod metrics;
 pub mod observe;
 pub mod publisher;

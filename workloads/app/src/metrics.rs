@@ -21,7 +21,7 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use shortener_common::{trace::TraceContext, vector::VectorMetrics};
+use shortener_common::{database::AdmissionMetrics, trace::TraceContext, vector::VectorMetrics};
 
 use crate::{
     publisher::metrics::PublisherMetrics,
@@ -149,6 +149,8 @@ pub struct Metrics {
     pub open_connections: Gauge<u32, AtomicU32>,
     /// 1 while the database is up.
     pub database_up: Gauge<u32, AtomicU32>,
+    /// The metrics of the admission to the database.
+    pub database_admission: AdmissionMetrics,
 }
 
 impl Default for Metrics {
@@ -167,6 +169,7 @@ impl Default for Metrics {
             http,
             open_connections: Gauge::default(),
             database_up: Gauge::default(),
+            database_admission: AdmissionMetrics::register(&mut registry),
             registry,
         };
         metrics.register_gauges()

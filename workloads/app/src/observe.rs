@@ -1,35 +1,30 @@
 //! The middleware of the public port: limits before a request, and problem body, metrics, log line and span after
 //! it.
 
+mod facts;
 mod span;
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    panic::AssertUnwindSafe,
-    time::Duration,
-};
+use std::panic::AssertUnwindSafe;
 
 use axum::{
-    extract::{MatchedPath, Request, State},
+    extract::{Request, State},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use futures::{FutureExt, future::try_join};
 use http::{
-    HeaderMap, HeaderValue, Method, StatusCode, Uri,
+    HeaderMap, HeaderValue, Method, StatusCode,
     header::{ALLOW, CONNECTION},
 };
-use shortener_common::{server::Peer, telemetry::span::in_span, trace::TraceContext};
+use shortener_common::{telemetry::span::in_span, trace::TraceContext};
 use tokio::time::{Instant, timeout_at};
 
+use self::facts::Facts;
 use crate::{
-    auth::{Denial, Guard, Identity},
+    auth::Identity,
     body::Deadline,
-    client,
     error::{Error, ErrorExtension},
-    limits::{Client, Limit},
-    metrics::method_label,
-    route::Route,
+    limits::Limit,
     state::{AppState, Shared},
 };
 
@@ -44,7 +39,7 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         start: Instant::now(),
         budget: state.config.request_timeout,
     };
-    let mut facts = Facts::of(&request, state.config.trusted_hops);
+    let mut facts = Facts::of(&request, &state.config);
     let denial = facts.identify(&state.guard, request.headers());
     let span = span::begin(&state.tracer, &facts);
     let response = match admit(&state, &request, &facts) {
@@ -86,101 +81,6 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
 pub async fn internal(request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
     complete(next.run(request).await, uri.path(), None).0
-}
-
-/// The facts about a request that are known before it is handled.
-struct Facts {
-    trace: TraceContext,
-    route: Route,
-    method: Method,
-    uri: Uri,
-    client: IpAddr,
-    identity: Identity,
-}
-
-impl Facts {
-    fn of(request: &Request, trusted_hops: usize) -> Self {
-        let template = request
-            .extensions()
-            .get::<MatchedPath>()
-            .map(MatchedPath::as_str);
-        let peer = request
-            .extensions()
-            .get::<Peer>()
-            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
-        Self {
-            trace: TraceContext::from_headers(request.headers()),
-            route: Route::from_template(template),
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            client: client::address(peer, request.headers(), trusted_hops),
-            identity: Identity::Anonymous,
-        }
-    }
-
-    /// Finds the caller. Returns the reason for which the request is refused, if it is. The refusal comes after the
-    /// rate limits, so that keys cannot be tried without end.
-    fn identify(&mut self, guard: &Guard, headers: &HeaderMap) -> Option<Denial> {
-        let (identity, denial) = guard.check(self.route.row().scope, headers);
-        self.identity = identity;
-        denial
-    }
-
-    /// Returns the bucket of the rate limits: the client's own, or that of its address.
-    fn bucket(&self) -> Client {
-        match &self.identity {
-            Identity::Anonymous => self.client.into(),
-            Identity::Client(client) => Client::Key(client.number),
-        }
-    }
-
-    /// Returns the error of an empty bucket.
-    fn rate_limited(&self, wait: Duration) -> Error {
-        match self.identity {
-            Identity::Anonymous => Error::RateLimited(wait),
-            Identity::Client(_) => Error::KeyRateLimited(wait),
-        }
-    }
-
-    /// Returns the path, cut to 256 bytes.
-    fn path(&self) -> &str {
-        let path = self.uri.path();
-        path.get(..256).unwrap_or(path)
-    }
-
-    /// Writes the log line of a request; its body is exactly `request`.
-    fn log(
-        &self,
-        status: StatusCode,
-        duration: Duration,
-        failure: Option<(&'static str, Option<&str>)>,
-    ) {
-        let (kind, reason) = failure.unzip();
-        macro_rules! line {
-            ($level:ident) => {
-                tracing::$level!(
-                    event = "request",
-                    trace_id = %self.trace.trace_id,
-                    span_id = %self.trace.span_id,
-                    http.request.method = method_label(&self.method),
-                    http.route = self.route.as_str(),
-                    http.response.status_code = status.as_u16(),
-                    url.path = self.path(),
-                    client.address = %self.client,
-                    auth.client = self.identity.name(),
-                    duration = duration.as_secs_f64(),
-                    error.r#type = kind,
-                    error.message = reason.flatten(),
-                    "request"
-                )
-            };
-        }
-        if status.is_server_error() {
-            line!(error)
-        } else {
-            line!(info)
-        }
-    }
 }
 
 /// Rejects requests that are too large or exceed the limit of this replica. Returns the rate limit that applies.

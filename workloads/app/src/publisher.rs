@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use lapin::{ConnectionStatus, uri::AMQPUri};
 use shortener_common::{
+    budget::{Budget, Share},
     telemetry::{messaging, span::Tracer},
     trace::TraceContext,
 };
@@ -27,8 +28,12 @@ use crate::publisher::{connection::ConnectionTask, metrics::PublisherMetrics};
 
 /// The time limit for the broker to confirm a job.
 const CONFIRM: Duration = Duration::from_secs(5);
-/// The maximum number of jobs that wait to be sent; at 64 KiB each this bounds the memory.
+/// The maximum number of jobs that wait to be sent.
 const WAITING: usize = 1024;
+/// The maximum size of the jobs that wait to be sent or to be confirmed, in bytes. Redirects use the same memory.
+const WAITING_BYTES: usize = 12 * 1024 * 1024;
+/// The number of copies of a job: the library has its own until the broker confirms it.
+const COPIES: usize = 2;
 
 /// A job to be published.
 #[derive(Clone, Debug)]
@@ -84,6 +89,7 @@ impl Refusal {
 #[derive(Clone, Debug)]
 pub struct Publisher {
     waiting: mpsc::Sender<Pending>,
+    budget: Budget,
     state: watch::Receiver<State>,
     metrics: PublisherMetrics,
     tracer: Tracer,
@@ -99,6 +105,8 @@ struct Pending {
     /// The trace context of its publication, which the processing continues.
     publication: TraceContext,
     result: oneshot::Sender<Result<(), Refusal>>,
+    /// The share of the memory for jobs, free again after the confirmation.
+    _share: Share,
 }
 
 impl Publisher {
@@ -111,6 +119,7 @@ impl Publisher {
         tokio::spawn(task.run());
         Self {
             waiting,
+            budget: Budget::new(WAITING_BYTES),
             state,
             metrics,
             tracer,
@@ -140,11 +149,14 @@ impl Publisher {
             Some(status) if status.blocked() => return Err(Refusal::Blocked),
             Some(_) => {}
         }
+        let bytes = job.body.len() * COPIES;
+        let share = self.budget.take(bytes).ok_or(Refusal::Busy)?;
         let (result, answer) = oneshot::channel();
         let pending = Pending {
             job,
             publication,
             result,
+            _share: share,
         };
         self.waiting.try_send(pending).map_err(|_| Refusal::Busy)?;
         match timeout(CONFIRM, answer).await {

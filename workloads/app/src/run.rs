@@ -72,6 +72,10 @@ impl Server {
             options,
             config.database_max_connections,
             metrics.database_up.clone(),
+        )
+        .admitting(
+            config.database_max_connections,
+            metrics.database_admission.clone(),
         );
         // Startup does not wait for the broker, because links do not need it.
         let queue = queue.map(|uri| Queue {

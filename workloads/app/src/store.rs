@@ -28,7 +28,7 @@ pub struct Link {
 pub enum Stored {
     /// A link that has not expired.
     Live {
-        /// The destination, as given.
+        /// The destination as a URI, see [`crate::location`].
         url: String,
         /// The expiry time.
         expires_at: Option<Timestamp>,
@@ -40,7 +40,7 @@ pub enum Stored {
 /// The result of resolving a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
-    /// The destination of a link that has not expired.
+    /// The destination of a link that has not expired, as a URI.
     To(Bytes),
     /// A link that has expired, purged or not.
     Gone,

@@ -1,10 +1,13 @@
 //! Access to the database that fails fast during an outage and recovers without help.
 //!
 //! One task, the watcher, monitors the database over its own connection. Requests use the database only while it is
-//! up. A request that gets an error, or waits suspiciously long, triggers an immediate probe. If the probe fails,
-//! all waiting requests fail at once. A database that is only slow still answers the probe, so its requests may
-//! finish.
+//! up. A request that gets an error, or waits suspiciously long, triggers an immediate probe. If the probe is not
+//! answered soon, all waiting requests fail; if it fails, later ones fail at once. A database that is only slow still
+//! answers the probe, so its requests may finish.
+//!
+//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`].
 
+mod admission;
 mod error;
 mod watcher;
 
@@ -24,6 +27,8 @@ use tokio::{
     time::timeout,
 };
 
+pub use admission::AdmissionMetrics;
+use admission::{Admission, Lane, Turn};
 pub use error::StoreError;
 use error::is_connection_error;
 use watcher::Watcher;
@@ -31,7 +36,8 @@ use watcher::Watcher;
 use crate::telemetry::call::Server;
 
 /// The wait after which a request triggers a probe. A database that refuses or closes the connection is detected
-/// immediately, well within the 250 ms that a client may wait for the error.
+/// immediately; together with the time in which a probe has to be answered, it is within the 250 ms that a client may
+/// wait for the error.
 const SUSPICIOUS: Duration = Duration::from_millis(40);
 /// The timeout of one operation on a database that is up.
 const OPERATION: Duration = Duration::from_secs(5);
@@ -50,8 +56,11 @@ type State = Option<ConnectedPool>;
 #[derive(Clone, Debug)]
 pub struct Database {
     state: watch::Receiver<State>,
+    /// True while a probe is not answered, although it should have been.
+    silent: watch::Receiver<bool>,
     probes: Arc<ProbeRequests>,
     server: Server,
+    admission: Option<Arc<Admission>>,
 }
 
 /// Signals from requests to the watcher.
@@ -82,11 +91,13 @@ impl Database {
         let server = Server::database("postgresql", options.get_host(), options.get_port())
             .with("db.namespace", options.get_database().unwrap_or_default());
         let (publish, state) = watch::channel(None);
+        let (publish_silence, silent) = watch::channel(false);
         let probes = Arc::new(ProbeRequests::default());
         let watcher = Watcher {
             options,
             max_connections,
             publish,
+            publish_silence,
             probes: Arc::clone(&probes),
             up,
             opened: 0,
@@ -94,8 +105,19 @@ impl Database {
         tokio::spawn(watcher.run());
         Self {
             state,
+            silent,
             probes,
             server,
+            admission: None,
+        }
+    }
+
+    /// Bounds the operations that use this number of connections, and those that wait for one.
+    #[must_use]
+    pub fn admitting(self, connections: u32, metrics: AdmissionMetrics) -> Self {
+        Self {
+            admission: Some(Arc::new(Admission::new(connections, metrics))),
+            ..self
         }
     }
 
@@ -114,8 +136,8 @@ impl Database {
     /// table, for example `SELECT links`; it names the span.
     ///
     /// # Errors
-    /// Returns [`StoreError::Unavailable`] if the database is down, and [`StoreError::Internal`] if it rejects the
-    /// operation.
+    /// Returns [`StoreError::Unavailable`] if the database is down, [`StoreError::Busy`] if every connection is used
+    /// for too long, and [`StoreError::Internal`] if the database rejects the operation.
     pub async fn run<T, F>(
         &self,
         summary: &'static str,
@@ -124,19 +146,47 @@ impl Database {
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        self.server.call(summary, self.try_run(operation)).await
+        let work = self.try_run(Lane::Changes, operation);
+        self.server.call(summary, work).await
     }
 
-    async fn try_run<T, F>(&self, operation: impl FnOnce(PgPool) -> F) -> Result<T, StoreError>
+    /// Runs one look-up of a name that a client may have guessed, like [`run`](Self::run). Look-ups never take the last
+    /// connections.
+    ///
+    /// # Errors
+    /// Returns the errors of [`run`](Self::run).
+    pub async fn look_up<T, F>(
+        &self,
+        summary: &'static str,
+        operation: impl FnOnce(PgPool) -> F,
+    ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
+        let work = self.try_run(Lane::LookUps, operation);
+        self.server.call(summary, work).await
+    }
+
+    async fn try_run<T, F>(
+        &self,
+        lane: Lane,
+        operation: impl FnOnce(PgPool) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, sqlx::Error>>,
+    {
+        if self.state.borrow().is_none() {
+            return Err(away());
+        }
+        let _turn = self.turn(lane).await?;
+        // Again, because the database may have gone down meanwhile.
         let connected = self.state.borrow().clone().ok_or_else(away)?;
         let mut work = std::pin::pin!(operation(connected.pool));
         if let Ok(result) = timeout(SUSPICIOUS, &mut work).await {
             return result.map_err(|error| self.classify_error(error));
         }
         self.probes.now.notify_one();
+        let mut silent = self.silent.clone();
         let mut state = self.state.clone();
         let pool_closed = state.wait_for(|now| {
             now.as_ref()
@@ -153,6 +203,23 @@ impl Database {
                 }
             },
             _ = pool_closed => Err(away()),
+            _ = silent.wait_for(|silent| *silent) => Err(silence()),
+        }
+    }
+
+    /// Waits for a connection, unless the database has fallen silent.
+    async fn turn(&self, lane: Lane) -> Result<Option<Turn<'_>>, StoreError> {
+        let Some(admission) = &self.admission else {
+            return Ok(None);
+        };
+        if let Some(turn) = admission.try_enter(lane) {
+            return Ok(Some(turn));
+        }
+        let mut silent = self.silent.clone();
+        tokio::select! {
+            biased;
+            turn = admission.enter(lane) => turn.map(Some),
+            _ = silent.wait_for(|silent| *silent) => Err(silence()),
         }
     }
 
@@ -179,6 +246,10 @@ impl Database {
         self.probes.now.notify_one();
         StoreError::Unavailable(error.to_string())
     }
+}
+
+fn silence() -> StoreError {
+    StoreError::Unavailable("the database does not answer".to_owned())
 }
 
 fn away() -> StoreError {

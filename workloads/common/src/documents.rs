@@ -125,7 +125,7 @@ impl Documents {
         type Row = (Vec<f32>, String, i64, Option<i64>);
         let row: Option<Row> = self
             .0
-            .run("SELECT documents", |pool| async move {
+            .look_up("SELECT documents", |pool| async move {
                 sqlx::query_as(FIND).bind(id.0).fetch_optional(&pool).await
             })
             .await?;

@@ -3,6 +3,7 @@
 //! metrics.
 
 pub mod backoff;
+pub mod budget;
 pub mod config;
 pub mod database;
 pub mod documents;
@@ -13,6 +14,7 @@ pub mod program;
 pub mod queue;
 pub mod server;
 pub mod signal;
+pub mod stall;
 pub mod telemetry;
 pub mod trace;
 pub mod vector;

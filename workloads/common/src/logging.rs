@@ -4,6 +4,7 @@
 //! fields and never on text.
 
 mod batches;
+mod room;
 
 use std::{
     fmt,
@@ -21,22 +22,23 @@ use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
 };
-use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{
     EnvFilter, Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
-use self::batches::Batches;
+use self::{
+    batches::Batches,
+    room::{LINES, Room},
+};
 use crate::telemetry::{LogRecords, implied_trace};
 
-/// The number of lines that wait for a slow reader of standard output before further lines are dropped.
-const BUFFERED_LINES: usize = 16 * 1024;
 /// The time for which lines are collected after a write.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// The running log; dropping it writes the buffered lines.
 pub struct Logging {
-    dropped: ErrorCounter,
+    room: Room,
     _flush_on_drop: WorkerGuard,
 }
 
@@ -44,17 +46,17 @@ impl Logging {
     /// Returns the metric of the lines that were dropped because standard output was not read.
     #[must_use]
     pub fn dropped_lines(&self) -> DroppedLines {
-        DroppedLines(self.dropped.clone())
+        DroppedLines(self.room.clone())
     }
 }
 
 /// The metric `log_dropped_lines_total`.
 #[derive(Debug)]
-pub struct DroppedLines(ErrorCounter);
+pub struct DroppedLines(Room);
 
 impl Collector for DroppedLines {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let dropped = ConstCounter::new(self.0.dropped_lines() as u64);
+        let dropped = ConstCounter::new(self.0.dropped());
         let help = "Log lines dropped because standard output was not read";
         let metric =
             encoder.encode_descriptor("log_dropped_lines", help, None, MetricType::Counter)?;
@@ -73,11 +75,15 @@ pub fn init(
     records: Option<LogRecords>,
 ) -> Result<Logging, Box<dyn std::error::Error + Send + Sync>> {
     // A request never waits for the reader of the log: the line is dropped and counted instead.
+    let room = Room::new();
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
-        .buffered_lines_limit(BUFFERED_LINES)
-        .finish(Batches::new(io::stdout(), GATHER));
-    let dropped = writer.error_counter();
+        .buffered_lines_limit(LINES)
+        .finish(Batches::new(io::stdout(), GATHER, room.clone()));
+    let writer = Output {
+        writer,
+        room: room.clone(),
+    };
     tracing_subscriber::registry()
         .with(EnvFilter::try_new(filter)?)
         .with(JsonLines {
@@ -91,9 +97,15 @@ pub fn init(
         tracing::error!(event = "panic", code.location = location, error.message = %panic, "panic");
     }));
     Ok(Logging {
-        dropped,
+        room,
         _flush_on_drop: guard,
     })
+}
+
+/// Standard output, with the room for its lines.
+struct Output {
+    writer: NonBlocking,
+    room: Room,
 }
 
 struct JsonLines<W> {
@@ -101,11 +113,14 @@ struct JsonLines<W> {
     host: Arc<str>,
 }
 
-impl<S: Subscriber> Layer<S> for JsonLines<NonBlocking> {
+impl<S: Subscriber> Layer<S> for JsonLines<Output> {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let line = render(event, &self.host);
-        // An error here has no place to be reported, because standard output is gone.
-        let _ = self.writer.clone().write_all(&line);
+        let Output { writer, room } = &self.writer;
+        if room.enter(line.len()) {
+            // An error here has no place to be reported, because standard output is gone.
+            let _ = writer.clone().write_all(&line);
+        }
     }
 }
 

@@ -55,7 +55,36 @@ pub struct TraceContext {
     pub parent: Option<SpanId>,
 }
 
+/// The span of a caller, as its headers name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The identifier of its trace.
+    pub trace_id: TraceId,
+    /// The identifier of its span.
+    pub span_id: SpanId,
+}
+
+impl Caller {
+    /// Returns the caller; `None` if the header is absent or malformed.
+    #[must_use]
+    pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
+        let value = headers.get(TRACEPARENT)?;
+        let (trace_id, span_id) = parse_traceparent(value.as_bytes())?;
+        Some(Self { trace_id, span_id })
+    }
+}
+
 impl TraceContext {
+    /// Starts a new trace.
+    #[must_use]
+    pub fn root() -> Self {
+        Self {
+            trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(rand::random::<u64>())),
+            span_id: SpanId(non_zero()),
+            parent: None,
+        }
+    }
+
     /// Continues the trace of the caller, or starts a new one if the header is absent or malformed.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
@@ -65,19 +94,13 @@ impl TraceContext {
     /// Continues the trace of a `traceparent` value that did not arrive in an HTTP header.
     #[must_use]
     pub fn continuing(traceparent: Option<&[u8]>) -> Self {
-        let caller = traceparent.and_then(parse_traceparent);
-        let span_id = SpanId(non_zero());
-        match caller {
+        match traceparent.and_then(parse_traceparent) {
             Some((trace_id, parent)) => Self {
                 trace_id,
-                span_id,
+                span_id: SpanId(non_zero()),
                 parent: Some(parent),
             },
-            None => Self {
-                trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(rand::random::<u64>())),
-                span_id,
-                parent: None,
-            },
+            None => Self::root(),
         }
     }
 

@@ -191,11 +191,13 @@ impl Processor {
         let reason = match self.try_job(job).await {
             Ok(end) => return Ok(end),
             Err(StoreError::Unavailable(reason)) => return Err(reason),
+            Err(busy @ StoreError::Busy) => return Err(busy.to_string()),
             // A query that the database rejects is a fault of the task or of the job.
             Err(StoreError::Internal(error)) => error.to_string(),
         };
-        match self.ledger.fail(job.id, &reason).await {
+        match self.ledger.fail(job.id, &internal_error(job)).await {
             Err(StoreError::Unavailable(reason)) => Err(reason),
+            Err(busy @ StoreError::Busy) => Err(busy.to_string()),
             Ok(()) | Err(StoreError::Internal(_)) => Ok(AttemptResult::Failed(reason)),
         }
     }
@@ -218,6 +220,10 @@ impl Processor {
                 self.ledger.fail(job.id, &reason).await?;
                 AttemptResult::Rejected(reason)
             }
+            Outcome::Fault(reason) => {
+                self.ledger.fail(job.id, &internal_error(job)).await?;
+                AttemptResult::Rejected(reason)
+            }
         })
     }
 
@@ -237,6 +243,13 @@ impl Processor {
             }
         }
     }
+}
+
+/// Returns the text for the ledger about an error of a backend. `GET /jobs/<id>` shows the ledger to every client, so
+/// the text of the backend is in the log alone, beside this trace.
+fn internal_error(job: &Job) -> String {
+    let trace = job.trace.trace_id;
+    format!("an internal error; the worker's log has it under trace {trace}")
 }
 
 /// Returns 1, 2, 4 or 8 times the unit, by the number of earlier returns to the queue.

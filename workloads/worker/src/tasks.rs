@@ -109,7 +109,12 @@ fn outcome_of(result: Result<Outcome, IndexError>) -> Result<Outcome, StoreError
         Err(IndexError::Vector(error @ VectorError::Unavailable(_))) => {
             Err(StoreError::Unavailable(error.to_string()))
         }
-        Err(IndexError::Vector(error)) => Ok(Outcome::Reject(error.to_string())),
+        Err(IndexError::Vector(error @ VectorError::OtherCollection { .. })) => {
+            Ok(Outcome::Reject(error.to_string()))
+        }
+        Err(IndexError::Vector(error @ VectorError::Refused(_))) => {
+            Ok(Outcome::Fault(error.to_string()))
+        }
     }
 }
 
@@ -126,6 +131,8 @@ pub enum Outcome {
     Retry(String),
     /// The job can never succeed, for this reason.
     Reject(String),
+    /// A backend rejects the job. Its reason is for the log, and clients never see it.
+    Fault(String),
 }
 
 impl Outcome {

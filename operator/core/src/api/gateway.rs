@@ -62,6 +62,10 @@ pub struct GatewaySpec {
     #[serde(default = "default_hops")]
     #[schemars(range(min = 0, max = 16))]
     pub trusted_hops: i32,
+    /// Continues the trace that a request names in `traceparent`. When false, each request starts a trace of its own
+    /// with a link to the caller's, so that no client can add to a trace of another one.
+    #[serde(default = "default_true")]
+    pub trust_incoming_trace: bool,
     /// Keys of clients. Absent: no request needs a key, and management is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<GatewayAuth>,
@@ -85,6 +89,7 @@ impl Default for GatewaySpec {
             service_type: GatewayServiceType::default(),
             expose_metrics: default_true(),
             trusted_hops: default_hops(),
+            trust_incoming_trace: default_true(),
             auth: None,
             replicas: default_replicas(),
             pod: PodSettings::default(),

@@ -120,6 +120,8 @@ pub struct App {
     pub limits: LimitsSpec,
     /// Proxies before the app that append to `X-Forwarded-For`.
     pub trusted_hops: i32,
+    /// True when the trace of a request's `traceparent` is continued.
+    pub trust_incoming_trace: bool,
     /// True when port 3000 serves `/metrics`.
     pub expose_metrics: bool,
     /// The keys of clients, if the stack has any.

@@ -133,6 +133,7 @@ fn app(
         ),
         limits: spec.limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,
+        trust_incoming_trace: spec.gateway.trust_incoming_trace,
         expose_metrics: spec.gateway.expose_metrics,
         auth: auth::auth(spec, missing_keys),
     }

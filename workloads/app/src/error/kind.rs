@@ -92,6 +92,11 @@ impl Error {
                 "database-unavailable",
                 "Database unavailable",
             ),
+            Self::DatabaseBusy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "database-busy",
+                "Database busy",
+            ),
             Self::Deadline => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "deadline-exceeded",
@@ -116,6 +121,7 @@ impl Error {
                     .max(1),
             ),
             Self::DatabaseUnavailable(_)
+            | Self::DatabaseBusy
             | Self::QueueUnavailable(_)
             | Self::VectorUnavailable(_)
             | Self::Deadline => Some(1),

@@ -16,18 +16,28 @@ pub struct CacheMetrics {
     pub misses: Counter,
     /// 1 while requests use the cache.
     pub up: Gauge<u32, AtomicU32>,
+    /// 1 while requests use copies in the process as well.
+    pub near_up: Gauge<u32, AtomicU32>,
+    /// Probes after a late answer that were answered.
+    pub probes_answered: Counter,
+    /// Probes after a late answer that failed, after which requests go on without the cache.
+    pub probes_failed: Counter,
 }
 
 impl CacheMetrics {
-    /// Registers the metrics. Both series exist from the first scrape on, so that a rate over either is never
-    /// absent.
+    /// Registers the metrics. Every series exists from the first scrape on, so that a rate over it is never absent.
     pub fn register(registry: &mut Registry) -> Self {
         let requests = Family::<[(&str, &str); 1], Counter>::default();
         let child = |result: &'static str| requests.get_or_create_owned(&[("result", result)]);
+        let probes = Family::<[(&str, &str); 1], Counter>::default();
+        let probe = |result: &'static str| probes.get_or_create_owned(&[("result", result)]);
         let metrics = Self {
             hits: child("hit"),
             misses: child("miss"),
             up: Gauge::default(),
+            near_up: Gauge::default(),
+            probes_answered: probe("answered"),
+            probes_failed: probe("failed"),
         };
         registry.register(
             "cache_requests",
@@ -38,6 +48,16 @@ impl CacheMetrics {
             "cache_up",
             "1 while requests use the cache",
             metrics.up.clone(),
+        );
+        registry.register(
+            "cache_near_up",
+            "1 while requests use copies of links in the process",
+            metrics.near_up.clone(),
+        );
+        registry.register(
+            "cache_probes",
+            "Probes of the cache after a late answer, by result",
+            probes,
         );
         metrics
     }

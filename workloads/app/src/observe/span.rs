@@ -28,6 +28,9 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
         if let Some(name) = facts.identity.name() {
             description.set("auth.client", name.to_owned());
         }
+        if let Some(caller) = facts.caller {
+            description.link_caller(caller);
+        }
         if facts.route.is_known() {
             description.set("http.route", facts.route.as_str());
         }

@@ -204,7 +204,7 @@ pub(super) fn trace_of(request: &Request) -> (TraceContext, Option<String>) {
         .filter_map(|line| line.to_str().ok())
         .collect();
     let tracestate = lines.join(",");
-    // Without the caller's `traceparent`, the `tracestate` is meaningless.
+    // Without the caller's `traceparent`, or in a trace that is not the caller's, the `tracestate` is meaningless.
     let meaningful = trace.parent.is_some() && (1..=MAX_TRACESTATE).contains(&tracestate.len());
     (trace, meaningful.then_some(tracestate))
 }
@@ -273,6 +273,9 @@ mod tests {
             .unwrap(),
             "a=1,b=2"
         );
+        let mut untrusted = request(&[(TRACEPARENT, parent), (TRACESTATE, "a=1")]);
+        untrusted.extensions_mut().insert(TraceContext::root());
+        assert_eq!(trace_of(&untrusted).1, None);
         assert_eq!(state(&[(TRACEPARENT, parent)]), None);
         assert_eq!(state(&[(TRACESTATE, "a=1")]), None);
         let long = format!("a={}", "x".repeat(512));

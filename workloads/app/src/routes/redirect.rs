@@ -24,7 +24,7 @@ use crate::{
     operation_id = "follow",
     params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$")),
     responses(
-        (status = 302, description = "The destination is in `Location`", headers(("Location" = String, description = "The destination, exactly as it was given"))),
+        (status = 302, description = "The destination is in `Location`", headers(("Location" = String, description = "The destination as a URI: as it was given, with characters that no URI contains encoded"))),
         (status = 404, description = "No such code, or not a valid code", body = Problem, content_type = PROBLEM_JSON),
         (status = 410, description = "The link has expired", body = Problem, content_type = PROBLEM_JSON),
         (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
@@ -42,7 +42,7 @@ pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response,
 }
 
 fn redirect(url: Bytes) -> Result<Response, Error> {
-    // The stored bytes become the header value as they are. Anything that could split a header is rejected here.
+    // The bytes of the store become the header value as they are. Anything that could split a header is rejected here.
     let location = HeaderValue::from_maybe_shared(url).map_err(|_| {
         Error::Internal("a stored destination is not a valid header value".to_owned())
     })?;

@@ -1,13 +1,15 @@
 //! Temporary copies of links in Redis or Valkey. No operation here returns an error: without the cache there are no
 //! copies.
 //!
-//! `link:<code>` holds exactly the destination; links never change, so such an entry is never wrong.
+//! `link:<code>` holds exactly the destination as a URI ([`crate::location`]); links never change, so such an entry is
+//! never wrong.
 //! `{link:<code>}:none` is a negative entry: for 15 s it records that there is no such code, until the code is
 //! created. Guarantees:
 //! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
 //!   entry before its response is sent. A negative entry that a slow reader writes after a create is therefore
 //!   ignored for as long as the destination is there.
-//! - If a create cannot reach the cache, the replica repeats the write before it uses the cache again.
+//! - If a create cannot reach the cache, the replica repeats the write, and until then ignores a negative entry of that
+//!   code.
 //! - An acknowledged link is therefore never reported as missing, with two exceptions that last at most 15 s: the
 //!   replica that created it could not reach the cache while other replicas could, or its new entry was evicted or
 //!   deleted while a reader was still writing.
@@ -17,6 +19,7 @@ mod connection;
 mod keys;
 mod local_cache;
 mod pending_writes;
+mod refusal;
 pub mod source;
 
 use std::{sync::Arc, time::Duration};
@@ -24,16 +27,18 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Bytes;
 use jiff::Timestamp;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, Value};
+use tokio::time::Instant;
 
 use self::{
     breaker::Breaker,
     connection::Connection,
     keys::{Keys, Lifetime},
     pending_writes::PendingWrites,
+    refusal::is_refusal,
     source::Source,
 };
 use super::{Link, Stored};
-use crate::{code::Code, config::CacheArgs, metrics::CacheMetrics, target};
+use crate::{code::Code, config::CacheArgs, location, metrics::CacheMetrics, target};
 
 /// The time to live of a negative entry.
 const DENIAL: Duration = Duration::from_secs(15);
@@ -69,7 +74,7 @@ impl Cache {
         let unwritten = Arc::clone(&pending);
         let check = move |connection| check(connection, Arc::clone(&unwritten), ttl);
         Self {
-            breaker: Breaker::start(source, metrics.up.clone(), check),
+            breaker: Breaker::start(source, metrics.clone(), check),
             ttl,
             pending,
             metrics,
@@ -97,6 +102,11 @@ impl Cache {
                 .await
                 .flatten(),
         };
+        // A write that the cache did not confirm in time may not have deleted the negative entry.
+        let known = match known {
+            Some(Known::Nothing) if self.pending.holds(code) => None,
+            known => known,
+        };
         match known {
             Some(_) => self.metrics.hits.inc(),
             None => self.metrics.misses.inc(),
@@ -106,6 +116,10 @@ impl Cache {
 
     /// Caches a result of the database. Expired links are not cached, because that would save nothing.
     pub async fn remember(&self, code: Code<'_>, stored: Option<&Stored>) {
+        // This request has already waited for the cache.
+        if self.breaker.is_in_doubt() {
+            return;
+        }
         let keys = Keys::of(code);
         let command = match stored {
             Some(Stored::Live { url, expires_at }) => {
@@ -152,7 +166,7 @@ async fn check(
     for link in pending.links() {
         match tell(connection.clone(), &link, ttl).await {
             // A full cache rejects the destination, but it has deleted the negative entry.
-            Err(error) if !breaker::is_refusal(&error) => return Err(error),
+            Err(error) if !is_refusal(&error) => return Err(error),
             _ => pending.written(&link),
         }
     }
@@ -166,7 +180,7 @@ async fn tell(mut connection: Connection, link: &Link, ttl: Duration) -> RedisRe
     let keys = Keys::of(code);
     let mut pipeline = Pipeline::new();
     if let Some(life) = lifetime(ttl, link.expires_at) {
-        pipeline.add_command(life.set(keys.link(), &link.url));
+        pipeline.add_command(life.set(keys.link(), &*location::ascii(&link.url)));
     }
     pipeline.del(keys.none());
     pipeline.exec_async(&mut connection).await
@@ -185,13 +199,22 @@ fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
 async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<Known>> {
     let keys = Keys::of(code);
     let near = connection.near().cloned();
+    let sent = Instant::now();
+    let heard = || {
+        if let Some(near) = &near {
+            near.heard(sent);
+        }
+    };
     let Some(reservation) = near.as_deref().and_then(|near| near.reserve(code)) else {
-        return look_up(connection, &keys).await;
+        let known = look_up(connection, &keys).await?;
+        heard();
+        return Ok(known);
     };
     let mut pipeline = Pipeline::new();
     // In this order: if the key expires in between, its remaining time is negative.
     pipeline.add_command(both(&keys)).pttl(keys.link());
     let (values, left) = pipeline.query_async(&mut connection).await?;
+    heard();
     let known = understand(values)?;
     if let Some(Known::To(url)) = &known {
         reservation.fill(url.clone(), left);
@@ -210,7 +233,8 @@ fn both(keys: &Keys) -> Cmd {
 }
 
 /// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
-/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss.
+/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss. Earlier releases wrote
+/// destinations as they were given.
 fn understand(reply: Value) -> RedisResult<Option<Known>> {
     let garbage = || (ErrorKind::UnexpectedReturnType, "wrong reply to MGET").into();
     let Value::Array(values) = reply else {
@@ -218,8 +242,12 @@ fn understand(reply: Value) -> RedisResult<Option<Known>> {
     };
     match <[Value; 2]>::try_from(values) {
         Ok([Value::BulkString(url), _]) => {
-            let sound = str::from_utf8(&url).is_ok_and(|url| target::parse(url).is_ok());
-            Ok(sound.then(|| Known::To(url.into())))
+            if target::is_plain(&url) {
+                return Ok(Some(Known::To(url.into())));
+            }
+            let url = str::from_utf8(&url).ok();
+            let sound = url.filter(|url| target::is_sound(url));
+            Ok(sound.map(|url| Known::To(location::ascii(url).into_owned().into())))
         }
         Ok([Value::Nil, Value::BulkString(_)]) => Ok(Some(Known::Nothing)),
         Ok([Value::Nil, Value::Nil]) => Ok(None),
@@ -273,6 +301,20 @@ mod tests {
             understood(vec![Value::BulkString(vec![0xff]), Value::Nil]),
             None
         );
+    }
+
+    #[test]
+    fn what_an_earlier_release_wrote_is_a_uri_after_the_look_up() {
+        assert_eq!(
+            understood(vec![text("https://bücher.example/ü"), Value::Nil]),
+            Some(Known::To("https://xn--bcher-kva.example/%C3%BC".into()))
+        );
+        // A destination may be 2,048 bytes long as given, and is longer as a URI.
+        for host in ["example.com", "192.0.2.7"] {
+            let long = format!("https://{host}/{}", "%C3%BC".repeat(1000));
+            let known = Some(Known::To(long.clone().into()));
+            assert_eq!(understood(vec![text(&long), Value::Nil]), known);
+        }
     }
 
     #[test]

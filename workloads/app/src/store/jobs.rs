@@ -80,7 +80,7 @@ impl Jobs {
         );
         let row: Option<Row> = self
             .0
-            .run("SELECT jobs", |pool| async move {
+            .look_up("SELECT jobs", |pool| async move {
                 sqlx::query_as(FIND)
                     .bind(id.to_string())
                     .fetch_optional(&pool)

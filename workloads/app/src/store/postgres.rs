@@ -5,7 +5,10 @@ use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
 use super::{Link, Stored};
-use crate::code::{Code, CodeSpace};
+use crate::{
+    code::{Code, CodeSpace},
+    location,
+};
 
 const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint \
     FROM links WHERE code = $1";
@@ -70,7 +73,7 @@ impl Links {
     pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
         let row: Option<(Option<String>, Option<bool>, Option<i64>)> = self
             .database
-            .run("SELECT links", |pool| async move {
+            .look_up("SELECT links", |pool| async move {
                 sqlx::query_as(FIND)
                     .bind(code.as_str())
                     .fetch_optional(&pool)
@@ -79,7 +82,7 @@ impl Links {
             .await?;
         Ok(row.map(|(url, expired, expires_at)| match url {
             Some(url) if expired != Some(true) => Stored::Live {
-                url,
+                url: location::ascii(&url).into_owned(),
                 expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
             },
             _ => Stored::Expired,

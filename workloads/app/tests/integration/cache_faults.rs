@@ -4,7 +4,11 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shortener_testing::database::TestDatabase;
+use shortener_testing::{
+    database::TestDatabase,
+    metrics,
+    proxy::{Path, Proxy},
+};
 use sqlx::postgres::PgConnectOptions;
 use tokio::{
     net::{TcpSocket, TcpStream},
@@ -109,6 +113,35 @@ async fn a_frozen_cache_costs_one_deadline_and_nothing_denies_what_was_created_m
     assert_redirects(&get(app.public, "/mine").await, URL);
     assert!(!cache.ask::<bool>(&["EXISTS", "{link:mine}:none"]).await);
     assert_eq!(cache.link("mine").await.as_deref(), Some(URL));
+}
+
+#[tokio::test]
+async fn one_late_answer_costs_other_requests_nothing() {
+    let database = TestDatabase::new().await;
+    let cache = Redis::start().await;
+    let proxy = Proxy::before(format!("127.0.0.1:{}", cache.port)).await;
+    let app = App::start_with(&database, |config| {
+        config.cache.cache_url = Some(format!("redis://{}", proxy.address));
+        config.cache.cache_timeout = Duration::from_secs(2);
+    })
+    .await;
+    cache_is_up(&app).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    let path = format!("/{code}");
+    proxy.set(Path::Held);
+    // This request waits for its deadline and goes on without the cache; the probe has as long again.
+    assert_redirects(&get(app.public, &path).await, URL);
+    proxy.set(Path::Open);
+    metrics::wait_for(app.internal, "cache_probes_total{result=\"answered\"} 1").await;
+    for _ in 0..50 {
+        assert_redirects(&get(app.public, &path).await, URL);
+    }
+    assert_eq!(metric(&app, "cache_up").await, 1);
+    assert_eq!(
+        metric(&app, "cache_probes_total{result=\"failed\"}").await,
+        0
+    );
+    assert_eq!(counts(&app).await, (50, 1));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use shortener_testing::{database::TestDatabase, metrics};
 use sqlx::postgres::PgConnectOptions;
 
 use crate::{
-    cache::{assert_redirects, cache_is_up, counts},
+    cache::{assert_redirects, cache_is_up, counts, metric},
     cache_server::{PATIENT, Redis, until},
     client::{get, shorten},
     support::App,
@@ -73,6 +73,7 @@ async fn what_was_followed_once_is_followed_without_asking_the_cache() {
     }
     assert_eq!(found_by(&cache).await, found);
     assert_eq!(counts(&app).await, (11, 0), "each of them is a hit");
+    assert_eq!(metric(&app, "cache_near_up").await, 1);
 }
 
 #[tokio::test]
@@ -157,4 +158,25 @@ async fn a_cache_that_falls_silent_is_noticed_though_nobody_asks_it() {
     cache.thaw();
     cache_is_up(&app).await;
     is_near(&app, &cache, &code).await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_tracking_is_used_without_copies() {
+    let database = TestDatabase::new().await;
+    let cache = Redis::start().await;
+    cache
+        .ask::<()>(&["ACL", "SETUSER", "default", "-client|tracking"])
+        .await;
+    let (app, code) = start(&database, &cache, PATIENT).await;
+    let before = found_by(&cache).await;
+    for _ in 0..5 {
+        follow(&app, &code).await;
+    }
+    assert_eq!(counts(&app).await, (5, 0));
+    assert_eq!(
+        found_by(&cache).await,
+        before + 5,
+        "the server is asked every time"
+    );
+    assert_eq!(metric(&app, "cache_near_up").await, 0);
 }

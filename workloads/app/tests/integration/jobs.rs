@@ -228,6 +228,25 @@ async fn survives(database: &PgConnectOptions, path_of_bytes: Path) {
 }
 
 #[tokio::test]
+async fn jobs_at_a_silent_broker_are_bounded_by_their_bytes() {
+    const JOBS: usize = 200;
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let proxy = Proxy::before(broker.address()).await;
+    let app = app_with(&database, broker.url_at(proxy.address)).await;
+    proxy.set(Path::Silent);
+    let job = json!({"task": "email", "text": "x".repeat(60_000)}).to_string();
+    let answers = join_all((0..JOBS).map(|_| post(app.public, "/jobs", job.clone()))).await;
+    answers.iter().for_each(refused);
+    let busy = "messaging_client_sent_messages_total{messaging_system=\"rabbitmq\",\
+        messaging_operation_name=\"publish\",messaging_destination_name=\"jobs\",error_type=\"busy\"}";
+    // 12 MiB for jobs, of which the library has a copy each.
+    let fit = 12 * 1024 * 1024 / (2 * job.len());
+    let refused = metrics::value(app.internal, busy).await;
+    assert_eq!(refused, (JOBS - fit) as u64);
+}
+
+#[tokio::test]
 async fn a_broker_that_is_down_stops_jobs_and_nothing_else() {
     let database = TestDatabase::new().await;
     survives(&database, Path::Refused).await;

@@ -1,6 +1,9 @@
 //! A running app with its own database, and ways to interrupt the database.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use clap::Parser;
 use shortener_app::{
@@ -129,16 +132,31 @@ impl Blocker {
         }
     }
 
-    /// Waits until a statement is blocked.
-    pub async fn wait_until_blocked(&mut self) {
+    /// Returns the number of blocked statements.
+    pub async fn blocked(&mut self) -> i64 {
         let waiting = "SELECT count(*) FROM pg_stat_activity \
             WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        while sqlx::query_scalar::<_, i64>(waiting)
-            .fetch_one(&mut self.observer)
-            .await
-            .unwrap()
-            == 0
-        {}
+        let count = sqlx::query_scalar::<_, i64>(waiting);
+        count.fetch_one(&mut self.observer).await.unwrap()
+    }
+
+    /// Waits until a statement is blocked.
+    pub async fn wait_until_blocked(&mut self) {
+        while self.blocked().await == 0 {}
+    }
+
+    /// Waits until exactly this number of statements is blocked.
+    pub async fn wait_for_blocked(&mut self, wanted: i64) {
+        let start = Instant::now();
+        let mut blocked = self.blocked().await;
+        while blocked != wanted {
+            let waited = start.elapsed();
+            assert!(
+                waited < Duration::from_secs(10),
+                "{blocked} are blocked, not {wanted}"
+            );
+            blocked = self.blocked().await;
+        }
     }
 
     pub async fn release(mut self) {

@@ -263,10 +263,74 @@ async fn a_call_that_outlasts_its_request_was_given_up() {
     let response = request(app.public, "GET", "/unknown", &header).await;
     response.problem(503, "deadline-exceeded");
     let query = sink.span(&trace, "SELECT links").await;
-    assert_attributes(&query, &[("error.type", json!("cancelled"))]);
+    assert_attributes(
+        &query,
+        &[("cancelled", json!(true)), ("error.type", Value::Null)],
+    );
+    assert_eq!(query["status"], "UNSET", "{query}");
     let span = sink.span(&trace, "GET /{code}").await;
     assert_attributes(&span, &[("error.type", json!("deadline-exceeded"))]);
     blocker.release().await;
+}
+
+#[tokio::test]
+async fn a_request_over_the_shared_limit_leaves_no_span_of_an_error() {
+    let database = TestDatabase::new().await;
+    let (redis, (sink, endpoint)) = (Redis::start().await, Sink::start().await);
+    let limited = async |endpoint: String| {
+        let app = exporting(&database, endpoint, |config| {
+            redis.configure(config);
+            config.limit_requests_per_second = 1;
+            config.limit_requests_burst = 1;
+        });
+        let app = app.await;
+        cache_is_up(&app).await;
+        app
+    };
+    let (first, second) = (limited(endpoint.clone()).await, limited(endpoint).await);
+    // Each replica has a token of its own, and both share one.
+    request(first.public, "GET", "/unknown", "")
+        .await
+        .problem(404, "not-found");
+    let (refused, header) = trace(1);
+    request(second.public, "GET", "/unknown", &header)
+        .await
+        .problem(429, "rate-limited");
+    sink.span(&refused, "GET /{code}").await;
+    let look_up = sink.span(&refused, "MGET").await;
+    assert_attributes(&look_up, &[("cancelled", json!(true))]);
+    for span in sink.spans(&refused) {
+        assert_eq!(span["status"], "UNSET", "{span}");
+    }
+}
+
+#[tokio::test]
+async fn an_untrusted_caller_is_linked_and_its_trace_is_not_continued() {
+    let database = TestDatabase::new().await;
+    let (sink, endpoint) = Sink::start().await;
+    let app = exporting(&database, endpoint, |config| {
+        config.trust_incoming_trace = false;
+    })
+    .await;
+    let (of_caller, header) = trace(1);
+    let problem = request(app.public, "GET", "/unknown", &header)
+        .await
+        .problem(404, "not-found");
+    let own = problem["trace_id"].as_str().unwrap();
+    assert_ne!(own, of_caller);
+    let span = sink.span(own, "GET /{code}").await;
+    assert_eq!(span["parent_span_id"], "", "{span}");
+    let links = json!([{"trace_id": of_caller, "span_id": CALLER}]);
+    assert_eq!(span["links"], links, "{span}");
+    assert!(sink.spans(&of_caller).is_empty());
+    // A malformed header names no caller.
+    let problem = request(app.public, "GET", "/other", "traceparent: x\r\n")
+        .await
+        .problem(404, "not-found");
+    let span = sink
+        .span(problem["trace_id"].as_str().unwrap(), "GET /{code}")
+        .await;
+    assert_eq!(span["links"], json!([]), "{span}");
 }
 
 #[tokio::test]

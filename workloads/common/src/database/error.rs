@@ -8,6 +8,9 @@ pub enum StoreError {
     /// The database is down, read-only, overloaded or unreachable. A later attempt may succeed.
     #[error("database unavailable: {0}")]
     Unavailable(String),
+    /// Every connection to the database is in use, and too many operations wait for one. A later attempt may succeed.
+    #[error("the connections to the database are busy")]
+    Busy,
     /// The database rejected the query, or returned data that the schema rules out.
     #[error(transparent)]
     Internal(Arc<sqlx::Error>),

@@ -1,6 +1,7 @@
 //! The task that monitors the database over its own connection.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -19,10 +20,13 @@ use tokio::{
 };
 
 use super::{ConnectedPool, OPERATION, ProbeRequests, State};
+use crate::stall::awake_for;
 
+/// The time without an answer to a probe after which waiting requests fail. Time in which this process could not run
+/// does not count.
+const SILENCE: Duration = Duration::from_millis(200);
 /// The timeout of a probe. Silence alone does not prove an outage: on an overloaded node either side may be late,
-/// and treating a live database as down fails every request. Only the first requests of a silent outage wait this
-/// long; all later ones fail at once.
+/// and treating a live database as down fails every request. Until then each request tries the database for a moment.
 const PROBE: Duration = Duration::from_secs(1);
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -38,6 +42,7 @@ pub(super) struct Watcher {
     pub(super) options: PgConnectOptions,
     pub(super) max_connections: u32,
     pub(super) publish: watch::Sender<State>,
+    pub(super) publish_silence: watch::Sender<bool>,
     pub(super) probes: Arc<ProbeRequests>,
     pub(super) up: Gauge<u32, AtomicU32>,
     pub(super) opened: u64,
@@ -86,7 +91,10 @@ impl Watcher {
             // Not at every rejected write: a read-only database still serves reads over the existing connections.
             let lost_primary = reconnected.elapsed() > RECONNECT
                 && self.probes.reconnect.swap(false, Ordering::Relaxed);
-            match timeout(PROBE, self.probe(connection, lost_primary)).await {
+            let probe = self.probe(connection, lost_primary);
+            let answer = timeout(PROBE, self.unless_silent(probe)).await;
+            self.publish_silence.send_replace(false);
+            match answer {
                 Ok(Some((answered, same_connection))) => {
                     connection = answered;
                     if !same_connection {
@@ -98,6 +106,18 @@ impl Watcher {
             }
         }
         self.close_pool();
+    }
+
+    /// Waits for a probe, and makes waiting requests fail once it takes suspiciously long.
+    async fn unless_silent<T>(&self, probe: impl Future<Output = T>) -> T {
+        let mut probe = pin!(probe);
+        tokio::select! {
+            biased;
+            answer = &mut probe => return answer,
+            () = awake_for(SILENCE) => {}
+        }
+        self.publish_silence.send_replace(true);
+        probe.await
     }
 
     /// Returns the connection that answered, and true if it is still the original one. Returns `None` if there was no

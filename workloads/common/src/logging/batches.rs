@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use super::room::Room;
+
 /// The size of the buffer in bytes, and so of the largest combined write.
 const AT_ONCE: usize = 64 * 1024;
 
@@ -16,14 +18,17 @@ const AT_ONCE: usize = 64 * 1024;
 pub(super) struct Batches<W: Write> {
     buffer: BufWriter<W>,
     rest: Duration,
+    room: Room,
 }
 
 impl<W: Write> Batches<W> {
-    /// Returns a writer that flushes at most once per `rest`, except when the buffer is full.
-    pub(super) fn new(writer: W, rest: Duration) -> Self {
+    /// Returns a writer that flushes at most once per `rest`, except when the buffer is full. Each line that is written
+    /// leaves the room.
+    pub(super) fn new(writer: W, rest: Duration, room: Room) -> Self {
         Self {
             buffer: BufWriter::with_capacity(AT_ONCE, writer),
             rest,
+            room,
         }
     }
 }
@@ -31,6 +36,13 @@ impl<W: Write> Batches<W> {
 impl<W: Write> Write for Batches<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.write(bytes)
+    }
+
+    /// Writes one line.
+    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
+        let written = self.buffer.write_all(line);
+        self.room.leave(line.len());
+        written
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -67,9 +79,13 @@ mod tests {
     #[test]
     fn what_gathered_is_written_at_once_and_before_the_rest() {
         let rest = Duration::from_millis(20);
-        let mut batches = Batches::new(Written::default(), rest);
-        batches.write_all(b"a\n").unwrap();
-        batches.write_all(b"b\n").unwrap();
+        let room = Room::new();
+        let mut batches = Batches::new(Written::default(), rest, room.clone());
+        for line in [b"a\n", b"b\n"] {
+            assert!(room.enter(line.len()));
+            batches.write_all(line).unwrap();
+        }
+        assert!(room.is_empty(), "what was written takes no room");
         batches.flush().unwrap();
         let [(when, bytes)] = &batches.buffer.get_ref().0[..] else {
             panic!("the batch was written in parts")
@@ -80,7 +96,7 @@ mod tests {
 
     #[test]
     fn without_a_line_there_is_no_rest() {
-        let mut batches = Batches::new(Written::default(), Duration::MAX);
+        let mut batches = Batches::new(Written::default(), Duration::MAX, Room::new());
         batches.flush().unwrap();
         assert!(batches.buffer.get_ref().0.is_empty());
     }

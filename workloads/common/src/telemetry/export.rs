@@ -2,7 +2,11 @@
 
 use std::future::Future;
 
-use opentelemetry::InstrumentationScope;
+use opentelemetry::{
+    InstrumentationScope, Key, KeyValue, Value,
+    logs::AnyValue,
+    trace::{Link, Status},
+};
 use opentelemetry_otlp::{LogExporter, SpanExporter};
 use opentelemetry_sdk::{
     error::OTelSdkResult,
@@ -11,7 +15,42 @@ use opentelemetry_sdk::{
 };
 use tokio::time::timeout;
 
-use super::{EXPORT, queue::Export};
+use super::{
+    EXPORT,
+    queue::{Export, Weigh},
+};
+
+impl Weigh for SpanData {
+    fn bytes(&self) -> usize {
+        let text = |attribute: &KeyValue| match &attribute.value {
+            Value::String(text) => text.as_str().len(),
+            _ => 0,
+        };
+        let description = match &self.status {
+            Status::Error { description } => description.len(),
+            _ => 0,
+        };
+        size_of::<Self>()
+            + self.name.len()
+            + description
+            + self.attributes.capacity() * size_of::<KeyValue>()
+            + self.attributes.iter().map(text).sum::<usize>()
+            + self.links.links.capacity() * size_of::<Link>()
+    }
+}
+
+impl Weigh for SdkLogRecord {
+    fn bytes(&self) -> usize {
+        let attribute = |(_, value): &(Key, AnyValue)| {
+            let text = match value {
+                AnyValue::String(text) => text.as_str().len(),
+                _ => 0,
+            };
+            size_of::<(Key, AnyValue)>() + text
+        };
+        size_of::<Self>() + self.attributes_iter().map(attribute).sum::<usize>()
+    }
+}
 
 /// The exporter of spans.
 pub(super) struct ExportSpans(pub(super) SpanExporter);

@@ -8,22 +8,33 @@ use tokio::{
     time::sleep,
 };
 
-/// The maximum number of queued items: some megabytes while the collector is silent, and a tenth of a second at the
-/// highest load.
+use crate::budget::{Budget, Share};
+
+/// The maximum number of queued items: a tenth of a second at the highest load.
 const CAPACITY: usize = 8192;
-/// The number of queued items from which on the task sends at once.
+/// The maximum size of all queued items in bytes, while the collector is silent.
+const CAPACITY_BYTES: usize = 8 * 1024 * 1024;
+/// The number of queued items from which on the task sends at once; it is the same part of the bytes.
 const PLENTY: usize = CAPACITY / 4;
-/// The maximum size of a batch. A gRPC server accepts 4 MiB; a span has about 400 bytes, and the record of a
-/// request rarely more than 1 KiB. Smaller batches would need too many round trips at tens of thousands of requests
-/// per second.
+/// The maximum number of items in a batch. Smaller batches would need too many round trips at tens of thousands of
+/// requests per second.
 const BATCH: usize = 2048;
+/// The size from which on a batch is full, in bytes. A gRPC server accepts 4 MiB and refuses a larger batch with all its
+/// items. Items take more bytes in memory than on the way.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
 /// The time for which the first item waits for others.
 const GATHER: Duration = Duration::from_secs(1);
+
+/// An item whose size is known.
+pub(super) trait Weigh {
+    /// Returns the bytes that it takes in memory, more or less.
+    fn bytes(&self) -> usize;
+}
 
 /// An exporter of batches.
 pub(super) trait Export: Send + 'static {
     /// A span or a log record.
-    type Item: Send + 'static;
+    type Item: Weigh + Send + 'static;
 
     /// Sends one batch within a bounded time; the error is the reason of a failure.
     fn export(&self, batch: Vec<Self::Item>) -> impl Future<Output = Result<(), String>> + Send;
@@ -32,22 +43,27 @@ pub(super) trait Export: Send + 'static {
 /// The sending half of the queue; cheap to clone.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    waiting: mpsc::Sender<T>,
+    waiting: mpsc::Sender<Queued<T>>,
+    budget: Budget,
     plenty: Arc<Notify>,
     dropped: Counter,
 }
+
+/// An item with its share of the memory of the queue.
+type Queued<T> = (T, Share);
 
 impl<T> Clone for Queue<T> {
     fn clone(&self) -> Self {
         Self {
             waiting: self.waiting.clone(),
+            budget: self.budget.clone(),
             plenty: Arc::clone(&self.plenty),
             dropped: self.dropped.clone(),
         }
     }
 }
 
-impl<T: Send + 'static> Queue<T> {
+impl<T: Weigh + Send + 'static> Queue<T> {
     /// Returns a queue and the task that empties it. The task runs until `end` is true and the queue is empty.
     pub(super) fn start<E: Export<Item = T>>(
         exporter: E,
@@ -65,6 +81,7 @@ impl<T: Send + 'static> Queue<T> {
         };
         let queue = Self {
             waiting,
+            budget: Budget::new(CAPACITY_BYTES),
             plenty,
             dropped,
         };
@@ -73,17 +90,48 @@ impl<T: Send + 'static> Queue<T> {
 
     /// Queues an item, or drops it if the queue is full. Never waits.
     pub(super) fn offer(&self, item: T) {
-        if self.waiting.try_send(item).is_err() {
+        let share = self.budget.take(item.bytes());
+        let queued = share.is_some_and(|share| self.waiting.try_send((item, share)).is_ok());
+        if !queued {
             self.dropped.inc();
-        } else if self.waiting.capacity() <= CAPACITY - PLENTY {
+        } else if self.waiting.capacity() <= CAPACITY - PLENTY
+            || self.budget.used() >= CAPACITY_BYTES / 4
+        {
             self.plenty.notify_one();
         }
     }
 }
 
+/// Items that are sent together.
+struct Batch<T> {
+    items: Vec<T>,
+    bytes: usize,
+}
+
+impl<T> Default for Batch<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<T: Weigh> Batch<T> {
+    /// Adds an item, which leaves its share to others of the queue.
+    fn push(&mut self, (item, _share): Queued<T>) {
+        self.bytes += item.bytes();
+        self.items.push(item);
+    }
+
+    fn is_full(&self) -> bool {
+        self.items.len() >= BATCH || self.bytes >= BATCH_BYTES
+    }
+}
+
 struct Drain<E: Export> {
     exporter: E,
-    items: mpsc::Receiver<E::Item>,
+    items: mpsc::Receiver<Queued<E::Item>>,
     plenty: Arc<Notify>,
     dropped: Counter,
     /// The reason why the last batch failed; `None` if it was sent.
@@ -92,7 +140,7 @@ struct Drain<E: Export> {
 
 impl<E: Export> Drain<E> {
     async fn run(mut self, mut end: watch::Receiver<bool>) {
-        let mut batch = Vec::new();
+        let mut batch = Batch::default();
         loop {
             // Waits for the first item without a timer, so that an idle process does nothing.
             tokio::select! {
@@ -110,13 +158,13 @@ impl<E: Export> Drain<E> {
             }
             // Until a batch is not full. Items that arrive later wait for the next round.
             loop {
-                while batch.len() < BATCH
+                while !batch.is_full()
                     && let Ok(item) = self.items.try_recv()
                 {
                     batch.push(item);
                 }
-                let full = batch.len() == BATCH;
-                self.send(std::mem::take(&mut batch)).await;
+                let full = batch.is_full();
+                self.send(std::mem::take(&mut batch).items).await;
                 if !full {
                     break;
                 }
@@ -157,6 +205,15 @@ mod tests {
 
     use super::*;
 
+    /// An item of this many bytes.
+    struct Weight(usize);
+
+    impl Weigh for Weight {
+        fn bytes(&self) -> usize {
+            self.0
+        }
+    }
+
     /// Records the sizes of batches, and fails or blocks as configured.
     #[derive(Clone, Default)]
     struct Taker {
@@ -166,9 +223,9 @@ mod tests {
     }
 
     impl Export for Taker {
-        type Item = usize;
+        type Item = Weight;
 
-        async fn export(&self, batch: Vec<usize>) -> Result<(), String> {
+        async fn export(&self, batch: Vec<Weight>) -> Result<(), String> {
             self.batches.lock().unwrap().push(batch.len());
             if self.frozen {
                 std::future::pending::<()>().await;
@@ -181,7 +238,7 @@ mod tests {
     }
 
     struct Started {
-        queue: Queue<usize>,
+        queue: Queue<Weight>,
         dropped: Counter,
         end: watch::Sender<bool>,
         work: tokio::task::JoinHandle<()>,
@@ -198,9 +255,14 @@ mod tests {
         }
     }
 
+    /// Offers small items.
     fn offer(started: &Started, items: usize) {
-        for item in 0..items {
-            started.queue.offer(item);
+        offer_of(started, items, 1);
+    }
+
+    fn offer_of(started: &Started, items: usize, bytes: usize) {
+        for _ in 0..items {
+            started.queue.offer(Weight(bytes));
         }
     }
 
@@ -281,5 +343,28 @@ mod tests {
             BATCH + 1
         );
         assert_eq!(started.dropped.get(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_items_fill_the_queue_and_a_batch_by_their_bytes() {
+        let taker = Taker::default();
+        let started = start(&taker);
+        // As large as the log record of a request with a path of 8 KiB.
+        let large = 16 * 1024;
+        offer_of(&started, CAPACITY, large);
+        let fit = CAPACITY_BYTES / large;
+        assert_eq!(started.dropped.get(), (CAPACITY - fit) as u64);
+        sleep(GATHER * 2).await;
+        let batches = taker.batches.lock().unwrap().clone();
+        assert_eq!(
+            batches,
+            [BATCH_BYTES / large].repeat(fit * large / BATCH_BYTES)
+        );
+        offer_of(&started, fit, large);
+        assert_eq!(
+            started.dropped.get(),
+            (CAPACITY - fit) as u64,
+            "there is room again"
+        );
     }
 }

@@ -18,12 +18,14 @@ pub use opentelemetry::{Value, trace::SpanKind};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use super::queue::Queue;
-use crate::trace::TraceContext;
+use crate::trace::{Caller, TraceContext};
 
 /// The number of attributes of a typical span.
 const ATTRIBUTES: usize = 8;
 /// The maximum length of a status description in bytes.
 const MAX_DESCRIPTION: usize = 256;
+/// The attribute of work that was given up before its end.
+const CANCELLED: &str = "cancelled";
 
 tokio::task_local! {
     /// The current span of this task.
@@ -138,7 +140,8 @@ fn context_of(trace: TraceContext) -> SpanContext {
     )
 }
 
-/// A span in progress. If it is dropped before it is [ended](Span::end), the work was cancelled.
+/// A span in progress. If it is dropped before it is [ended](Span::end), the work was cancelled: the span says so, and
+/// its status stays unset, because work that nothing waits for any more has not failed.
 #[derive(Debug)]
 pub struct Span {
     tracer: Tracer,
@@ -176,7 +179,7 @@ impl Span {
 impl Drop for Span {
     fn drop(&mut self) {
         if let Some(mut sent) = self.sent.take() {
-            Description(&mut sent.data).fail("cancelled", "");
+            Description(&mut sent.data).set(CANCELLED, true);
             self.tracer.send(sent);
         }
     }
@@ -209,12 +212,21 @@ impl Description<'_> {
 
     /// Adds a link to the parent, which belongs to another process.
     pub fn link_parent(&mut self) -> &mut Self {
-        let (own, parent) = (&self.0.span_context, self.0.parent_span_id);
+        let (trace, parent) = (self.0.span_context.trace_id(), self.0.parent_span_id);
         if parent != SpanId::INVALID {
-            let flags = own.trace_flags();
-            let parent = SpanContext::new(own.trace_id(), parent, flags, true, TraceState::NONE);
-            self.0.links.links.push(Link::with_context(parent));
+            self.link_to(trace, parent);
         }
+        self
+    }
+
+    /// Adds a link to the span of a caller whose trace is not continued.
+    pub fn link_caller(&mut self, caller: Caller) -> &mut Self {
+        self.link_to(caller.trace_id.into(), caller.span_id.into())
+    }
+
+    fn link_to(&mut self, trace: opentelemetry::TraceId, span: SpanId) -> &mut Self {
+        let other = SpanContext::new(trace, span, TraceFlags::SAMPLED, true, TraceState::NONE);
+        self.0.links.links.push(Link::with_context(other));
         self
     }
 }
@@ -351,8 +363,9 @@ mod tests {
             drop(tracer.start(trace, SpanKind::Client, "MGET"));
         });
         let [span] = &spans.await[..] else { panic!() };
-        assert_eq!(attribute(span, "error.type").unwrap(), "cancelled");
-        assert!(matches!(span.status, Status::Error { .. }));
+        assert_eq!(attribute(span, CANCELLED).unwrap(), "true");
+        assert_eq!(attribute(span, "error.type"), None);
+        assert_eq!(span.status, Status::Unset, "nothing has failed");
     }
 
     #[tokio::test]
@@ -391,6 +404,28 @@ mod tests {
         assert_eq!(link.span_id(), publication.span_context.span_id());
         assert_eq!(link.trace_id(), publication.span_context.trace_id());
         assert!(link.is_remote());
+    }
+
+    #[tokio::test]
+    async fn a_caller_can_be_linked_without_being_the_parent() {
+        let headers = http::HeaderMap::from_iter([(
+            crate::trace::TRACEPARENT,
+            http::HeaderValue::from_static(
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            ),
+        )]);
+        let caller = Caller::from_headers(&headers).unwrap();
+        let spans = spans_of(async |tracer| {
+            let mut span = tracer.start(TraceContext::root(), SpanKind::Server, "GET /");
+            span.describe().unwrap().link_caller(caller);
+            span.end();
+        });
+        let [span] = &spans.await[..] else { panic!() };
+        assert_eq!(span.parent_span_id, SpanId::INVALID);
+        let link = &span.links[0].span_context;
+        assert_eq!(link.trace_id(), caller.trace_id.into());
+        assert_eq!(link.span_id().to_string(), "b7ad6b7169203331");
+        assert_ne!(link.trace_id(), span.span_context.trace_id());
     }
 
     #[test]

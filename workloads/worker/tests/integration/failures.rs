@@ -71,7 +71,10 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
     for (id, message) in [
         (panics, "panicked"),
         (hangs, "took longer than 0.05 s"),
-        (nonsense, "nonsense"),
+        (
+            nonsense,
+            "an internal error; the worker's log has it under trace ",
+        ),
     ] {
         let (state, attempts, error) = row(&pool, id).await.unwrap();
         assert_eq!(
@@ -81,6 +84,11 @@ async fn poison_ends_as_dead_letters_after_a_bounded_number_of_deliveries_and_th
         );
         assert!(error.as_ref().unwrap().contains(message), "{error:?}");
     }
+    let shown = row(&pool, nonsense).await.unwrap().2.unwrap();
+    assert!(
+        !shown.contains("nonsense"),
+        "every client can read the ledger, and this is the text of the database: {shown}"
+    );
     let rejected = ("failed".to_owned(), 1, Some("never valid".to_owned()));
     assert_eq!(row(&pool, never).await.unwrap(), rejected);
     assert_eq!(row(&pool, not_json).await, None);

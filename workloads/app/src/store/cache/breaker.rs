@@ -1,26 +1,25 @@
 //! A circuit breaker for the cache: a request waits for at most one deadline, and not at all during an outage.
 //!
-//! An error or a timeout of one request opens the breaker for all: from then on requests continue without the
-//! cache. One task reconnects in the background. The breaker closes again once a new connection has answered a
-//! lookup.
+//! A broken connection opens the breaker for all: from then on requests continue without the cache. One task reconnects
+//! in the background. The breaker closes again once a new connection has answered a lookup.
+//!
+//! A late answer is another matter, because it may be this process that was late. The request that waited for it
+//! continues without the cache, and one probe decides for all: the breaker opens only if the probe is not answered
+//! either. A cache that vanished therefore costs a request at most one deadline, and is given up after two.
 
-use std::{
-    future::Future,
-    sync::{Arc, atomic::AtomicU32},
-    time::Duration,
-};
+mod circuit;
 
-use parking_lot::Mutex;
-use prometheus_client::metrics::gauge::Gauge;
-use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
-use shortener_common::telemetry::call::Server;
+use std::{future::Future, sync::Arc, time::Duration};
+
+use redis::{RedisError, RedisResult};
 use tokio::{
-    sync::{Notify, watch},
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 
+use self::circuit::{Circuit, LiveConnection, unavailable};
 use super::{connection::Connection, local_cache::LocalCache, source::Source};
+use crate::metrics::CacheMetrics;
 
 /// The timeout of connecting. Sentinels and the nodes of a cluster need several steps, and no request waits for
 /// them.
@@ -31,48 +30,20 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// connections but does not answer requests would cost each request the deadline.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// A connection that has not failed yet.
-#[derive(Clone)]
-struct LiveConnection {
-    connection: Connection,
-    number: u64,
-}
-
 /// The circuit breaker and its connection. Dropping it stops the reconnecting task.
 pub struct Breaker {
     shared: Arc<Circuit>,
     _search: JoinSet<()>,
 }
 
-/// The state that the breaker shares with its reconnecting task.
-struct Circuit {
-    server: Server,
-    /// The time limit of an operation.
-    deadline: Duration,
-    /// `None` while the breaker is open.
-    live: watch::Sender<Option<LiveConnection>>,
-    failed: Notify,
-    up: Gauge<u32, AtomicU32>,
-    /// The last reason that was logged for a rejected command. A full cache rejects every write, which is logged
-    /// once.
-    refusal: Mutex<String>,
-}
-
 impl Breaker {
     /// Starts connecting. `check` runs on a new connection before any request does, and periodically after that.
-    pub fn start<C, F>(source: Source, up: Gauge<u32, AtomicU32>, check: C) -> Self
+    pub fn start<C, F>(source: Source, metrics: CacheMetrics, check: C) -> Self
     where
         C: Fn(Connection) -> F + Send + Sync + 'static,
         F: Future<Output = RedisResult<()>> + Send + 'static,
     {
-        let shared = Arc::new(Circuit {
-            server: source.server(),
-            deadline: source.deadline(),
-            live: watch::Sender::new(None),
-            failed: Notify::new(),
-            up,
-            refusal: Mutex::default(),
-        });
+        let shared = Arc::new(Circuit::open_for(&source, metrics));
         let mut search = JoinSet::new();
         search.spawn(look_for(source, Arc::clone(&shared), check));
         Self {
@@ -85,6 +56,12 @@ impl Breaker {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.live.borrow().is_some()
+    }
+
+    /// Returns true while a probe decides about the cache. Commands that are not needed should not wait for it then.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        self.shared.is_in_doubt()
     }
 
     /// Waits until requests use the cache, at most for the given time.
@@ -110,105 +87,6 @@ impl Breaker {
         F: Future<Output = RedisResult<T>>,
     {
         self.shared.run(command, operation).await
-    }
-}
-
-/// The reason why an operation has no result.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Refused(RedisError),
-    #[error(transparent)]
-    Broken(RedisError),
-    #[error("no answer in time")]
-    Silent,
-}
-
-impl From<RedisError> for Failure {
-    fn from(error: RedisError) -> Self {
-        if is_refusal(&error) {
-            Self::Refused(error)
-        } else {
-            Self::Broken(error)
-        }
-    }
-}
-
-impl Circuit {
-    async fn run<T, F>(
-        &self,
-        command: &'static str,
-        operation: impl FnOnce(Connection) -> F,
-    ) -> Option<T>
-    where
-        F: Future<Output = RedisResult<T>>,
-    {
-        let live = self.live.borrow().clone()?;
-        let answer = timeout(self.deadline, operation(live.connection));
-        let answer = async { Ok(answer.await.map_err(|_| Failure::Silent)??) };
-        match self.server.call(command, answer).await {
-            Ok(value) => return Some(value),
-            Err(Failure::Refused(error)) => self.refused(&error),
-            Err(failure) => self.open(live.number, &failure.to_string()),
-        }
-        None
-    }
-
-    /// Opens the breaker, unless the connection was already replaced.
-    fn open(&self, number: u64, reason: &str) {
-        let opened = self.live.send_if_modified(|live| {
-            let current = live.as_ref().is_some_and(|live| live.number == number);
-            if current {
-                *live = None;
-            }
-            current
-        });
-        if opened {
-            self.up.set(0);
-            self.failed.notify_one();
-            unavailable(reason);
-        }
-    }
-
-    fn close(&self, live: LiveConnection) {
-        self.live.send_replace(Some(live));
-        self.up.set(1);
-        tracing::info!(event = "cache_up", "cache_up");
-    }
-
-    fn refused(&self, error: &RedisError) {
-        let reason = error.to_string();
-        let mut last = self.refusal.lock();
-        if *last != reason {
-            tracing::warn!(
-                event = "cache_refused",
-                error.message = reason,
-                "cache_refused"
-            );
-            *last = reason;
-        }
-    }
-}
-
-fn unavailable(reason: &str) {
-    tracing::warn!(
-        event = "cache_unavailable",
-        error.message = reason,
-        "cache_unavailable"
-    );
-}
-
-/// Returns true if a healthy server rejected a command in time, such as a write to a full cache. The breaker stays
-/// closed then.
-pub(super) fn is_refusal(error: &RedisError) -> bool {
-    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
-    match error.kind() {
-        // Another server has to be found, or this one is not ready.
-        ErrorKind::Server(
-            Ask | BusyLoading | ClusterDown | MasterDown | Moved | ReadOnly | TryAgain,
-        ) => false,
-        ErrorKind::Server(_) | ErrorKind::Extension => true,
-        _ => false,
     }
 }
 
@@ -262,49 +140,23 @@ where
     Ok(connection)
 }
 
-/// Checks the connection periodically. Completes once the breaker is open.
+/// Checks the connection periodically, and probes it after a late answer. Completes once the breaker is open.
 async fn guard<C, F>(shared: &Circuit, check: &C)
 where
     C: Fn(Connection) -> F,
     F: Future<Output = RedisResult<()>>,
 {
-    while shared.live.borrow().is_some() {
+    loop {
+        let Some(live) = shared.live.borrow().clone() else {
+            return;
+        };
         tokio::select! {
             () = shared.failed.notified() => {}
+            () = shared.doubts.notified() => shared.probe(&live).await,
+            () = live.connection.clone().keep_lease(shared.deadline) => shared.probe(&live).await,
             () = sleep(INTERVAL) => {
                 shared.run("MGET", check).await;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_sound_server_s_refusal_leaves_the_breaker_closed() {
-        let server = |kind: ServerErrorKind| RedisError::from((kind.into(), "x"));
-        for kind in [ServerErrorKind::NoPerm, ServerErrorKind::ResponseError] {
-            assert!(is_refusal(&server(kind)), "{kind:?}");
-        }
-        assert!(is_refusal(&redis::make_extension_error(
-            "OOM".to_owned(),
-            None
-        )));
-        for kind in [
-            ServerErrorKind::ReadOnly,
-            ServerErrorKind::BusyLoading,
-            ServerErrorKind::ClusterDown,
-        ] {
-            assert!(!is_refusal(&server(kind)), "{kind:?}");
-        }
-        for kind in [
-            ErrorKind::Io,
-            ErrorKind::Parse,
-            ErrorKind::UnexpectedReturnType,
-        ] {
-            assert!(!is_refusal(&RedisError::from((kind, "x"))), "{kind:?}");
         }
     }
 }

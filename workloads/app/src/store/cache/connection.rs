@@ -1,6 +1,6 @@
 //! The connection that all requests of a process share.
 
-use std::{convert::Infallible, num::NonZeroU64, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, num::NonZeroU64, sync::Arc, time::Duration};
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, RedisFuture, RedisResult, Value,
@@ -9,7 +9,9 @@ use redis::{
     cluster_async::ClusterConnection,
 };
 
-use super::{keys, local_cache::LocalCache};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{keys, local_cache::LocalCache, refusal::is_refusal};
 
 /// The maximum number of commands waiting to be sent. It is far above the usual number, so that no command waits
 /// for a free slot.
@@ -32,10 +34,11 @@ enum Channel {
 }
 
 impl Connection {
-    /// Connects to one server. If `near` allows memory for copies in this process, client tracking is enabled.
+    /// Connects to one server. If `near` allows memory for copies in this process, client tracking is enabled; a server
+    /// that refuses it is used without copies.
     ///
     /// # Errors
-    /// Fails if the server is unreachable, rejects the login, or does not support client tracking.
+    /// Fails if the server is unreachable or rejects the login.
     pub async fn to_server(
         client: &Client,
         deadline: Duration,
@@ -46,7 +49,7 @@ impl Connection {
             // The breaker measures whole operations.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
-        let near = near.map(|bytes| Arc::new(LocalCache::new(bytes)));
+        let mut near = near.map(|bytes| Arc::new(LocalCache::new(bytes, deadline)));
         if let Some(near) = near.clone() {
             config = config.set_push_sender(move |push: PushInfo| {
                 near.on_push(&push);
@@ -57,7 +60,18 @@ impl Connection {
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
         if near.is_some() {
-            track(&mut connection).await?;
+            match track(&mut connection).await {
+                Err(error) if is_refusal(&error) => {
+                    near = None;
+                    let reason = error.to_string();
+                    tracing::warn!(
+                        event = "near_memory_off",
+                        error.message = reason,
+                        "near_memory_off"
+                    );
+                }
+                tracked => tracked?,
+            }
         }
         Ok(Self {
             channel: Channel::Server(connection),
@@ -74,6 +88,33 @@ impl Connection {
             channel: Channel::Cluster(client.get_async_connection().await?),
             near: None,
         })
+    }
+
+    /// Asks the server for any answer.
+    ///
+    /// # Errors
+    /// Fails if the connection is broken, or if the server refuses the command.
+    pub async fn ping(&mut self) -> RedisResult<()> {
+        redis::cmd("PING").exec_async(self).await
+    }
+
+    /// Renews the lease of the copies in this process while they are used. Completes once the server is late or the
+    /// connection is broken.
+    pub async fn keep_lease(mut self, deadline: Duration) {
+        let Some(near) = self.near.clone() else {
+            return pending().await;
+        };
+        loop {
+            near.until_used().await;
+            let sent = Instant::now();
+            match timeout(deadline, self.ping()).await {
+                Ok(Ok(())) => near.renew(sent),
+                Ok(Err(error)) if is_refusal(&error) => near.renew(sent),
+                Ok(Err(_)) | Err(_) => return,
+            }
+            // So that the next answer arrives before the lease ends.
+            sleep_until(sent + deadline / 2).await;
+        }
     }
 
     /// Returns the copies in this process.

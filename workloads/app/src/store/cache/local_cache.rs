@@ -5,14 +5,15 @@
 //! - A place is reserved before the server is queried, and an invalidation meanwhile removes it. A result that is
 //!   older than a change is therefore not kept.
 //! - An entry ends with the remaining time of its key, because the server may report expired keys late.
-//! - All entries are dropped with the connection, because invalidations end with it. A connection that dies
-//!   silently is detected by the circuit breaker, which checks it every few seconds.
+//! - All entries are dropped with the connection, because invalidations end with it. On a connection that dies silently
+//!   an entry counts no longer than one lease, which is one deadline of the cache: while entries are used, the connection
+//!   is asked for an answer, and the server sends invalidations before the answers to later questions.
 //! - Only destinations are kept, and no negative entries. Links never change, so an entry is never wrong, even if
 //!   its invalidation is late.
 
 use std::{
     num::NonZeroU64,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -22,7 +23,7 @@ use quick_cache::{
     sync::{Cache, DefaultLifecycle, GuardResult, PlaceholderGuard},
 };
 use redis::{PushInfo, PushKind, Value};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::keys;
 use crate::code::Code;
@@ -37,6 +38,14 @@ pub struct LocalCache {
     entries: Cache<String, Entry, Bytewise>,
     /// Set once the connection has ended.
     lost: AtomicBool,
+    /// The time for which entries count after a question that the server answered.
+    term: Duration,
+    began: Instant,
+    /// The end of the lease, in microseconds after `began`.
+    leased: AtomicU64,
+    /// Set by each use of an entry.
+    used: AtomicBool,
+    wanted: Notify,
 }
 
 #[derive(Clone)]
@@ -67,21 +76,61 @@ pub struct Reservation<'a>(
 );
 
 impl LocalCache {
-    /// Returns a store of this many bytes; when it is full, the least used entries are evicted.
+    /// Returns a store of this many bytes with a lease of this term; when it is full, the least used entries are evicted.
     #[must_use]
-    pub fn new(bytes: NonZeroU64) -> Self {
+    pub fn new(bytes: NonZeroU64, term: Duration) -> Self {
         let typical = usize::try_from(bytes.get() / TYPICAL).unwrap_or(usize::MAX);
         Self {
             entries: Cache::with_weighter(typical, bytes.get(), Bytewise),
             lost: AtomicBool::new(false),
+            term,
+            began: Instant::now(),
+            leased: AtomicU64::new(0),
+            used: AtomicBool::new(false),
+            wanted: Notify::new(),
         }
     }
 
-    /// Returns the destination of a code, if there is a copy.
+    /// Returns the destination of a code, if there is a copy and the lease has not ended.
     pub fn get(&self, code: Code<'_>) -> Option<Bytes> {
         let entry = self.entries.get(code.as_str())?;
-        let holds = !self.lost.load(Ordering::Relaxed) && Instant::now() < entry.ends;
-        holds.then_some(entry.url)
+        let now = Instant::now();
+        if self.lost.load(Ordering::Relaxed) || now >= entry.ends {
+            return None;
+        }
+        if self.since_start(now) >= self.leased.load(Ordering::Relaxed) {
+            self.wanted.notify_one();
+            return None;
+        }
+        // Without the check, all cores would write to one place.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        Some(entry.url)
+    }
+
+    /// Renews the lease after the server has answered a question that was sent at this time.
+    pub fn renew(&self, sent: Instant) {
+        let end = self.since_start(sent + self.term);
+        self.leased.fetch_max(end, Ordering::Relaxed);
+    }
+
+    /// Renews the lease after an answer to a lookup, and asks for further renewals.
+    pub fn heard(&self, sent: Instant) {
+        self.renew(sent);
+        self.wanted.notify_one();
+    }
+
+    /// Waits until an entry is used or wanted, unless one was used since the last call.
+    pub async fn until_used(&self) {
+        if !self.used.swap(false, Ordering::Relaxed) {
+            self.wanted.notified().await;
+        }
+    }
+
+    fn since_start(&self, time: Instant) -> u64 {
+        let time = time.saturating_duration_since(self.began);
+        u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Reserves the place of a code, unless it is taken.
@@ -137,8 +186,18 @@ mod tests {
 
     const URL: &str = "https://example.com/";
 
+    /// Longer than every test.
+    const TERM: Duration = Duration::from_secs(3600);
+
+    /// Returns a store with a lease.
+    fn near_of(bytes: u64, term: Duration) -> LocalCache {
+        let near = LocalCache::new(NonZeroU64::new(bytes).unwrap(), term);
+        near.renew(Instant::now());
+        near
+    }
+
     fn near() -> LocalCache {
-        LocalCache::new(NonZeroU64::new(1024 * 1024).unwrap())
+        near_of(1024 * 1024, TERM)
     }
 
     fn code(text: &str) -> Code<'_> {
@@ -215,6 +274,47 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_copy_counts_only_as_long_as_the_server_has_been_heard() {
+        let term = Duration::from_millis(100);
+        let near = near_of(1024 * 1024, term);
+        keep(&near, "a", 10_000);
+        tokio::time::advance(term - Duration::from_millis(1)).await;
+        assert!(has(&near, "a"));
+        let sent = Instant::now();
+        tokio::time::advance(Duration::from_millis(60)).await;
+        assert!(!has(&near, "a"), "the server has been silent for too long");
+        // The answer proves that the server had sent no invalidation before the question.
+        near.heard(sent);
+        assert!(has(&near, "a"));
+        near.on_push(&invalidation("link:a"));
+        near.heard(Instant::now());
+        assert!(!has(&near, "a"));
+        keep(&near, "b", 10_000);
+        // An older question does not shorten the lease.
+        near.renew(sent);
+        tokio::time::advance(term - Duration::from_millis(1)).await;
+        assert!(has(&near, "b"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_is_renewed_only_while_copies_are_used() {
+        let near = near_of(1024 * 1024, Duration::from_millis(100));
+        let is_used = async || {
+            let wait = tokio::time::timeout(Duration::from_millis(1), near.until_used());
+            wait.await.is_ok()
+        };
+        assert!(!is_used().await);
+        keep(&near, "a", 10_000);
+        assert!(has(&near, "a"));
+        assert!(is_used().await && !is_used().await);
+        tokio::time::advance(Duration::from_millis(200)).await;
+        assert!(!has(&near, "a"));
+        assert!(is_used().await, "a copy without a lease is wanted");
+        near.heard(Instant::now());
+        assert!(is_used().await, "and so is one that was just made");
+    }
+
     #[test]
     fn only_one_at_a_time_has_the_place_of_a_code() {
         let near = near();
@@ -241,7 +341,7 @@ mod tests {
     #[test]
     fn the_bytes_are_a_bound() {
         let bytes = 64 * 1024;
-        let near = LocalCache::new(NonZeroU64::new(bytes).unwrap());
+        let near = near_of(bytes, TERM);
         for number in 0..10_000 {
             keep(&near, &format!("code{number}"), 1000);
         }

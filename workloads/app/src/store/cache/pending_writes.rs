@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::store::Link;
+use crate::{code::Code, store::Link};
 
 /// The maximum number of links, above what one client can create in the period; beyond it, the oldest are dropped.
 const CAPACITY: usize = 4096;
@@ -42,6 +42,13 @@ impl PendingWrites {
     #[must_use]
     pub fn links(&self) -> Vec<Link> {
         self.recent().iter().map(|(_, link)| link.clone()).collect()
+    }
+
+    /// Returns true if the link of this code is on the list.
+    #[must_use]
+    pub fn holds(&self, code: Code<'_>) -> bool {
+        let links = self.recent();
+        links.iter().any(|(_, link)| link.code == code.as_str())
     }
 
     /// Removes a link that was written to the cache.
@@ -100,5 +107,17 @@ mod tests {
         }
         let links = pending.links();
         assert_eq!((links.len(), &links[0]), (CAPACITY, &link(10)));
+    }
+
+    #[test]
+    fn a_link_on_the_list_is_found_by_its_code() {
+        let pending = PendingWrites::new(Duration::from_secs(60));
+        let link = link(1);
+        let holds = || pending.holds(Code::parse(&link.code).unwrap());
+        assert!(!holds());
+        pending.push(link.clone());
+        assert!(holds() && !pending.holds(Code::parse("another").unwrap()));
+        pending.written(&link);
+        assert!(!holds());
     }
 }

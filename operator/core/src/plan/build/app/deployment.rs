@@ -95,6 +95,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
         pod::name_env(),
         pod::env("PUBLIC_URL", &stack.public_url),
         pod::env("TRUSTED_HOPS", app.trusted_hops.to_string()),
+        pod::env("TRUST_INCOMING_TRACE", app.trust_incoming_trace.to_string()),
         pod::env("EXPOSE_METRICS", app.expose_metrics.to_string()),
         pod::env(
             "LIMIT_SHORTEN_PER_MINUTE",
@@ -172,6 +173,15 @@ mod tests {
         let stack = minimal_stack().keys();
         for variable in auth(stack.app.auth.as_ref().unwrap()) {
             assert!(known.contains(&variable.name.as_str()), "{variable:?}");
+        }
+    }
+
+    #[test]
+    fn the_app_is_told_whether_to_trust_the_trace_of_a_caller() {
+        let mut stack = minimal_stack();
+        for (trusted, text) in [(true, "true"), (false, "false")] {
+            stack.app.trust_incoming_trace = trusted;
+            assert!(env(&stack).contains(&pod::env("TRUST_INCOMING_TRACE", text)));
         }
     }
 

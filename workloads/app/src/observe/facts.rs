@@ -1,0 +1,153 @@
+//! The facts about a request that are known before it is handled, and the log line that is written from them.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+
+use axum::extract::{MatchedPath, Request};
+use http::{HeaderMap, Method, StatusCode, Uri};
+use shortener_common::{
+    server::Peer,
+    trace::{Caller, TraceContext},
+};
+
+use crate::{
+    auth::{Denial, Guard, Identity},
+    client,
+    config::ServeArgs,
+    error::Error,
+    limits::Client,
+    metrics::method_label,
+    route::Route,
+};
+
+/// The maximum length of a path in the log line and the span, in bytes.
+const MAX_PATH: usize = 256;
+
+/// The facts about a request.
+pub(super) struct Facts {
+    pub(super) trace: TraceContext,
+    /// The caller, if its trace is not continued.
+    pub(super) caller: Option<Caller>,
+    pub(super) route: Route,
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) client: IpAddr,
+    pub(super) identity: Identity,
+}
+
+impl Facts {
+    pub(super) fn of(request: &Request, config: &ServeArgs) -> Self {
+        let (trace, caller) = if config.trust_incoming_trace {
+            (TraceContext::from_headers(request.headers()), None)
+        } else {
+            let caller = Caller::from_headers(request.headers());
+            (TraceContext::root(), caller)
+        };
+        let template = request
+            .extensions()
+            .get::<MatchedPath>()
+            .map(MatchedPath::as_str);
+        let peer = request
+            .extensions()
+            .get::<Peer>()
+            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+        Self {
+            trace,
+            caller,
+            route: Route::from_template(template),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            client: client::address(peer, request.headers(), config.trusted_hops),
+            identity: Identity::Anonymous,
+        }
+    }
+
+    /// Finds the sender. Returns the reason for which the request is refused, if it is. The refusal comes after the
+    /// rate limits, so that keys cannot be tried without end.
+    pub(super) fn identify(&mut self, guard: &Guard, headers: &HeaderMap) -> Option<Denial> {
+        let (identity, denial) = guard.check(self.route.row().scope, headers);
+        self.identity = identity;
+        denial
+    }
+
+    /// Returns the bucket of the rate limits: the client's own, or that of its address.
+    pub(super) fn bucket(&self) -> Client {
+        match &self.identity {
+            Identity::Anonymous => self.client.into(),
+            Identity::Client(client) => Client::Key(client.number),
+        }
+    }
+
+    /// Returns the error of an empty bucket.
+    pub(super) fn rate_limited(&self, wait: Duration) -> Error {
+        match self.identity {
+            Identity::Anonymous => Error::RateLimited(wait),
+            Identity::Client(_) => Error::KeyRateLimited(wait),
+        }
+    }
+
+    /// Returns the path, cut to [`MAX_PATH`] bytes at most: a path may contain characters of several bytes.
+    pub(super) fn path(&self) -> &str {
+        let path = self.uri.path();
+        &path[..path.floor_char_boundary(MAX_PATH)]
+    }
+
+    /// Writes the log line of a request; its body is exactly `request`.
+    pub(super) fn log(
+        &self,
+        status: StatusCode,
+        duration: Duration,
+        failure: Option<(&'static str, Option<&str>)>,
+    ) {
+        let (kind, reason) = failure.unzip();
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    event = "request",
+                    trace_id = %self.trace.trace_id,
+                    span_id = %self.trace.span_id,
+                    http.request.method = method_label(&self.method),
+                    http.route = self.route.as_str(),
+                    http.response.status_code = status.as_u16(),
+                    url.path = self.path(),
+                    client.address = %self.client,
+                    auth.client = self.identity.name(),
+                    duration = duration.as_secs_f64(),
+                    error.r#type = kind,
+                    error.message = reason.flatten(),
+                    "request"
+                )
+            };
+        }
+        if status.is_server_error() {
+            line!(error)
+        } else {
+            line!(info)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_is_longer_in_the_log_than_its_limit() {
+        // Byte 256 is the second byte of a character, the third one, and the first one.
+        for (ascii, expected) in [(254, 255), (253, 254), (255, 256)] {
+            let path = format!("/{}{}", "a".repeat(ascii), "\u{20ac}".repeat(2000));
+            let facts = Facts {
+                trace: TraceContext::root(),
+                caller: None,
+                route: Route::from_template(None),
+                method: Method::GET,
+                uri: path.parse().unwrap(),
+                client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                identity: Identity::Anonymous,
+            };
+            assert_eq!(facts.path(), &path[..expected]);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Bounds on the memory of buffers, in bytes. A number of items bounds little where a client chooses their size.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// The bytes that the items of one buffer may take together; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+/// The bytes of one item, which are free again once it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    /// Returns a budget of this many bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        let used = AtomicUsize::new(0);
+        Self(Arc::new(Shared { limit, used }))
+    }
+
+    /// Takes bytes for an item; `None` if they are not free. Never waits.
+    #[must_use]
+    pub fn take(&self, bytes: usize) -> Option<Share> {
+        self.hold(bytes).then(|| Share {
+            budget: self.clone(),
+            bytes,
+        })
+    }
+
+    /// Takes bytes until they are [released](Self::release), for an item that cannot carry a [`Share`]. Returns false if
+    /// they are not free.
+    #[must_use]
+    pub fn hold(&self, bytes: usize) -> bool {
+        let taken = |used: usize| {
+            let used = used.checked_add(bytes)?;
+            (used <= self.0.limit).then_some(used)
+        };
+        let counted = self
+            .0
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
+        counted.is_ok()
+    }
+
+    /// Frees bytes that were [held](Self::hold).
+    pub fn release(&self, bytes: usize) {
+        self.0.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the number of bytes that are taken.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_taken_beyond_the_limit_and_everything_comes_back() {
+        let budget = Budget::new(100);
+        let first = budget.take(60).unwrap();
+        assert!(budget.take(41).is_none() && budget.take(usize::MAX).is_none());
+        let second = budget.take(40).unwrap();
+        assert_eq!(budget.used(), 100);
+        drop(first);
+        assert!(budget.take(60).is_some());
+        drop(second);
+        assert_eq!(budget.used(), 0);
+    }
+}

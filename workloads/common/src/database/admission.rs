@@ -1,0 +1,229 @@
+//! The admission to the database: as many operations as there are connections, and a short and bounded wait for others.
+//!
+//! Without it, a slow database collects the work of clients that have given up and come back, and answers nothing else.
+
+use std::{sync::atomic::AtomicU32, time::Duration};
+
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use tokio::{
+    sync::{AcquireError, Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use super::StoreError;
+
+/// The maximum number of operations that wait for a connection.
+const WAITERS: usize = 256;
+/// The time after which an operation that waits for a connection is refused.
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+/// The share of the connections that look-ups never take: one of so many.
+const RESERVED: usize = 5;
+
+/// The two kinds of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Look-ups of names that a client may have guessed. A flood of them leaves connections for the rest.
+    LookUps,
+    /// All other operations.
+    Changes,
+}
+
+/// The metrics of the admission.
+#[derive(Clone, Debug)]
+pub struct AdmissionMetrics {
+    waiting: Gauge<u32, AtomicU32>,
+    refused_look_ups: Counter,
+    refused_changes: Counter,
+}
+
+impl AdmissionMetrics {
+    /// Registers the metrics. Both series of the counter exist from the first scrape on.
+    pub fn register(registry: &mut Registry) -> Self {
+        let refused = Family::<[(&str, &str); 1], Counter>::default();
+        let child = |lane: &'static str| refused.get_or_create_owned(&[("lane", lane)]);
+        let metrics = Self {
+            waiting: Gauge::default(),
+            refused_look_ups: child("look_up"),
+            refused_changes: child("change"),
+        };
+        registry.register(
+            "database_waiting",
+            "Operations that wait for a connection to the database",
+            metrics.waiting.clone(),
+        );
+        registry.register(
+            "database_refused",
+            "Operations that were refused because the connections to the database are busy",
+            refused,
+        );
+        metrics
+    }
+}
+
+/// The places for operations.
+#[derive(Debug)]
+pub(super) struct Admission {
+    connections: Semaphore,
+    look_ups: Semaphore,
+    waiters: Semaphore,
+    metrics: AdmissionMetrics,
+}
+
+/// The right to use one connection until it is dropped.
+pub(super) struct Turn<'a> {
+    _look_up: Option<SemaphorePermit<'a>>,
+    _connection: SemaphorePermit<'a>,
+}
+
+/// Counts a waiting operation until it is dropped.
+struct Waiting<'a>(&'a Gauge<u32, AtomicU32>);
+
+impl<'a> Waiting<'a> {
+    fn counted_by(gauge: &'a Gauge<u32, AtomicU32>) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Admission {
+    /// Returns places for this number of connections.
+    pub(super) fn new(connections: u32, metrics: AdmissionMetrics) -> Self {
+        let connections = (connections as usize).max(1);
+        let reserved = connections.div_ceil(RESERVED).min(connections - 1);
+        Self {
+            connections: Semaphore::new(connections),
+            look_ups: Semaphore::new(connections - reserved),
+            waiters: Semaphore::new(WAITERS),
+            metrics,
+        }
+    }
+
+    /// Takes a connection if one is free.
+    pub(super) fn try_enter(&self, lane: Lane) -> Option<Turn<'_>> {
+        let look_up = match lane {
+            Lane::LookUps => Some(self.look_ups.try_acquire().ok()?),
+            Lane::Changes => None,
+        };
+        Some(Turn {
+            _look_up: look_up,
+            _connection: self.connections.try_acquire().ok()?,
+        })
+    }
+
+    /// Waits for a connection, in the order of arrival.
+    ///
+    /// # Errors
+    /// Fails at once if too many operations wait already, and otherwise after a short time.
+    pub(super) async fn enter(&self, lane: Lane) -> Result<Turn<'_>, StoreError> {
+        let Ok(_place) = self.waiters.try_acquire() else {
+            return Err(self.refuse(lane));
+        };
+        let _waiting = Waiting::counted_by(&self.metrics.waiting);
+        match timeout(LONGEST_WAIT, self.wait(lane)).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(_)) | Err(_) => Err(self.refuse(lane)),
+        }
+    }
+
+    async fn wait(&self, lane: Lane) -> Result<Turn<'_>, AcquireError> {
+        let look_up = match lane {
+            Lane::LookUps => Some(self.look_ups.acquire().await?),
+            Lane::Changes => None,
+        };
+        Ok(Turn {
+            _look_up: look_up,
+            _connection: self.connections.acquire().await?,
+        })
+    }
+
+    fn refuse(&self, lane: Lane) -> StoreError {
+        match lane {
+            Lane::LookUps => self.metrics.refused_look_ups.inc(),
+            Lane::Changes => self.metrics.refused_changes.inc(),
+        };
+        StoreError::Busy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, pin::Pin, task::Poll};
+
+    use tokio::time::Instant;
+
+    use super::{Lane::*, *};
+
+    /// Polls a future once, as a request that goes on waiting does.
+    async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context))).await
+    }
+
+    fn admission(connections: u32) -> Admission {
+        let metrics = AdmissionMetrics::register(&mut Registry::default());
+        Admission::new(connections, metrics)
+    }
+
+    #[test]
+    fn look_ups_leave_a_fifth_of_the_connections() {
+        for (connections, for_look_ups) in [(1, 1), (2, 1), (4, 3), (5, 4), (10, 8), (20, 16)] {
+            let admission = admission(connections);
+            let look_ups: Vec<_> = std::iter::from_fn(|| admission.try_enter(LookUps)).collect();
+            assert_eq!(look_ups.len(), for_look_ups, "of {connections}");
+            let changes: Vec<_> = std::iter::from_fn(|| admission.try_enter(Changes)).collect();
+            assert_eq!(changes.len(), connections as usize - for_look_ups);
+            drop(look_ups);
+            assert!(
+                admission.try_enter(Changes).is_some(),
+                "every connection is free for changes"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_for_a_connection_is_short() {
+        let admission = admission(1);
+        let turn = admission.try_enter(Changes).unwrap();
+        let start = Instant::now();
+        assert!(matches!(
+            admission.enter(LookUps).await,
+            Err(StoreError::Busy)
+        ));
+        assert!(start.elapsed() >= LONGEST_WAIT && start.elapsed() < LONGEST_WAIT * 2);
+        assert_eq!(admission.metrics.refused_look_ups.get(), 1);
+        assert_eq!(admission.metrics.waiting.get(), 0);
+
+        let mut next = Box::pin(admission.enter(Changes));
+        assert!(poll_once(&mut next).await.is_pending());
+        assert_eq!(admission.metrics.waiting.get(), 1);
+        drop(turn);
+        assert!(next.await.is_ok(), "whoever waits is next");
+        assert_eq!(admission.metrics.refused_changes.get(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_too_many_is_refused_at_once_and_makes_room_when_it_leaves() {
+        let admission = admission(1);
+        let _turn = admission.try_enter(Changes).unwrap();
+        let mut waiting: Vec<_> = (0..WAITERS)
+            .map(|_| Box::pin(admission.enter(Changes)))
+            .collect();
+        for one in &mut waiting {
+            assert!(poll_once(one).await.is_pending());
+        }
+        let refused = poll_once(&mut Box::pin(admission.enter(LookUps))).await;
+        assert!(matches!(refused, Poll::Ready(Err(StoreError::Busy))));
+        // A client that leaves is not waited for.
+        waiting.pop();
+        let mut last = Box::pin(admission.enter(LookUps));
+        assert!(poll_once(&mut last).await.is_pending());
+    }
+}

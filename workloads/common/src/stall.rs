@@ -1,0 +1,88 @@
+//! Waiting that does not count the time in which this process could not run.
+//!
+//! A container that has used up its share of the processor is stopped for tens of milliseconds, and a machine can be
+//! suspended. Afterwards every time limit of the process seems to have passed, although nothing was late.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// The interval at which a waiting task looks at the clock.
+const TICK: Duration = Duration::from_millis(10);
+/// The lateness of a tick from which on the process counts as stalled.
+const STALL: Duration = Duration::from_millis(50);
+
+/// Completes after this time. If the process was stalled meanwhile, it completes the same time after the end of the
+/// stall; a second stall changes nothing, so that the wait stays bounded.
+pub async fn awake_for(time: Duration) {
+    if was_stalled_within(time).await {
+        was_stalled_within(time).await;
+    }
+}
+
+/// Completes after this time with false, or with true at the end of a stall.
+async fn was_stalled_within(time: Duration) -> bool {
+    let end = Instant::now() + time;
+    let mut seen = Instant::now();
+    while seen < end {
+        sleep_until(end.min(seen + TICK)).await;
+        let now = Instant::now();
+        if now - seen > TICK + STALL {
+            return true;
+        }
+        seen = now;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        task::{JoinHandle, yield_now},
+        time::advance,
+    };
+
+    use super::*;
+
+    const TIME: Duration = Duration::from_millis(200);
+    /// The resolution of the runtime's timers, for each look at the clock.
+    const ROUNDED: Duration = Duration::from_millis(30);
+
+    async fn begun() -> JoinHandle<()> {
+        let wait = tokio::spawn(awake_for(TIME));
+        yield_now().await;
+        wait
+    }
+
+    /// Waits for the end; returns the time that it took from now on.
+    async fn rest(wait: JoinHandle<()>) -> Duration {
+        let start = Instant::now();
+        wait.await.unwrap();
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_runs_waits_for_the_time() {
+        let rest = rest(begun().await).await;
+        assert!((TIME..TIME + ROUNDED).contains(&rest), "{rest:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_gives_the_same_time_again() {
+        let wait = begun().await;
+        advance(TIME * 3).await;
+        let rest = rest(wait).await;
+        assert!((TIME - ROUNDED..TIME + ROUNDED).contains(&rest), "{rest:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_stall_gives_none() {
+        let wait = begun().await;
+        for _ in 0..2 {
+            advance(TIME * 3).await;
+            yield_now().await;
+        }
+        let rest = rest(wait).await;
+        assert!(rest < ROUNDED, "{rest:?}");
+    }
+}
