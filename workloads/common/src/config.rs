@@ -1,20 +1,27 @@
 //! Settings that more than one program reads. Every flag has an environment variable of the same name.
 
+mod tls;
+
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use clap::Args;
-use lapin::uri::AMQPUri;
+use clap::{ArgAction, Args};
+use lapin::uri::{AMQPScheme, AMQPUri};
 use sqlx::postgres::PgConnectOptions;
 use url::{Host, Url};
 
 use crate::{
     logging::{self, Logging},
+    queue::Broker,
     telemetry::{LogRecords, Service, Telemetry},
+    tls::ClientTls,
 };
+pub use tls::{CacheTlsFiles, DatabaseTlsFiles, QueueTlsFiles, TlsMode, VectorTlsFiles};
 
 /// The default port of PostgreSQL.
 const POSTGRES_PORT: u16 = 5432;
+/// The default port of a broker with TLS.
+const AMQPS_PORT: u16 = 5671;
 /// The virtual host that every broker has.
 const DEFAULT_VHOST: &str = "/";
 
@@ -44,14 +51,21 @@ pub struct DatabaseArgs {
     /// Password; takes precedence over the password in the URL.
     #[arg(long, env, hide_env_values = true)]
     pub database_password: Option<String>,
+    /// Extent to which the server's certificate is verified; takes precedence over `sslmode` in the URL, and is
+    /// `verify-full` if absent and certificates are set.
+    #[arg(long, env, value_enum)]
+    pub database_tls_mode: Option<TlsMode>,
+    /// The certificates.
+    #[command(flatten)]
+    pub tls: DatabaseTlsFiles,
 }
 
 impl DatabaseArgs {
     /// Returns the options of a connection.
     ///
     /// # Errors
-    /// Fails if neither a URL nor a host is set, or if the URL is malformed. The message does not repeat the URL,
-    /// because it may contain a password.
+    /// Fails if neither a URL nor a host is set, if the URL is malformed, or if a certificate cannot be read. The
+    /// message does not repeat the URL, because it may contain a password.
     pub fn connect_options(&self) -> anyhow::Result<PgConnectOptions> {
         let mut options = match (given(&self.database_url), given(&self.database_host)) {
             (Some(url), _) => url
@@ -70,7 +84,26 @@ impl DatabaseArgs {
         if let Some(password) = given(&self.database_password) {
             options = options.password(password);
         }
-        Ok(options)
+        let tls = self.tls.settings(self.database_tls_mode.is_some()).read()?;
+        Ok(match tls {
+            Some(tls) => self.over_tls(options, tls),
+            None => options,
+        })
+    }
+
+    fn over_tls(&self, options: PgConnectOptions, tls: ClientTls) -> PgConnectOptions {
+        // The library verifies nothing in the mode `require`, even with an authority.
+        let mode = self.database_tls_mode.unwrap_or(TlsMode::VerifyFull);
+        let mut options = options.ssl_mode(mode.into());
+        if let Some(authorities) = tls.authorities {
+            options = options.ssl_root_cert_from_pem(authorities.into_bytes());
+        }
+        match tls.identity {
+            Some(identity) => options
+                .ssl_client_cert_from_pem(identity.certificate)
+                .ssl_client_key_from_pem(identity.key),
+            None => options,
+        }
     }
 
     fn of_parts(&self, host: &str) -> PgConnectOptions {
@@ -91,10 +124,10 @@ pub struct QueueArgs {
     /// `amqp[s]://host:port/vhost`, with or without credentials; the queue profile is off without a URL or host.
     #[arg(long, env, hide_env_values = true)]
     pub queue_url: Option<String>,
-    /// Host name or address of the broker, as an alternative to a URL. TLS needs a URL.
+    /// Host name or address of the broker, as an alternative to a URL.
     #[arg(long, env)]
     pub queue_host: Option<String>,
-    /// Port of the broker, used with the host; 5672 by default.
+    /// Port of the broker, used with the host; 5672 by default, and 5671 with TLS.
     #[arg(long, env, value_parser = port)]
     pub queue_port: Option<u16>,
     /// Virtual host of the broker, used with the host; the default virtual host if absent.
@@ -106,20 +139,47 @@ pub struct QueueArgs {
     /// Password; takes precedence over the password in the URL.
     #[arg(long, env, hide_env_values = true)]
     pub queue_password: Option<String>,
+    /// Uses TLS whatever the scheme of the URL is, and verifies the broker's certificate.
+    #[arg(long, env, default_value_t = false, action = ArgAction::Set)]
+    pub queue_tls: bool,
+    /// The certificates.
+    #[command(flatten)]
+    pub tls: QueueTlsFiles,
 }
 
 impl QueueArgs {
+    /// Returns the broker, or `None` if the queue profile is off.
+    ///
+    /// # Errors
+    /// Fails if the URL is malformed, or if a certificate cannot be read. The message repeats no secret.
+    pub fn broker(&self) -> anyhow::Result<Option<Broker>> {
+        let Some(uri) = self.uri()? else {
+            return Ok(None);
+        };
+        let tls = self.tls.settings(self.queue_tls).read()?;
+        Ok(Some(Broker {
+            uri,
+            tls: tls.unwrap_or_default(),
+        }))
+    }
+
     /// Returns the address of the broker with credentials, or `None` if the queue profile is off. An empty virtual
     /// host means the default one, because RabbitMQ's operator writes URLs that end in `/`.
     ///
     /// # Errors
     /// Fails if the URL is malformed. The message does not repeat the URL, because it may contain a password.
     pub fn uri(&self) -> anyhow::Result<Option<AMQPUri>> {
-        let mut uri = match (given(&self.queue_url), given(&self.queue_host)) {
+        let (mut uri, has_port) = match (given(&self.queue_url), given(&self.queue_host)) {
             (Some(url), _) => of_url(url)?,
-            (None, Some(host)) => self.of_parts(host),
+            (None, Some(host)) => (self.of_parts(host), self.queue_port.is_some()),
             (None, None) => return Ok(None),
         };
+        if self.tls.settings(self.queue_tls).is_on() {
+            uri.scheme = AMQPScheme::AMQPS;
+            if !has_port {
+                uri.authority.port = AMQPS_PORT;
+            }
+        }
         if uri.vhost.is_empty() {
             uri.vhost = DEFAULT_VHOST.to_owned();
         }
@@ -144,7 +204,8 @@ impl QueueArgs {
     }
 }
 
-fn of_url(text: &str) -> anyhow::Result<AMQPUri> {
+/// Parses the address of a broker. The second value is true if it contains a port.
+fn of_url(text: &str) -> anyhow::Result<(AMQPUri, bool)> {
     let url: Url = text
         .parse()
         .map_err(|error| anyhow!("QUEUE_URL is invalid: {error}"))?;
@@ -157,7 +218,7 @@ fn of_url(text: &str) -> anyhow::Result<AMQPUri> {
         Some(_) => uri.authority.host,
         None => return Err(anyhow!("QUEUE_URL is invalid: it has no host")),
     };
-    Ok(uri)
+    Ok((uri, url.port().is_some()))
 }
 
 /// Returns the value of a variable, or `None` if it is absent or empty. Line breaks at the end are removed, because
@@ -377,6 +438,45 @@ mod tests {
         let url = ["--queue-url", "amqp://other"];
         let uri = queue(&[&host[..], &url].concat()).unwrap().unwrap();
         assert_eq!(uri.authority.host, "other", "the URL takes precedence");
+    }
+
+    #[test]
+    fn a_broker_is_reached_over_tls_whatever_its_address_says() {
+        for (address, port) in [
+            ("--queue-url=amqp://h", 5671),
+            ("--queue-url=amqps://h", 5671),
+            ("--queue-url=amqp://h:5672/%2f", 5672),
+            ("--queue-url=amqps://h:1/%2f", 1),
+            ("--queue-host=h", 5671),
+        ] {
+            let uri = queue(&[address, "--queue-tls=true"]).unwrap().unwrap();
+            let found = (uri.scheme, uri.authority.port);
+            assert_eq!(found, (AMQPScheme::AMQPS, port), "{address}");
+        }
+        let plain = queue(&["--queue-url=amqp://h"]).unwrap().unwrap();
+        assert_eq!(plain.scheme, AMQPScheme::AMQP);
+        let authority = ["--queue-host=h", "--queue-tls-ca-file=/ca.crt"];
+        assert_eq!(
+            queue(&authority).unwrap().unwrap().scheme,
+            AMQPScheme::AMQPS
+        );
+    }
+
+    #[test]
+    fn the_mode_of_tls_takes_precedence_over_the_url_of_the_database() {
+        let url = "--database-url=postgres://db/x?sslmode=disable";
+        let mode = |arguments: &[&str]| {
+            let arguments = ["program", url].iter().chain(arguments);
+            let settings = Settings::parse_from(arguments);
+            format!(
+                "{:?}",
+                settings.database.connect_options().unwrap().get_ssl_mode()
+            )
+        };
+        assert_eq!(mode(&[]), "Disable");
+        assert_eq!(mode(&["--database-tls-mode=require"]), "Require");
+        assert_eq!(mode(&["--database-tls-mode=verify-ca"]), "VerifyCa");
+        assert_eq!(mode(&["--database-tls-mode=verify-full"]), "VerifyFull");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use super::{ConnectedPool, OPERATION, ProbeRequests, State};
+use crate::tls;
 
 /// The timeout of a probe. Silence alone does not prove an outage: on an overloaded node either side may be late,
 /// and treating a live database as down fails every request. Only the first requests of a silent outage wait this
@@ -57,7 +58,7 @@ impl Watcher {
                         |_| format!("no answer within {} s", CONNECT.as_secs()),
                         |result| match result {
                             Ok(_) => String::new(),
-                            Err(error) => error.to_string(),
+                            Err(error) => tls::explained(&error),
                         },
                     );
                     if reason != last_reason {

@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
-use shortener_common::telemetry::call::Server;
+use shortener_common::{telemetry::call::Server, tls};
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -250,7 +250,7 @@ where
     F: Future<Output = RedisResult<()>>,
 {
     let late = |_| "no answer in time".to_owned();
-    let text = |error: RedisError| error.to_string();
+    let text = |error: RedisError| tls::explained(&error);
     let connection = timeout(CONNECT, source.connect())
         .await
         .map_err(late)?
