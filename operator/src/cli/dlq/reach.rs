@@ -11,8 +11,9 @@ use kube::{
     config::{KubeConfigOptions, KubeconfigError},
 };
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use shortener_operator_core::{
-    api::ShortenerStack,
+    api::{CaRef, ShortenerStack},
     model::{
         access::{self, Access, Part},
         credentials::{PASSWORD_KEY, USERNAME_KEY},
@@ -95,9 +96,13 @@ pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).map_err(ReachError::Connect)?;
     let cluster = Cluster { client, namespace };
-    let BrokerAccess { login, vhost, own } = cluster.credentials(&stack.name).await?;
+    let found = cluster.stack(&stack.name).await?;
+    let BrokerAccess { login, vhost, own } = cluster.credentials(&stack.name, &found).await?;
     let (transport, base) = match &stack.management_url {
-        Some(url) => (by_address(url)?, url.to_string()),
+        Some(url) => {
+            let authorities = cluster.authorities(&found).await?;
+            (by_address(url, authorities)?, url.to_string())
+        }
         None if own => (cluster.forward(&stack.name).await?, FORWARDED.to_owned()),
         None => return Err(ReachError::External(stack.name.clone())),
     };
@@ -108,10 +113,11 @@ pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
     })
 }
 
-fn by_address(url: &Uri) -> Result<Transport, ReachError> {
+/// Returns a transport to the management API. With `https`, one of `authorities` (DER) must have signed its certificate.
+fn by_address(url: &Uri, authorities: Option<Vec<Vec<u8>>>) -> Result<Transport, ReachError> {
     match url.scheme_str() {
         Some("http") => Ok(transport::http()),
-        Some("https") => transport::https(url.clone()).map_err(ReachError::Tls),
+        Some("https") => transport::https(url.clone(), authorities).map_err(ReachError::Tls),
         _ => Err(ReachError::Address(url.clone())),
     }
 }
@@ -132,11 +138,39 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn credentials(&self, stack: &str) -> Result<BrokerAccess, ReachError> {
-        let what = format!("ShortenerStack {stack} in namespace {}", self.namespace);
+    async fn stack(&self, name: &str) -> Result<ShortenerStack, ReachError> {
+        let what = format!("ShortenerStack {name} in namespace {}", self.namespace);
         let stacks: Api<ShortenerStack> = Api::namespaced(self.client.clone(), &self.namespace);
-        let found = read(stacks.get_opt(stack).await, &what)?;
-        let Some(external) = found.spec.queue.external else {
+        read(stacks.get_opt(name).await, &what)
+    }
+
+    /// Returns the authorities (DER) of an external broker, which are those of its management API as well; `None` if
+    /// the spec names none.
+    async fn authorities(
+        &self,
+        found: &ShortenerStack,
+    ) -> Result<Option<Vec<Vec<u8>>>, ReachError> {
+        let external = found.spec.queue.external.as_ref();
+        let tls = external.and_then(|external| external.tls.as_ref());
+        let Some(CaRef { name, key }) = tls.and_then(|tls| tls.ca_secret_ref.as_ref()) else {
+            return Ok(None);
+        };
+        let secret = self.secret(name).await?;
+        match certificates(&entry(&secret, key)?) {
+            Some(authorities) => Ok(Some(authorities)),
+            None => Err(ReachError::Incomplete {
+                secret: name.clone(),
+                what: format!("certificate (PEM) under key {key}"),
+            }),
+        }
+    }
+
+    async fn credentials(
+        &self,
+        stack: &str,
+        found: &ShortenerStack,
+    ) -> Result<BrokerAccess, ReachError> {
+        let Some(external) = found.spec.queue.external.clone() else {
             let name = component_name(stack, Component::Rabbitmq);
             let secret = self.secret(&name).await?;
             return Ok(BrokerAccess {
@@ -222,6 +256,15 @@ fn entry(secret: &Secret, key: &str) -> Result<String, ReachError> {
             secret: secret.name_any(),
             what: format!("key {key}"),
         })
+}
+
+/// Returns the certificates (DER) of a text; `None` if it has none, or a malformed one.
+fn certificates(pem: &str) -> Option<Vec<Vec<u8>>> {
+    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes());
+    let certificates: Result<Vec<_>, _> = certificates
+        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
+        .collect();
+    certificates.ok().filter(|found| !found.is_empty())
 }
 
 /// Reads user, password and virtual host from separate keys.
@@ -322,11 +365,22 @@ mod tests {
     }
 
     #[test]
+    fn authorities_are_certificates_and_nothing_else() {
+        let certificate = "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n";
+        let two = certificates(&certificate.repeat(2)).unwrap();
+        assert_eq!(two, [[0, 1, 2], [0, 1, 2]]);
+        let key = certificate.replace("CERTIFICATE", "PRIVATE KEY");
+        for text in ["", "no certificate", &key, &certificate[..30]] {
+            assert_eq!(certificates(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn an_address_needs_a_scheme() {
         for url in ["localhost:15672", "/api", "ftp://host/"] {
-            let error = by_address(&url.parse().unwrap()).unwrap_err();
+            let error = by_address(&url.parse().unwrap(), None).unwrap_err();
             assert!(error.to_string().contains("--management-url"), "{error}");
         }
-        assert!(by_address(&"http://localhost:15672".parse().unwrap()).is_ok());
+        assert!(by_address(&"http://localhost:15672".parse().unwrap(), None).is_ok());
     }
 }

@@ -60,11 +60,12 @@ where
     }))
 }
 
-/// Returns a transport to an `https://` address whose certificate the machine trusts.
+/// Returns a transport to an `https://` address. The server's certificate must be signed by one of `authorities` (DER),
+/// or, if there are none, by one that the machine trusts.
 ///
 /// # Errors
-/// The machine has no trusted certificates, or the address cannot be used.
-pub fn https(address: Uri) -> Result<Transport, kube::Error> {
+/// The machine has no trusted certificates, or an authority or the address cannot be used.
+pub fn https(address: Uri, authorities: Option<Vec<Vec<u8>>>) -> Result<Transport, kube::Error> {
     // Each request has its own path.
     let mut server = address.into_parts();
     server.path_and_query = Some(PathAndQuery::from_static("/"));
@@ -73,6 +74,7 @@ pub fn https(address: Uri) -> Result<Transport, kube::Error> {
             .map_err(http::Error::from)
             .map_err(kube::Error::HttpError)?,
     );
+    config.root_cert = authorities;
     config.connect_timeout = Some(CONNECT_LIMIT);
     config.default_retry = false;
     let client = ClientBuilder::try_from(config)?.build();

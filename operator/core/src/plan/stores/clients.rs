@@ -5,10 +5,11 @@ use k8s_openapi::api::core::v1::EnvVar;
 
 use super::{Definition, all};
 use crate::{
+    api::DatabaseTlsMode,
     model::{
         access::Access,
         metadata::Component,
-        stack::{Store, ValidatedStack},
+        stack::{Store, StoreTls, ValidatedStack},
     },
     plan::objects::pod,
 };
@@ -23,10 +24,14 @@ pub(in crate::plan) fn env(stack: &ValidatedStack, client: Component) -> Vec<Env
 /// Returns the checksums of the Secrets that a client of the stores uses. They change with every such Secret, so that
 /// the client's pods restart.
 pub(in crate::plan) fn checksum(stack: &ValidatedStack, client: Component) -> String {
-    let used = all().filter(|store| !variables(store, stack, client).is_empty());
-    let used = used.filter_map(|store| (store.store)(stack));
-    let checksums: Vec<&str> = used.map(Store::checksum).collect();
+    let checksums: Vec<&str> = used(stack, client).map(Store::checksum).collect();
     checksums.join(".")
+}
+
+/// Returns the stores that a client of the stack uses.
+pub(super) fn used(stack: &ValidatedStack, client: Component) -> impl Iterator<Item = &Store> {
+    let used = all().filter(move |store| !variables(store, stack, client).is_empty());
+    used.filter_map(move |store| (store.store)(stack))
 }
 
 fn variables(store: &Definition, stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
@@ -38,11 +43,16 @@ fn variables(store: &Definition, stack: &ValidatedStack, client: Component) -> V
 }
 
 /// Returns the variables that come from the Secret of an external store. The parts stay separate, because a URL would
-/// require them to be percent-encoded.
-pub(super) fn external(store: &str, secret: &str, access: &Access) -> Vec<EnvVar> {
+/// require them to be percent-encoded. Certificates are files.
+pub(super) fn external(
+    store: &str,
+    secret: &str,
+    access: &Access,
+    tls: Option<&StoreTls>,
+) -> Vec<EnvVar> {
     let variable =
         |setting: &str, key: &str| pod::secret_env(&format!("{store}_{setting}"), secret, key);
-    match access {
+    let mut env = match access {
         Access::Url(key) => vec![variable("URL", key)],
         Access::Parts(parts) => {
             let parts = parts.iter();
@@ -50,14 +60,38 @@ pub(super) fn external(store: &str, secret: &str, access: &Access) -> Vec<EnvVar
                 .map(|(part, key)| variable(part.setting(), key))
                 .collect()
         }
-    }
+    };
+    env.extend(tls.into_iter().flat_map(|tls| tls_env(store, tls)));
+    env
+}
+
+fn tls_env(store: &str, tls: &StoreTls) -> Vec<EnvVar> {
+    let extent = match tls.mode {
+        None => pod::env(&format!("{store}_TLS"), "true"),
+        Some(mode) => {
+            let mode = match mode {
+                DatabaseTlsMode::Require => "require",
+                DatabaseTlsMode::VerifyCa => "verify-ca",
+                DatabaseTlsMode::VerifyFull => "verify-full",
+            };
+            pod::env(&format!("{store}_TLS_MODE"), mode)
+        }
+    };
+    let files = tls.files.iter().map(|file| {
+        let name = format!("{store}_{}", file.kind.setting());
+        pod::env(&name, tls.path(file.kind))
+    });
+    std::iter::once(extent).chain(files).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        model::access::Part,
+        model::{
+            access::Part,
+            external::{TlsFile, TlsFileKind},
+        },
         testing::{
             golden,
             stack::{every_profile, minimal_stack},
@@ -104,7 +138,7 @@ mod tests {
         ];
         let settings = |store: &str, known: &[Part]| {
             let parts = known.iter().map(|part| (*part, "key")).collect();
-            let names = external(store, "secret", &Access::Parts(parts));
+            let names = external(store, "secret", &Access::Parts(parts), None);
             names
                 .into_iter()
                 .map(|variable| variable.name)
@@ -141,6 +175,55 @@ mod tests {
     }
 
     #[test]
+    fn the_settings_of_tls_are_settings_of_the_programs() {
+        let kinds = [
+            TlsFileKind::Authorities,
+            TlsFileKind::Certificate,
+            TlsFileKind::Key,
+        ];
+        let file = |kind| TlsFile {
+            kind,
+            secret: String::new(),
+            key: String::new(),
+        };
+        let app = <shortener_app::config::Cli as clap::CommandFactory>::command();
+        let worker = <shortener_worker::config::WorkerArgs as clap::CommandFactory>::command();
+        let known = |command: &clap::Command| -> Vec<String> {
+            let variables = command.get_arguments();
+            variables
+                .filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned()))
+                .collect()
+        };
+        let known_to_app = known(app.find_subcommand("serve").unwrap());
+        let known_to_worker = known(&worker);
+        for (store, mode) in [
+            ("DATABASE", Some(DatabaseTlsMode::VerifyFull)),
+            ("CACHE", None),
+            ("QUEUE", None),
+            ("VECTOR", None),
+        ] {
+            let tls = StoreTls {
+                field: "store",
+                mode,
+                files: kinds.map(file).to_vec(),
+            };
+            for EnvVar { name, .. } in tls_env(store, &tls) {
+                assert!(known_to_app.contains(&name), "{name}");
+                assert!(
+                    store == "CACHE" || known_to_worker.contains(&name),
+                    "{name}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_external_database_over_tls_is_known_by_its_certificates() {
+        let stack = minimal_stack().external_database_over_tls();
+        golden("env-external-database-tls", &env(&stack, Component::App));
+    }
+
+    #[test]
     fn an_external_database_is_known_by_the_parts_of_its_secret() {
         let mut stack = minimal_stack();
         stack.database = Store::External {
@@ -152,6 +235,7 @@ mod tests {
                 (Part::Username, "username"),
                 (Part::Password, "password"),
             ]),
+            tls: None,
             checksum: String::new(),
         };
         golden("env-external-database", &env(&stack, Component::App));
