@@ -11,7 +11,6 @@ use kube::{
     config::{KubeConfigOptions, KubeconfigError},
 };
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use rustls::pki_types::{CertificateDer, pem::PemObject};
 use shortener_operator_core::{
     api::{CaRef, ShortenerStack},
     model::{
@@ -156,13 +155,12 @@ impl Cluster {
             return Ok(None);
         };
         let secret = self.secret(name).await?;
-        match certificates(&entry(&secret, key)?) {
-            Some(authorities) => Ok(Some(authorities)),
-            None => Err(ReachError::Incomplete {
-                secret: name.clone(),
-                what: format!("certificate (PEM) under key {key}"),
-            }),
-        }
+        let authorities = transport::certificates(&entry(&secret, key)?);
+        let what = format!("certificate (PEM) under key {key}");
+        let secret = name.clone();
+        authorities
+            .map(Some)
+            .ok_or(ReachError::Incomplete { secret, what })
     }
 
     async fn credentials(
@@ -256,15 +254,6 @@ fn entry(secret: &Secret, key: &str) -> Result<String, ReachError> {
             secret: secret.name_any(),
             what: format!("key {key}"),
         })
-}
-
-/// Returns the certificates (DER) of a text; `None` if it has none, or a malformed one.
-fn certificates(pem: &str) -> Option<Vec<Vec<u8>>> {
-    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes());
-    let certificates: Result<Vec<_>, _> = certificates
-        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
-        .collect();
-    certificates.ok().filter(|found| !found.is_empty())
 }
 
 /// Reads user, password and virtual host from separate keys.
@@ -362,17 +351,6 @@ mod tests {
         let without_user = &parts[..1];
         let error = of_parts(&secret, without_user).unwrap_err().to_string();
         assert_eq!(error, "Secret mq has no key username: add it");
-    }
-
-    #[test]
-    fn authorities_are_certificates_and_nothing_else() {
-        let certificate = "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n";
-        let two = certificates(&certificate.repeat(2)).unwrap();
-        assert_eq!(two, [[0, 1, 2], [0, 1, 2]]);
-        let key = certificate.replace("CERTIFICATE", "PRIVATE KEY");
-        for text in ["", "no certificate", &key, &certificate[..30]] {
-            assert_eq!(certificates(text), None, "{text}");
-        }
     }
 
     #[test]
