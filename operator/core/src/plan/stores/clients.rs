@@ -88,10 +88,7 @@ fn tls_env(store: &str, tls: &StoreTls) -> Vec<EnvVar> {
 mod tests {
     use super::*;
     use crate::{
-        model::{
-            access::Part,
-            external::{TlsFile, TlsFileKind},
-        },
+        model::access::Part,
         testing::{
             golden,
             stack::{every_profile, minimal_stack},
@@ -170,49 +167,6 @@ mod tests {
                 .collect();
             for name in settings(store, &told) {
                 assert!(known.contains(&name.as_str()), "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_settings_of_tls_are_settings_of_the_programs() {
-        let kinds = [
-            TlsFileKind::Authorities,
-            TlsFileKind::Certificate,
-            TlsFileKind::Key,
-        ];
-        let file = |kind| TlsFile {
-            kind,
-            secret: String::new(),
-            key: String::new(),
-        };
-        let app = <shortener_app::config::Cli as clap::CommandFactory>::command();
-        let worker = <shortener_worker::config::WorkerArgs as clap::CommandFactory>::command();
-        let known = |command: &clap::Command| -> Vec<String> {
-            let variables = command.get_arguments();
-            variables
-                .filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned()))
-                .collect()
-        };
-        let known_to_app = known(app.find_subcommand("serve").unwrap());
-        let known_to_worker = known(&worker);
-        for (store, mode) in [
-            ("DATABASE", Some(DatabaseTlsMode::VerifyFull)),
-            ("CACHE", None),
-            ("QUEUE", None),
-            ("VECTOR", None),
-        ] {
-            let tls = StoreTls {
-                field: "store",
-                mode,
-                files: kinds.map(file).to_vec(),
-            };
-            for EnvVar { name, .. } in tls_env(store, &tls) {
-                assert!(known_to_app.contains(&name), "{name}");
-                assert!(
-                    store == "CACHE" || known_to_worker.contains(&name),
-                    "{name}"
-                );
             }
         }
     }

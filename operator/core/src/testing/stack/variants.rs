@@ -113,11 +113,15 @@ impl ValidatedStack {
         self
     }
 
-    /// Replaces every store of the stack's own programs with an external one that has a private authority.
+    /// Replaces every store of the stack's own programs with an external one that has a private authority and demands a
+    /// certificate of its clients.
     pub fn every_external_store_over_tls(mut self) -> Self {
         let external = json!({"external": {
             "secretRef": {"name": "links-store"},
-            "tls": {"caSecretRef": {"name": "links-ca", "key": "bundle.pem"}},
+            "tls": {
+                "caSecretRef": {"name": "links-ca", "key": "bundle.pem"},
+                "clientCertificateSecretRef": {"name": "links-client"},
+            },
         }});
         let stack = resolved(json!({
             "profiles": ["caching", "queue", "vector"],
