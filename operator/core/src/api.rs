@@ -12,6 +12,7 @@ mod rules;
 mod schema;
 mod spec;
 mod status;
+mod tls;
 mod vector;
 
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
@@ -31,6 +32,7 @@ pub use spec::{
     AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, WorkersSpec,
 };
 pub use status::{AppStatus, QueueStatus, ShortenerStackStatus, WorkersStatus};
+pub use tls::{CaRef, ClientTls, DatabaseTls, DatabaseTlsMode};
 pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
 
 /// Size of a store's volume if the spec contains none.

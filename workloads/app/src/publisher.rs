@@ -12,9 +12,10 @@ pub mod metrics;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use lapin::{ConnectionStatus, uri::AMQPUri};
+use lapin::ConnectionStatus;
 use shortener_common::{
     budget::{Budget, Share},
+    queue::Broker,
     telemetry::{messaging, span::Tracer},
     trace::TraceContext,
 };
@@ -112,10 +113,10 @@ struct Pending {
 impl Publisher {
     /// Starts the task that connects, without a limit on attempts. It ends when the last handle is dropped.
     #[must_use]
-    pub fn start(uri: AMQPUri, metrics: PublisherMetrics, tracer: Tracer) -> Self {
+    pub fn start(broker: Broker, metrics: PublisherMetrics, tracer: Tracer) -> Self {
         let (waiting, jobs) = mpsc::channel(WAITING);
         let (publish, state) = watch::channel(None);
-        let task = ConnectionTask::new(uri, jobs, publish, metrics.clone());
+        let task = ConnectionTask::new(broker, jobs, publish, metrics.clone());
         tokio::spawn(task.run());
         Self {
             waiting,

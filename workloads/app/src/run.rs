@@ -56,7 +56,8 @@ impl Server {
     /// broker.
     ///
     /// # Errors
-    /// Fails if an address is in use or a URL is malformed. A backend that is down is not an error.
+    /// Fails if an address is in use, a URL is malformed, or a certificate cannot be read. A backend that is down is not
+    /// an error.
     pub async fn bind(
         config: ServeArgs,
         mut metrics: Metrics,
@@ -65,7 +66,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let public = listen(config.listen)?;
         let internal = listen(config.internal_listen)?;
-        let queue = config.queue.uri()?;
+        let queue = config.queue.broker()?;
         let options = config.database.connect_options()?;
         let database = Database::connect(
             "shortener-app",
@@ -78,9 +79,9 @@ impl Server {
             metrics.database_admission.clone(),
         );
         // Startup does not wait for the broker, because links do not need it.
-        let queue = queue.map(|uri| Queue {
+        let queue = queue.map(|broker| Queue {
             jobs: Jobs::new(database.clone()),
-            publisher: Publisher::start(uri, metrics.with_publisher(), tracer.clone()),
+            publisher: Publisher::start(broker, metrics.with_publisher(), tracer.clone()),
         });
         let cache = cache(&config, &mut metrics)?;
         if let Some(cache) = &cache {

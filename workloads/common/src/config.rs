@@ -1,22 +1,24 @@
 //! Settings that more than one program reads. Every flag has an environment variable of the same name.
 
+mod queue;
+mod tls;
+
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use lapin::uri::AMQPUri;
 use sqlx::postgres::PgConnectOptions;
-use url::{Host, Url};
 
 use crate::{
     logging::{self, Logging},
     telemetry::{LogRecords, Service, Telemetry},
+    tls::ClientTls,
 };
+pub use queue::QueueArgs;
+pub use tls::{CacheTlsFiles, DatabaseTlsFiles, QueueTlsFiles, TlsMode, VectorTlsFiles};
 
 /// The default port of PostgreSQL.
 const POSTGRES_PORT: u16 = 5432;
-/// The virtual host that every broker has.
-const DEFAULT_VHOST: &str = "/";
 
 /// Address and credentials of the database.
 #[derive(Clone, Debug, Args)]
@@ -44,14 +46,21 @@ pub struct DatabaseArgs {
     /// Password; takes precedence over the password in the URL.
     #[arg(long, env, hide_env_values = true)]
     pub database_password: Option<String>,
+    /// Extent to which the server's certificate is verified; takes precedence over `sslmode` in the URL, and is
+    /// `verify-full` if absent and certificates are set.
+    #[arg(long, env, value_enum)]
+    pub database_tls_mode: Option<TlsMode>,
+    /// The certificates.
+    #[command(flatten)]
+    pub tls: DatabaseTlsFiles,
 }
 
 impl DatabaseArgs {
     /// Returns the options of a connection.
     ///
     /// # Errors
-    /// Fails if neither a URL nor a host is set, or if the URL is malformed. The message does not repeat the URL,
-    /// because it may contain a password.
+    /// Fails if neither a URL nor a host is set, if the URL is malformed, or if a certificate cannot be read. The
+    /// message does not repeat the URL, because it may contain a password.
     pub fn connect_options(&self) -> anyhow::Result<PgConnectOptions> {
         let mut options = match (given(&self.database_url), given(&self.database_host)) {
             (Some(url), _) => url
@@ -70,7 +79,26 @@ impl DatabaseArgs {
         if let Some(password) = given(&self.database_password) {
             options = options.password(password);
         }
-        Ok(options)
+        let tls = self.tls.settings(self.database_tls_mode.is_some()).read()?;
+        Ok(match tls {
+            Some(tls) => self.over_tls(options, tls),
+            None => options,
+        })
+    }
+
+    fn over_tls(&self, options: PgConnectOptions, tls: ClientTls) -> PgConnectOptions {
+        // The library verifies nothing in the mode `require`, even with an authority.
+        let mode = self.database_tls_mode.unwrap_or(TlsMode::VerifyFull);
+        let mut options = options.ssl_mode(mode.into());
+        if let Some(authorities) = tls.authorities {
+            options = options.ssl_root_cert_from_pem(authorities.into_bytes());
+        }
+        match tls.identity {
+            Some(identity) => options
+                .ssl_client_cert_from_pem(identity.certificate)
+                .ssl_client_key_from_pem(identity.key),
+            None => options,
+        }
     }
 
     fn of_parts(&self, host: &str) -> PgConnectOptions {
@@ -83,81 +111,6 @@ impl DatabaseArgs {
             None => options,
         }
     }
-}
-
-/// Address and credentials of the message broker.
-#[derive(Clone, Debug, Args)]
-pub struct QueueArgs {
-    /// `amqp[s]://host:port/vhost`, with or without credentials; the queue profile is off without a URL or host.
-    #[arg(long, env, hide_env_values = true)]
-    pub queue_url: Option<String>,
-    /// Host name or address of the broker, as an alternative to a URL. TLS needs a URL.
-    #[arg(long, env)]
-    pub queue_host: Option<String>,
-    /// Port of the broker, used with the host; 5672 by default.
-    #[arg(long, env, value_parser = port)]
-    pub queue_port: Option<u16>,
-    /// Virtual host of the broker, used with the host; the default virtual host if absent.
-    #[arg(long, env)]
-    pub queue_vhost: Option<String>,
-    /// User name; takes precedence over the user in the URL.
-    #[arg(long, env)]
-    pub queue_username: Option<String>,
-    /// Password; takes precedence over the password in the URL.
-    #[arg(long, env, hide_env_values = true)]
-    pub queue_password: Option<String>,
-}
-
-impl QueueArgs {
-    /// Returns the address of the broker with credentials, or `None` if the queue profile is off. An empty virtual
-    /// host means the default one, because RabbitMQ's operator writes URLs that end in `/`.
-    ///
-    /// # Errors
-    /// Fails if the URL is malformed. The message does not repeat the URL, because it may contain a password.
-    pub fn uri(&self) -> anyhow::Result<Option<AMQPUri>> {
-        let mut uri = match (given(&self.queue_url), given(&self.queue_host)) {
-            (Some(url), _) => of_url(url)?,
-            (None, Some(host)) => self.of_parts(host),
-            (None, None) => return Ok(None),
-        };
-        if uri.vhost.is_empty() {
-            uri.vhost = DEFAULT_VHOST.to_owned();
-        }
-        let user = &mut uri.authority.userinfo;
-        if let Some(username) = given(&self.queue_username) {
-            user.username = username.to_owned();
-        }
-        if let Some(password) = given(&self.queue_password) {
-            user.password = password.to_owned();
-        }
-        Ok(Some(uri))
-    }
-
-    fn of_parts(&self, host: &str) -> AMQPUri {
-        let mut uri = AMQPUri::default();
-        uri.authority.host = without_brackets(host).to_owned();
-        uri.authority.port = self.queue_port.unwrap_or(uri.authority.port);
-        given(&self.queue_vhost)
-            .unwrap_or_default()
-            .clone_into(&mut uri.vhost);
-        uri
-    }
-}
-
-fn of_url(text: &str) -> anyhow::Result<AMQPUri> {
-    let url: Url = text
-        .parse()
-        .map_err(|error| anyhow!("QUEUE_URL is invalid: {error}"))?;
-    let mut uri: AMQPUri = text
-        .parse()
-        .map_err(|_| anyhow!("QUEUE_URL is invalid: it must be like amqp://host:5672/%2f"))?;
-    // The library reads an IPv6 address in brackets as a missing host, and a missing host as localhost.
-    uri.authority.host = match url.host() {
-        Some(Host::Ipv6(address)) => address.to_string(),
-        Some(_) => uri.authority.host,
-        None => return Err(anyhow!("QUEUE_URL is invalid: it has no host")),
-    };
-    Ok(uri)
 }
 
 /// Returns the value of a variable, or `None` if it is absent or empty. Line breaks at the end are removed, because
@@ -267,6 +220,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser, builder::Resettable};
+    use lapin::uri::{AMQPScheme, AMQPUri};
 
     use super::*;
 
@@ -377,6 +331,45 @@ mod tests {
         let url = ["--queue-url", "amqp://other"];
         let uri = queue(&[&host[..], &url].concat()).unwrap().unwrap();
         assert_eq!(uri.authority.host, "other", "the URL takes precedence");
+    }
+
+    #[test]
+    fn a_broker_is_reached_over_tls_whatever_its_address_says() {
+        for (address, port) in [
+            ("--queue-url=amqp://h", 5671),
+            ("--queue-url=amqps://h", 5671),
+            ("--queue-url=amqp://h:5672/%2f", 5672),
+            ("--queue-url=amqps://h:1/%2f", 1),
+            ("--queue-host=h", 5671),
+        ] {
+            let uri = queue(&[address, "--queue-tls=true"]).unwrap().unwrap();
+            let found = (uri.scheme, uri.authority.port);
+            assert_eq!(found, (AMQPScheme::AMQPS, port), "{address}");
+        }
+        let plain = queue(&["--queue-url=amqp://h"]).unwrap().unwrap();
+        assert_eq!(plain.scheme, AMQPScheme::AMQP);
+        let authority = ["--queue-host=h", "--queue-tls-ca-file=/ca.crt"];
+        assert_eq!(
+            queue(&authority).unwrap().unwrap().scheme,
+            AMQPScheme::AMQPS
+        );
+    }
+
+    #[test]
+    fn the_mode_of_tls_takes_precedence_over_the_url_of_the_database() {
+        let url = "--database-url=postgres://db/x?sslmode=disable";
+        let mode = |arguments: &[&str]| {
+            let arguments = ["program", url].iter().chain(arguments);
+            let settings = Settings::parse_from(arguments);
+            format!(
+                "{:?}",
+                settings.database.connect_options().unwrap().get_ssl_mode()
+            )
+        };
+        assert_eq!(mode(&[]), "Disable");
+        assert_eq!(mode(&["--database-tls-mode=require"]), "Require");
+        assert_eq!(mode(&["--database-tls-mode=verify-ca"]), "VerifyCa");
+        assert_eq!(mode(&["--database-tls-mode=verify-full"]), "VerifyFull");
     }
 
     #[test]

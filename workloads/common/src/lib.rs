@@ -1,5 +1,5 @@
 //! Code that the app and the worker share: settings, the HTTP server and its internal port, access to the database,
-//! the message broker and the vector store, structured logging, traces and their export, and the exposition of
+//! the message broker and the vector store with TLS, structured logging, traces and their export, and the exposition of
 //! metrics.
 
 pub mod backoff;
@@ -16,5 +16,6 @@ pub mod server;
 pub mod signal;
 pub mod stall;
 pub mod telemetry;
+pub mod tls;
 pub mod trace;
 pub mod vector;

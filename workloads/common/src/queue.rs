@@ -5,10 +5,18 @@ pub mod topology;
 
 use std::{io, time::Duration};
 
-use lapin::{Connection, ConnectionProperties, uri::AMQPUri};
+use lapin::{
+    Connection, ConnectionProperties,
+    runtime::default_runtime,
+    tcp::{OwnedIdentity, OwnedTLSConfig},
+    uri::AMQPUri,
+};
 use tokio::time::{sleep, timeout};
 
-use crate::backoff::Backoff;
+use crate::{
+    backoff::Backoff,
+    tls::{self, ClientTls},
+};
 
 /// The timeout of a connection attempt, and of every operation that is not a publication.
 pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,7 +42,7 @@ impl ReconnectBackoff {
     /// Logs the loss of the connection, or an attempt that failed for another reason than the last one. Returns the
     /// pause before the next attempt.
     pub fn failed(&mut self, error: &lapin::Error, was_up: bool) -> Duration {
-        let reason = error.to_string();
+        let reason = tls::explained(error);
         if was_up || reason != self.last_reason {
             tracing::warn!(
                 event = "queue_unavailable",
@@ -52,17 +60,35 @@ impl ReconnectBackoff {
     }
 }
 
+/// The address of a broker, and the certificates for it.
+#[derive(Clone, Debug)]
+pub struct Broker {
+    /// The address, with credentials.
+    pub uri: AMQPUri,
+    /// The certificates, which are used if the scheme is `amqps`.
+    pub tls: ClientTls,
+}
+
 /// Connects once; the caller retries. The broker's management UI shows the connection as `name`.
 ///
 /// # Errors
-/// Fails if the broker is unreachable, does not answer, or rejects the credentials.
-pub async fn connect(uri: &AMQPUri, name: &str) -> lapin::Result<Connection> {
-    let mut uri = uri.clone();
+/// Fails if the broker is unreachable, does not answer, or rejects the credentials, or if its certificate is refused.
+pub async fn connect(broker: &Broker, name: &str) -> lapin::Result<Connection> {
+    let Broker { mut uri, tls } = broker.clone();
     uri.query.heartbeat.get_or_insert(HEARTBEAT);
     // Automatic recovery stays off: the library would declare a topology again that may have been deleted on
     // purpose.
     let properties = ConnectionProperties::default().with_connection_name(name.into());
-    with_timeout(OPERATION_TIMEOUT, Connection::connect_uri(uri, properties)).await
+    let config = OwnedTLSConfig {
+        identity: tls.identity.map(|identity| OwnedIdentity::PKCS8 {
+            pem: identity.certificate.into_bytes(),
+            key: identity.key.into_bytes(),
+        }),
+        cert_chain: tls.authorities,
+    };
+    let runtime = default_runtime()?;
+    let connection = Connection::connect_uri_with_config(uri, properties, config, runtime);
+    with_timeout(OPERATION_TIMEOUT, connection).await
 }
 
 /// The interval at which [`lost`] checks the connection.

@@ -50,7 +50,8 @@ impl VectorStore {
     /// Returns the store of these settings, or `None` if the vector profile is off. It connects on first use.
     ///
     /// # Errors
-    /// Fails if the address or the key is malformed. The message repeats neither.
+    /// Fails if the address or the key is malformed, or if a certificate cannot be read. The message repeats none of
+    /// them.
     pub fn new(
         args: &VectorArgs,
         metrics: impl FnOnce() -> VectorMetrics,
@@ -59,7 +60,8 @@ impl VectorStore {
             return Ok(None);
         };
         let key = args.vector_api_key.as_deref().filter(|key| !key.is_empty());
-        let (transport, server) = connection::transport(&url, key)?;
+        let tls = args.tls_settings().read()?.unwrap_or_default();
+        let (transport, server) = connection::transport(&url, key, tls)?;
         let unknown = VectorError::Unavailable("the collection was not checked yet".to_owned());
         Ok(Some(Self {
             collections: CollectionsClient::new(transport.clone()),

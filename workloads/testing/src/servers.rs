@@ -5,6 +5,7 @@
 //! that does.
 
 mod broker;
+mod certificates;
 mod database;
 mod engine;
 mod lifetime;
@@ -49,6 +50,56 @@ pub static VECTOR: Server<3> = Server::new(
     ],
     Medium::Memory,
     vector::start,
+);
+/// A folder with certificates and keys (PEM); `TEST_CERTIFICATES` has its path. All servers with TLS use them:
+///
+/// | file | content |
+/// | --- | --- |
+/// | `server.crt`, `server.key` | a certificate for `localhost` alone |
+/// | `expired.crt` | the same, but expired; its key is `server.key` |
+/// | `ca.crt` | the authority that signed them, and `client.crt` |
+/// | `other-ca.crt` | an authority that signed neither |
+/// | `client.crt`, `client.key` | a certificate for a client |
+pub static CERTIFICATES: Server<1> = Server::new(
+    "certificates",
+    ["TEST_CERTIFICATES"],
+    Medium::Disk,
+    certificates::write,
+);
+/// The database with TLS, which demands a certificate of its clients; `TEST_DATABASE_TLS_PORT` has its port.
+pub static DATABASE_TLS: Server<1> = Server::new(
+    "PostgreSQL with TLS",
+    ["TEST_DATABASE_TLS_PORT"],
+    Medium::Memory,
+    |folder| database::start_with_tls(folder, "server.crt"),
+);
+/// The database with an expired certificate; `TEST_DATABASE_EXPIRED_PORT` has its port.
+pub static DATABASE_EXPIRED: Server<1> = Server::new(
+    "PostgreSQL with an expired certificate",
+    ["TEST_DATABASE_EXPIRED_PORT"],
+    Medium::Memory,
+    |folder| database::start_with_tls(folder, "expired.crt"),
+);
+/// The broker with TLS, which demands a certificate of its clients; `TEST_BROKER_TLS_PORT` has its port.
+pub static BROKER_TLS: Server<1> = Server::new(
+    "RabbitMQ with TLS",
+    ["TEST_BROKER_TLS_PORT"],
+    Medium::Memory,
+    broker::start_with_tls,
+);
+/// The vector store with TLS; the variables have its gRPC port and its API key.
+pub static VECTOR_TLS: Server<2> = Server::new(
+    "the vector store with TLS",
+    ["TEST_VECTOR_TLS_PORT", "TEST_VECTOR_TLS_API_KEY"],
+    Medium::Memory,
+    |folder| vector::start_with_tls(folder, "server.crt"),
+);
+/// The vector store with an expired certificate; the variables have its gRPC port and its API key.
+pub static VECTOR_EXPIRED: Server<2> = Server::new(
+    "the vector store with an expired certificate",
+    ["TEST_VECTOR_EXPIRED_PORT", "TEST_VECTOR_EXPIRED_API_KEY"],
+    Medium::Memory,
+    |folder| vector::start_with_tls(folder, "expired.crt"),
 );
 /// The program of the cache; `TEST_VALKEY_SERVER` has its path.
 pub static VALKEY: Server<1> = Server::new(

@@ -20,10 +20,9 @@ use lapin::{
         BasicQosOptions, BasicRejectOptions,
     },
     types::FieldTable,
-    uri::AMQPUri,
 };
 use shortener_common::queue::{
-    OPERATION_TIMEOUT, ReconnectBackoff, connect, lost,
+    Broker, OPERATION_TIMEOUT, ReconnectBackoff, connect, lost,
     topology::{self, JOBS},
     with_timeout,
 };
@@ -39,8 +38,8 @@ const PREFETCH: u16 = 1;
 
 /// The consumer of the queue.
 pub struct Consumer {
-    /// Address and credentials of the broker.
-    pub uri: AMQPUri,
+    /// Address of the broker, credentials and certificates.
+    pub broker: Broker,
     /// Name of the connection in the broker's management UI.
     pub name: String,
     /// Processes the deliveries.
@@ -142,7 +141,7 @@ impl Consumer {
     }
 
     async fn subscribe(&self) -> lapin::Result<Subscription> {
-        let connection = connect(&self.uri, &self.name).await?;
+        let connection = connect(&self.broker, &self.name).await?;
         topology::declare(&connection).await?;
         with_timeout(OPERATION_TIMEOUT, async {
             let channel = connection.create_channel().await?;

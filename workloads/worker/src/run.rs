@@ -72,7 +72,7 @@ impl Worker {
     /// Opens the socket and starts connecting to the database.
     ///
     /// # Errors
-    /// Fails if the address is in use, a URL is malformed, or the broker is not configured. A database or a broker
+    /// Fails if the address is in use, a URL is malformed, a certificate cannot be read, or the broker is not configured. A database or a broker
     /// that is down is not an error.
     pub async fn bind(
         config: WorkerArgs,
@@ -80,8 +80,8 @@ impl Worker {
         tracer: Tracer,
         registry: Registry,
     ) -> anyhow::Result<Self> {
-        let uri = config.queue.uri()?;
-        let uri = uri.ok_or_else(|| {
+        let broker = config.queue.broker()?;
+        let broker = broker.ok_or_else(|| {
             anyhow!(
                 "no broker is configured: set QUEUE_URL, like amqp://host:5672/%2f, or QUEUE_HOST"
             )
@@ -101,7 +101,7 @@ impl Worker {
         Ok(Self {
             internal,
             consumer: Consumer {
-                uri,
+                broker,
                 name: format!("shortener-worker {}", config.log.host()),
                 processor: Arc::new(processor),
                 consuming: Arc::clone(&consuming),

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tonic::{
     Request, Response, Status,
     service::interceptor::InterceptedService,
-    transport::{Server, server::TcpIncoming},
+    transport::{Server, ServerTlsConfig, server::TcpIncoming},
 };
 
 use crate::{VERSION, auth::ApiKey, error::Error, store::Store};
@@ -36,6 +36,7 @@ pub async fn serve(
     listener: TcpListener,
     store: Arc<Store>,
     key: ApiKey,
+    tls: Option<ServerTlsConfig>,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let guard = move |request: Request<()>| {
@@ -46,7 +47,13 @@ pub async fn serve(
     };
     let collections = CollectionsServer::new(collections::Collections(Arc::clone(&store)));
     let points = PointsServer::new(points::Points(store)).max_decoding_message_size(usize::MAX);
-    Server::builder()
+    let mut server = Server::builder();
+    if let Some(tls) = tls {
+        server = server
+            .tls_config(tls)
+            .context("the certificate cannot be used")?;
+    }
+    server
         .add_service(QdrantServer::new(Health))
         .add_service(InterceptedService::new(collections, guard.clone()))
         .add_service(InterceptedService::new(points, guard))

@@ -11,6 +11,7 @@ pub mod model;
 pub mod server;
 pub mod settings;
 pub mod store;
+pub mod tls;
 
 /// The version of the API that the server reports: clients compare it with their own.
 pub const VERSION: &str = "1.20.0";

@@ -3,9 +3,10 @@
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use axum::Router;
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::{auth::ApiKey, grpc, http, settings::Settings, store::Store};
+use crate::{auth::ApiKey, grpc, http, settings::Settings, store::Store, tls::Tls};
 
 /// The time limit for requests in flight after the server is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -16,6 +17,7 @@ pub struct Server {
     grpc: TcpListener,
     store: Arc<Store>,
     key: ApiKey,
+    tls: Option<Tls>,
 }
 
 impl Server {
@@ -37,6 +39,7 @@ impl Server {
                 .context("cannot listen for gRPC")?,
             store: Arc::new(store),
             key: ApiKey::new(settings.api_key.clone()),
+            tls: Tls::read(settings)?,
         })
     }
 
@@ -61,16 +64,13 @@ impl Server {
     /// # Errors
     /// An error of one of the servers.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let (stopping, mut stopped) = watch::channel(false);
-        let mut http_stopped = stopped.clone();
+        let (stopping, stopped) = watch::channel(false);
         let router = http::router(Arc::clone(&self.store), self.key.clone());
-        let http = axum::serve(self.http, router).with_graceful_shutdown(async move {
-            let _ = http_stopped.wait_for(|stopped| *stopped).await;
-        });
-        let grpc = grpc::serve(self.grpc, Arc::clone(&self.store), self.key, async move {
-            let _ = stopped.wait_for(|stopped| *stopped).await;
-        });
-        let servers = async { tokio::try_join!(async { Ok(http.await?) }, grpc).map(drop) };
+        let http = serve_http(self.http, router, self.tls.as_ref(), until(stopped.clone()));
+        let store = Arc::clone(&self.store);
+        let tls = self.tls.as_ref().map(Tls::grpc);
+        let grpc = grpc::serve(self.grpc, store, self.key, tls, until(stopped));
+        let servers = async { tokio::try_join!(http, grpc).map(drop) };
         tokio::pin!(servers);
         let result = tokio::select! {
             result = &mut servers => result,
@@ -83,4 +83,30 @@ impl Server {
         self.store.close();
         result
     }
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+async fn serve_http(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<&Tls>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> anyhow::Result<()> {
+    match tls {
+        Some(tls) => {
+            let listener = tls.listener(listener)?;
+            axum::serve(listener, router)
+                .with_graceful_shutdown(stop)
+                .await?;
+        }
+        None => {
+            axum::serve(listener, router)
+                .with_graceful_shutdown(stop)
+                .await?;
+        }
+    }
+    Ok(())
 }

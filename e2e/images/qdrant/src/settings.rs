@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{ArgAction, Parser};
 
 /// The settings of the server.
 #[derive(Debug, Clone, Parser)]
@@ -23,6 +23,18 @@ pub struct Settings {
     /// The port of the gRPC API; 0 takes a free one.
     #[arg(long, env = "QDRANT__SERVICE__GRPC_PORT", default_value_t = 6334)]
     pub grpc_port: u16,
+
+    /// Serves both APIs over TLS.
+    #[arg(long, env = "QDRANT__SERVICE__ENABLE_TLS", default_value_t = false, action = ArgAction::Set)]
+    pub enable_tls: bool,
+
+    /// The file with the certificate (PEM) and those of intermediate authorities.
+    #[arg(long, env = "QDRANT__TLS__CERT", default_value = "./tls/cert.pem")]
+    pub tls_cert: PathBuf,
+
+    /// The file with the key (PEM) of the certificate.
+    #[arg(long, env = "QDRANT__TLS__KEY", default_value = "./tls/key.pem")]
+    pub tls_key: PathBuf,
 
     /// The folder of the collections.
     #[arg(

@@ -4,7 +4,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
+use super::{ClientTls, PodSettings, SecretKeyRef, rules::managed_or_external};
 
 /// The cache for copies of links. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -74,8 +74,11 @@ pub struct ManagedCache {
 pub struct ExternalCache {
     /// The Secret, in the stack's namespace, that holds the connection URL
     /// (`redis[s]://user:password@host:port/database`; several, separated by commas, for Sentinel and Cluster) or its
-    /// parts. TLS requires a URL.
+    /// parts.
     pub secret_ref: SecretKeyRef,
+    /// TLS to the servers. If absent, the connection URL decides (`rediss`), and only public authorities are trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ClientTls>,
     /// Topology of the servers in the URL.
     #[serde(default)]
     pub mode: CacheMode,

@@ -4,7 +4,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, rules::managed_or_external};
+use super::{DatabaseTls, PodSettings, rules::managed_or_external};
 
 /// The database for the links. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -48,6 +48,9 @@ pub struct ExternalDatabase {
     /// The Secret, in the stack's namespace, that holds the connection URL
     /// (`postgres://user:password@host:port/database`) or its parts, such as the Secret that CloudNativePG writes.
     pub secret_ref: SecretKeyRef,
+    /// TLS to the server. If absent, the connection URL decides (`sslmode`), and only public authorities are trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<DatabaseTls>,
 }
 
 /// A Secret in the stack's namespace that holds the address of a server and the credentials for it.

@@ -4,7 +4,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
+use super::{ClientTls, PodSettings, SecretKeyRef, rules::managed_or_external};
 
 /// The broker that queues the jobs. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -62,8 +62,11 @@ pub struct ManagedQueue {
 pub struct ExternalQueue {
     /// The Secret, in the stack's namespace, that holds the connection URL
     /// (`amqp[s]://user:password@host:port/vhost`) or its parts, such as the Secret that RabbitMQ's operator writes.
-    /// Without a virtual host, or with an empty one, the broker's default virtual host applies. TLS requires a URL.
+    /// Without a virtual host, or with an empty one, the broker's default virtual host applies.
     pub secret_ref: SecretKeyRef,
+    /// TLS to the broker. If absent, the connection URL decides (`amqps`), and only public authorities are trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ClientTls>,
 }
 
 fn default_limit() -> i32 {

@@ -93,6 +93,39 @@ fn an_external_cache_is_one_server_sentinels_or_a_cluster() {
     }
 }
 
+#[test]
+fn an_external_store_takes_certificates_and_a_database_an_extent_of_verification() {
+    let authority = json!({"caSecretRef": {"name": "ca"}});
+    let both = json!({
+        "caSecretRef": {"name": "ca", "key": "bundle.pem"},
+        "clientCertificateSecretRef": {"name": "client"},
+    });
+    let external = |store: &str, tls: &Value| {
+        let external = json!({"secretRef": {"name": "store"}, "tls": tls});
+        json!({"profiles": ["caching", "queue", "vector"], store: {"external": external}})
+    };
+    for store in ["database", "cache", "queue", "vector"] {
+        for tls in [&json!({}), &authority, &both] {
+            assert_eq!(refusal(external(store, tls)), "", "{store} {tls}");
+        }
+    }
+    for (mode, authority, is_refused) in [
+        ("Require", false, false),
+        ("Require", true, true),
+        ("VerifyCa", true, false),
+        ("VerifyFull", true, false),
+    ] {
+        let mut tls = json!({"mode": mode});
+        if authority {
+            tls["caSecretRef"] = json!({"name": "ca"});
+        }
+        let found = refusal(external("database", &tls));
+        let message = "Require verifies no certificate, so caSecretRef has no effect";
+        assert_eq!(found.contains(message), is_refused, "{tls}: {found}");
+        assert_eq!(found.is_empty(), !is_refused, "{tls}: {found}");
+    }
+}
+
 fn backend(external: Value) -> Value {
     json!({"profiles": ["observability"], "observability": {"backend": {"external": external}}})
 }

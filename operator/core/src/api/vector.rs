@@ -4,7 +4,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, SecretKeyRef, rules::managed_or_external};
+use super::{ClientTls, PodSettings, SecretKeyRef, rules::managed_or_external};
 
 /// The store that finds documents by their vectors. Without `managed` and `external`, `managed` with its defaults
 /// applies.
@@ -96,8 +96,11 @@ pub struct ManagedVector {
 #[serde(rename_all = "camelCase")]
 pub struct ExternalVector {
     /// The Secret, in the stack's namespace, that holds the URL of the gRPC port (`http[s]://host:6334`), or `host`
-    /// and `port`. TLS requires a URL.
+    /// and `port`.
     pub secret_ref: SecretKeyRef,
+    /// TLS to the server. If absent, the connection URL decides (`https`), and only public authorities are trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ClientTls>,
     /// The Secret, in the stack's namespace, that holds the API key; absent if the server requires none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_secret_ref: Option<ApiKeyRef>,

@@ -11,6 +11,7 @@ use k8s_openapi::{
 
 use super::{
     access::{self, Access, Part},
+    external::TlsFile,
     metadata::{Component, POSTGRES_MAJOR, StackIdentity},
     ownership::{Ownership, ownership},
     queue_record::QueueRecord,
@@ -64,6 +65,8 @@ pub enum StoreFacts {
         reference: SecretKeyRef,
         /// Address and credentials, if the Secret and its keys exist.
         found: Option<ExternalAccess>,
+        /// Certificates and keys of its clients, if the spec asks for TLS.
+        tls: Option<Vec<TlsEntry>>,
     },
 }
 
@@ -126,6 +129,21 @@ impl ExternalAccess {
 impl std::fmt::Debug for ExternalAccess {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.access.fmt(formatter)
+    }
+}
+
+/// A file that clients need for TLS.
+#[derive(Clone)]
+pub struct TlsEntry {
+    /// Kind of the file, and its place.
+    pub file: TlsFile,
+    /// Its content, if the Secret and its key exist.
+    pub value: Option<ByteString>,
+}
+
+impl std::fmt::Debug for TlsEntry {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.file.fmt(formatter)
     }
 }
 

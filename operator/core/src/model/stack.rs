@@ -28,7 +28,7 @@ pub use auth::Auth;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use queue::{Drain, Draining, Queue, Workers};
-pub use store::{Cache, Credential, ManagedStore, Store, StoreVolume, Vector};
+pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
 
 /// A stack that was checked against its spec and its surroundings.
 #[derive(Clone, Debug, PartialEq)]

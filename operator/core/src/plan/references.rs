@@ -2,15 +2,16 @@
 
 use super::stores::{self, Definition, postgres};
 use crate::{
-    api::{ApiKeyRef, Profile, SecretKeyRef, ShortenerStack, ShortenerStackSpec},
+    api::{ApiKeyRef, Profile, ShortenerStack, ShortenerStackSpec},
     model::{
         credentials,
+        external::ExternalReference,
         metadata::{Component, component_name},
     },
 };
 
-/// A store, and the reference to the Secret of an external one. Without a reference, the operator runs the store.
-pub type StoreReference<'a> = (Component, Option<&'a SecretKeyRef>);
+/// A store, and the references to the Secrets of an external one. Without references, the operator runs the store.
+pub type StoreReference<'a> = (Component, Option<ExternalReference<'a>>);
 
 /// Returns the database of a spec.
 pub fn database(spec: &ShortenerStackSpec) -> StoreReference<'_> {
@@ -57,7 +58,7 @@ pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
     let name = stack.metadata.name.as_deref().unwrap_or_default();
     let read_by = |(component, external): StoreReference<'_>| {
         component_name(name, component) == secret
-            || external.is_some_and(|reference| reference.name == secret)
+            || external.is_some_and(|reference| reference.reads(secret))
     };
     credentials::checksum_name(name) == secret
         || read_by(database(&stack.spec))

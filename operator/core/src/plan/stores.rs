@@ -6,6 +6,7 @@
 //! [`Component::WITH_PODS`].
 
 pub(super) mod cache;
+pub(super) mod certificates;
 pub(super) mod clients;
 pub(super) mod common;
 pub(super) mod postgres;
@@ -25,9 +26,10 @@ use k8s_openapi::{
 
 use super::verdict::{Verdict, View};
 use crate::{
-    api::{Profile, SecretKeyRef, ShortenerStackSpec},
+    api::{Profile, ShortenerStackSpec},
     model::{
         access::Part,
+        external::ExternalReference,
         metadata::Component,
         stack::{ManagedStore, Store, ValidatedStack},
     },
@@ -55,8 +57,8 @@ pub(super) struct Definition {
     pub(super) egress: bool,
     /// Returns true when a spec whose profile is on has it.
     pub(super) wanted: fn(&ShortenerStackSpec) -> bool,
-    /// Returns the reference to the Secret of an external one; `None` if the operator runs it.
-    pub(super) external: fn(&ShortenerStackSpec) -> Option<&SecretKeyRef>,
+    /// Returns the references to the Secrets of an external one; `None` if the operator runs it.
+    pub(super) external: fn(&ShortenerStackSpec) -> Option<ExternalReference<'_>>,
     /// Returns the store of a stack that has one.
     pub(super) store: fn(&ValidatedStack) -> Option<&Store>,
     /// Returns the environment variables of a client; none if the client must not use the store.

@@ -20,8 +20,10 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials::USERNAME_KEY,
         defaults::{Defaults, Images},
+        external::{self, ExternalReference},
         facts::{
-            CredentialState, ExternalAccess, Facts, HeaderFacts, QueueFacts, Referenced, StoreFacts,
+            CredentialState, ExternalAccess, Facts, HeaderFacts, QueueFacts, Referenced,
+            StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
         stack::{Backend, Collector, Store, ValidatedStack},
@@ -99,11 +101,21 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
     }
 }
 
-fn store((component, external): StoreReference<'_>) -> StoreFacts {
-    match external {
-        Some(reference) => StoreFacts::External {
-            reference: reference.clone(),
-            found: ExternalAccess::find(stores::parts(component), reference, data(&["uri"])),
+fn store((component, reference): StoreReference<'_>) -> StoreFacts {
+    match reference {
+        Some(ExternalReference { secret, tls }) => StoreFacts::External {
+            reference: secret.clone(),
+            found: ExternalAccess::find(stores::parts(component), secret, data(&["uri"])),
+            tls: tls.map(|tls| {
+                let value = Some(ByteString(b"s3cret".to_vec()));
+                let files = external::files(tls).into_iter();
+                files
+                    .map(|file| TlsEntry {
+                        file,
+                        value: value.clone(),
+                    })
+                    .collect()
+            }),
         },
         None => StoreFacts::Managed {
             credentials: CredentialState::Existing(data(stores::keys(component))),

@@ -12,7 +12,7 @@ use kube::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use shortener_operator_core::{
-    api::ShortenerStack,
+    api::{CaRef, ShortenerStack},
     model::{
         access::{self, Access, Part},
         credentials::{PASSWORD_KEY, USERNAME_KEY},
@@ -95,9 +95,13 @@ pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config).map_err(ReachError::Connect)?;
     let cluster = Cluster { client, namespace };
-    let BrokerAccess { login, vhost, own } = cluster.credentials(&stack.name).await?;
+    let found = cluster.stack(&stack.name).await?;
+    let BrokerAccess { login, vhost, own } = cluster.credentials(&stack.name, &found).await?;
     let (transport, base) = match &stack.management_url {
-        Some(url) => (by_address(url)?, url.to_string()),
+        Some(url) => {
+            let authorities = cluster.authorities(&found).await?;
+            (by_address(url, authorities)?, url.to_string())
+        }
         None if own => (cluster.forward(&stack.name).await?, FORWARDED.to_owned()),
         None => return Err(ReachError::External(stack.name.clone())),
     };
@@ -108,10 +112,11 @@ pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
     })
 }
 
-fn by_address(url: &Uri) -> Result<Transport, ReachError> {
+/// Returns a transport to the management API. With `https`, one of `authorities` (DER) must have signed its certificate.
+fn by_address(url: &Uri, authorities: Option<Vec<Vec<u8>>>) -> Result<Transport, ReachError> {
     match url.scheme_str() {
         Some("http") => Ok(transport::http()),
-        Some("https") => transport::https(url.clone()).map_err(ReachError::Tls),
+        Some("https") => transport::https(url.clone(), authorities).map_err(ReachError::Tls),
         _ => Err(ReachError::Address(url.clone())),
     }
 }
@@ -132,11 +137,38 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn credentials(&self, stack: &str) -> Result<BrokerAccess, ReachError> {
-        let what = format!("ShortenerStack {stack} in namespace {}", self.namespace);
+    async fn stack(&self, name: &str) -> Result<ShortenerStack, ReachError> {
+        let what = format!("ShortenerStack {name} in namespace {}", self.namespace);
         let stacks: Api<ShortenerStack> = Api::namespaced(self.client.clone(), &self.namespace);
-        let found = read(stacks.get_opt(stack).await, &what)?;
-        let Some(external) = found.spec.queue.external else {
+        read(stacks.get_opt(name).await, &what)
+    }
+
+    /// Returns the authorities (DER) of an external broker, which are those of its management API as well; `None` if
+    /// the spec names none.
+    async fn authorities(
+        &self,
+        found: &ShortenerStack,
+    ) -> Result<Option<Vec<Vec<u8>>>, ReachError> {
+        let external = found.spec.queue.external.as_ref();
+        let tls = external.and_then(|external| external.tls.as_ref());
+        let Some(CaRef { name, key }) = tls.and_then(|tls| tls.ca_secret_ref.as_ref()) else {
+            return Ok(None);
+        };
+        let secret = self.secret(name).await?;
+        let authorities = transport::certificates(&entry(&secret, key)?);
+        let what = format!("certificate (PEM) under key {key}");
+        let secret = name.clone();
+        authorities
+            .map(Some)
+            .ok_or(ReachError::Incomplete { secret, what })
+    }
+
+    async fn credentials(
+        &self,
+        stack: &str,
+        found: &ShortenerStack,
+    ) -> Result<BrokerAccess, ReachError> {
+        let Some(external) = found.spec.queue.external.clone() else {
             let name = component_name(stack, Component::Rabbitmq);
             let secret = self.secret(&name).await?;
             return Ok(BrokerAccess {
@@ -324,9 +356,9 @@ mod tests {
     #[test]
     fn an_address_needs_a_scheme() {
         for url in ["localhost:15672", "/api", "ftp://host/"] {
-            let error = by_address(&url.parse().unwrap()).unwrap_err();
+            let error = by_address(&url.parse().unwrap(), None).unwrap_err();
             assert!(error.to_string().contains("--management-url"), "{error}");
         }
-        assert!(by_address(&"http://localhost:15672".parse().unwrap()).is_ok());
+        assert!(by_address(&"http://localhost:15672".parse().unwrap(), None).is_ok());
     }
 }

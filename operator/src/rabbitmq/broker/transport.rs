@@ -10,6 +10,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
 };
 use kube::{Config, client::ClientBuilder};
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::{BoxError, service_fn, util::BoxCloneSyncService};
 
@@ -60,11 +61,12 @@ where
     }))
 }
 
-/// Returns a transport to an `https://` address whose certificate the machine trusts.
+/// Returns a transport to an `https://` address. The server's certificate must be signed by one of `authorities` (DER),
+/// or, if there are none, by one that the machine trusts.
 ///
 /// # Errors
-/// The machine has no trusted certificates, or the address cannot be used.
-pub fn https(address: Uri) -> Result<Transport, kube::Error> {
+/// The machine has no trusted certificates, or an authority or the address cannot be used.
+pub fn https(address: Uri, authorities: Option<Vec<Vec<u8>>>) -> Result<Transport, kube::Error> {
     // Each request has its own path.
     let mut server = address.into_parts();
     server.path_and_query = Some(PathAndQuery::from_static("/"));
@@ -73,6 +75,7 @@ pub fn https(address: Uri) -> Result<Transport, kube::Error> {
             .map_err(http::Error::from)
             .map_err(kube::Error::HttpError)?,
     );
+    config.root_cert = authorities;
     config.connect_timeout = Some(CONNECT_LIMIT);
     config.default_retry = false;
     let client = ClientBuilder::try_from(config)?.build();
@@ -90,6 +93,15 @@ pub fn https(address: Uri) -> Result<Transport, kube::Error> {
             }
         },
     )))
+}
+
+/// Returns the certificates (DER) of a text; `None` if it has none, or a malformed one.
+pub fn certificates(pem: &str) -> Option<Vec<Vec<u8>>> {
+    let certificates = CertificateDer::pem_slice_iter(pem.as_bytes());
+    let certificates: Result<Vec<_>, _> = certificates
+        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
+        .collect();
+    certificates.ok().filter(|found| !found.is_empty())
 }
 
 /// Returns an error with the messages of all its causes. The HTTP client's own message names only the step that
@@ -154,6 +166,17 @@ mod tests {
         let uri = format!("http://{address}/api/queues/%2F?columns=name");
         let request = Request::builder().uri(uri).body(Full::default()).unwrap();
         transport.oneshot(request).await.unwrap()
+    }
+
+    #[test]
+    fn authorities_are_certificates_and_nothing_else() {
+        let certificate = "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n";
+        let two = certificates(&certificate.repeat(2)).unwrap();
+        assert_eq!(two, [[0, 1, 2], [0, 1, 2]]);
+        let key = certificate.replace("CERTIFICATE", "PRIVATE KEY");
+        for text in ["", "no certificate", &key, &certificate[..30]] {
+            assert_eq!(certificates(text), None, "{text}");
+        }
     }
 
     #[tokio::test]

@@ -9,10 +9,11 @@ use k8s_openapi::{
 use kube::Api;
 use rand::{RngExt, distr::Alphanumeric};
 use shortener_operator_core::{
-    api::{ApiKeyRef, SecretKeyRef},
+    api::{ApiKeyRef, ClientTls},
     model::{
         credentials::USERNAME_KEY,
-        facts::{ClaimFact, CredentialState, ExternalAccess, Referenced, StoreFacts},
+        external::{ExternalReference, files},
+        facts::{ClaimFact, CredentialState, ExternalAccess, Referenced, StoreFacts, TlsEntry},
         metadata::{Component, StackIdentity, component_name},
     },
     plan::stores,
@@ -44,18 +45,46 @@ pub(super) async fn facts(
     scope: &Scope,
     identity: &StackIdentity,
     component: Component,
-    external: Option<&SecretKeyRef>,
+    external: Option<ExternalReference<'_>>,
 ) -> Result<StoreFacts, kube::Error> {
-    let Some(reference) = external else {
+    let Some(external) = external else {
         return managed(scope, identity, component).await;
     };
+    let reference = external.secret;
     let secret = read_secret(scope, identity, &reference.name).await?;
+    let tls = match external.tls {
+        Some(tls) => Some(certificates(scope, identity, tls).await?),
+        None => None,
+    };
     Ok(StoreFacts::External {
         found: secret.and_then(|secret| {
             ExternalAccess::find(stores::parts(component), reference, secret.data?)
         }),
         reference: reference.clone(),
+        tls,
     })
+}
+
+/// Reads the certificates that clients of an external store need. Each Secret is read once, so that a certificate
+/// and its key belong together.
+async fn certificates(
+    scope: &Scope,
+    identity: &StackIdentity,
+    tls: &ClientTls,
+) -> Result<Vec<TlsEntry>, kube::Error> {
+    let mut secrets = BTreeMap::new();
+    let mut entries = Vec::new();
+    for file in files(tls) {
+        if !secrets.contains_key(&file.secret) {
+            let secret = read_secret(scope, identity, &file.secret).await?;
+            let data = secret.and_then(|secret| secret.data).unwrap_or_default();
+            secrets.insert(file.secret.clone(), data);
+        }
+        let data = secrets.get(&file.secret);
+        let value = data.and_then(|data| data.get(&file.key)).cloned();
+        entries.push(TlsEntry { file, value });
+    }
+    Ok(entries)
 }
 
 /// Reads the Secret of a store that the operator runs, or generates its data.

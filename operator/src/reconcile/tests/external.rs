@@ -104,3 +104,34 @@ async fn a_url_that_comes_later_takes_the_place_of_the_parts() {
         [("DATABASE_URL".to_owned(), "uri".to_owned())]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_renewed_authority_restarts_the_app_and_a_missing_one_is_named() {
+    let world = World::with_stack(json!({"database": {"external": {
+        "secretRef": {"name": "links-app"},
+        "tls": {"caSecretRef": {"name": "links-ca"}},
+    }}}))
+    .await;
+    create(&world, "links-app", &PARTS);
+    world.settle().await;
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "SecretNotFound");
+    let missing = "database.external: Secret links-ca with key ca.crt does not exist";
+    assert!(degraded.message.contains(missing), "{}", degraded.message);
+    create(&world, "links-ca", &[("ca.crt", "first"), ("other", "x")]);
+    world.settle().await;
+    let first = world.checksum::<Deployment>("acme-app");
+    let write = |key: &str| {
+        world
+            .server
+            .edit::<Secret>(NAMESPACE, "links-ca", |secret| {
+                secret["data"][key] = Value::from("bmV3");
+            });
+    };
+    write("other");
+    world.settle().await;
+    assert_eq!(world.checksum::<Deployment>("acme-app"), first);
+    write("ca.crt");
+    world.settle().await;
+    assert_ne!(world.checksum::<Deployment>("acme-app"), first);
+}

@@ -2,8 +2,11 @@
 
 use std::{num::NonZeroU64, time::Duration};
 
-use clap::{Args, ValueEnum};
-use shortener_common::config::{port, seconds, url_of};
+use clap::{ArgAction, Args, ValueEnum};
+use shortener_common::{
+    config::{CacheTlsFiles, port, seconds, url_of},
+    tls::TlsSettings,
+};
 
 /// The default port of Redis and Valkey.
 const PORT: u16 = 6379;
@@ -27,7 +30,7 @@ pub struct CacheArgs {
     /// contain only the code.
     #[arg(long, env, hide_env_values = true)]
     pub cache_url: Option<String>,
-    /// Host name or address of the cache, as an alternative to a URL. TLS and several addresses need a URL.
+    /// Host name or address of the cache, as an alternative to a URL. Several addresses need a URL.
     #[arg(long, env)]
     pub cache_host: Option<String>,
     /// Port of the cache, used with the host; 6379 by default.
@@ -40,6 +43,12 @@ pub struct CacheArgs {
     /// Sentinels, and this one is for the servers behind them.
     #[arg(long, env, hide_env_values = true)]
     pub cache_password: Option<String>,
+    /// Uses TLS whatever the scheme of the URL is, and verifies the server's certificate.
+    #[arg(long, env, default_value_t = false, action = ArgAction::Set)]
+    pub cache_tls: bool,
+    /// The certificates.
+    #[command(flatten)]
+    pub tls: CacheTlsFiles,
     /// Topology of the cache.
     #[arg(long, env, value_enum, default_value_t = CacheMode::Single)]
     pub cache_mode: CacheMode,
@@ -64,12 +73,28 @@ impl CacheArgs {
     pub fn urls(&self) -> Vec<String> {
         let urls = self.cache_url.iter().flat_map(|urls| urls.split(','));
         let urls = urls.map(str::trim).filter(|url| !url.is_empty());
-        let urls: Vec<String> = urls.map(str::to_owned).collect();
+        let urls: Vec<String> = urls.map(|url| self.with_scheme(url)).collect();
         let host = self.cache_host.as_deref().map(str::trim);
         match host.filter(|host| urls.is_empty() && !host.is_empty()) {
-            Some(host) => vec![url_of("redis", host, self.cache_port.unwrap_or(PORT))],
+            Some(host) => {
+                let url = url_of("redis", host, self.cache_port.unwrap_or(PORT));
+                vec![self.with_scheme(&url)]
+            }
             None => urls,
         }
+    }
+
+    fn with_scheme(&self, url: &str) -> String {
+        match url.strip_prefix("redis://") {
+            Some(rest) if self.tls_settings().is_on() => format!("rediss://{rest}"),
+            _ => url.to_owned(),
+        }
+    }
+
+    /// Returns the settings of TLS.
+    #[must_use]
+    pub fn tls_settings(&self) -> TlsSettings<'_> {
+        self.tls.settings(self.cache_tls)
     }
 
     /// Returns the memory for copies in this process, or `None` if they are off.
@@ -120,6 +145,14 @@ mod tests {
         assert_eq!(
             urls(&["--cache-url", "redis://a", "--cache-host", "b"]),
             ["redis://a"]
+        );
+        assert_eq!(
+            urls(&["--cache-url", "redis://a,rediss://b", "--cache-tls=true"]),
+            ["rediss://a", "rediss://b"]
+        );
+        assert_eq!(
+            urls(&["--cache-host", "a", "--cache-tls-ca-file", "/ca.crt"]),
+            ["rediss://a:6379"]
         );
     }
 }

@@ -2,8 +2,8 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use lapin::{Connection, uri::AMQPUri};
-use shortener_common::queue::{ReconnectBackoff, connect, lost, topology};
+use lapin::Connection;
+use shortener_common::queue::{Broker, ReconnectBackoff, connect, lost, topology};
 use tokio::{
     sync::{Mutex, mpsc, watch},
     task::JoinSet,
@@ -23,7 +23,7 @@ const REDECLARE: Duration = Duration::from_secs(30);
 
 /// Keeps [`State`] up to date.
 pub(super) struct ConnectionTask {
-    uri: AMQPUri,
+    broker: Broker,
     jobs: Waiting,
     publish: watch::Sender<State>,
     metrics: PublisherMetrics,
@@ -31,13 +31,13 @@ pub(super) struct ConnectionTask {
 
 impl ConnectionTask {
     pub(super) fn new(
-        uri: AMQPUri,
+        broker: Broker,
         jobs: mpsc::Receiver<Pending>,
         publish: watch::Sender<State>,
         metrics: PublisherMetrics,
     ) -> Self {
         Self {
-            uri,
+            broker,
             jobs: Arc::new(Mutex::new(jobs)),
             publish,
             metrics,
@@ -62,7 +62,7 @@ impl ConnectionTask {
 
     /// Runs one connection until it fails.
     async fn live(&self) -> lapin::Result<()> {
-        let connection = Arc::new(connect(&self.uri, "shortener-app").await?);
+        let connection = Arc::new(connect(&self.broker, "shortener-app").await?);
         topology::declare(&connection).await?;
         let mut channels = JoinSet::new();
         for _ in 0..CHANNELS {

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use shortener_common::tls;
 use sqlx::{
     ConnectOptions, Connection, SqlSafeStr,
     migrate::{MigrateError, Migration, MigrationType, Migrator},
@@ -87,7 +88,7 @@ async fn attempt(options: &PgConnectOptions) -> Result<(), (String, bool)> {
     let mut connection = timeout(CONNECT, options.connect())
         .await
         .map_err(no_answer)?
-        .map_err(|error| (error.to_string(), may_pass(&error)))?;
+        .map_err(|error| (tls::explained(&error), may_pass(&error)))?;
     migrator().run(&mut connection).await.map_err(|error| {
         let passing = matches!(&error, MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) if may_pass(cause));
         (error.to_string(), passing)

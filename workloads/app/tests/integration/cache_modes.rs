@@ -1,9 +1,10 @@
 //! Passwords, clusters, Sentinels, and the state that several replicas share.
 
+use std::path::PathBuf;
+
 use serde_json::json;
 use shortener_app::config::CacheMode;
-
-use shortener_testing::database::TestDatabase;
+use shortener_testing::{database::TestDatabase, servers};
 
 use crate::{
     cache::{assert_redirects, cache_is_up, counts, metric},
@@ -48,6 +49,77 @@ async fn a_password_is_needed_and_the_wrong_one_is_as_good_as_no_cache() {
     let code = shorten(wrong.public, json!({"url": URL})).await;
     assert_redirects(&get(wrong.public, &format!("/{code}")).await, URL);
     assert_eq!(metric(&wrong, "cache_up").await, 0);
+}
+
+/// Returns the path of a certificate or a key.
+fn file(name: &str) -> PathBuf {
+    let [folder] = servers::CERTIFICATES
+        .addresses()
+        .unwrap_or_else(|error| panic!("{error}"));
+    PathBuf::from(folder).join(name)
+}
+
+/// Starts a server with this certificate that demands one of its clients; returns it with its port for TLS.
+async fn over_tls(certificate: &str) -> (Redis, String) {
+    let [authority, certificate, key] =
+        ["ca.crt", certificate, "server.key"].map(|name| file(name).display().to_string());
+    let port = free_port().to_string();
+    let cache = Redis::start_with(&[
+        "--tls-port",
+        &port,
+        "--tls-ca-cert-file",
+        &authority,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-auth-clients",
+        "yes",
+    ])
+    .await;
+    (cache, port)
+}
+
+#[tokio::test]
+async fn a_cache_is_verified_and_knows_its_client() {
+    // The library takes the crypto provider of the process, which a program chooses at its start.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let database = TestDatabase::new().await;
+    let (_cache, valid) = over_tls("server.crt").await;
+    let (_other, expired) = over_tls("expired.crt").await;
+    let start = |address: String, authority: &str, with_identity: bool| {
+        let authority = file(authority);
+        let database = &database;
+        async move {
+            App::start_with(database, |config| {
+                config.cache.cache_url = Some(format!("redis://{address}"));
+                config.cache.cache_timeout = PATIENT;
+                config.cache.tls.ca_file = Some(authority);
+                if with_identity {
+                    config.cache.tls.cert_file = Some(file("client.crt"));
+                    config.cache.tls.key_file = Some(file("client.key"));
+                }
+            })
+            .await
+        }
+    };
+    let address = format!("localhost:{valid}");
+    follows_from_the_cache(&start(address.clone(), "ca.crt", true).await).await;
+    for (address, authority, with_identity) in [
+        (address.clone(), "ca.crt", false),
+        (address, "other-ca.crt", true),
+        (format!("localhost:{expired}"), "ca.crt", true),
+        (format!("127.0.0.1:{valid}"), "ca.crt", true),
+    ] {
+        let refused = start(address.clone(), authority, with_identity).await;
+        let code = shorten(refused.public, json!({"url": URL})).await;
+        assert_redirects(&get(refused.public, &format!("/{code}")).await, URL);
+        assert_eq!(
+            metric(&refused, "cache_up").await,
+            0,
+            "{address} {authority}"
+        );
+    }
 }
 
 #[tokio::test]

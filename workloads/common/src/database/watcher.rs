@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{ConnectedPool, OPERATION, ProbeRequests, State};
-use crate::stall::awake_for;
+use crate::{stall::awake_for, tls};
 
 /// The time without an answer to a probe after which waiting requests fail. Time in which this process could not run
 /// does not count.
@@ -62,7 +62,7 @@ impl Watcher {
                         |_| format!("no answer within {} s", CONNECT.as_secs()),
                         |result| match result {
                             Ok(_) => String::new(),
-                            Err(error) => error.to_string(),
+                            Err(error) => tls::explained(&error),
                         },
                     );
                     if reason != last_reason {

@@ -8,10 +8,10 @@ use tonic::{
     Request, Status,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
-    transport::{Channel, ClientTlsConfig, Endpoint},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
-use crate::telemetry::call::Server;
+use crate::{telemetry::call::Server, tls::ClientTls};
 
 /// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -37,11 +37,15 @@ impl Interceptor for ApiKey {
 
 /// Returns a connection that is established on first use and again after a loss, and the server attributes of
 /// spans.
-pub(super) fn transport(url: &str, key: Option<&str>) -> anyhow::Result<(Transport, Server)> {
+pub(super) fn transport(
+    url: &str,
+    key: Option<&str>,
+    tls: ClientTls,
+) -> anyhow::Result<(Transport, Server)> {
     let uri: Uri = url.parse().map_err(|_| invalid())?;
     let port = uri.port_u16().unwrap_or_default();
     let server = Server::database("qdrant", uri.host().unwrap_or_default(), port);
-    let transport = InterceptedService::new(channel(uri)?, api_key(key)?);
+    let transport = InterceptedService::new(channel(uri, tls)?, api_key(key)?);
     Ok((transport, server))
 }
 
@@ -49,8 +53,8 @@ fn invalid() -> anyhow::Error {
     anyhow!("VECTOR_URL is invalid: it must be like http://host:6334")
 }
 
-fn channel(uri: Uri) -> anyhow::Result<Channel> {
-    let tls = match uri.scheme_str() {
+fn channel(uri: Uri, tls: ClientTls) -> anyhow::Result<Channel> {
+    let encrypted = match uri.scheme_str() {
         Some("http") => false,
         Some("https") => true,
         _ => return Err(invalid()),
@@ -60,13 +64,25 @@ fn channel(uri: Uri) -> anyhow::Result<Channel> {
         .http2_keep_alive_interval(KEEP_ALIVE.0)
         .keep_alive_timeout(KEEP_ALIVE.1)
         .keep_alive_while_idle(true);
-    if tls {
-        let roots = ClientTlsConfig::new().with_webpki_roots();
+    if encrypted {
         endpoint = endpoint
-            .tls_config(roots)
+            .tls_config(certificates(tls))
             .context("cannot set up TLS for VECTOR_URL")?;
     }
     Ok(endpoint.connect_lazy())
+}
+
+fn certificates(tls: ClientTls) -> ClientTlsConfig {
+    let config = match tls.authorities {
+        Some(authorities) => {
+            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authorities))
+        }
+        None => ClientTlsConfig::new().with_webpki_roots(),
+    };
+    match tls.identity {
+        Some(identity) => config.identity(Identity::from_pem(identity.certificate, identity.key)),
+        None => config,
+    }
 }
 
 fn api_key(key: Option<&str>) -> anyhow::Result<ApiKey> {

@@ -2,6 +2,8 @@
 
 use tonic::{Code, Status};
 
+use crate::tls;
+
 /// An error of the vector store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VectorError {
@@ -31,7 +33,13 @@ impl From<Status> for VectorError {
     fn from(status: Status) -> Self {
         match status.code() {
             Code::InvalidArgument | Code::OutOfRange => Self::Refused(status.message().to_owned()),
-            code => Self::Unavailable(format!("{code:?}: {}", status.message())),
+            code => {
+                let text = format!("{code:?}: {}", status.message());
+                Self::Unavailable(match tls::fault(&status) {
+                    Some(fault) => format!("{fault} ({text})"),
+                    None => text,
+                })
+            }
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The settings of the vector store.
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 
-use crate::config::{port, url_of};
+use crate::{
+    config::{VectorTlsFiles, port, url_of},
+    tls::TlsSettings,
+};
 
 /// The gRPC port of Qdrant.
 const PORT: u16 = 6334;
@@ -35,7 +38,7 @@ pub struct VectorArgs {
     /// `http[s]://host:6334` with the gRPC port; the vector profile is off without a URL or host.
     #[arg(long, env)]
     pub vector_url: Option<String>,
-    /// Host name or address of the store, as an alternative to a URL. TLS needs a URL.
+    /// Host name or address of the store, as an alternative to a URL.
     #[arg(long, env)]
     pub vector_host: Option<String>,
     /// gRPC port of the store, used with the host; 6334 by default.
@@ -44,6 +47,12 @@ pub struct VectorArgs {
     /// API key of the store.
     #[arg(long, env, hide_env_values = true)]
     pub vector_api_key: Option<String>,
+    /// Uses TLS whatever the scheme of the URL is, and verifies the store's certificate.
+    #[arg(long, env, default_value_t = false, action = ArgAction::Set)]
+    pub vector_tls: bool,
+    /// The certificates.
+    #[command(flatten)]
+    pub tls: VectorTlsFiles,
     /// Name of the collection. Every stack needs its own, because all other points in it are removed.
     #[arg(long, env, default_value = "docs")]
     pub vector_collection: String,
@@ -64,7 +73,17 @@ impl VectorArgs {
             (!value.is_empty()).then(|| value.to_owned())
         };
         let of_host = |host: String| url_of("http", &host, self.vector_port.unwrap_or(PORT));
-        given(&self.vector_url).or_else(|| given(&self.vector_host).map(of_host))
+        let url = given(&self.vector_url).or_else(|| given(&self.vector_host).map(of_host))?;
+        let plain = url.strip_prefix("http://");
+        Some(match plain.filter(|_| self.tls_settings().is_on()) {
+            Some(rest) => format!("https://{rest}"),
+            None => url,
+        })
+    }
+
+    /// Returns the settings of TLS.
+    pub(super) fn tls_settings(&self) -> TlsSettings<'_> {
+        self.tls.settings(self.vector_tls)
     }
 }
 
@@ -95,5 +114,9 @@ mod tests {
         assert_eq!(of_host.as_deref(), Some("http://a:6334"));
         let of_both = url(&["--vector-host", "a", "--vector-url", "https://b:1"]);
         assert_eq!(of_both.as_deref(), Some("https://b:1"));
+        let over_tls = url(&["--vector-host", "a", "--vector-tls=true"]);
+        assert_eq!(over_tls.as_deref(), Some("https://a:6334"));
+        let authority = ["--vector-url=http://b:1", "--vector-tls-ca-file=/ca.crt"];
+        assert_eq!(url(&authority).as_deref(), Some("https://b:1"));
     }
 }

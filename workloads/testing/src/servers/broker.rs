@@ -8,13 +8,18 @@ use std::{
 
 use anyhow::Result;
 
-use super::{engine, free_ports, lifetime::Folder};
+use super::{certificates, engine, free_ports, lifetime::Folder};
 
 /// The header with the default credentials, `guest:guest`.
 pub(crate) const AUTHORIZATION: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
 /// Writes the settings to the files that the server reads, and becomes the server.
 const START: &str = r#"printf "%s\n" "$SETTINGS" >/tmp/rabbitmq.conf && echo "[rabbitmq_management]." >/tmp/enabled_plugins &&
 unset SETTINGS && exec docker-entrypoint.sh rabbitmq-server"#;
+
+/// Writes the settings and the certificates to files, and becomes the server.
+const START_WITH_TLS: &str = r#"printf "%s\n" "$SETTINGS" >/tmp/rabbitmq.conf && echo "[]." >/tmp/enabled_plugins &&
+printf "%s" "$CERTIFICATE" >/tmp/server.crt && printf "%s" "$KEY" >/tmp/server.key && printf "%s" "$AUTHORITY" >/tmp/ca.crt &&
+chmod 644 /tmp/server.key && unset SETTINGS CERTIFICATE KEY AUTHORITY && exec docker-entrypoint.sh rabbitmq-server"#;
 
 /// Starts a server and returns its AMQP URL and the address of its management API.
 pub(super) fn start(folder: &Folder) -> Result<[String; 2]> {
@@ -51,6 +56,52 @@ pub(super) fn start(folder: &Folder) -> Result<[String; 2]> {
         ready.then_some(())
     })?;
     Ok([format!("amqp://guest:guest@{amqp}"), api.to_string()])
+}
+
+/// Starts a server with TLS that demands a certificate of its clients, and returns its port.
+pub(super) fn start_with_tls(folder: &Folder) -> Result<[String; 1]> {
+    let image = engine::image("RABBITMQ_IMAGE")?;
+    let [amqps, distribution, names] = free_ports();
+    let settings = format!(
+        "--env=SETTINGS=listeners.tcp = none\n\
+         listeners.ssl.local = 127.0.0.1:{amqps}\n\
+         ssl_options.cacertfile = /tmp/ca.crt\n\
+         ssl_options.certfile = /tmp/server.crt\n\
+         ssl_options.keyfile = /tmp/server.key\n\
+         ssl_options.verify = verify_peer\n\
+         ssl_options.fail_if_no_peer_cert = true\n\
+         log.console = true\n\
+         log.console.level = warning\n\
+         disk_free_limit.absolute = 1MB"
+    );
+    let [certificate, key, authority] = [
+        certificates::variable("CERTIFICATE", "server.crt")?,
+        certificates::variable("KEY", "server.key")?,
+        certificates::variable("AUTHORITY", "ca.crt")?,
+    ];
+    let distribution = format!("--env=RABBITMQ_DIST_PORT={distribution}");
+    let names = format!("--env=ERL_EPMD_PORT={names}");
+    let options: [&str; 13] = [
+        "--tmpfs=/var/lib/rabbitmq:mode=1777",
+        &settings,
+        &certificate,
+        &key,
+        &authority,
+        "--env=RABBITMQ_CONFIG_FILE=/tmp/rabbitmq.conf",
+        "--env=RABBITMQ_ENABLED_PLUGINS_FILE=/tmp/enabled_plugins",
+        "--env=RABBITMQ_NODENAME=rabbit@localhost",
+        &distribution,
+        "--env=ERL_EPMD_ADDRESS=127.0.0.1",
+        &names,
+        "--env=ERL_MAX_PORTS=4096",
+        "--env=RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none",
+    ];
+    let server = engine::container(&image, &options, &["sh", "-c", START_WITH_TLS]);
+    // The server listens last of all.
+    folder
+        .start(&server)?
+        .ready(|_| TcpStream::connect(local(amqps)).is_ok().then_some(()))?;
+    Ok([amqps.to_string()])
 }
 
 fn local(port: u16) -> SocketAddr {

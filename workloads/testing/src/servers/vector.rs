@@ -2,9 +2,10 @@
 
 use std::{path::Path, process::Command};
 
-use anyhow::{Result, ensure};
+use anyhow::{Error, Result, ensure};
 
 use super::{
+    certificates,
     engine::script,
     lifetime::{Folder, UNTIL_INPUT_CLOSES},
 };
@@ -14,6 +15,25 @@ const KEY: &str = "test-vector-key";
 
 /// Starts a server and returns its URLs for gRPC and HTTP, and its API key.
 pub(super) fn start(folder: &Folder) -> Result<[String; 3]> {
+    let [grpc, http] = launch(folder, &[])?;
+    let url = |port: u16| format!("http://127.0.0.1:{port}");
+    Ok([url(grpc), url(http), KEY.to_owned()])
+}
+
+/// Starts a server with this certificate and returns its gRPC port and its API key.
+pub(super) fn start_with_tls(folder: &Folder, certificate: &str) -> Result<[String; 2]> {
+    let file = |name| Ok::<_, Error>(certificates::path(name)?.display().to_string());
+    let settings = [
+        "QDRANT__SERVICE__ENABLE_TLS=true".to_owned(),
+        format!("QDRANT__TLS__CERT={}", file(certificate)?),
+        format!("QDRANT__TLS__KEY={}", file("server.key")?),
+    ];
+    let [grpc, _] = launch(folder, &settings)?;
+    Ok([grpc.to_string(), KEY.to_owned()])
+}
+
+/// Starts a server with additional settings and returns its ports for gRPC and HTTP.
+fn launch(folder: &Folder, settings: &[String]) -> Result<[u16; 2]> {
     let program = script("e2e/images/qdrant.sh", &["path"])?;
     ensure!(
         Path::new(&program).exists(),
@@ -30,11 +50,10 @@ pub(super) fn start(folder: &Folder) -> Result<[String; 3]> {
             "QDRANT__SERVICE__HTTP_PORT=0",
             "QDRANT__SERVICE__GRPC_PORT=0",
         ])
+        .args(settings)
         .arg(program);
     let ports = folder.start(&server)?;
-    let (grpc, http) = ports.ready(|log| Some((port_of("gRPC", log)?, port_of("HTTP", log)?)))?;
-    let url = |port: u16| format!("http://127.0.0.1:{port}");
-    Ok([url(grpc), url(http), KEY.to_owned()])
+    ports.ready(|log| Some([port_of("gRPC", log)?, port_of("HTTP", log)?]))
 }
 
 /// Returns the port of a protocol, once the log names it.

@@ -1,6 +1,6 @@
 //! A server for each test.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -113,6 +113,9 @@ pub struct Running {
 impl Running {
     pub async fn start(directory: &TempDir) -> Self {
         let settings = Settings {
+            enable_tls: false,
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
             api_key: Some(KEY.to_owned()),
             host: "127.0.0.1".to_owned(),
             http_port: 0,

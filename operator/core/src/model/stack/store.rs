@@ -6,8 +6,11 @@ use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
 
 use super::Pod;
 use crate::{
-    api::{ApiKeyRef, CacheMode, Distance},
-    model::access::Access,
+    api::{ApiKeyRef, CacheMode, DatabaseTlsMode, Distance},
+    model::{
+        access::Access,
+        external::{TlsFile, TlsFileKind},
+    },
 };
 
 /// The cache of a stack.
@@ -53,7 +56,9 @@ pub enum Store {
         secret: String,
         /// Keys of the Secret that contain them.
         access: Access,
-        /// Checksum of their values. A change restarts the pods of the clients.
+        /// TLS to the server; `None` if its address decides.
+        tls: Option<StoreTls>,
+        /// Checksum of the values of these keys and of the certificates. A change restarts the pods of the clients.
         checksum: String,
     },
 }
@@ -67,12 +72,43 @@ impl Store {
         }
     }
 
+    /// Returns the TLS settings of its clients; `None` if the operator runs the server, or its address decides.
+    pub fn tls(&self) -> Option<&StoreTls> {
+        match self {
+            Self::Managed(_) => None,
+            Self::External { tls, .. } => tls.as_ref(),
+        }
+    }
+
     /// Returns the checksum of everything that a client needs to connect.
     pub fn checksum(&self) -> &str {
         match self {
             Self::Managed(store) => &store.checksum,
             Self::External { checksum, .. } => checksum,
         }
+    }
+}
+
+/// TLS to an external server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreTls {
+    /// Field of the store in the spec, which names the folder of the files.
+    pub field: &'static str,
+    /// Extent of the verification of a database's certificate; clients of the other stores always verify everything.
+    pub mode: Option<DatabaseTlsMode>,
+    /// The files that clients need.
+    pub files: Vec<TlsFile>,
+}
+
+impl StoreTls {
+    /// Returns the folder of the files in the clients' containers.
+    pub fn folder(&self) -> String {
+        format!("/etc/shortener/tls/{}", self.field)
+    }
+
+    /// Returns the path of a file in the clients' containers.
+    pub fn path(&self, kind: TlsFileKind) -> String {
+        format!("{}/{}", self.folder(), kind.file())
     }
 }
 

@@ -12,8 +12,10 @@ pub(in crate::plan) use resolve::resolve;
 
 use super::{Definition, Port, StoreCondition};
 use crate::{
-    api::Profile,
-    model::{access::Part, credentials::PASSWORD_KEY, metadata::Component},
+    api::{Profile, ShortenerStackSpec},
+    model::{
+        access::Part, credentials::PASSWORD_KEY, external::ExternalReference, metadata::Component,
+    },
     plan::objects::pod,
 };
 
@@ -32,7 +34,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     clients: &[Component::App],
     egress: false,
     wanted: |_| true,
-    external: |spec| Some(&spec.cache.external.as_ref()?.secret_ref),
+    external,
     store: |stack| Some(&stack.cache.as_ref()?.store),
     env: env::env,
     rendered_secret: |_| None,
@@ -48,6 +50,15 @@ pub(in crate::plan) const STORE: Definition = Definition {
 const PORT: i32 = 6379;
 /// Name of the server's port.
 const PORT_NAME: &str = "redis";
+
+/// Returns the references to the Secrets of an external cache.
+fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
+    let external = spec.cache.external.as_ref()?;
+    Some(ExternalReference {
+        secret: &external.secret_ref,
+        tls: external.tls.as_ref(),
+    })
+}
 
 /// Returns the default requests and limits of the server's container.
 fn default_resources(max_memory: u64) -> ResourceRequirements {

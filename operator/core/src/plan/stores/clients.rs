@@ -5,10 +5,11 @@ use k8s_openapi::api::core::v1::EnvVar;
 
 use super::{Definition, all};
 use crate::{
+    api::DatabaseTlsMode,
     model::{
         access::Access,
         metadata::Component,
-        stack::{Store, ValidatedStack},
+        stack::{Store, StoreTls, ValidatedStack},
     },
     plan::objects::pod,
 };
@@ -23,10 +24,14 @@ pub(in crate::plan) fn env(stack: &ValidatedStack, client: Component) -> Vec<Env
 /// Returns the checksums of the Secrets that a client of the stores uses. They change with every such Secret, so that
 /// the client's pods restart.
 pub(in crate::plan) fn checksum(stack: &ValidatedStack, client: Component) -> String {
-    let used = all().filter(|store| !variables(store, stack, client).is_empty());
-    let used = used.filter_map(|store| (store.store)(stack));
-    let checksums: Vec<&str> = used.map(Store::checksum).collect();
+    let checksums: Vec<&str> = used(stack, client).map(Store::checksum).collect();
     checksums.join(".")
+}
+
+/// Returns the stores that a client of the stack uses.
+pub(super) fn used(stack: &ValidatedStack, client: Component) -> impl Iterator<Item = &Store> {
+    let used = all().filter(move |store| !variables(store, stack, client).is_empty());
+    used.filter_map(move |store| (store.store)(stack))
 }
 
 fn variables(store: &Definition, stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
@@ -38,11 +43,16 @@ fn variables(store: &Definition, stack: &ValidatedStack, client: Component) -> V
 }
 
 /// Returns the variables that come from the Secret of an external store. The parts stay separate, because a URL would
-/// require them to be percent-encoded.
-pub(super) fn external(store: &str, secret: &str, access: &Access) -> Vec<EnvVar> {
+/// require them to be percent-encoded. Certificates are files.
+pub(super) fn external(
+    store: &str,
+    secret: &str,
+    access: &Access,
+    tls: Option<&StoreTls>,
+) -> Vec<EnvVar> {
     let variable =
         |setting: &str, key: &str| pod::secret_env(&format!("{store}_{setting}"), secret, key);
-    match access {
+    let mut env = match access {
         Access::Url(key) => vec![variable("URL", key)],
         Access::Parts(parts) => {
             let parts = parts.iter();
@@ -50,7 +60,28 @@ pub(super) fn external(store: &str, secret: &str, access: &Access) -> Vec<EnvVar
                 .map(|(part, key)| variable(part.setting(), key))
                 .collect()
         }
-    }
+    };
+    env.extend(tls.into_iter().flat_map(|tls| tls_env(store, tls)));
+    env
+}
+
+fn tls_env(store: &str, tls: &StoreTls) -> Vec<EnvVar> {
+    let extent = match tls.mode {
+        None => pod::env(&format!("{store}_TLS"), "true"),
+        Some(mode) => {
+            let mode = match mode {
+                DatabaseTlsMode::Require => "require",
+                DatabaseTlsMode::VerifyCa => "verify-ca",
+                DatabaseTlsMode::VerifyFull => "verify-full",
+            };
+            pod::env(&format!("{store}_TLS_MODE"), mode)
+        }
+    };
+    let files = tls.files.iter().map(|file| {
+        let name = format!("{store}_{}", file.kind.setting());
+        pod::env(&name, tls.path(file.kind))
+    });
+    std::iter::once(extent).chain(files).collect()
 }
 
 #[cfg(test)]
@@ -104,7 +135,7 @@ mod tests {
         ];
         let settings = |store: &str, known: &[Part]| {
             let parts = known.iter().map(|part| (*part, "key")).collect();
-            let names = external(store, "secret", &Access::Parts(parts));
+            let names = external(store, "secret", &Access::Parts(parts), None);
             names
                 .into_iter()
                 .map(|variable| variable.name)
@@ -141,6 +172,12 @@ mod tests {
     }
 
     #[test]
+    fn an_external_database_over_tls_is_known_by_its_certificates() {
+        let stack = minimal_stack().external_database_over_tls();
+        golden("env-external-database-tls", &env(&stack, Component::App));
+    }
+
+    #[test]
     fn an_external_database_is_known_by_the_parts_of_its_secret() {
         let mut stack = minimal_stack();
         stack.database = Store::External {
@@ -152,6 +189,7 @@ mod tests {
                 (Part::Username, "username"),
                 (Part::Password, "password"),
             ]),
+            tls: None,
             checksum: String::new(),
         };
         golden("env-external-database", &env(&stack, Component::App));

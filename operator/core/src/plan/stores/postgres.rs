@@ -11,9 +11,11 @@ pub(in crate::plan) use resolve::resolve;
 
 use super::{Definition, PROGRAMS, Port, StoreCondition};
 use crate::{
+    api::ShortenerStackSpec,
     model::{
         access::Part,
         credentials::{PASSWORD_KEY, USERNAME_KEY},
+        external::ExternalReference,
         metadata::Component,
     },
     plan::objects::pod,
@@ -40,7 +42,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     clients: &PROGRAMS,
     egress: false,
     wanted: |_| true,
-    external: |spec| Some(&spec.database.external.as_ref()?.secret_ref),
+    external,
     store: |stack| Some(&stack.database),
     env: env::env,
     rendered_secret: |_| None,
@@ -58,6 +60,15 @@ const PORT: i32 = 5432;
 const PORT_NAME: &str = "postgres";
 /// Name of the database.
 const DATABASE: &str = "shortener";
+
+/// Returns the references to the Secrets of an external database.
+fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
+    let external = spec.database.external.as_ref()?;
+    Some(ExternalReference {
+        secret: &external.secret_ref,
+        tls: external.tls.as_ref().map(|tls| &tls.client),
+    })
+}
 
 /// Returns the default requests and limits of the server's container.
 fn default_resources() -> ResourceRequirements {

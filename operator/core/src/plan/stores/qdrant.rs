@@ -11,8 +11,8 @@ pub(in crate::plan) use resolve::resolve;
 
 use super::{Definition, PROGRAMS, Port, StoreCondition};
 use crate::{
-    api::Profile,
-    model::{access::Part, credentials::API_KEY, metadata::Component},
+    api::{Profile, ShortenerStackSpec},
+    model::{access::Part, credentials::API_KEY, external::ExternalReference, metadata::Component},
     plan::objects::pod,
 };
 
@@ -27,7 +27,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     clients: &PROGRAMS,
     egress: false,
     wanted: |_| true,
-    external: |spec| Some(&spec.vector.external.as_ref()?.secret_ref),
+    external,
     store: |stack| Some(&stack.vector.as_ref()?.store),
     env: env::env,
     rendered_secret: |_| None,
@@ -60,6 +60,15 @@ const PORTS: [Port; 2] = [
         operator: false,
     },
 ];
+
+/// Returns the references to the Secrets of an external vector store.
+fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
+    let external = spec.vector.external.as_ref()?;
+    Some(ExternalReference {
+        secret: &external.secret_ref,
+        tls: external.tls.as_ref(),
+    })
+}
 
 /// Returns the default requests and limits of the server's container.
 fn default_resources() -> ResourceRequirements {

@@ -14,10 +14,11 @@ pub(in crate::plan) use resolve::resolve;
 
 use super::{Definition, PROGRAMS, Port, StoreCondition};
 use crate::{
-    api::Profile,
+    api::{Profile, ShortenerStackSpec},
     model::{
         access::Part,
         credentials::{PASSWORD_KEY, USERNAME_KEY},
+        external::ExternalReference,
         metadata::Component,
         topology::MANAGEMENT_PORT,
     },
@@ -40,7 +41,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     clients: &PROGRAMS,
     egress: false,
     wanted: |_| true,
-    external: |spec| Some(&spec.queue.external.as_ref()?.secret_ref),
+    external,
     store: |stack| Some(&stack.queue.as_ref()?.store),
     env: env::env,
     rendered_secret: definitions::secret_data,
@@ -71,6 +72,15 @@ const PORTS: [Port; 2] = [
 ];
 /// Name of the server's port.
 const PORT_NAME: &str = "amqp";
+
+/// Returns the references to the Secrets of an external broker.
+fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
+    let external = spec.queue.external.as_ref()?;
+    Some(ExternalReference {
+        secret: &external.secret_ref,
+        tls: external.tls.as_ref(),
+    })
+}
 
 /// Returns the default requests and limits of the server's container.
 fn default_resources() -> ResourceRequirements {

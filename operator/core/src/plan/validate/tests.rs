@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    api::SecretKeyRef,
+    api::{CaRef, ClientTls, DatabaseTlsMode, SecretKeyRef},
     model::{
         access::Access,
-        facts::{ClaimFact, CredentialState, ExternalAccess, QueueFacts, StoreFacts},
+        external,
+        facts::{ClaimFact, CredentialState, ExternalAccess, QueueFacts, StoreFacts, TlsEntry},
         metadata::StackIdentity,
         stack::{Store, StoreVolume},
     },
@@ -154,6 +155,7 @@ fn an_external_database_needs_its_secret() {
     let absent = StoreFacts::External {
         reference: reference.clone(),
         found: None,
+        tls: None,
     };
     let error = refused(spec.clone(), absent);
     assert!(
@@ -170,6 +172,7 @@ fn an_external_database_needs_its_secret() {
             access: Access::Url("uri".to_owned()),
             entries: data(&[("uri", "postgres://")]),
         }),
+        tls: None,
     };
     let validated = validate(&stack, with_database(&stack, present), &defaults()).unwrap();
     assert!(matches!(validated.database, Store::External { secret, .. } if secret == "db"));
@@ -183,12 +186,65 @@ fn a_secret_that_tells_nothing_is_refused_with_the_keys_that_would() {
             key: None,
         },
         found: None,
+        tls: None,
     };
     let spec = json!({"database": {"external": {"secretRef": {"name": "db"}}}});
     let error = refused(spec, absent).to_string();
     assert!(
         error.contains("database.external: Secret db with key url, uri, connection_string or host does not exist"),
         "{error}"
+    );
+}
+
+#[test]
+fn certificates_of_an_external_database_must_exist_and_a_new_one_restarts_its_clients() {
+    let spec = json!({"database": {"external": {
+        "secretRef": {"name": "db", "key": "uri"},
+        "tls": {"mode": "VerifyCa", "caSecretRef": {"name": "db-ca"}},
+    }}});
+    let stack = stored_stack(spec.clone());
+    let with_authority = |authority: Option<&str>| {
+        let tls = ClientTls {
+            ca_secret_ref: Some(CaRef {
+                name: "db-ca".to_owned(),
+                key: "ca.crt".to_owned(),
+            }),
+            client_certificate_secret_ref: None,
+        };
+        let files = external::files(&tls).into_iter();
+        StoreFacts::External {
+            reference: SecretKeyRef {
+                name: "db".to_owned(),
+                key: Some("uri".to_owned()),
+            },
+            found: Some(ExternalAccess {
+                access: Access::Url("uri".to_owned()),
+                entries: data(&[("uri", "postgres://")]),
+            }),
+            tls: Some(
+                files
+                    .map(|file| TlsEntry {
+                        file,
+                        value: authority.map(|text| ByteString(text.as_bytes().to_vec())),
+                    })
+                    .collect(),
+            ),
+        }
+    };
+    let error = refused(spec, with_authority(None)).to_string();
+    assert!(
+        error.contains("database.external: Secret db-ca with key ca.crt does not exist"),
+        "{error}"
+    );
+    let database = |authority| {
+        let facts = with_database(&stack, with_authority(Some(authority)));
+        validate(&stack, facts, &defaults()).unwrap().database
+    };
+    let (first, second) = (database("first"), database("second"));
+    assert_ne!(first.checksum(), second.checksum());
+    assert_eq!(
+        first.tls().and_then(|tls| tls.mode),
+        Some(DatabaseTlsMode::VerifyCa)
     );
 }
 

@@ -12,6 +12,7 @@ mod circuit;
 use std::{future::Future, sync::Arc, time::Duration};
 
 use redis::{RedisError, RedisResult};
+use shortener_common::tls;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
@@ -128,7 +129,7 @@ where
     F: Future<Output = RedisResult<()>>,
 {
     let late = |_| "no answer in time".to_owned();
-    let text = |error: RedisError| error.to_string();
+    let text = |error: RedisError| tls::explained(&error);
     let connection = timeout(CONNECT, source.connect())
         .await
         .map_err(late)?

@@ -4,13 +4,16 @@ use std::{num::NonZeroU64, time::Duration};
 
 use anyhow::{Context, bail};
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    RedisConnectionInfo, RedisResult, TlsMode,
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, RedisResult, TlsCertificates, TlsMode,
     cluster::{ClusterClient, ClusterClientBuilder},
     io::tcp::TcpSettings,
-    sentinel::{Sentinel, SentinelNodeConnectionInfo},
+    sentinel::{
+        Sentinel, SentinelClient, SentinelClientBuilder, SentinelNodeConnectionInfo,
+        SentinelServerType,
+    },
 };
-use shortener_common::telemetry::call::Server;
+use shortener_common::{telemetry::call::Server, tls::ClientTls};
 
 use super::connection::Connection;
 use crate::config::{CacheArgs, CacheMode};
@@ -41,6 +44,8 @@ enum Servers {
         /// The credentials and TLS settings for the master.
         node: SentinelNodeConnectionInfo,
     },
+    /// A master that Sentinels report, with certificates for all of them.
+    SentinelOverTls(Box<SentinelClient>),
     /// A cluster.
     Cluster(Box<ClusterClient>),
 }
@@ -49,7 +54,8 @@ impl Source {
     /// Returns the source for these settings, or `None` without an address. It does not connect yet.
     ///
     /// # Errors
-    /// Fails if an address is malformed. The message does not repeat it, because it may contain a password.
+    /// Fails if an address is malformed, or if a certificate cannot be read. The message does not repeat the address,
+    /// because it may contain a password.
     pub fn new(args: &CacheArgs) -> anyhow::Result<Option<Self>> {
         let mut infos = args
             .urls()
@@ -62,6 +68,7 @@ impl Source {
         let server = described(&first);
         let login = login(first.redis_settings().clone(), args);
         let deadline = args.cache_timeout;
+        let tls = args.tls_settings().read()?.map(certificates);
         let servers = match args.cache_mode {
             CacheMode::Single if infos.len() > 1 => {
                 bail!(
@@ -69,23 +76,21 @@ impl Source {
                 )
             }
             CacheMode::Single => {
-                Servers::Single(Client::open(infos.remove(0).set_redis_settings(login))?)
+                let info = infos.remove(0).set_redis_settings(login);
+                Servers::Single(match tls {
+                    Some(tls) => Client::build_with_tls(info, tls)?,
+                    None => Client::open(info)?,
+                })
             }
-            CacheMode::Sentinel => Servers::Sentinel {
-                node: node(&first, login),
-                // A Sentinel has no databases.
-                sentinels: Box::new(Sentinel::build(
-                    infos
-                        .into_iter()
-                        .map(|info| with_database(info, 0))
-                        .collect(),
-                )?),
-                master: args.cache_sentinel_master.clone(),
-            },
+            CacheMode::Sentinel => {
+                sentinels(infos, args.cache_sentinel_master.clone(), login, tls)?
+            }
             CacheMode::Cluster if args.near().is_some() => {
                 bail!("CACHE_NEAR_BYTES cannot be used with CACHE_MODE cluster: set it to 0")
             }
-            CacheMode::Cluster => Servers::Cluster(Box::new(cluster(infos, &login, deadline)?)),
+            CacheMode::Cluster => {
+                Servers::Cluster(Box::new(cluster(infos, &login, deadline, tls)?))
+            }
         };
         Ok(Some(Self {
             servers,
@@ -121,6 +126,10 @@ impl Source {
                 node,
             } => {
                 let master = sentinels.async_master_for(master, Some(node)).await?;
+                Connection::to_server(&master, deadline, near).await
+            }
+            Servers::SentinelOverTls(sentinels) => {
+                let master = sentinels.async_get_client().await?;
                 Connection::to_server(&master, deadline, near).await
             }
             Servers::Cluster(client) => Connection::to_cluster(client).await,
@@ -172,26 +181,100 @@ fn with_database(info: ConnectionInfo, number: i64) -> ConnectionInfo {
 }
 
 /// Returns the settings of connections to a server that a Sentinel reports: TLS if the Sentinels use it.
-fn node(sentinel: &ConnectionInfo, login: RedisConnectionInfo) -> SentinelNodeConnectionInfo {
+fn node(
+    sentinel: Option<&ConnectionAddr>,
+    login: RedisConnectionInfo,
+) -> SentinelNodeConnectionInfo {
     let node = SentinelNodeConnectionInfo::default()
         .set_redis_connection_info(login)
         .set_tcp_settings(tcp());
-    match sentinel.addr() {
-        ConnectionAddr::TcpTls { insecure: true, .. } => node.set_tls_mode(TlsMode::Insecure),
-        ConnectionAddr::TcpTls { .. } => node.set_tls_mode(TlsMode::Secure),
+    match sentinel {
+        Some(ConnectionAddr::TcpTls { insecure: true, .. }) => node.set_tls_mode(TlsMode::Insecure),
+        Some(ConnectionAddr::TcpTls { .. }) => node.set_tls_mode(TlsMode::Secure),
         _ => node,
     }
+}
+
+fn certificates(tls: ClientTls) -> TlsCertificates {
+    TlsCertificates {
+        client_tls: tls.identity.map(|identity| ClientTlsConfig {
+            client_cert: identity.certificate.into_bytes(),
+            client_key: identity.key.into_bytes(),
+        }),
+        root_cert: tls.authorities.map(String::into_bytes),
+    }
+}
+
+/// Returns the master that Sentinels report.
+fn sentinels(
+    infos: Vec<ConnectionInfo>,
+    master: String,
+    login: RedisConnectionInfo,
+    tls: Option<TlsCertificates>,
+) -> RedisResult<Servers> {
+    if let Some(tls) = tls {
+        let client = sentinels_over_tls(&infos, &master, &login, tls)?;
+        return Ok(Servers::SentinelOverTls(Box::new(client)));
+    }
+    let node = node(infos.first().map(ConnectionInfo::addr), login);
+    // A Sentinel has no databases.
+    let infos = infos.into_iter().map(|info| with_database(info, 0));
+    Ok(Servers::Sentinel {
+        node,
+        sentinels: Box::new(Sentinel::build(infos.collect::<Vec<_>>())?),
+        master,
+    })
+}
+
+/// Returns a client of the Sentinels and of the master behind them. The library takes certificates for both only
+/// here, where all Sentinels have the login of the first.
+fn sentinels_over_tls(
+    infos: &[ConnectionInfo],
+    master: &str,
+    login: &RedisConnectionInfo,
+    tls: TlsCertificates,
+) -> RedisResult<SentinelClient> {
+    let first = infos.first().map(ConnectionInfo::redis_settings);
+    let addresses = infos.iter().map(|info| info.addr().clone());
+    let mut builder = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
+        .set_client_to_sentinel_tcp_settings(tcp())
+        .set_client_to_sentinel_tls_mode(TlsMode::Secure)
+        .set_client_to_sentinel_certificates(tls.clone())
+        .set_client_to_redis_tcp_settings(tcp())
+        .set_client_to_redis_tls_mode(TlsMode::Secure)
+        .set_client_to_redis_certificates(tls)
+        .set_client_to_redis_protocol(login.protocol())
+        .set_client_to_redis_db(login.db());
+    if let Some(username) = login.username() {
+        builder = builder.set_client_to_redis_username(username);
+    }
+    if let Some(password) = login.password() {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    if let Some(username) = first.and_then(RedisConnectionInfo::username) {
+        builder = builder.set_client_to_sentinel_username(username);
+    }
+    if let Some(password) = first.and_then(RedisConnectionInfo::password) {
+        builder = builder.set_client_to_sentinel_password(password);
+    }
+    builder.build()
 }
 
 fn cluster(
     infos: Vec<ConnectionInfo>,
     login: &RedisConnectionInfo,
     deadline: Duration,
+    tls: Option<TlsCertificates>,
 ) -> RedisResult<ClusterClient> {
     let infos = infos
         .into_iter()
         .map(|info| info.set_redis_settings(login.clone()));
-    ClusterClientBuilder::new(infos)
+    let builder = ClusterClientBuilder::new(infos);
+    let builder = match tls {
+        Some(tls) => builder.certs(tls),
+        None => builder,
+    };
+    builder
         .tcp_settings(tcp())
         .connection_timeout(deadline)
         .response_timeout(deadline)
@@ -297,6 +380,43 @@ mod tests {
             message.contains("CACHE_NEAR_BYTES") && message.contains("set it to 0"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn every_mode_takes_certificates_and_an_address_without_tls_is_no_way_round() {
+        for (urls, mode) in [
+            ("redis://a", "single"),
+            ("redis://a,rediss://b", "sentinel"),
+            ("redis://a,rediss://b", "cluster"),
+        ] {
+            let arguments = [
+                "--cache-tls=true",
+                "--cache-url",
+                urls,
+                "--cache-mode",
+                mode,
+            ];
+            assert!(source(&arguments).unwrap().is_some(), "{mode}");
+        }
+        let info = single(&["--cache-tls=true", "--cache-url", "redis://a:1"]);
+        let ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure,
+            ..
+        } = info.addr()
+        else {
+            panic!("no TLS");
+        };
+        assert_eq!((host.as_str(), *port, *insecure), ("a", 1, false));
+        let message = source(&[
+            "--cache-url",
+            "redis://a",
+            "--cache-tls-ca-file",
+            "/missing",
+        ]);
+        let message = format!("{:#}", message.err().unwrap());
+        assert!(message.contains("CACHE_TLS_CA_FILE"), "{message}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::{
         build::otel,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         objects::{deployment, pod, volume},
-        stores::clients,
+        stores::{certificates, clients},
     },
 };
 
@@ -33,7 +33,7 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
         Component::App,
         &stack.app.pod,
         clients::checksum(stack, Component::App),
-        pod_spec(stack),
+        certificates::mounted(stack, Component::App, pod_spec(stack)),
     );
     deployment::serving(stack, Component::App, stack.app.replicas, template)
 }

@@ -11,15 +11,17 @@ use crate::testing::stack::{every_profile, minimal_stack};
 /// Variable that OpenTelemetry's own libraries read.
 const OF_OPENTELEMETRY: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
-/// Returns a stack with every profile and managed stores, and one with external stores.
-fn stacks() -> [ValidatedStack; 2] {
+/// Returns a stack with every profile and managed stores, one with external stores, and one with external stores over
+/// TLS.
+fn stacks() -> [ValidatedStack; 3] {
     let external = minimal_stack()
         .external_database()
         .external_cache()
         .external_queue()
         .external_collector()
         .external_vector();
-    [every_profile(), external]
+    let over_tls = minimal_stack().every_external_store_over_tls();
+    [every_profile(), external, over_tls]
 }
 
 /// Returns the environment of the main container of a component.

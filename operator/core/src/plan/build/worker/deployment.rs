@@ -16,7 +16,7 @@ use crate::{
         build::{app, otel},
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         objects::{deployment, pod},
-        stores::clients,
+        stores::{certificates, clients},
     },
 };
 
@@ -31,7 +31,7 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
         Component::Worker,
         &queue.workers.pod,
         clients::checksum(stack, Component::Worker),
-        pod_spec(stack, queue),
+        certificates::mounted(stack, Component::Worker, pod_spec(stack, queue)),
     );
     Some(deployment::rolling(
         stack,

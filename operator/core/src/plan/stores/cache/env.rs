@@ -26,7 +26,12 @@ pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
                 pod::secret_env("CACHE_PASSWORD", &host, credentials::PASSWORD_KEY),
             ]
         }
-        Store::External { secret, access, .. } => external("CACHE", secret, access),
+        Store::External {
+            secret,
+            access,
+            tls,
+            ..
+        } => external("CACHE", secret, access, tls.as_ref()),
     };
     let mode = match cache.mode {
         CacheMode::Single => "single",

@@ -11,9 +11,9 @@ use crate::{
         access,
         checksum::{CHECKSUM_KEY, checksum},
         defaults::Defaults,
-        facts::{CredentialState, ExternalAccess, StoreFacts},
+        facts::{CredentialState, ExternalAccess, StoreFacts, TlsEntry},
         metadata::{Component, component_name},
-        stack::{Credential, ManagedStore, Pod, Store, StoreVolume},
+        stack::{Credential, ManagedStore, Pod, Store, StoreTls, StoreVolume},
     },
     plan::{error::ValidateError, stores},
 };
@@ -51,14 +51,23 @@ impl Surroundings<'_> {
             StoreFacts::External {
                 reference,
                 found: Some(ExternalAccess { access, entries }),
-            } => Ok(Store::External {
-                checksum: self.checksum(&entries),
-                secret: reference.name,
-                access,
-            }),
+                tls,
+            } => {
+                let certificates = tls.map(|entries| certificates(wanted.field, entries));
+                let (tls, certificates) = certificates.transpose()?.unzip();
+                let contents = std::iter::once(entries).chain(certificates);
+                let checksums: Vec<_> = contents.map(|data| self.checksum(&data)).collect();
+                Ok(Store::External {
+                    checksum: checksums.join("."),
+                    secret: reference.name,
+                    access,
+                    tls,
+                })
+            }
             StoreFacts::External {
                 reference,
                 found: None,
+                ..
             } => Err(ValidateError::SecretNotFound {
                 field: wanted.field,
                 key: access::wanted(&reference),
@@ -85,6 +94,32 @@ impl Surroundings<'_> {
         let key = self.checksum_key.data.get(CHECKSUM_KEY);
         checksum(key.map(|key| key.0.as_slice()).unwrap_or_default(), data)
     }
+}
+
+/// Returns the TLS settings of a store's clients, and the content of the files, if all of them exist.
+fn certificates(
+    field: &'static str,
+    entries: Vec<TlsEntry>,
+) -> Result<(StoreTls, BTreeMap<String, ByteString>), ValidateError> {
+    let mut files = Vec::new();
+    let mut contents = BTreeMap::new();
+    for TlsEntry { file, value } in entries {
+        let Some(value) = value else {
+            return Err(ValidateError::SecretNotFound {
+                field,
+                secret: file.secret,
+                key: file.key,
+            });
+        };
+        contents.insert(file.kind.file().to_owned(), value);
+        files.push(file);
+    }
+    let tls = StoreTls {
+        field,
+        mode: None,
+        files,
+    };
+    Ok((tls, contents))
 }
 
 /// Returns the volume of a store from its spec.

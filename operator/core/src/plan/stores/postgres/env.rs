@@ -24,6 +24,11 @@ pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
                 pod::secret_env("DATABASE_PASSWORD", &host, credentials::PASSWORD_KEY),
             ]
         }
-        Store::External { secret, access, .. } => external("DATABASE", secret, access),
+        Store::External {
+            secret,
+            access,
+            tls,
+            ..
+        } => external("DATABASE", secret, access, tls.as_ref()),
     }
 }

@@ -47,7 +47,13 @@ pub(in crate::plan) fn resolve(
         pod,
         volume: Some(volume),
     };
-    surroundings.store(wanted, facts)
+    let mut store = surroundings.store(wanted, facts)?;
+    if let Store::External { tls: Some(tls), .. } = &mut store {
+        let external = surroundings.stack.spec.database.external.as_ref();
+        let settings = external.and_then(|external| external.tls.as_ref());
+        tls.mode = settings.map(|settings| settings.mode);
+    }
+    Ok(store)
 }
 
 /// Returns the major version of the server that initialised the data; `None` while there is no data.

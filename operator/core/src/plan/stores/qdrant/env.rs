@@ -25,7 +25,12 @@ pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
                 pod::secret_env("VECTOR_API_KEY", &host, credentials::API_KEY),
             ]
         }
-        Store::External { secret, access, .. } => external("VECTOR", secret, access),
+        Store::External {
+            secret,
+            access,
+            tls,
+            ..
+        } => external("VECTOR", secret, access, tls.as_ref()),
     };
     let api_key = vector.api_key.as_ref();
     env.extend(api_key.map(|entry| pod::secret_env("VECTOR_API_KEY", &entry.name, &entry.key)));

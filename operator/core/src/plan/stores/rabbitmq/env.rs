@@ -29,6 +29,11 @@ pub(super) fn env(stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
                 pod::secret_env("QUEUE_PASSWORD", &host, credentials::PASSWORD_KEY),
             ]
         }
-        Store::External { secret, access, .. } => external("QUEUE", secret, access),
+        Store::External {
+            secret,
+            access,
+            tls,
+            ..
+        } => external("QUEUE", secret, access, tls.as_ref()),
     }
 }
