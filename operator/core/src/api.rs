@@ -5,6 +5,7 @@ mod component;
 mod database;
 mod gateway;
 mod monitoring;
+mod names;
 mod observability;
 mod profile;
 mod queue;

@@ -5,7 +5,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, schema};
+use super::{PodSettings, names, schema};
 
 /// The public entry point: routing, host name, TLS and access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -35,7 +35,7 @@ pub struct GatewaySpec {
     pub host: String,
     /// IngressClass of the controller (`IngressNginx` only).
     #[serde(default = "default_class")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub ingress_class_name: String,
     /// Peers that may open connections to the gateway or, with `IngressNginx`, to the app. The default with
     /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` every peer.
@@ -44,7 +44,7 @@ pub struct GatewaySpec {
     pub allow_from: Vec<NetworkPolicyPeer>,
     /// Secret of type `kubernetes.io/tls` for the host (`IngressNginx` only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub tls_secret_name: Option<String>,
     /// Type of the gateway's Service (`Standalone` only).
     #[serde(default)]
