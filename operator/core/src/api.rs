@@ -1,9 +1,12 @@
 //! The custom resource `ShortenerStack`: its fields, defaults and admission rules. It contains no behaviour.
 
+mod annotations;
 mod cache;
 mod component;
 mod database;
 mod gateway;
+mod gateway_service;
+mod gateway_tls;
 mod monitoring;
 mod names;
 mod observability;
@@ -15,10 +18,13 @@ mod spec;
 mod status;
 mod vector;
 
+pub use annotations::RESERVED_ANNOTATIONS;
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{GatewayProvider, GatewayServiceType, GatewaySpec};
+pub use gateway_service::GatewayServiceSpec;
+pub use gateway_tls::{GatewayTls, Hsts};
 pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,

@@ -19,7 +19,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, LimitsSpec, Profile},
+    api::{GatewayServiceType, GatewayTls, LimitsSpec, Profile},
     model::metadata::{Component, StackIdentity},
 };
 
@@ -131,6 +131,8 @@ pub struct Gateway {
     pub pod: Pod,
     /// Peers that may connect; empty allows every peer.
     pub allow_from: Vec<NetworkPolicyPeer>,
+    /// Annotations of the Service.
+    pub service_annotations: BTreeMap<String, String>,
     /// Implementation of the routing.
     pub routing: Routing,
 }
@@ -144,8 +146,10 @@ pub enum Routing {
         host: String,
         /// IngressClass.
         class: String,
-        /// Secret with the certificate of the host.
-        tls_secret: Option<String>,
+        /// TLS of the host.
+        tls: Option<GatewayTls>,
+        /// Annotations of the Ingresses, beside those of the operator.
+        annotations: BTreeMap<String, String>,
         /// An older stack (`namespace/name`) that holds the same class and host. If there is one, no Ingress is
         /// created.
         conflict: Option<String>,

@@ -3,6 +3,7 @@
 //! The schema and its CEL rules refuse at admission whatever they can. The checks here depend on other objects of the
 //! cluster.
 
+mod gateway;
 mod monitoring;
 mod observability;
 
@@ -18,14 +19,14 @@ use super::{
     },
 };
 use crate::{
-    api::{DeletionPolicy, GatewayProvider, GatewaySpec, ShortenerStack, ShortenerStackSpec},
+    api::{DeletionPolicy, ShortenerStack, ShortenerStackSpec},
     model::{
         checksum::CHECKSUM_KEY,
         credentials,
         defaults::Defaults,
-        facts::Facts,
+        facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Gateway, Routing, ValidatedStack, Workers},
+        stack::{App, Cache, Credential, ValidatedStack, Workers},
     },
 };
 
@@ -54,12 +55,7 @@ pub fn validate(
         host_conflict,
     } = facts;
     let spec = &stack.spec;
-    let checksum_key = credential(
-        checksum_key,
-        &credentials::checksum_name(&identity.name),
-        &identity.name,
-        &[CHECKSUM_KEY],
-    )?;
+    let checksum_key = own_key(checksum_key, &identity.name)?;
     let surroundings = Surroundings {
         stack,
         checksum_key: &checksum_key,
@@ -88,7 +84,7 @@ pub fn validate(
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: app(spec, defaults, cache.as_ref()),
-        gateway: gateway(spec, defaults, upstream, host_conflict),
+        gateway: gateway::gateway(spec, defaults, upstream, host_conflict)?,
         database,
         cache,
         queue,
@@ -109,9 +105,15 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
     match &spec.public_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None if gateway.host.is_empty() => LOCAL_URL.to_owned(),
-        None if gateway.tls_secret_name.is_some() => format!("https://{}", gateway.host),
+        None if gateway::tls(gateway).is_some() => format!("https://{}", gateway.host),
         None => format!("http://{}", gateway.host),
     }
+}
+
+/// Returns the stack's own key for checksums.
+fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateError> {
+    let secret = credentials::checksum_name(stack);
+    credential(state, &secret, stack, &[CHECKSUM_KEY])
 }
 
 fn app(spec: &ShortenerStackSpec, defaults: &Defaults, cache: Option<&Cache>) -> App {
@@ -141,59 +143,6 @@ fn workers(spec: &ShortenerStackSpec, defaults: &Defaults) -> Workers {
             &defaults.images.worker,
             build::worker::default_resources(),
         ),
-    }
-}
-
-fn gateway(
-    spec: &ShortenerStackSpec,
-    defaults: &Defaults,
-    upstream: Option<String>,
-    host_conflict: Option<String>,
-) -> Gateway {
-    let GatewaySpec {
-        host,
-        ingress_class_name,
-        allow_from,
-        tls_secret_name,
-        service_type,
-        ..
-    } = spec.gateway.clone();
-    let (routing, default_peers) = match spec.gateway.provider {
-        GatewayProvider::IngressNginx => (
-            Routing::IngressNginx {
-                host,
-                class: ingress_class_name,
-                tls_secret: tls_secret_name,
-                conflict: host_conflict,
-            },
-            defaults.gateway_allow_from.clone(),
-        ),
-        GatewayProvider::Standalone => (
-            Routing::Standalone {
-                host,
-                service_type,
-                upstream,
-            },
-            Vec::new(),
-        ),
-    };
-    Gateway {
-        replicas: if spec.stopped {
-            0
-        } else {
-            spec.gateway.replicas
-        },
-        pod: pod(
-            &spec.gateway.pod,
-            &defaults.images.gateway,
-            build::gateway::default_resources(),
-        ),
-        allow_from: if allow_from.is_empty() {
-            default_peers
-        } else {
-            allow_from
-        },
-        routing,
     }
 }
 

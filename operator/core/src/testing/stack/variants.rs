@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::resolved;
 use crate::{
-    api::GatewayServiceType,
+    api::{GatewayServiceType, GatewayTls},
     model::stack::{Backend, Collector, ManagedStore, Pod, Routing, Store, ValidatedStack},
 };
 
@@ -135,9 +135,33 @@ impl ValidatedStack {
 
     /// Serves the host over TLS with the certificate in a Secret.
     pub fn tls(mut self, secret: &str) -> Self {
-        if let Routing::IngressNginx { tls_secret, .. } = &mut self.gateway.routing {
-            *tls_secret = Some(secret.to_owned());
+        if let Routing::IngressNginx { tls, .. } = &mut self.gateway.routing {
+            *tls = Some(GatewayTls::of_secret(secret.to_owned()));
         }
+        self
+    }
+
+    /// Serves HTTP beside HTTPS (after [`Self::tls`]).
+    pub fn without_redirect(mut self) -> Self {
+        if let Routing::IngressNginx { tls: Some(tls), .. } = &mut self.gateway.routing {
+            tls.redirect = false;
+        }
+        self
+    }
+
+    /// Adds annotations to the Ingresses.
+    pub fn annotated(mut self, entries: &[(&str, &str)]) -> Self {
+        if let Routing::IngressNginx { annotations, .. } = &mut self.gateway.routing {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            annotations.extend(entries.iter().map(owned));
+        }
+        self
+    }
+
+    /// Adds an annotation to the gateway's Service.
+    pub fn service_annotated(mut self, key: &str, value: &str) -> Self {
+        let annotations = &mut self.gateway.service_annotations;
+        annotations.insert(key.to_owned(), value.to_owned());
         self
     }
 

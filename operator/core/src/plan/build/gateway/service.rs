@@ -28,7 +28,10 @@ pub fn service(stack: &ValidatedStack) -> Service {
         ip_family_policy: Some("PreferDualStack".to_owned()),
         ..service::cluster_ip(stack, Component::Gateway, ports)
     };
-    service::service(stack, Component::Gateway, spec)
+    let mut service = service::service(stack, Component::Gateway, spec);
+    let annotations = &stack.gateway.service_annotations;
+    service.metadata.annotations = Some(annotations.clone()).filter(|all| !all.is_empty());
+    service
 }
 
 #[cfg(test)]
@@ -47,5 +50,14 @@ mod tests {
             .standalone()
             .service_type(GatewayServiceType::NodePort);
         golden("service-gateway-node-port", &service(&stack));
+    }
+
+    #[test]
+    fn annotations_of_the_user_reach_the_service_and_not_the_ingresses() {
+        let key = "external-dns.alpha.kubernetes.io/hostname";
+        let stack = minimal_stack().service_annotated(key, "go.example.com");
+        let annotations = service(&stack).metadata.annotations.unwrap();
+        assert_eq!(annotations[key], "go.example.com");
+        assert_eq!(service(&minimal_stack()).metadata.annotations, None);
     }
 }
