@@ -65,8 +65,24 @@ pub async fn gather(
         has_monitoring_kinds: scope.inventory.has_optional_kinds(),
         upstream: upstream(scope, &identity),
         host_conflict: host_conflict(stack, &scope.context.known_stacks()),
+        missing_certificate: missing_certificate(scope, stack, &identity),
         identity,
     })
+}
+
+/// Returns the name of the Secret with the gateway's certificate if the spec refers to one that does not exist. Its
+/// content stays unread, because only the gateway needs the key.
+fn missing_certificate(
+    scope: &Scope,
+    stack: &ShortenerStack,
+    identity: &StackIdentity,
+) -> Option<String> {
+    let name = references::certificate_secret(&stack.spec)?;
+    let exists = scope
+        .inventory
+        .metadata::<Secret>(&identity.namespace, name)
+        .is_some();
+    (!exists).then(|| name.to_owned())
 }
 
 async fn read_secret(

@@ -28,9 +28,6 @@ use super::{GatewayServiceSpec, GatewayTls, PodSettings, annotations, names, sch
     validation = Rule::new("!has(self.tls) || self.host != ''").message(
         "gateway.tls needs gateway.host: set the host name of the certificate"
     ),
-    validation = Rule::new("self.provider == 'IngressNginx' || !has(self.tls)").message(
-        "gateway.tls is for gateway.provider IngressNginx: remove it and terminate TLS in front of the gateway"
-    ),
     validation = Rule::new("self.provider == 'Standalone' || !has(self.tls) || !has(self.tls.hsts)").message(
         "gateway.tls.hsts is for gateway.provider Standalone: remove it and set hsts in the ConfigMap of the ingress controller"
     ),

@@ -133,6 +133,8 @@ pub struct Gateway {
     pub allow_from: Vec<NetworkPolicyPeer>,
     /// Annotations of the Service.
     pub service_annotations: BTreeMap<String, String>,
+    /// Name of the Secret with the certificate, if it does not exist.
+    pub missing_certificate: Option<String>,
     /// Implementation of the routing.
     pub routing: Routing,
 }
@@ -160,9 +162,21 @@ pub enum Routing {
         host: String,
         /// Type of the Service.
         service_type: GatewayServiceType,
+        /// TLS of the host.
+        tls: Option<GatewayTls>,
         /// Cluster IP of the app's Service; `None` until that exists, and no nginx is created before.
         upstream: Option<String>,
     },
+}
+
+impl Routing {
+    /// Returns TLS that the stack's own nginx terminates.
+    pub fn own_tls(&self) -> Option<&GatewayTls> {
+        match self {
+            Self::Standalone { tls, .. } => tls.as_ref(),
+            Self::IngressNginx { .. } => None,
+        }
+    }
 }
 
 /// Settings of the pods of one component, with every default resolved.

@@ -26,7 +26,7 @@ use crate::{
         defaults::Defaults,
         facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Credential, ValidatedStack, Workers},
+        stack::{App, Cache, Credential, Gateway, ValidatedStack, Workers},
     },
 };
 
@@ -53,6 +53,7 @@ pub fn validate(
         vector_key,
         upstream,
         host_conflict,
+        missing_certificate,
     } = facts;
     let spec = &stack.spec;
     let checksum_key = own_key(checksum_key, &identity.name)?;
@@ -84,7 +85,10 @@ pub fn validate(
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: app(spec, defaults, cache.as_ref()),
-        gateway: gateway::gateway(spec, defaults, upstream, host_conflict)?,
+        gateway: Gateway {
+            missing_certificate,
+            ..gateway::gateway(spec, defaults, upstream, host_conflict)?
+        },
         database,
         cache,
         queue,

@@ -95,6 +95,7 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
         }),
         upstream: None,
         host_conflict: None,
+        missing_certificate: None,
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn gateway(
             Routing::Standalone {
                 host: gateway.host.clone(),
                 service_type: gateway.service_type,
+                tls: tls(gateway),
                 upstream,
             },
             Vec::new(),
@@ -58,6 +59,7 @@ pub(super) fn gateway(
             gateway.allow_from.clone()
         },
         service_annotations: service.annotations,
+        missing_certificate: None,
         routing,
     })
 }

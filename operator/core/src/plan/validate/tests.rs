@@ -37,6 +37,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         vector_key: None,
         upstream: None,
         host_conflict: None,
+        missing_certificate: None,
     }
 }
 

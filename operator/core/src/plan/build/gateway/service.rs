@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 
-use super::{PORT_NAME, SERVICE_PORT};
+use super::{PORT_NAME, SERVICE_PORT, TLS_PORT_NAME, TLS_SERVICE_PORT};
 use crate::{
     api::GatewayServiceType,
     model::{
@@ -18,7 +18,10 @@ pub fn service(stack: &ValidatedStack) -> Service {
         Routing::IngressNginx { .. } => GatewayServiceType::ClusterIP,
         Routing::Standalone { service_type, .. } => service_type,
     };
-    let ports = vec![service::http_port(PORT_NAME, SERVICE_PORT)];
+    let mut ports = vec![service::http_port(PORT_NAME, SERVICE_PORT)];
+    if stack.gateway.routing.own_tls().is_some() {
+        ports.push(service::https_port(TLS_PORT_NAME, TLS_SERVICE_PORT));
+    }
     let spec = ServiceSpec {
         type_: Some(service_type.as_str().to_owned()),
         // Otherwise the node replaces the client's address, and all clients share one rate limit.
@@ -50,6 +53,15 @@ mod tests {
             .standalone()
             .service_type(GatewayServiceType::NodePort);
         golden("service-gateway-node-port", &service(&stack));
+    }
+
+    #[test]
+    fn a_gateway_with_a_certificate_serves_both_ports() {
+        let stack = minimal_stack()
+            .standalone()
+            .host("go.example.com")
+            .tls("go-tls");
+        golden("service-gateway-tls", &service(&stack));
     }
 
     #[test]
