@@ -1,4 +1,4 @@
-//! The specification's gateway table and headers, for every provider.
+//! The specification's gateway table and headers, for every provider, and by HTTPS where the stack terminates TLS.
 
 mod answers;
 mod forwarding;
@@ -20,6 +20,14 @@ macro_rules! conformance {
             $(#[tokio::test]
             async fn $sentence() -> anyhow::Result<()> {
                 let shared = $stack(shortener_e2e::Provider::Standalone).await?;
+                $crate::conformance::checked(shared, super::$checks::$sentence).await
+            })+
+        }
+        mod standalone_by_https {
+            $(#[tokio::test]
+            async fn $sentence() -> anyhow::Result<()> {
+                let shared = $stack(shortener_e2e::Provider::Standalone).await?;
+                let shared = shared.by_https().await?;
                 $crate::conformance::checked(shared, super::$checks::$sentence).await
             })+
         }
