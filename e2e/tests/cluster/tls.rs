@@ -93,18 +93,24 @@ async fn a_renewed_certificate_is_taken_without_a_failed_request_or_a_restart() 
             Ok::<(), Error>(())
         });
         let renewal = async {
-            let taken = await_condition("the gateway has the new certificate", async || {
+            await_condition("the gateway has the new certificate", async || {
                 // The kubelet updates the files of a pod at once when the pod changes.
                 touch(&stack).await?;
-                renewed.get("/x").await.map(|_| ())
-            });
-            let taken = taken.await;
+                renewed.get("/x").await
+            })
+            .await?;
+            // The old workers of nginx end while these requests are sent.
+            let enough = sent.load(Ordering::Relaxed) + 200;
+            await_condition("requests are answered after the reload", async || {
+                let sent = sent.load(Ordering::Relaxed);
+                ensure!(sent >= enough, "{sent} of {enough} requests were sent");
+                Ok(())
+            })
+            .await?;
             done.store(true, Ordering::Relaxed);
-            taken
+            Ok::<(), Error>(())
         };
         tokio::try_join!(futures::future::try_join_all(loads), renewal)?;
-        let sent = sent.load(Ordering::Relaxed);
-        ensure!(sent > 100, "only {sent} requests were sent");
         assert_eq!(uids(&stack).await?, before, "the gateway was restarted");
         Ok(())
     })
