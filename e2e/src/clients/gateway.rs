@@ -16,6 +16,9 @@ use crate::{
 /// Number of consecutive right answers after which every instance of the gateway is assumed to serve the stack.
 const SETTLED: usize = 32;
 
+/// Port of the node at which the ingress controller of the test cluster serves TLS.
+const CONTROLLER_TLS_PORT: u16 = 443;
+
 /// A client of one stack's gateway.
 #[derive(Clone)]
 pub struct GatewayClient {
@@ -59,15 +62,16 @@ impl GatewayClient {
         Ok(gateway)
     }
 
-    /// Finds the port for TLS of a stack's own gateway and waits until the gateway and the app answer there with this
-    /// certificate (PEM).
+    /// Finds the port for TLS of a stack and waits until its gateway and its app answer there with this certificate
+    /// (PEM).
     pub async fn open_tls(
         space: &Space,
         stack: &Stack,
+        provider: Provider,
         host: &str,
         certificate: &str,
     ) -> Result<Self> {
-        let gateway = Self::trusting(space, stack, host, &[certificate]).await?;
+        let gateway = Self::trusting(space, stack, provider, host, &[certificate]).await?;
         gateway.serves().await?;
         Ok(gateway)
     }
@@ -82,10 +86,17 @@ impl GatewayClient {
     pub async fn trusting(
         space: &Space,
         stack: &Stack,
+        provider: Provider,
         host: &str,
         certificates: &[&str],
     ) -> Result<Self> {
-        let address = node_port(&space.client, stack, "https").await?;
+        let address = match provider {
+            Provider::IngressNginx => {
+                let node = node_address(&space.client).await?;
+                SocketAddr::new(node.parse()?, CONTROLLER_TLS_PORT)
+            }
+            Provider::Standalone => node_port(&space.client, stack, "https").await?,
+        };
         let http = https::client(certificates)?.resolve(host, address);
         Self::with(http, format!("https://{host}:{}", address.port()), host)
     }

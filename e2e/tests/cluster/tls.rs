@@ -13,6 +13,7 @@ use shortener_e2e::{
     GatewayClient, Provider, Space, Stack, await_condition, echo_spec, merge, pods_of,
 };
 
+const OWN: Provider = Provider::Standalone;
 const SECRET: &str = "go-tls";
 /// Clients that send requests while the certificate is renewed.
 const CLIENTS: usize = 4;
@@ -22,7 +23,7 @@ async fn with_tls(space: &Space, settings: Value) -> Result<(Stack, String)> {
     space.unused_database().await?;
     let certificate = space.new_certificate(SECRET, &space.host()).await?;
     let stack = space.stack("acme");
-    let mut spec = echo_spec(space, Provider::Standalone);
+    let mut spec = echo_spec(space, OWN);
     merge(
         &mut spec,
         json!({"gateway": {"tls": {"secretName": SECRET}}}),
@@ -39,7 +40,7 @@ async fn http_leads_to_https_which_tells_browsers_to_stay() -> Result<()> {
         let host = space.host();
         let hsts = json!({"hsts": {"maxAgeSeconds": 60}});
         let (stack, certificate) = with_tls(space, hsts).await?;
-        let secure = GatewayClient::open_tls(space, &stack, &host, &certificate).await?;
+        let secure = GatewayClient::open_tls(space, &stack, OWN, &host, &certificate).await?;
         for path in ["/api/health", "/x", "/gateway-health"] {
             let answer = secure.get(path).await?;
             assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -59,7 +60,7 @@ async fn http_leads_to_https_which_tells_browsers_to_stay() -> Result<()> {
 
         // A client that names another host learns nothing, not even the certificate.
         let stranger =
-            GatewayClient::trusting(space, &stack, "other.test", &[&certificate]).await?;
+            GatewayClient::trusting(space, &stack, OWN, "other.test", &[&certificate]).await?;
         let refused = stranger.get("/x").await.err();
         let refused = refused.context("another host is served by TLS")?;
         let alert = format!("{refused:#}");
@@ -77,11 +78,11 @@ async fn a_renewed_certificate_is_taken_without_a_failed_request_or_a_restart() 
     Space::with("renewal", async |space| {
         let host = space.host();
         let (stack, old) = with_tls(space, json!({})).await?;
-        GatewayClient::open_tls(space, &stack, &host, &old).await?;
+        GatewayClient::open_tls(space, &stack, OWN, &host, &old).await?;
         let before = uids(&stack).await?;
         let new = space.new_certificate(SECRET, &host).await?;
-        let client = GatewayClient::trusting(space, &stack, &host, &[&old, &new]).await?;
-        let renewed = GatewayClient::trusting(space, &stack, &host, &[&new]).await?;
+        let client = GatewayClient::trusting(space, &stack, OWN, &host, &[&old, &new]).await?;
+        let renewed = GatewayClient::trusting(space, &stack, OWN, &host, &[&new]).await?;
 
         let (done, sent) = (AtomicBool::new(false), AtomicU32::new(0));
         let loads = (0..CLIENTS).map(|_| async {
@@ -123,7 +124,7 @@ async fn a_certificate_that_does_not_exist_is_named_and_taken_when_it_does() -> 
         space.unused_database().await?;
         let host = space.host();
         let stack = space.stack("acme");
-        let mut spec = echo_spec(space, Provider::Standalone);
+        let mut spec = echo_spec(space, OWN);
         merge(
             &mut spec,
             json!({"gateway": {"tls": {"secretName": SECRET}}}),
@@ -135,7 +136,7 @@ async fn a_certificate_that_does_not_exist_is_named_and_taken_when_it_does() -> 
         ensure!(missing.message.contains(SECRET), "{missing:?}");
         let certificate = space.new_certificate(SECRET, &host).await?;
         stack.ready().await?;
-        GatewayClient::open_tls(space, &stack, &host, &certificate).await?;
+        GatewayClient::open_tls(space, &stack, OWN, &host, &certificate).await?;
         Ok(())
     })
     .await
