@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{LogParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use shortener_e2e::{
@@ -112,6 +112,33 @@ async fn a_renewed_certificate_is_taken_without_a_failed_request_or_a_restart() 
             Ok::<(), Error>(())
         };
         tokio::try_join!(futures::future::try_join_all(loads), renewal)?;
+        assert_eq!(uids(&stack).await?, before, "the gateway was restarted");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_broken_certificate_is_reported_and_the_old_one_stays() -> Result<()> {
+    Space::with("broken", async |space| {
+        let host = space.host();
+        let (stack, certificate) = with_tls(space, json!({})).await?;
+        let client = GatewayClient::open_tls(space, &stack, OWN, &host, &certificate).await?;
+        let before = uids(&stack).await?;
+        let broken = json!({"tls.crt": "broken", "tls.key": "broken"});
+        space.secret(SECRET, &broken).await?;
+        let pods = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
+        await_condition("nginx refuses the certificate", async || {
+            touch(&stack).await?;
+            for pod in pods_of(&stack, "gateway").await? {
+                let log = pods.logs(&pod.name_any(), &LogParams::default()).await?;
+                ensure!(log.contains("cannot load certificate"), "its log is: {log}");
+            }
+            Ok(())
+        })
+        .await?;
+        let answer = client.get("/x").await?;
+        assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(uids(&stack).await?, before, "the gateway was restarted");
         Ok(())
     })
