@@ -5,6 +5,7 @@ mod broker;
 mod documents;
 mod echoed;
 mod gateway;
+mod https;
 mod jobs;
 mod load;
 mod prometheus;

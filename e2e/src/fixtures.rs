@@ -1,5 +1,6 @@
 //! The stacks of the tests: their specs, those that tests share, and those that are reserved for one test at a time.
 
+mod certificate;
 mod observed;
 mod reserved_stack;
 mod serve;

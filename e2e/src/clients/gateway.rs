@@ -1,20 +1,23 @@
 //! The public side of a stack: HTTP through its gateway.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client};
-use reqwest::{Method, RequestBuilder, redirect::Policy};
+use reqwest::{ClientBuilder, Method, RequestBuilder, redirect::Policy};
 use serde_json::{Value, json};
 
 use crate::{
-    clients::Answer,
+    clients::{Answer, https},
     harness::{Forward, Space, Stack, await_condition, node_address},
 };
 
 /// Number of consecutive right answers after which every instance of the gateway is assumed to serve the stack.
 const SETTLED: usize = 32;
+
+/// Port of the node at which the ingress controller of the test cluster serves TLS.
+const CONTROLLER_TLS_PORT: u16 = 443;
 
 /// A client of one stack's gateway.
 #[derive(Clone)]
@@ -51,32 +54,79 @@ impl GatewayClient {
         provider: Provider,
         host: &str,
     ) -> Result<Self> {
-        let base = match provider {
-            Provider::IngressNginx => space.settings.gateway_url.clone(),
-            Provider::Standalone => node_port(&space.client, stack).await?,
+        let gateway = match provider {
+            Provider::IngressNginx => Self::at(space.settings.gateway_url.clone(), host)?,
+            Provider::Standalone => Self::plain(space, stack, host).await?,
         };
-        let gateway = Self::at(base, host)?;
+        gateway.serves().await?;
+        Ok(gateway)
+    }
+
+    /// Finds the port for TLS of a stack and waits until its gateway and its app answer there with this certificate
+    /// (PEM).
+    pub async fn open_tls(
+        space: &Space,
+        stack: &Stack,
+        provider: Provider,
+        host: &str,
+        certificate: &str,
+    ) -> Result<Self> {
+        let gateway = Self::trusting(space, stack, provider, host, &[certificate]).await?;
+        gateway.serves().await?;
+        Ok(gateway)
+    }
+
+    /// Returns a client of the port for HTTP of a stack's own gateway.
+    pub async fn plain(space: &Space, stack: &Stack, host: &str) -> Result<Self> {
+        let address = node_port(&space.client, stack, "http").await?;
+        Self::at(format!("http://{address}"), host)
+    }
+
+    /// Returns a client of the port for TLS that trusts these certificates (PEM) and names the host in the handshake.
+    pub async fn trusting(
+        space: &Space,
+        stack: &Stack,
+        provider: Provider,
+        host: &str,
+        certificates: &[&str],
+    ) -> Result<Self> {
+        let address = match provider {
+            Provider::IngressNginx => {
+                let node = node_address(&space.client).await?;
+                SocketAddr::new(node.parse()?, CONTROLLER_TLS_PORT)
+            }
+            Provider::Standalone => node_port(&space.client, stack, "https").await?,
+        };
+        let http = https::client(certificates)?.resolve(host, address);
+        Self::with(http, format!("https://{host}:{}", address.port()), host)
+    }
+
+    async fn serves(&self) -> Result<()> {
         // The rules of the nodes and the routes of an ingress controller are updated a moment after the stack is ready,
         // in each worker process of the controller separately. Only many right answers in a row come from all of them.
-        await_condition(&format!("the gateway serves {host}"), async || {
+        let what = format!("the gateway serves {} at {}", self.host, self.base);
+        await_condition(&what, async || {
             for _ in 0..SETTLED {
-                let answer = gateway.get("/gateway-health").await?;
+                let answer = self.get("/gateway-health").await?;
                 ensure!(
                     answer.body.trim_end() == "gateway ok",
                     "expected gateway ok, got {answer:?}"
                 );
-                let answer = gateway.get("/api/health").await?;
+                let answer = self.get("/api/health").await?;
                 ensure!(answer.status == 200, "expected status 200, got {answer:?}");
             }
             Ok(())
         })
-        .await?;
-        Ok(gateway)
+        .await
     }
 
     /// Returns a client of a known address.
     pub fn at(base: String, host: &str) -> Result<Self> {
-        let http = reqwest::Client::builder()
+        Self::with(https::client(&[])?, base, host)
+    }
+
+    fn with(http: ClientBuilder, base: String, host: &str) -> Result<Self> {
+        let http = http
             .redirect(Policy::none())
             .timeout(Duration::from_secs(20))
             // Each request has a connection of its own, so that earlier requests cannot influence a test.
@@ -87,6 +137,11 @@ impl GatewayClient {
             host: host.to_owned(),
             http,
         })
+    }
+
+    /// Returns the host that the requests name.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// Returns a client of a forwarded port, which works as long as the pod that the port is forwarded to.
@@ -181,13 +236,18 @@ impl GatewayClient {
     }
 }
 
-async fn node_port(client: &Client, stack: &Stack) -> Result<String> {
+/// Returns the address of a node and the port by which it leads to a named port of the gateway.
+async fn node_port(client: &Client, stack: &Stack, name: &str) -> Result<SocketAddr> {
     let services = Api::<Service>::namespaced(client.clone(), &stack.namespace);
     let service = services.get(&format!("{}-gateway", stack.name)).await?;
-    let port = service
-        .spec
-        .and_then(|spec| spec.ports?.first()?.node_port)
-        .context("the gateway's Service has no node port")?;
+    let ports = service.spec.and_then(|spec| spec.ports).unwrap_or_default();
+    let mut named = ports
+        .into_iter()
+        .filter(|port| port.name.as_deref() == Some(name));
+    let port = named
+        .next()
+        .and_then(|port| port.node_port)
+        .with_context(|| format!("the gateway's Service has no node port {name}"))?;
     let address = node_address(client).await?;
-    Ok(format!("http://{address}:{port}"))
+    Ok(SocketAddr::new(address.parse()?, u16::try_from(port)?))
 }

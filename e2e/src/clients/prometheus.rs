@@ -10,6 +10,7 @@ use reqwest::{Client, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::https;
 use crate::harness::{
     Forward, Space, Stack, await_condition, restricted_container,
     server::{LABEL, Server},
@@ -76,7 +77,7 @@ impl Prometheus {
         };
         server.start(space).await?;
         Ok(Self {
-            http: Client::new(),
+            http: https::client(&[])?.build()?,
             forward: Forward::to(stack, NAME, PORT).await?,
         })
     }

@@ -1,4 +1,4 @@
-//! The specification's gateway table and headers, for every provider.
+//! The specification's gateway table and headers, for every provider, by HTTP and by HTTPS.
 
 mod answers;
 mod forwarding;
@@ -21,6 +21,22 @@ macro_rules! conformance {
             $(#[tokio::test]
             async fn $sentence() -> anyhow::Result<()> {
                 let shared = $stack(shortener_e2e::Provider::Standalone).await?;
+                $crate::conformance::checked(shared, super::$checks::$sentence).await
+            })+
+        }
+        mod ingress_nginx_by_https {
+            $(#[tokio::test]
+            async fn $sentence() -> anyhow::Result<()> {
+                let provider = shortener_e2e::Provider::IngressNginx;
+                let shared = $stack(provider).await?.by_https(provider).await?;
+                $crate::conformance::checked(shared, super::$checks::$sentence).await
+            })+
+        }
+        mod standalone_by_https {
+            $(#[tokio::test]
+            async fn $sentence() -> anyhow::Result<()> {
+                let provider = shortener_e2e::Provider::Standalone;
+                let shared = $stack(provider).await?.by_https(provider).await?;
                 $crate::conformance::checked(shared, super::$checks::$sentence).await
             })+
         }

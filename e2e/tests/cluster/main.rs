@@ -23,6 +23,7 @@ mod queue;
 mod status;
 mod switches;
 mod telemetry_outages;
+mod tls;
 mod unreadable;
 mod vector;
 mod vector_outages;

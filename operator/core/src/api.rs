@@ -1,10 +1,14 @@
 //! The custom resource `ShortenerStack`: its fields, defaults and admission rules. It contains no behaviour.
 
+mod annotations;
 mod cache;
 mod component;
 mod database;
 mod gateway;
+mod gateway_service;
+mod gateway_tls;
 mod monitoring;
+mod names;
 mod observability;
 mod profile;
 mod queue;
@@ -15,12 +19,15 @@ mod status;
 mod tls;
 mod vector;
 
+pub use annotations::RESERVED_ANNOTATIONS;
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{
     GatewayAuth, GatewayProvider, GatewayServiceType, GatewaySpec, KeyLimits, Protected,
 };
+pub use gateway_service::GatewayServiceSpec;
+pub use gateway_tls::{GatewayTls, Hsts};
 pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,

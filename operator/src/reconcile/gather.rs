@@ -66,6 +66,7 @@ pub async fn gather(
         missing_keys: missing_keys(scope, stack, &identity),
         upstream: upstream(scope, &identity),
         host_conflict: host_conflict(stack, &scope.context.known_stacks()),
+        missing_certificate: missing_certificate(scope, stack, &identity),
         identity,
     })
 }
@@ -80,6 +81,21 @@ fn missing_keys(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity)
             .metadata::<Secret>(&identity.namespace, name);
         found.is_none()
     })
+}
+
+/// Returns the name of the Secret with the gateway's certificate if the spec refers to one that does not exist. Its
+/// content stays unread, because only the gateway needs the key.
+fn missing_certificate(
+    scope: &Scope,
+    stack: &ShortenerStack,
+    identity: &StackIdentity,
+) -> Option<String> {
+    let name = references::certificate_secret(&stack.spec)?;
+    let exists = scope
+        .inventory
+        .metadata::<Secret>(&identity.namespace, name)
+        .is_some();
+    (!exists).then(|| name.to_owned())
 }
 
 async fn read_secret(

@@ -9,7 +9,7 @@ use k8s_openapi::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::schema;
+use super::{names, schema};
 
 /// Settings of the pods of one component. Every field is optional; the operator supplies the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +35,7 @@ pub struct PodSettings {
     pub affinity: Option<Affinity>,
     /// Priority class of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub priority_class_name: Option<String>,
     /// Environment variables of the main container. A variable given here replaces one of the same name
     /// that the operator sets.

@@ -4,7 +4,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DatabaseTls, PodSettings, rules::managed_or_external};
+use super::{DatabaseTls, PodSettings, names, rules::managed_or_external};
 
 /// The database for the links. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -34,7 +34,7 @@ pub struct ManagedDatabase {
     pub storage: Option<String>,
     /// Storage class of the volume; the cluster's default class if absent. It cannot change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
     /// Settings of the pod.
     #[serde(flatten)]
@@ -58,13 +58,13 @@ pub struct ExternalDatabase {
 #[serde(rename_all = "camelCase")]
 pub struct SecretKeyRef {
     /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub name: String,
     /// Key of the URL within the Secret. If absent, the first of the keys `url`, `uri` and `connection_string` that
     /// the Secret contains. If it contains none of them, the keys `host`, `port`, `username` (or `user`) and
     /// `password` are read, for a database also `dbname` (or `database`), for a broker also `vhost` (or
     /// `virtual_host`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::KEY))]
     pub key: Option<String>,
 }

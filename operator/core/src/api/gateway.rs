@@ -3,11 +3,13 @@
 mod auth;
 mod provider;
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, schema};
+use super::{GatewayServiceSpec, GatewayTls, PodSettings, annotations, names, schema};
 
 pub use auth::{GatewayAuth, KeyLimits, Protected};
 pub use provider::{GatewayProvider, GatewayServiceType};
@@ -20,10 +22,24 @@ pub use provider::{GatewayProvider, GatewayServiceType};
         "gateway.serviceType is for gateway.provider Standalone: remove it or change the provider"
     ),
     validation = Rule::new("self.provider == 'IngressNginx' || !has(self.tlsSecretName)").message(
-        "gateway.tlsSecretName is for gateway.provider IngressNginx: remove it and terminate TLS in front of the gateway"
+        "gateway.tlsSecretName is for gateway.provider IngressNginx: set gateway.tls.secretName instead"
     ),
     validation = Rule::new("!has(self.tlsSecretName) || self.host != ''").message(
         "gateway.tlsSecretName needs gateway.host: set the host name of the certificate"
+    ),
+    validation = Rule::new("!has(self.tls) || !has(self.tlsSecretName)").message(
+        "gateway.tls and gateway.tlsSecretName exclude each other: remove gateway.tlsSecretName"
+    ),
+    validation = Rule::new("!has(self.tls) || self.host != ''").message(
+        "gateway.tls needs gateway.host: set the host name of the certificate"
+    ),
+    validation = Rule::new("self.provider == 'Standalone' || !has(self.tls) || !has(self.tls.hsts)").message(
+        "gateway.tls.hsts is for gateway.provider Standalone: remove it and set hsts in the ConfigMap of the ingress controller"
+    ),
+    validation = Rule::new(
+        "self.provider == 'IngressNginx' || !has(self.annotations) || size(self.annotations) == 0"
+    ).message(
+        "gateway.annotations is for gateway.provider IngressNginx: set gateway.service.annotations instead"
     ),
 )]
 #[serde(rename_all = "camelCase")]
@@ -40,17 +56,33 @@ pub struct GatewaySpec {
     pub host: String,
     /// IngressClass of the controller (`IngressNginx` only).
     #[serde(default = "default_class")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub ingress_class_name: String,
     /// Peers that may open connections to the gateway or, with `IngressNginx`, to the app. The default with
     /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` every peer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
     pub allow_from: Vec<NetworkPolicyPeer>,
-    /// Secret of type `kubernetes.io/tls` for the host (`IngressNginx` only).
+    /// TLS of the host. Absent: HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    pub tls: Option<GatewayTls>,
+    /// Secret of type `kubernetes.io/tls` for the host (`IngressNginx` only). `tls.secretName` replaces it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub tls_secret_name: Option<String>,
+    /// Annotations added to the Ingresses, for cert-manager or external-dns (`IngressNginx` only). Those that change
+    /// the routes are refused, and so are snippets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "annotations::map")]
+    #[x_kube(
+        validation = annotations::not_of_the_operator("gateway.annotations"),
+        validation = annotations::not_of_the_routes(),
+        validation = annotations::no_snippets()
+    )]
+    pub annotations: BTreeMap<String, String>,
+    /// The gateway's Service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<GatewayServiceSpec>,
     /// Type of the gateway's Service (`Standalone` only).
     #[serde(default)]
     pub service_type: GatewayServiceType,
@@ -85,7 +117,10 @@ impl Default for GatewaySpec {
             host: String::new(),
             ingress_class_name: default_class(),
             allow_from: Vec::new(),
+            tls: None,
             tls_secret_name: None,
+            annotations: BTreeMap::new(),
+            service: None,
             service_type: GatewayServiceType::default(),
             expose_metrics: default_true(),
             trusted_hops: default_hops(),

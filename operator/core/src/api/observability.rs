@@ -5,7 +5,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PodSettings, rules::managed_or_external, schema};
+use super::{PodSettings, names, rules::managed_or_external, schema};
 
 /// CEL rule for the address of a backend.
 const ADDRESS: &str = r"self.matches('^https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~%/]*)?$')";
@@ -97,7 +97,7 @@ pub struct ManagedBackend {
     pub storage: Option<String>,
     /// Storage class of the volume; the cluster's default class if absent. It cannot change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
     /// Settings of the pod.
     #[serde(flatten)]
@@ -160,6 +160,6 @@ pub enum OtlpProtocol {
 #[serde(rename_all = "camelCase")]
 pub struct SecretRef {
     /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub name: String,
 }

@@ -4,7 +4,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClientTls, PodSettings, SecretKeyRef, rules::managed_or_external};
+use super::{ClientTls, PodSettings, SecretKeyRef, names, rules::managed_or_external};
 
 /// The broker that queues the jobs. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -49,7 +49,7 @@ pub struct ManagedQueue {
     pub storage: Option<String>,
     /// Storage class of the volume; the cluster's default class if absent. It cannot change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
     /// Settings of the pod.
     #[serde(flatten)]

@@ -9,12 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CacheSpec, DatabaseSpec, GatewaySpec, MonitoringSpec, ObservabilitySpec, PodSettings, Profile,
-    QueueSpec, ShortenerStackStatus, VectorSpec,
+    QueueSpec, ShortenerStackStatus, VectorSpec, names,
     rules::{
         backend_keeps_its_class, backend_never_shrinks, keeps_its_class, never_shrinks,
         vector_keeps, while_vector_is_on,
     },
-    schema,
 };
 
 /// A complete link-shortening service: a gateway, the app behind it, its database and the parts that `profiles`
@@ -115,7 +114,7 @@ pub struct ShortenerStackSpec {
     pub monitoring: MonitoringSpec,
     /// Secrets for pulling the images of every component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::terse_list::<LocalObjectReference>")]
+    #[schemars(schema_with = "names::references")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// Pauses every change to the stack's objects when true. The operator continues to update the status.
     #[serde(default)]

@@ -4,7 +4,7 @@ use kube_cel::Validator;
 use kube_core::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::{Profile, ShortenerStack};
+use super::{Profile, RESERVED_ANNOTATIONS, ShortenerStack};
 use crate::testing::shared::combinations;
 
 fn stack(name: &str, spec: Value) -> ShortenerStack {
@@ -143,6 +143,45 @@ fn an_external_backend_takes_grpc_or_http_at_one_address_or_two() {
     }
 }
 
+fn gateway(settings: Value) -> Value {
+    json!({"gateway": settings})
+}
+
+#[test]
+fn annotations_that_leave_the_routes_alone_are_valid() {
+    let annotations = json!({
+        "cert-manager.io/cluster-issuer": "letsencrypt",
+        "nginx.ingress.kubernetes.io/limit-connections": "20",
+    });
+    let spec =
+        gateway(json!({"annotations": annotations, "service": {"annotations": annotations}}));
+    assert_eq!(refusal(spec), "");
+    // A user who empties the list has not set the field.
+    let emptied = gateway(json!({"provider": "Standalone", "annotations": {}}));
+    assert_eq!(refusal(emptied), "");
+}
+
+#[test]
+fn every_annotation_of_the_routes_is_refused() {
+    for key in RESERVED_ANNOTATIONS {
+        let refusal = refusal(gateway(json!({"annotations": {key: "x"}})));
+        let message =
+            "gateway.annotations has an annotation that is set by the operator or replaced";
+        assert!(refusal.contains(message), "{key}: {refusal}");
+    }
+}
+
+#[test]
+fn tls_redirects_to_https_unless_the_user_wants_both() {
+    let tls = |settings: Value| {
+        let spec = gateway(json!({"host": "go.example.com", "tls": settings}));
+        assert_eq!(refusal(spec.clone()), "");
+        stack("acme", spec).spec.gateway.tls.unwrap()
+    };
+    assert!(tls(json!({"secretName": "go-tls"})).redirect);
+    assert!(!tls(json!({"secretName": "go-tls", "redirect": false})).redirect);
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table, an entry for each rule")]
 fn every_rule_refuses_with_the_field_and_the_remedy() {
@@ -174,6 +213,52 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         (
             json!({"gateway": {"tlsSecretName": "tls"}}),
             "gateway.tlsSecretName needs gateway.host",
+        ),
+        (
+            gateway(json!({"tls": {"secretName": "tls"}, "tlsSecretName": "tls", "host": "a.b"})),
+            "gateway.tls and gateway.tlsSecretName exclude each other",
+        ),
+        (
+            gateway(json!({"tls": {"secretName": "tls"}})),
+            "gateway.tls needs gateway.host",
+        ),
+        (
+            gateway(json!({"tls": {"secretName": "tls", "hsts": {}}, "host": "a.b"})),
+            "gateway.tls.hsts is for gateway.provider Standalone",
+        ),
+        (
+            gateway(json!({"tls": {"secretName": "tls", "redirect": false, "hsts": {}}})),
+            "gateway.tls.hsts needs gateway.tls.redirect",
+        ),
+        (
+            gateway(json!({"tls": {"secretName": "tls", "hsts": {"preload": true}}})),
+            "gateway.tls.hsts.preload needs includeSubDomains and a maxAgeSeconds",
+        ),
+        (
+            gateway(json!({"tls": {"secretName": "tls", "hsts": {
+                "preload": true, "includeSubDomains": true, "maxAgeSeconds": 31_535_999,
+            }}})),
+            "gateway.tls.hsts.preload needs includeSubDomains and a maxAgeSeconds",
+        ),
+        (
+            gateway(json!({"provider": "Standalone", "annotations": {"a": "b"}})),
+            "gateway.annotations is for gateway.provider IngressNginx",
+        ),
+        (
+            gateway(json!({"annotations": {"shortener.dev/applied-hash": "x"}})),
+            "gateway.annotations has an annotation that begins with shortener.dev/",
+        ),
+        (
+            gateway(json!({"annotations": {"nginx.ingress.kubernetes.io/server-snippet": "x"}})),
+            "gateway.annotations has a snippet",
+        ),
+        (
+            gateway(json!({"annotations": {"nginx.org/location-snippets": "x"}})),
+            "gateway.annotations has a snippet",
+        ),
+        (
+            gateway(json!({"service": {"annotations": {"shortener.dev/applied-hash": "x"}}})),
+            "gateway.service.annotations has an annotation that begins with shortener.dev/",
         ),
         (
             json!({"database": {"managed": {}, "external": {"secretRef": {"name": "db"}}}}),

@@ -4,7 +4,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SecretRef;
+use super::{SecretRef, names};
 
 /// TLS to an external server. The chain and the name of its certificate are verified. With `tls: {}`, a server that the
 /// Secret describes by its parts, or by a URL without TLS, is reached over TLS as well.
@@ -55,11 +55,11 @@ pub enum DatabaseTlsMode {
 #[serde(rename_all = "camelCase")]
 pub struct CaRef {
     /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub name: String,
     /// Key of the certificates (PEM) within the Secret.
     #[serde(default = "default_ca_key")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::KEY))]
     pub key: String,
 }
 

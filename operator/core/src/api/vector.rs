@@ -4,7 +4,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClientTls, PodSettings, SecretKeyRef, rules::managed_or_external};
+use super::{ClientTls, PodSettings, SecretKeyRef, names, rules::managed_or_external};
 
 /// The store that finds documents by their vectors. Without `managed` and `external`, `managed` with its defaults
 /// applies.
@@ -84,7 +84,7 @@ pub struct ManagedVector {
     pub storage: Option<String>,
     /// Storage class of the volume; the cluster's default class if absent. It cannot change while the profile is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub storage_class_name: Option<String>,
     /// Settings of the pod.
     #[serde(flatten)]
@@ -111,11 +111,11 @@ pub struct ExternalVector {
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeyRef {
     /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub name: String,
     /// Key within the Secret.
     #[serde(default = "default_api_key")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = names::KEY))]
     pub key: String,
 }
 

@@ -45,6 +45,8 @@ pub struct Facts {
     pub upstream: Option<String>,
     /// An older stack (`namespace/name`) with the same class and host.
     pub host_conflict: Option<String>,
+    /// Name of the Secret with the gateway's certificate, if the spec refers to one that does not exist.
+    pub missing_certificate: Option<String>,
 }
 
 /// Facts about a store.

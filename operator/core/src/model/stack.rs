@@ -20,7 +20,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, LimitsSpec, Profile},
+    api::{GatewayServiceType, GatewayTls, LimitsSpec, Profile},
     model::metadata::{Component, StackIdentity},
 };
 
@@ -137,6 +137,10 @@ pub struct Gateway {
     pub pod: Pod,
     /// Peers that may connect; empty allows every peer.
     pub allow_from: Vec<NetworkPolicyPeer>,
+    /// Annotations of the Service.
+    pub service_annotations: BTreeMap<String, String>,
+    /// Name of the Secret with the certificate, if it does not exist.
+    pub missing_certificate: Option<String>,
     /// Implementation of the routing.
     pub routing: Routing,
 }
@@ -150,8 +154,10 @@ pub enum Routing {
         host: String,
         /// IngressClass.
         class: String,
-        /// Secret with the certificate of the host.
-        tls_secret: Option<String>,
+        /// TLS of the host.
+        tls: Option<GatewayTls>,
+        /// Annotations of the Ingresses, beside those of the operator.
+        annotations: BTreeMap<String, String>,
         /// An older stack (`namespace/name`) that holds the same class and host. If there is one, no Ingress is
         /// created.
         conflict: Option<String>,
@@ -162,9 +168,21 @@ pub enum Routing {
         host: String,
         /// Type of the Service.
         service_type: GatewayServiceType,
+        /// TLS of the host.
+        tls: Option<GatewayTls>,
         /// Cluster IP of the app's Service; `None` until that exists, and no nginx is created before.
         upstream: Option<String>,
     },
+}
+
+impl Routing {
+    /// Returns TLS that the stack's own nginx terminates.
+    pub fn own_tls(&self) -> Option<&GatewayTls> {
+        match self {
+            Self::Standalone { tls, .. } => tls.as_ref(),
+            Self::IngressNginx { .. } => None,
+        }
+    }
 }
 
 /// Settings of the pods of one component, with every default resolved.

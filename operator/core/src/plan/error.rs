@@ -62,6 +62,17 @@ pub enum ValidateError {
         /// Key of the label.
         key: String,
     },
+    /// An annotation whose key Kubernetes does not accept.
+    #[error(
+        "{field}: {key} is not a valid annotation key: write at most 63 letters, digits, '-', '_' and '.', optionally \
+         after a domain and '/'"
+    )]
+    NotAnAnnotation {
+        /// Field.
+        field: &'static str,
+        /// Key of the annotation.
+        key: String,
+    },
     /// A Secret with a child's name does not belong to the stack.
     #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
     NameTaken(String),
@@ -99,6 +110,7 @@ impl ValidateError {
             Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
             Self::NotASize { .. } => "NotASize",
             Self::NotALabel { .. } => "NotALabel",
+            Self::NotAnAnnotation { .. } => "NotAnAnnotation",
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
             Self::NoImageForMajor { .. } => "NoImageForMajor",
@@ -111,6 +123,7 @@ impl ValidateError {
         match self {
             Self::NotASize { .. }
             | Self::NotALabel { .. }
+            | Self::NotAnAnnotation { .. }
             | Self::MajorVersionChange { .. }
             | Self::NoImageForMajor { .. } => true,
             Self::CredentialsMissing { .. }

@@ -53,6 +53,12 @@ pub fn keys_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(auth.secret_ref.name.as_str())
 }
 
+/// Returns the name of the Secret with the gateway's certificate, if the spec refers to one in `gateway.tls`.
+pub fn certificate_secret(spec: &ShortenerStackSpec) -> Option<&str> {
+    let tls = spec.gateway.tls.as_ref()?;
+    Some(tls.secret_name.as_str())
+}
+
 /// Returns true when a stack reads a Secret: one of its own, or one that its spec refers to.
 pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
     let name = stack.metadata.name.as_deref().unwrap_or_default();
@@ -65,5 +71,6 @@ pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
         || optional(&stack.spec).into_iter().any(read_by)
         || headers_secret(&stack.spec) == Some(secret)
         || keys_secret(&stack.spec) == Some(secret)
+        || certificate_secret(&stack.spec) == Some(secret)
         || vector_key(&stack.spec).is_some_and(|reference| reference.name == secret)
 }

@@ -4,6 +4,7 @@
 //! cluster.
 
 mod auth;
+mod gateway;
 mod monitoring;
 mod observability;
 
@@ -19,14 +20,14 @@ use super::{
     },
 };
 use crate::{
-    api::{DeletionPolicy, GatewayProvider, GatewaySpec, ShortenerStack, ShortenerStackSpec},
+    api::{DeletionPolicy, ShortenerStack, ShortenerStackSpec},
     model::{
         checksum::CHECKSUM_KEY,
         credentials,
         defaults::Defaults,
         facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Credential, Gateway, Routing, ValidatedStack, Workers},
+        stack::{App, Cache, Credential, Gateway, ValidatedStack, Workers},
     },
 };
 
@@ -54,6 +55,7 @@ pub fn validate(
         missing_keys,
         upstream,
         host_conflict,
+        missing_certificate,
     } = facts;
     let spec = &stack.spec;
     let checksum_key = own_key(checksum_key, &identity.name)?;
@@ -85,7 +87,10 @@ pub fn validate(
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: app(spec, defaults, cache.as_ref(), missing_keys),
-        gateway: gateway(spec, defaults, upstream, host_conflict),
+        gateway: Gateway {
+            missing_certificate,
+            ..gateway::gateway(spec, defaults, upstream, host_conflict)?
+        },
         database,
         cache,
         queue,
@@ -106,7 +111,7 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
     match &spec.public_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None if gateway.host.is_empty() => LOCAL_URL.to_owned(),
-        None if gateway.tls_secret_name.is_some() => format!("https://{}", gateway.host),
+        None if gateway::tls(gateway).is_some() => format!("https://{}", gateway.host),
         None => format!("http://{}", gateway.host),
     }
 }
@@ -151,59 +156,6 @@ fn workers(spec: &ShortenerStackSpec, defaults: &Defaults) -> Workers {
             &defaults.images.worker,
             build::worker::default_resources(),
         ),
-    }
-}
-
-fn gateway(
-    spec: &ShortenerStackSpec,
-    defaults: &Defaults,
-    upstream: Option<String>,
-    host_conflict: Option<String>,
-) -> Gateway {
-    let GatewaySpec {
-        host,
-        ingress_class_name,
-        allow_from,
-        tls_secret_name,
-        service_type,
-        ..
-    } = spec.gateway.clone();
-    let (routing, default_peers) = match spec.gateway.provider {
-        GatewayProvider::IngressNginx => (
-            Routing::IngressNginx {
-                host,
-                class: ingress_class_name,
-                tls_secret: tls_secret_name,
-                conflict: host_conflict,
-            },
-            defaults.gateway_allow_from.clone(),
-        ),
-        GatewayProvider::Standalone => (
-            Routing::Standalone {
-                host,
-                service_type,
-                upstream,
-            },
-            Vec::new(),
-        ),
-    };
-    Gateway {
-        replicas: if spec.stopped {
-            0
-        } else {
-            spec.gateway.replicas
-        },
-        pod: pod(
-            &spec.gateway.pod,
-            &defaults.images.gateway,
-            build::gateway::default_resources(),
-        ),
-        allow_from: if allow_from.is_empty() {
-            default_peers
-        } else {
-            allow_from
-        },
-        routing,
     }
 }
 

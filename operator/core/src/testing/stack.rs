@@ -98,6 +98,7 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
         missing_keys: false,
         upstream: None,
         host_conflict: None,
+        missing_certificate: None,
     }
 }
 

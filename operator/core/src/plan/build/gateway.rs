@@ -5,6 +5,7 @@ mod deployment;
 mod ingress;
 mod nginx;
 mod service;
+mod tls;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
@@ -21,6 +22,12 @@ pub const PORT: i32 = 8080;
 pub const SERVICE_PORT: i32 = 80;
 /// Name of both ports.
 const PORT_NAME: &str = "http";
+/// Port of the gateway's pods for TLS.
+pub const TLS_PORT: i32 = 8443;
+/// Port of the gateway's Service for TLS.
+const TLS_SERVICE_PORT: i32 = 443;
+/// Name of both ports for TLS.
+const TLS_PORT_NAME: &str = "https";
 /// Key of the configuration in its ConfigMap, and its file name in the pod.
 const CONFIG_KEY: &str = "nginx.conf";
 

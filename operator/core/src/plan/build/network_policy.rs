@@ -56,11 +56,11 @@ pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
 /// Returns the NetworkPolicy `<stack>-gateway`: requests from the allowed peers and from the operator.
 pub fn gateway(stack: &ValidatedStack) -> NetworkPolicy {
     let requests = allowed_peers_and(stack, stack.operator.clone());
-    policy(
-        stack,
-        Component::Gateway,
-        vec![allow(requests, gateway::PORT)],
-    )
+    let tls = stack.gateway.routing.own_tls();
+    let tls = tls.map(|_| allow(requests.clone(), gateway::TLS_PORT));
+    let mut rules = vec![allow(requests, gateway::PORT)];
+    rules.extend(tls);
+    policy(stack, Component::Gateway, rules)
 }
 
 /// Returns the NetworkPolicy `<stack>-worker`: scrapes of the internal port, and no other connections.
@@ -233,6 +233,25 @@ mod tests {
         golden("network-policy-app-standalone", &app(&stack));
         let spec = gateway(&stack).spec.unwrap();
         assert_eq!(spec.ingress.unwrap()[0].from, None, "every peer may");
+    }
+
+    #[test]
+    fn the_clients_of_a_gateway_with_a_certificate_reach_both_ports() {
+        let peer = pods(&minimal_stack(), Component::Stack);
+        let mut stack = minimal_stack()
+            .standalone()
+            .host("go.example.com")
+            .tls("go-tls");
+        stack.gateway.allow_from = vec![peer.clone()];
+        let rules = gateway(&stack).spec.unwrap().ingress.unwrap();
+        let ports = rules
+            .iter()
+            .map(|rule| rule.ports.as_ref().unwrap()[0].port.clone());
+        let expected = [8080, 8443].map(|port| Some(IntOrString::Int(port)));
+        assert_eq!(ports.collect::<Vec<_>>(), expected);
+        for rule in rules {
+            assert!(rule.from.unwrap().contains(&peer));
+        }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::{
     plan::verdict::workload,
 };
 
-/// Checks for a host conflict, then the gateway's own pods, then that a controller has adopted the Ingresses.
+/// Checks for a host conflict, then that the certificate exists, then the gateway's own pods, then that a controller has
+/// adopted the Ingresses.
 pub fn gateway_ready(view: View<'_>) -> Verdict {
     if let Routing::IngressNginx {
         host,
@@ -22,6 +23,15 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
             "HostConflict",
             format!(
                 "stack {other} already serves {host} on IngressClass {class}: set another spec.gateway.host"
+            ),
+        );
+    }
+    if let Some(secret) = &view.stack.gateway.missing_certificate {
+        return Verdict::no(
+            "SecretNotFound",
+            format!(
+                "gateway.tls.secretName: Secret {secret} does not exist: create it as type kubernetes.io/tls, or let \
+                 cert-manager create it; until then the host has no certificate"
             ),
         );
     }
@@ -118,6 +128,21 @@ mod tests {
             })
             .holds
         );
+    }
+
+    #[test]
+    fn a_certificate_that_does_not_exist_is_named() {
+        let mut stack = minimal_stack().standalone().host("go.test").tls("go-tls");
+        stack.gateway.missing_certificate = Some("go-tls".to_owned());
+        let verdict = gateway_ready(View {
+            stack: &stack,
+            live: &live(json!([])),
+        });
+        assert_eq!(verdict.reason, "SecretNotFound");
+        let named = "gateway.tls.secretName: Secret go-tls does not exist: create it";
+        assert!(verdict.message.starts_with(named), "{verdict:?}");
+        // An issuer may be about to create it.
+        assert!(!verdict.holds && !verdict.fault);
     }
 
     #[test]

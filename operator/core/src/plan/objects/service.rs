@@ -56,3 +56,11 @@ pub(in crate::plan) fn http_port(name: &str, number: i32) -> ServicePort {
         ..port(name, number)
     }
 }
+
+/// Returns a port like [`port`] that serves HTTP over TLS.
+pub(in crate::plan) fn https_port(name: &str, number: i32) -> ServicePort {
+    ServicePort {
+        app_protocol: Some("https".to_owned()),
+        ..port(name, number)
+    }
+}

@@ -13,7 +13,7 @@ pub(super) fn monitoring(
     spec: &MonitoringSpec,
     observed: bool,
 ) -> Result<Option<Monitoring>, ValidateError> {
-    if let Some(key) = spec.labels.keys().find(|key| !is_label(key)) {
+    if let Some(key) = spec.labels.keys().find(|key| !is_qualified_name(key)) {
         return Err(ValidateError::NotALabel {
             field: "monitoring.labels",
             key: key.clone(),
@@ -25,8 +25,8 @@ pub(super) fn monitoring(
     }))
 }
 
-/// Returns true when Kubernetes accepts a text as a label key.
-fn is_label(key: &str) -> bool {
+/// Returns true when Kubernetes accepts a text as the key of a label or an annotation.
+pub(super) fn is_qualified_name(key: &str) -> bool {
     let (domain, name) = match key.split_once('/') {
         Some((domain, name)) => (Some(domain), name),
         None => (None, key),

@@ -39,6 +39,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         missing_keys: false,
         upstream: None,
         host_conflict: None,
+        missing_certificate: None,
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::resolved;
 use crate::{
-    api::GatewayServiceType,
+    api::{GatewayServiceType, GatewayTls, Hsts},
     model::stack::{Backend, Collector, ManagedStore, Pod, Routing, Store, ValidatedStack},
 };
 
@@ -182,9 +182,49 @@ impl ValidatedStack {
 
     /// Serves the host over TLS with the certificate in a Secret.
     pub fn tls(mut self, secret: &str) -> Self {
-        if let Routing::IngressNginx { tls_secret, .. } = &mut self.gateway.routing {
-            *tls_secret = Some(secret.to_owned());
+        *self.gateway_tls() = Some(GatewayTls::of_secret(secret.to_owned()));
+        self
+    }
+
+    /// Serves HTTP beside HTTPS (after [`Self::tls`]).
+    pub fn without_redirect(mut self) -> Self {
+        if let Some(tls) = self.gateway_tls() {
+            tls.redirect = false;
         }
+        self
+    }
+
+    /// Tells browsers to use HTTPS only (after [`Self::tls`]).
+    pub fn hsts(mut self) -> Self {
+        if let Some(tls) = self.gateway_tls() {
+            tls.hsts = Some(Hsts {
+                max_age_seconds: 31_536_000,
+                include_sub_domains: true,
+                preload: true,
+            });
+        }
+        self
+    }
+
+    fn gateway_tls(&mut self) -> &mut Option<GatewayTls> {
+        match &mut self.gateway.routing {
+            Routing::IngressNginx { tls, .. } | Routing::Standalone { tls, .. } => tls,
+        }
+    }
+
+    /// Adds annotations to the Ingresses.
+    pub fn annotated(mut self, entries: &[(&str, &str)]) -> Self {
+        if let Routing::IngressNginx { annotations, .. } = &mut self.gateway.routing {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            annotations.extend(entries.iter().map(owned));
+        }
+        self
+    }
+
+    /// Adds an annotation to the gateway's Service.
+    pub fn service_annotated(mut self, key: &str, value: &str) -> Self {
+        let annotations = &mut self.gateway.service_annotations;
+        annotations.insert(key.to_owned(), value.to_owned());
         self
     }
 

@@ -13,7 +13,7 @@ use crate::model::{
 /// Returns the ConfigMap `<stack>-gateway`, or `None` while the address of the app is unknown.
 pub fn config_map(stack: &ValidatedStack) -> Option<ConfigMap> {
     let identity = &stack.identity;
-    nginx::render(&stack.gateway.routing).map(|config| ConfigMap {
+    nginx::render(stack).map(|config| ConfigMap {
         metadata: identity.child(
             component_name(&identity.name, Component::Gateway),
             Component::Gateway,

@@ -5,7 +5,7 @@ use k8s_openapi::api::{
     core::v1::{Container, Lifecycle, LifecycleHandler, PodSpec, SleepAction},
 };
 
-use super::{PORT, PORT_NAME, nginx};
+use super::{PORT, PORT_NAME, TLS_PORT, TLS_PORT_NAME, nginx, tls};
 use crate::{
     model::{
         metadata::{Component, component_name},
@@ -21,7 +21,7 @@ const CONFIG_DIRECTORY: &str = "/etc/shortener";
 /// Returns the Deployment `<stack>-gateway`, or `None` while the address of the app is unknown.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let name = component_name(&stack.identity.name, Component::Gateway);
-    let config = nginx::render(&stack.gateway.routing)?;
+    let config = nginx::render(stack)?;
     let template = pod::template(
         stack,
         Component::Gateway,
@@ -38,25 +38,43 @@ pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
 }
 
 fn pod_spec(stack: &ValidatedStack, config_map: String) -> PodSpec {
+    let certificate = stack.gateway.routing.own_tls().map(tls::certificate);
+    let mut volumes = vec![
+        volume::config("config", config_map),
+        volume::scratch("tmp", "64Mi"),
+    ];
+    let mut security_context = pod::security_context(USER);
+    if let Some(certificate) = certificate {
+        volumes.push(certificate);
+        security_context.fs_group = Some(USER);
+    }
     PodSpec {
         containers: vec![nginx_container(stack)],
-        security_context: Some(pod::security_context(USER)),
+        security_context: Some(security_context),
         // The delay before the stop signal (5 s) plus nginx's limit for the shutdown of its workers (20 s).
         termination_grace_period_seconds: Some(30),
         topology_spread_constraints: Some(vec![pod::spread(stack, Component::Gateway)]),
-        volumes: Some(vec![
-            volume::config("config", config_map),
-            volume::scratch("tmp", "64Mi"),
-        ]),
+        volumes: Some(volumes),
         ..PodSpec::default()
     }
 }
 
 fn nginx_container(stack: &ValidatedStack) -> Container {
     let health = || pod::http_probe("/gateway-health", PORT_NAME);
+    let mut script = include_str!("nginx/start.sh").to_owned();
+    let mut ports = vec![pod::port(PORT_NAME, PORT)];
+    let mut mounts = vec![
+        volume::mount("config", CONFIG_DIRECTORY),
+        volume::mount("tmp", "/tmp"),
+    ];
+    if stack.gateway.routing.own_tls().is_some() {
+        script.insert_str(0, include_str!("nginx/reload.sh"));
+        ports.push(pod::port(TLS_PORT_NAME, TLS_PORT));
+        mounts.push(tls::mount());
+    }
     Container {
-        command: Some(pod::strings(&["sh", "-c", include_str!("nginx/start.sh")])),
-        ports: Some(vec![pod::port(PORT_NAME, PORT)]),
+        command: Some(pod::strings(&["sh", "-c", &script])),
+        ports: Some(ports),
         lifecycle: Some(Lifecycle {
             // nginx stops accepting connections as soon as it receives its stop signal. The delay lets every node
             // stop sending new connections first.
@@ -69,10 +87,7 @@ fn nginx_container(stack: &ValidatedStack) -> Container {
         startup_probe: Some(pod::with_timing(health(), 1, 2, 30)),
         liveness_probe: Some(pod::with_timing(health(), 10, 5, 3)),
         readiness_probe: Some(pod::with_timing(health(), 2, 2, 2)),
-        volume_mounts: Some(vec![
-            volume::mount("config", CONFIG_DIRECTORY),
-            volume::mount("tmp", "/tmp"),
-        ]),
+        volume_mounts: Some(mounts),
         ..pod::container("nginx", &stack.gateway.pod, Vec::new())
     }
 }
@@ -88,6 +103,15 @@ mod tests {
     #[test]
     fn the_deployment_of_a_minimal_stack() {
         golden("deployment-gateway", &deployment(&minimal_stack()));
+    }
+
+    #[test]
+    fn the_deployment_of_a_stack_with_a_certificate() {
+        let stack = minimal_stack()
+            .standalone()
+            .host("go.example.com")
+            .tls("go-tls");
+        golden("deployment-gateway-tls", &deployment(&stack));
     }
 
     #[test]

@@ -54,7 +54,8 @@ fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> 
     let Routing::IngressNginx {
         host,
         class,
-        tls_secret,
+        tls,
+        annotations: of_user,
         conflict: None,
     } = &stack.gateway.routing
     else {
@@ -65,10 +66,10 @@ fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> 
         metadata: stack.identity.child(name, Component::Gateway),
         spec: Some(IngressSpec {
             ingress_class_name: Some(class.clone()),
-            tls: tls_secret.as_ref().map(|secret| {
+            tls: tls.as_ref().map(|tls| {
                 vec![IngressTLS {
                     hosts: host.clone().map(|host| vec![host]),
-                    secret_name: Some(secret.clone()),
+                    secret_name: Some(tls.secret_name.clone()),
                 }]
             }),
             rules: Some(vec![IngressRule {
@@ -79,6 +80,8 @@ fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> 
         }),
         ..Ingress::default()
     };
+    let redirects = tls.as_ref().is_some_and(|tls| tls.redirect);
+    annotations(&mut ingress).extend(of_user.clone());
     annotations(&mut ingress).extend([
         (annotation("use-regex"), "true".to_owned()),
         (annotation("proxy-body-size"), "128k".to_owned()),
@@ -86,7 +89,7 @@ fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> 
         (annotation("proxy-send-timeout"), "15".to_owned()),
         (annotation("proxy-read-timeout"), "15".to_owned()),
         // Without a certificate of its own, the host would redirect to TLS with the controller's certificate.
-        (annotation("ssl-redirect"), tls_secret.is_some().to_string()),
+        (annotation("ssl-redirect"), redirects.to_string()),
     ]);
     Some(ingress)
 }
@@ -119,7 +122,10 @@ fn annotations(ingress: &mut Ingress) -> &mut BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        api::RESERVED_ANNOTATIONS,
+        testing::{golden, stack::minimal_stack},
+    };
 
     #[test]
     fn the_ingresses_of_a_minimal_stack() {
@@ -132,6 +138,40 @@ mod tests {
         let stack = minimal_stack().host("go.example.com").tls("go-tls");
         golden("ingress-api-tls", &api_ingress(&stack));
         golden("ingress-tls", &ingress(&stack));
+    }
+
+    #[test]
+    fn http_is_served_beside_https_if_the_user_wants_it() {
+        let stack = minimal_stack()
+            .host("go.example.com")
+            .tls("go-tls")
+            .without_redirect();
+        for ingress in [api_ingress(&stack), ingress(&stack)] {
+            let annotations = ingress.unwrap().metadata.annotations.unwrap();
+            assert_eq!(annotations[&annotation("ssl-redirect")], "false");
+        }
+    }
+
+    #[test]
+    fn annotations_of_the_user_are_added_and_never_replace_those_of_the_operator() {
+        let issuer = "cert-manager.io/cluster-issuer";
+        let limit = annotation("proxy-body-size");
+        let stack = minimal_stack().annotated(&[(issuer, "letsencrypt"), (limit.as_str(), "1g")]);
+        for ingress in [api_ingress(&stack), ingress(&stack)] {
+            let annotations = ingress.unwrap().metadata.annotations.unwrap();
+            assert_eq!(annotations[issuer], "letsencrypt");
+            assert_eq!(annotations[&limit], "128k");
+        }
+    }
+
+    #[test]
+    fn the_schema_refuses_every_annotation_that_the_operator_sets() {
+        let stack = minimal_stack();
+        for ingress in [api_ingress(&stack), ingress(&stack)] {
+            for key in ingress.unwrap().metadata.annotations.unwrap().keys() {
+                assert!(RESERVED_ANNOTATIONS.contains(&key.as_str()), "{key}");
+            }
+        }
     }
 
     #[test]

@@ -1,37 +1,60 @@
 //! The text of the gateway's `nginx.conf`. The files in `nginx/` are templates: only names between `%` are replaced.
 //! They use only directives that nginx 1.22 supports and that nginx 1.30 does not warn about.
 
-use super::{super::app, PORT};
-use crate::model::stack::Routing;
+use super::{super::app, PORT, tls::Tls};
+use crate::model::stack::{Routing, ValidatedStack};
 
 /// Returns the configuration, or `None` while the address of the app is unknown.
 ///
 /// The configuration contains the app's address instead of its host name. nginx resolves a name only when it starts,
 /// and would keep a stale address after the Service is recreated.
-pub(super) fn render(routing: &Routing) -> Option<String> {
-    let servers = match routing {
+pub(super) fn render(stack: &ValidatedStack) -> Option<String> {
+    let servers = match &stack.gateway.routing {
         Routing::IngressNginx { .. } => include_str!("nginx/health.conf").to_owned(),
-        Routing::Standalone { host, upstream, .. } => standalone(host, upstream.as_deref()?),
+        Routing::Standalone { host, upstream, .. } => {
+            standalone(host, upstream.as_deref()?, Tls::of(stack).as_ref())
+        }
     };
     Some(
         include_str!("nginx/main.conf")
             .replace("%SERVERS%", &servers)
-            .replace("%PROBLEM%", include_str!("nginx/problem.conf"))
+            .replace("%PROBLEM%", &problem(""))
             .replace("%PORT%", &PORT.to_string()),
     )
 }
 
-fn standalone(host: &str, upstream: &str) -> String {
-    let (default_server, name, others) = if host.is_empty() {
+fn standalone(host: &str, upstream: &str, tls: Option<&Tls<'_>>) -> String {
+    let (default_server, name, unknown) = if host.is_empty() {
         (" default_server", "_", "")
     } else {
         ("", host, include_str!("nginx/unknown-host.conf"))
     };
+    let http = listen(PORT, default_server);
+    let hsts = tls.map(|tls| tls.hsts("            ")).unwrap_or_default();
+    let others = tls.map(Tls::others).unwrap_or_default();
+    let directives = tls.map(Tls::directives).unwrap_or_default();
     include_str!("nginx/routes.conf")
-        .replace("%OTHERS%", others)
-        .replace("%DEFAULT_SERVER%", default_server)
+        // Only this server answers with HSTS. The others keep the mark for problems without it.
+        .replace("%PROBLEM%", &problem(&hsts))
+        .replace("%OTHERS%", &format!("{unknown}{others}"))
+        .replace(
+            "%LISTEN%",
+            &tls.map_or_else(|| http.clone(), |tls| tls.listen(&http)),
+        )
+        .replace("%DIRECTIVES%", &directives)
         .replace("%SERVER_NAME%", name)
         .replace("%APP%", &socket_address(upstream))
+}
+
+/// Returns the directives by which a server listens on both address families. `nginx/start.sh` removes the second one
+/// where there is no IPv6.
+pub(super) fn listen(port: i32, suffix: &str) -> String {
+    format!("        listen {port}{suffix};\n        listen [::]:{port}{suffix};\n")
+}
+
+/// Returns the answers of a server itself, with the directive of a header for its problems.
+fn problem(header: &str) -> String {
+    include_str!("nginx/problem.conf").replace("%HSTS%", header)
 }
 
 /// Returns an address with the app's port. An IPv6 address before a port requires brackets.
@@ -48,8 +71,8 @@ mod tests {
     use super::*;
     use crate::testing::{golden_text, stack::minimal_stack};
 
-    fn rendered(routing: &Routing) -> String {
-        let config = render(routing).unwrap();
+    fn rendered(stack: &ValidatedStack) -> String {
+        let config = render(stack).unwrap();
         let mut after_marks = config.split('%').skip(1);
         let is_name = |text: &str| text.starts_with(|first: char| first.is_ascii_uppercase());
         assert!(
@@ -62,27 +85,28 @@ mod tests {
     #[test]
     fn behind_a_controller_the_gateway_answers_for_its_health_only() {
         let stack = minimal_stack();
-        golden_text("nginx-health", &rendered(&stack.gateway.routing));
+        golden_text("nginx-health", &rendered(&stack));
     }
 
     #[test]
     fn on_its_own_the_gateway_routes_every_host() {
         let stack = minimal_stack().standalone();
-        golden_text("nginx-standalone", &rendered(&stack.gateway.routing));
+        golden_text("nginx-standalone", &rendered(&stack));
     }
 
     #[test]
     fn with_a_host_the_gateway_refuses_the_others() {
         let stack = minimal_stack().standalone().host("go.example.com");
-        golden_text("nginx-standalone-host", &rendered(&stack.gateway.routing));
+        golden_text("nginx-standalone-host", &rendered(&stack));
     }
 
     #[test]
     fn every_server_listens_on_both_families_and_keeps_one_where_ipv6_is_taken_out() {
         let stack = minimal_stack();
         let routed = minimal_stack().standalone().host("go.example.com");
-        for routing in [&stack.gateway.routing, &routed.gateway.routing] {
-            let config = rendered(routing);
+        let secure = routed.clone().tls("go-tls");
+        for stack in [&stack, &routed, &secure, &secure.clone().without_redirect()] {
+            let config = rendered(stack);
             let lines: Vec<&str> = config
                 .lines()
                 .filter(|line| line.contains("listen "))
@@ -90,8 +114,41 @@ mod tests {
             assert!(!lines.is_empty());
             for pair in lines.chunks(2) {
                 // The second line of each pair is the one that start.sh removes.
-                assert_eq!(pair[0].replace("listen 8080", "listen [::]:8080"), pair[1]);
+                assert_eq!(pair[0].replace("listen ", "listen [::]:"), pair[1]);
             }
+        }
+    }
+
+    #[test]
+    fn with_a_certificate_http_leads_to_https() {
+        let stack = minimal_stack().standalone().host("go.example.com");
+        golden_text("nginx-standalone-tls", &rendered(&stack.tls("go-tls")));
+    }
+
+    #[test]
+    fn without_a_redirect_both_are_served() {
+        let stack = minimal_stack().standalone().host("go.example.com");
+        let config = rendered(&stack.tls("go-tls").without_redirect());
+        assert!(!config.contains("return 308"), "{config}");
+        let (_, server) = config.rsplit_once("    server {").unwrap();
+        for port in ["listen 8080;", "listen 8443 ssl;"] {
+            assert!(server.contains(port), "{port}: {server}");
+        }
+    }
+
+    #[test]
+    fn browsers_are_told_to_use_https_only_if_the_user_wants_it_and_only_by_https() {
+        const HEADER: &str = "add_header Strict-Transport-Security";
+        let stack = minimal_stack().standalone().host("go.example.com");
+        let stack = stack.tls("go-tls");
+        assert!(!rendered(&stack).contains(HEADER));
+        let config = rendered(&stack.hsts());
+        let value = "\"max-age=31536000; includeSubDomains; preload\" always;";
+        for server in config.split("    server {").skip(1) {
+            // The server of the host and its own answers.
+            let expected = if server.contains("proxy_pass") { 2 } else { 0 };
+            assert_eq!(server.matches(HEADER).count(), expected, "{server}");
+            assert_eq!(server.matches(value).count(), expected, "{server}");
         }
     }
 

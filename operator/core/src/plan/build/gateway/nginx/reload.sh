@@ -1,0 +1,14 @@
+# The kubelet replaces the files of a renewed certificate by moving the link ..data. nginx reads them again when it
+# receives SIGHUP: requests in flight finish on the old workers, and a broken pair leaves the old one in use.
+known=$(readlink /etc/shortener-tls/..data || true)
+(
+  while sleep 5; do
+    now=$(readlink /etc/shortener-tls/..data || true)
+    if [ "$now" != "$known" ]; then
+      known=$now
+      echo 'the files of the certificate have changed: nginx reads them again' >&2
+      # nginx replaces this shell and keeps its process id.
+      kill -HUP $$ || exit 0
+    fi
+  done
+) &

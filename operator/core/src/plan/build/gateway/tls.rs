@@ -1,0 +1,147 @@
+//! TLS that the stack's own nginx terminates: the parts of its configuration, and the volume with the certificate.
+
+use k8s_openapi::api::core::v1::{Volume, VolumeMount};
+
+use super::TLS_PORT;
+use crate::{
+    api::GatewayTls,
+    model::stack::{Routing, ValidatedStack},
+    plan::objects::volume,
+};
+
+/// Folder of the certificate. `nginx/tls.conf` and `nginx/reload.sh` name it as well.
+const DIRECTORY: &str = "/etc/shortener-tls";
+const VOLUME: &str = "certificate";
+
+/// TLS of a host.
+pub(super) struct Tls<'a> {
+    settings: &'a GatewayTls,
+    host: &'a str,
+    public_url: &'a str,
+}
+
+impl<'a> Tls<'a> {
+    /// Returns TLS of the stack's own nginx, if that terminates it.
+    pub(super) fn of(stack: &'a ValidatedStack) -> Option<Self> {
+        match &stack.gateway.routing {
+            Routing::Standalone {
+                host,
+                tls: Some(settings),
+                ..
+            } => Some(Self {
+                settings,
+                host,
+                public_url: &stack.public_url,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Returns the addresses on which the server of the host listens, beside or instead of those of HTTP.
+    pub(super) fn listen(&self, http: &str) -> String {
+        let https = super::nginx::listen(TLS_PORT, " ssl");
+        if self.settings.redirect {
+            https
+        } else {
+            format!("{http}{https}")
+        }
+    }
+
+    /// Returns the settings of TLS and the servers beside that of the host.
+    pub(super) fn others(&self) -> String {
+        let mut others =
+            include_str!("nginx/tls.conf").replace("%TLS_PORT%", &TLS_PORT.to_string());
+        if self.settings.redirect {
+            let redirect = include_str!("nginx/redirect.conf");
+            others.push_str(&redirect.replace("%ORIGIN%", &self.origin()));
+        }
+        others
+    }
+
+    /// Returns the directives of the host's own server.
+    pub(super) fn directives(&self) -> String {
+        let hsts = self.hsts("        ");
+        format!("        error_page 497 =400 /gateway-problem;\n{hsts}")
+    }
+
+    /// Returns the directive for the header `Strict-Transport-Security`, if it is wanted. A location with headers of
+    /// its own does not inherit those of its server, so both need it.
+    pub(super) fn hsts(&self, indent: &str) -> String {
+        let Some(hsts) = &self.settings.hsts else {
+            return String::new();
+        };
+        let mut value = format!("max-age={}", hsts.max_age_seconds);
+        for (wanted, directive) in [
+            (hsts.include_sub_domains, "; includeSubDomains"),
+            (hsts.preload, "; preload"),
+        ] {
+            if wanted {
+                value.push_str(directive);
+            }
+        }
+        format!("{indent}add_header Strict-Transport-Security \"{value}\" always;\n")
+    }
+
+    /// Returns the origin of HTTPS. Only the public URL tells the port, because the Service or a load balancer may
+    /// choose another one.
+    fn origin(&self) -> String {
+        let authority = self.public_url.strip_prefix("https://");
+        let own = authority.filter(|authority| {
+            let name = authority.split(':').next().unwrap_or_default();
+            name.eq_ignore_ascii_case(self.host)
+        });
+        format!("https://{}", own.unwrap_or(self.host))
+    }
+}
+
+/// Returns the volume with the certificate. Only the group of nginx can read the key. A pod waits until the Secret
+/// exists.
+pub(super) fn certificate(tls: &GatewayTls) -> Volume {
+    let mut volume = volume::secret(VOLUME, tls.secret_name.clone(), None);
+    if let Some(secret) = &mut volume.secret {
+        secret.default_mode = Some(0o440);
+    }
+    volume
+}
+
+/// Returns the mount of the certificate.
+pub(super) fn mount() -> VolumeMount {
+    volume::read_only(VOLUME, DIRECTORY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::stack::minimal_stack;
+
+    #[test]
+    fn the_redirect_keeps_the_port_of_the_public_url_and_never_leaves_the_host() {
+        for (public_url, origin) in [
+            ("https://go.example.com", "https://go.example.com"),
+            ("https://go.example.com:8443", "https://go.example.com:8443"),
+            ("https://GO.example.com:8443", "https://GO.example.com:8443"),
+            ("http://go.example.com:8080", "https://go.example.com"),
+            ("https://go.example.com.evil.test", "https://go.example.com"),
+            ("https://other.example.com:8443", "https://go.example.com"),
+        ] {
+            let mut stack = minimal_stack()
+                .standalone()
+                .host("go.example.com")
+                .tls("go-tls");
+            stack.public_url = public_url.to_owned();
+            assert_eq!(Tls::of(&stack).unwrap().origin(), origin, "{public_url}");
+        }
+    }
+
+    #[test]
+    fn the_files_are_read_from_the_folder_where_they_are_mounted() {
+        for text in [
+            include_str!("nginx/tls.conf"),
+            include_str!("nginx/reload.sh"),
+        ] {
+            let folder = format!("{DIRECTORY}/");
+            assert!(text.contains(&folder));
+            assert_eq!(text.matches("/etc/").count(), text.matches(&folder).count());
+        }
+    }
+}

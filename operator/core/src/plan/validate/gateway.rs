@@ -1,0 +1,119 @@
+//! Validation of the gateway: its provider, its certificate and the annotations of the user.
+
+use std::collections::BTreeMap;
+
+use super::monitoring::is_qualified_name;
+use crate::{
+    api::{GatewayProvider, GatewaySpec, GatewayTls, ShortenerStackSpec},
+    model::{
+        defaults::Defaults,
+        stack::{Gateway, Routing},
+    },
+    plan::{build, error::ValidateError, pod_settings::pod},
+};
+
+/// Resolves the gateway.
+///
+/// # Errors
+/// An annotation has a key that Kubernetes does not accept.
+pub(super) fn gateway(
+    spec: &ShortenerStackSpec,
+    defaults: &Defaults,
+    upstream: Option<String>,
+    host_conflict: Option<String>,
+) -> Result<Gateway, ValidateError> {
+    let gateway = &spec.gateway;
+    check_annotations(gateway)?;
+    let service = gateway.service.clone().unwrap_or_default();
+    let (routing, default_peers) = match gateway.provider {
+        GatewayProvider::IngressNginx => (
+            Routing::IngressNginx {
+                host: gateway.host.clone(),
+                class: gateway.ingress_class_name.clone(),
+                tls: tls(gateway),
+                annotations: gateway.annotations.clone(),
+                conflict: host_conflict,
+            },
+            defaults.gateway_allow_from.clone(),
+        ),
+        GatewayProvider::Standalone => (
+            Routing::Standalone {
+                host: gateway.host.clone(),
+                service_type: gateway.service_type,
+                tls: tls(gateway),
+                upstream,
+            },
+            Vec::new(),
+        ),
+    };
+    Ok(Gateway {
+        replicas: if spec.stopped { 0 } else { gateway.replicas },
+        pod: pod(
+            &gateway.pod,
+            &defaults.images.gateway,
+            build::gateway::default_resources(),
+        ),
+        allow_from: if gateway.allow_from.is_empty() {
+            default_peers
+        } else {
+            gateway.allow_from.clone()
+        },
+        service_annotations: service.annotations,
+        missing_certificate: None,
+        routing,
+    })
+}
+
+/// Returns the settings of TLS, from the field of today or the one that it replaces.
+pub(super) fn tls(gateway: &GatewaySpec) -> Option<GatewayTls> {
+    let older = || gateway.tls_secret_name.clone().map(GatewayTls::of_secret);
+    gateway.tls.clone().or_else(older)
+}
+
+/// Checks the keys of the annotations, which a structural schema cannot.
+fn check_annotations(gateway: &GatewaySpec) -> Result<(), ValidateError> {
+    let of_service = gateway.service.as_ref().map(|service| &service.annotations);
+    for (field, annotations) in [
+        ("gateway.annotations", Some(&gateway.annotations)),
+        ("gateway.service.annotations", of_service),
+    ] {
+        let mut keys = annotations.into_iter().flat_map(BTreeMap::keys);
+        if let Some(key) = keys.find(|key| !is_qualified_name(key)) {
+            return Err(ValidateError::NotAnAnnotation {
+                field,
+                key: key.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn checked(gateway: Value) -> Result<(), ValidateError> {
+        check_annotations(&serde_json::from_value(gateway).unwrap())
+    }
+
+    #[test]
+    fn keys_of_annotations_are_those_that_kubernetes_takes() {
+        let valid = json!({"cert-manager.io/cluster-issuer": "letsencrypt", "note": "x"});
+        let both = json!({"annotations": valid, "service": {"annotations": valid}});
+        assert_eq!(checked(both), Ok(()));
+        for (field, gateway) in [
+            ("gateway.annotations", json!({"annotations": {"a b": "x"}})),
+            (
+                "gateway.service.annotations",
+                json!({"service": {"annotations": {"/x": "x"}}}),
+            ),
+        ] {
+            let error = checked(gateway).unwrap_err();
+            assert_eq!(error.reason(), "NotAnAnnotation");
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{field}: ")), "{text}");
+        }
+    }
+}
