@@ -1,7 +1,7 @@
 //! The text of the gateway's `nginx.conf`. The files in `nginx/` are templates: only names between `%` are replaced.
 //! They use only directives that nginx 1.22 supports and that nginx 1.30 does not warn about.
 
-use super::{super::app, PORT, tls::Tls};
+use super::{super::app, PORT, TLS_PORT, tls::Tls};
 use crate::model::stack::{Routing, ValidatedStack};
 
 /// Returns the configuration, or `None` while the address of the app is unknown.
@@ -29,7 +29,6 @@ fn standalone(host: &str, upstream: &str, tls: Option<&Tls<'_>>) -> String {
     } else {
         ("", host, include_str!("nginx/unknown-host.conf"))
     };
-    let http = listen(PORT, default_server);
     let hsts = tls.map(|tls| tls.hsts("            ")).unwrap_or_default();
     let others = tls.map(Tls::others).unwrap_or_default();
     let directives = tls.map(Tls::directives).unwrap_or_default();
@@ -37,18 +36,29 @@ fn standalone(host: &str, upstream: &str, tls: Option<&Tls<'_>>) -> String {
         // Only this server answers with HSTS. The others keep the mark for problems without it.
         .replace("%PROBLEM%", &problem(&hsts))
         .replace("%OTHERS%", &format!("{unknown}{others}"))
-        .replace(
-            "%LISTEN%",
-            &tls.map_or_else(|| http.clone(), |tls| tls.listen(&http)),
-        )
+        .replace("%LISTEN%", &addresses(default_server, tls))
         .replace("%DIRECTIVES%", &directives)
         .replace("%SERVER_NAME%", name)
         .replace("%APP%", &socket_address(upstream))
 }
 
+/// Returns the directives by which the server of the host listens: for HTTP, for HTTPS, or for both.
+fn addresses(default_server: &str, tls: Option<&Tls<'_>>) -> String {
+    let http = listen(PORT, default_server);
+    let Some(tls) = tls else {
+        return http;
+    };
+    let https = listen(TLS_PORT, " ssl");
+    if tls.redirects() {
+        https
+    } else {
+        http + &https
+    }
+}
+
 /// Returns the directives by which a server listens on both address families. `nginx/start.sh` removes the second one
 /// where there is no IPv6.
-pub(super) fn listen(port: i32, suffix: &str) -> String {
+fn listen(port: i32, suffix: &str) -> String {
     format!("        listen {port}{suffix};\n        listen [::]:{port}{suffix};\n")
 }
 

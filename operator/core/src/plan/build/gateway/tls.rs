@@ -37,21 +37,16 @@ impl<'a> Tls<'a> {
         }
     }
 
-    /// Returns the addresses on which the server of the host listens, beside or instead of those of HTTP.
-    pub(super) fn listen(&self, http: &str) -> String {
-        let https = super::nginx::listen(TLS_PORT, " ssl");
-        if self.settings.redirect {
-            https
-        } else {
-            format!("{http}{https}")
-        }
+    /// Returns true when HTTP leads to HTTPS. Otherwise both are served.
+    pub(super) fn redirects(&self) -> bool {
+        self.settings.redirect
     }
 
     /// Returns the settings of TLS and the servers beside that of the host.
     pub(super) fn others(&self) -> String {
         let mut others =
             include_str!("nginx/tls.conf").replace("%TLS_PORT%", &TLS_PORT.to_string());
-        if self.settings.redirect {
+        if self.redirects() {
             let redirect = include_str!("nginx/redirect.conf");
             others.push_str(&redirect.replace("%ORIGIN%", &self.origin()));
         }
