@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use shortener_app::metrics::Route;
+use shortener_app::route::Route;
 use shortener_common::{
     exposition::Format, telemetry::Dropped, trace::TraceContext, vector::VectorMetrics,
 };
