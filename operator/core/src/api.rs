@@ -5,8 +5,6 @@ mod cache;
 mod component;
 mod database;
 mod gateway;
-mod gateway_service;
-mod gateway_tls;
 mod monitoring;
 mod names;
 mod observability;
@@ -24,10 +22,9 @@ pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{
-    GatewayAuth, GatewayProvider, GatewayServiceType, GatewaySpec, KeyLimits, Protected,
+    GatewayAuth, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec, GatewayTls,
+    Hsts, KeyLimits, Protected,
 };
-pub use gateway_service::GatewayServiceSpec;
-pub use gateway_tls::{GatewayTls, Hsts};
 pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,

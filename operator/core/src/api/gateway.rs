@@ -2,6 +2,8 @@
 
 mod auth;
 mod provider;
+mod service;
+mod tls;
 
 use std::collections::BTreeMap;
 
@@ -9,10 +11,12 @@ use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GatewayServiceSpec, GatewayTls, PodSettings, annotations, names, schema};
+use super::{PodSettings, annotations, names, schema};
 
 pub use auth::{GatewayAuth, KeyLimits, Protected};
 pub use provider::{GatewayProvider, GatewayServiceType};
+pub use service::GatewayServiceSpec;
+pub use tls::{GatewayTls, Hsts};
 
 /// The public entry point: routing, host name, TLS and access.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]

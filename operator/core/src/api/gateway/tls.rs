@@ -3,7 +3,7 @@
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::names;
+use crate::api::names;
 
 /// TLS of the public entry point. A renewed certificate takes effect without a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use super::annotations;
+use crate::api::annotations;
 
 /// The gateway's Service `<stack>-gateway`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
