@@ -1,5 +1,5 @@
-//! Rate limits by client address, or by the key of a client: token buckets in bounded memory, and with a cache also buckets shared by all
-//! replicas.
+//! Rate limits by client address, or by the key of a client: token buckets in bounded memory, and with a cache also
+//! buckets shared by all replicas.
 
 mod shared;
 

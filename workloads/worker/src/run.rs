@@ -72,8 +72,8 @@ impl Worker {
     /// Opens the socket and starts connecting to the database.
     ///
     /// # Errors
-    /// Fails if the address is in use, a URL is malformed, a certificate cannot be read, or the broker is not configured. A database or a broker
-    /// that is down is not an error.
+    /// Fails if the address is in use, a URL is malformed, a certificate cannot be read, or the broker is not configured.
+    /// A database or a broker that is down is not an error.
     pub async fn bind(
         config: WorkerArgs,
         mut metrics: Metrics,
