@@ -27,6 +27,9 @@ pub struct Metadata;
 /// Only the metadata, but of every object: a change of a user's Secret restarts the pods that use it.
 pub struct MetadataOfAll;
 
+/// The whole object, and every one of the kind: the operator reads objects of others.
+pub struct WholeOfAll;
+
 /// A pod without its spec, because only its metadata, conditions and container states are read.
 pub struct WithoutSpec;
 
@@ -40,6 +43,14 @@ impl<K> Form<K> for Metadata {
 
 impl<K> Form<K> for MetadataOfAll {
     type Kept = PartialObjectMeta<K>;
+
+    fn selector() -> Option<String> {
+        None
+    }
+}
+
+impl<K> Form<K> for WholeOfAll {
+    type Kept = K;
 
     fn selector() -> Option<String> {
         None
