@@ -5,6 +5,7 @@
 //! until it knows that, and their watch starts once the cluster has them.
 
 mod form;
+mod news;
 mod served;
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
@@ -37,7 +38,8 @@ use shortener_operator_core::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use form::{Form, Metadata, MetadataOfAll, Whole, WholeOfAll, WithoutSpec};
+use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithoutSpec};
+use news::News;
 use served::{Known, events, known};
 
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
@@ -135,6 +137,7 @@ impl Inventory {
 fn keep<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     trim: fn(&mut K),
+    essence: fn(&K) -> Option<String>,
     presence: Presence,
 ) -> (Store<K>, BoxStream<'static, Change>)
 where
@@ -144,6 +147,7 @@ where
     // Every stack is reconciled after the first lists anyway, so these are no relists. An optional kind may be listed
     // later, so its first list counts as one.
     let mut listed = presence == Presence::Optional;
+    let mut news = News::new(essence);
     let changes = events
         .default_backoff()
         .modify(move |kept| {
@@ -153,8 +157,13 @@ where
         .reflect(writer)
         .filter_map(move |event| {
             future::ready(match event {
-                Ok(Event::Apply(kept) | Event::InitApply(kept)) => Some(change(&kept, false)),
-                Ok(Event::Delete(kept)) => Some(change(&kept, true)),
+                Ok(Event::Apply(kept) | Event::InitApply(kept)) => {
+                    news.see(&kept).then(|| change(&kept, false))
+                }
+                Ok(Event::Delete(kept)) => {
+                    news.forget(&kept);
+                    Some(change(&kept, true))
+                }
                 Ok(Event::Init) => None,
                 Ok(Event::InitDone) => std::mem::replace(&mut listed, true).then_some(Change::Relisted),
                 Err(error) => {
@@ -208,7 +217,7 @@ macro_rules! inventory {
             // Other controllers create the pods, so they are only watched.
             pods: Pod, WithoutSpec, Presence::Always;
             // Others own the Gateways, which stacks are attached to.
-            gateways: Gateway, WholeOfAll, Presence::Optional;
+            gateways: Gateway, OfOthers, Presence::Optional;
         }
 
         $(impl Group for $group {
@@ -249,6 +258,7 @@ macro_rules! inventory {
                     let ($field, stream) = keep::<Kept<$form, $kind>>(
                         events(client, api(client, namespace), config, $presence, absent.clone()),
                         <$form as Form<$kind>>::trim,
+                        <$form as Form<$kind>>::essence,
                         $presence,
                     );
                     changes.push(stream);

@@ -12,6 +12,9 @@ pub const GROUP: &str = "gateway.networking.k8s.io";
 /// Name of the kind of Gateways in references.
 pub const GATEWAY: &str = "Gateway";
 
+/// Condition of a Gateway: its data plane takes requests.
+pub const PROGRAMMED: &str = "Programmed";
+
 /// Spec of an HTTPRoute, which attaches the routes of a host to Gateways.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource)]
 #[kube(
@@ -174,7 +177,7 @@ pub struct CertificateReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GatewayStatus {
-    /// Conditions, such as `Programmed`.
+    /// Conditions, such as [`PROGRAMMED`].
     pub conditions: Vec<Condition>,
 }
 

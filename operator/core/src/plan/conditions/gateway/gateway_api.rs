@@ -10,11 +10,14 @@ use super::{Verdict, View};
 use crate::model::{
     facts::LiveGateway,
     gateway_api::{
-        CertificateReference, GATEWAY, GROUP, Gateway, HttpRoute, ParentReference,
+        CertificateReference, GATEWAY, GROUP, Gateway, HttpRoute, PROGRAMMED, ParentReference,
         RouteParentStatus,
     },
     stack::{Parent, ValidatedStack},
 };
+
+/// Conditions of a route that decide if it is served. Controllers add others.
+const DECISIVE: [&str; 2] = ["Accepted", "ResolvedRefs"];
 
 /// Returns a verdict if the cluster lacks the kinds of the Gateway API.
 pub(super) fn kinds_missing(view: View<'_>) -> Option<Verdict> {
@@ -50,7 +53,7 @@ fn gateway_problem(parent: &Parent) -> Option<Verdict> {
         LiveGateway::Found(gateway) => gateway,
     };
     let conditions = gateway.status.iter().flat_map(|status| &status.conditions);
-    let why = refusal(conditions, "Programmed")?;
+    let why = refusal(conditions, PROGRAMMED)?;
     Some(Verdict::no(
         "GatewayNotProgrammed",
         format!(
@@ -70,8 +73,8 @@ fn route_problem(view: View<'_>, parent: &Parent) -> Option<Verdict> {
         .collect();
     // Several controllers may write about one Gateway; the one that serves it decides.
     let served = |state: &&RouteParentStatus| {
-        let refused = |type_| refusal(&state.conditions, type_).is_some();
-        !refused("Accepted") && !refused("ResolvedRefs")
+        let holds = |type_: &&str| refusal(&state.conditions, type_).is_none();
+        DECISIVE.iter().all(holds)
     };
     if states.iter().any(served) {
         return None;
@@ -112,10 +115,13 @@ fn entries<'a>(
     let namespace = route.metadata.namespace.as_deref();
     let entries = route.status.iter().flat_map(|status| &status.parents);
     entries.filter(move |entry| {
-        let is_current = |condition: &Condition| condition.observed_generation == generation;
+        let conditions = entry.conditions.iter();
+        let mut decisive = conditions
+            .filter(|condition| DECISIVE.contains(&condition.type_.as_str()))
+            .peekable();
         is_about(&entry.parent_ref, parent, namespace)
-            && !entry.conditions.is_empty()
-            && entry.conditions.iter().all(is_current)
+            && decisive.peek().is_some()
+            && decisive.all(|condition| condition.observed_generation == generation)
     })
 }
 

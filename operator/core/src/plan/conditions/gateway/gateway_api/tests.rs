@@ -199,6 +199,11 @@ fn an_entry_counts_only_for_our_gateway_and_our_last_change() {
             "{entries}"
         );
     }
+    // The conditions of others may be older.
+    let mut annotated = good();
+    let others = annotated["conditions"].as_array_mut().unwrap();
+    others.push(condition("example.com/Audited", "False", "Pending", 1));
+    assert_eq!(reason(&stack, &live(json!([annotated]))), "PodsReady");
     // A controller that has not written at all.
     let mut unseen = live(json!([]));
     unseen.http_routes.clear();
