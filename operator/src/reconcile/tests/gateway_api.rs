@@ -168,6 +168,29 @@ async fn a_stack_waits_for_the_kinds_of_the_gateway_api_and_misses_them_when_the
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_a_gateway_in_a_namespace_that_is_not_watched_only_the_route_tells() {
+    let server = FakeApiServer::default();
+    server.add_optional_kinds();
+    let world = World::start_in(Some(NAMESPACE), server);
+    world.server.create(&stored_stack(spec()));
+    world.settle().await;
+    assign_address(&world);
+    world.settle().await;
+    run_gateway(&world);
+    world.settle().await;
+    assert_eq!(reason(&world), "RoutePending");
+    accept_route(&world);
+    world.settle().await;
+    assert_eq!(reason(&world), "PodsReady");
+    // In its own namespace, the operator knows that there is none.
+    world.edit_spec("acme", |spec| {
+        spec["gateway"]["parentRef"] = json!({"name": "public"});
+    });
+    world.settle().await;
+    assert_eq!(reason(&world), "GatewayNotFound");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_operator_misses_nothing_while_it_lists_the_kinds() {
     let world = attached().await;
     create_gateway(&world);
