@@ -21,7 +21,7 @@ named() {
     controller_image
     (unset NODE_IMAGE && node_image)
     (unset BUILDER_IMAGE && builder_image)
-    printf '%s\n' "$public_prometheus"
+    printf '%s\n' "$public_prometheus" "$public_contour" "$public_envoy"
   } | sort -u
 }
 

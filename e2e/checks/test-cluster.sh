@@ -6,6 +6,7 @@
 
 export CLUSTER_NAME=shortener-test GATEWAY_PORT=18080
 export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
+export SHORTENER_PARTS=tests
 operator_namespace=shortener-system
 cluster_is_up=no
 # The process group of the check on a cluster without IPv4, if it has begun.
@@ -29,7 +30,7 @@ image_contract() {
 
 # A cluster of an earlier run would prove nothing, so there is always a new one.
 cluster_up() {
-  e2e/cluster/down.sh && e2e/cluster/up.sh cluster && load_images_before
+  e2e/cluster/down.sh && e2e/cluster/up.sh cluster && e2e/cluster/addons/contour.sh && load_images_before
 }
 
 # Loads the images that the upgrade test starts from. The app and the worker of 0.1.0 were never published.
@@ -111,7 +112,7 @@ operator_setting() {
 
 # Prints the state that you would look at after a failure, because CI keeps only the output.
 diagnose() {
-  local kinds=shortenerstacks,deployments,statefulsets,pods,services,ingresses,networkpolicies
+  local kinds=shortenerstacks,deployments,statefulsets,pods,services,ingresses,networkpolicies,gateways,httproutes
   say "--- state of the cluster"
   kubectl get "$kinds" --all-namespaces --output wide
   say "--- conditions"
@@ -127,4 +128,6 @@ diagnose() {
   kubectl --namespace "$operator_namespace" logs deployment/shortener-operator --tail 300
   say "--- ingress controller"
   kubectl --namespace ingress-nginx logs --selector app.kubernetes.io/component=controller --tail 60
+  say "--- controller of the Gateway"
+  kubectl --namespace projectcontour logs deployment/contour --all-containers --tail 60
 }

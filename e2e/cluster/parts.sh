@@ -5,6 +5,8 @@
 #   parts.sh        builds the missing parts
 #   parts.sh begin  does so in the background, with its output in a log, and only while other work leaves a core idle, as
 #                   downloads, linkers and packages do. Errors are reported by the run that needs the parts.
+#
+# SHORTENER_PARTS=tests adds what only the tests need: the images of a Gateway.
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -16,6 +18,7 @@ build() {
   "$cluster_dir/node.sh"
   "$cluster_dir/tools.sh" cluster
   "$repo/e2e/images/build.sh" services
+  if [[ ${SHORTENER_PARTS:-} == tests ]]; then "$repo/e2e/images/build.sh" gateway; fi
 }
 
 # Follows the log of the other run until its lock is free.

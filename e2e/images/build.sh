@@ -7,6 +7,7 @@
 #   build.sh services  builds only those of the services, on a closed machine
 #   build.sh stores    builds only the stand-ins that run on this machine itself: the stores of the tests, the nginx of the
 #                    benchmark
+#   build.sh gateway   builds only those of the tests' Gateway, on a closed machine
 #   build.sh trim      removes the images that later builds have replaced
 #   build.sh list      prints the images to load into the cluster, one per line
 #
@@ -55,6 +56,11 @@ stores() {
   build_stores
 }
 
+gateway() {
+  take_turn gateway
+  build_gateway
+}
+
 build() {
   local image images=()
   if closed; then
@@ -72,7 +78,8 @@ case "${1:-build}" in
   product) product ;;
   services) services ;;
   stores) stores ;;
+  gateway) gateway ;;
   trim) remove_replaced ;;
   list) list ;;
-  *) die "unknown argument: $1" "run it as: build.sh [product|services|stores|trim|list]" ;;
+  *) die "unknown argument: $1" "run it as: build.sh [product|services|stores|gateway|trim|list]" ;;
 esac

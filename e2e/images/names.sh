@@ -15,6 +15,10 @@ stand_in() { printf 'localhost/%s\n' "$1"; }
 # The Prometheus of the tests, which is not part of a stack.
 public_prometheus=prom/prometheus:v3.5.3
 
+# The Gateway of the tests: its controller, and its data plane in the version that the controller's own manifest names.
+public_contour=ghcr.io/projectcontour/contour:v1.33.8
+public_envoy=envoyproxy/envoy:distroless-v1.38.9
+
 postgres_image=$(stand_in "$(default_image POSTGRES_IMAGE)")
 postgres_17_image=$(stand_in "$(default_image POSTGRES_17_IMAGE)")
 nginx_image=$(stand_in "$(default_image GATEWAY_IMAGE)")
@@ -25,6 +29,8 @@ qdrant_image=$(stand_in "$(default_image QDRANT_IMAGE)")
 prometheus_image=$(stand_in "$public_prometheus")
 controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
 calico_image=localhost/calico:v3.28.5
+contour_image=localhost/projectcontour/contour:v1.33.8
+envoy_image=localhost/envoyproxy/envoy:v1.40.0
 
 # images_before: prints the images of release 0.1.0, each with the image of this release that replaces it.
 images_before() {

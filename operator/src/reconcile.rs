@@ -99,7 +99,7 @@ async fn steps(
     let facts = gather::gather(scope, stack, identity.clone())
         .await
         .map_err(Error::Gather)?;
-    let conflict = facts.host_conflict.is_some();
+    let conflict = facts.gateway.host_conflict.is_some();
     let Plan {
         stack: validated,
         desired,

@@ -176,6 +176,13 @@ chart's value to use instead. */}}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
+# Kinds of the Gateway API, used if the cluster has them. Gateways belong to others.
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes, referencegrants]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [gateways]
+  verbs: [get, list, watch]
 # Kinds of the Prometheus operator, used if the cluster has them.
 - apiGroups: [monitoring.coreos.com]
   resources: [servicemonitors, prometheusrules]

@@ -19,6 +19,10 @@ const SETTLED: usize = 32;
 /// Port of the node at which the ingress controller of the test cluster serves TLS.
 const CONTROLLER_TLS_PORT: u16 = 443;
 
+/// Ports of the node at which the Gateway of the test cluster serves HTTP and HTTPS (`cluster/addons/contour.yaml`).
+const GATEWAY_PORT: u16 = 30080;
+const GATEWAY_TLS_PORT: u16 = 30043;
+
 /// A client of one stack's gateway.
 #[derive(Clone)]
 pub struct GatewayClient {
@@ -34,14 +38,20 @@ pub enum Provider {
     IngressNginx,
     /// The stack's own nginx.
     Standalone,
+    /// The cluster's Gateway, which the addon Contour serves.
+    GatewayApi,
 }
 
 impl Provider {
+    /// Number of providers.
+    pub const COUNT: usize = 3;
+
     /// The value of `spec.gateway.provider`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::IngressNginx => "IngressNginx",
             Self::Standalone => "Standalone",
+            Self::GatewayApi => "GatewayApi",
         }
     }
 }
@@ -57,6 +67,7 @@ impl GatewayClient {
         let gateway = match provider {
             Provider::IngressNginx => Self::at(space.settings.gateway_url.clone(), host)?,
             Provider::Standalone => Self::plain(space, stack, host).await?,
+            Provider::GatewayApi => Self::on_gateway(space, host).await?,
         };
         gateway.serves().await?;
         Ok(gateway)
@@ -82,6 +93,12 @@ impl GatewayClient {
         Self::at(format!("http://{address}"), host)
     }
 
+    /// Returns a client of the port for HTTP of the cluster's Gateway.
+    pub async fn on_gateway(space: &Space, host: &str) -> Result<Self> {
+        let address = on_node(&space.client, GATEWAY_PORT).await?;
+        Self::at(format!("http://{address}"), host)
+    }
+
     /// Returns a client of the port for TLS that trusts these certificates (PEM) and names the host in the handshake.
     pub async fn trusting(
         space: &Space,
@@ -91,11 +108,9 @@ impl GatewayClient {
         certificates: &[&str],
     ) -> Result<Self> {
         let address = match provider {
-            Provider::IngressNginx => {
-                let node = node_address(&space.client).await?;
-                SocketAddr::new(node.parse()?, CONTROLLER_TLS_PORT)
-            }
+            Provider::IngressNginx => on_node(&space.client, CONTROLLER_TLS_PORT).await?,
             Provider::Standalone => node_port(&space.client, stack, "https").await?,
+            Provider::GatewayApi => on_node(&space.client, GATEWAY_TLS_PORT).await?,
         };
         let http = https::client(certificates)?.resolve(host, address);
         Self::with(http, format!("https://{host}:{}", address.port()), host)
@@ -248,6 +263,11 @@ async fn node_port(client: &Client, stack: &Stack, name: &str) -> Result<SocketA
         .next()
         .and_then(|port| port.node_port)
         .with_context(|| format!("the gateway's Service has no node port {name}"))?;
+    on_node(client, u16::try_from(port)?).await
+}
+
+/// Returns the address of a port of a node.
+async fn on_node(client: &Client, port: u16) -> Result<SocketAddr> {
     let address = node_address(client).await?;
-    Ok(SocketAddr::new(address.parse()?, u16::try_from(port)?))
+    Ok(SocketAddr::new(address.parse()?, port))
 }

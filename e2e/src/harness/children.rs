@@ -5,24 +5,28 @@ use kube::{
     Api, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams},
 };
-use shortener_operator_core::model::kinds::{Presence, kinds};
+use shortener_operator_core::model::{
+    gateway_api,
+    kinds::{Presence, kinds},
+};
 
 use crate::harness::Stack;
 
 /// Returns every kind that a stack consists of, without those that a cluster may lack.
 pub fn child_kinds() -> Vec<ApiResource> {
-    with_presence(Presence::Always)
-}
-
-/// Returns the kinds of children that a cluster may lack.
-pub fn optional_kinds() -> Vec<ApiResource> {
-    with_presence(Presence::Optional)
-}
-
-fn with_presence(presence: Presence) -> Vec<ApiResource> {
     let all = kinds().into_iter();
-    let kinds = all.filter(|kind| kind.presence == presence);
+    let kinds = all.filter(|kind| kind.presence == Presence::Always);
     kinds.map(|kind| kind.resource).collect()
+}
+
+/// Returns the kinds of children that belong to the Prometheus operator. The test cluster lacks them at first.
+pub fn monitoring_kinds() -> Vec<ApiResource> {
+    of_group("monitoring.coreos.com")
+}
+
+fn of_group(group: &str) -> Vec<ApiResource> {
+    let all = kinds().into_iter().map(|kind| kind.resource);
+    all.filter(|kind| kind.group == group).collect()
 }
 
 /// One child object.
@@ -45,14 +49,16 @@ impl Child {
     }
 }
 
-/// Returns every child of a stack, found by the labels that all children carry.
+/// Returns every child of a stack, found by the labels that all children carry, without monitoring objects.
 pub async fn children_of(stack: &Stack) -> Result<Vec<Child>> {
     let selector = ListParams::default().labels(&format!(
         "app.kubernetes.io/managed-by=shortener-operator,app.kubernetes.io/instance={}",
         stack.name
     ));
     let mut children = Vec::new();
-    for kind in child_kinds() {
+    // The test cluster has the kinds of the Gateway API from the beginning.
+    let optional = of_group(gateway_api::GROUP);
+    for kind in child_kinds().into_iter().chain(optional) {
         let (client, namespace) = (stack.client.clone(), &stack.namespace);
         let api = Api::<DynamicObject>::namespaced_with(client, namespace, &kind);
         for seen in api.list(&selector).await?.items {

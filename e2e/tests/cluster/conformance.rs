@@ -24,6 +24,13 @@ macro_rules! conformance {
                 $crate::conformance::checked(shared, super::$checks::$sentence).await
             })+
         }
+        mod gateway_api {
+            $(#[tokio::test]
+            async fn $sentence() -> anyhow::Result<()> {
+                let shared = $stack(shortener_e2e::Provider::GatewayApi).await?;
+                $crate::conformance::checked(shared, super::$checks::$sentence).await
+            })+
+        }
         mod ingress_nginx_by_https {
             $(#[tokio::test]
             async fn $sentence() -> anyhow::Result<()> {
@@ -36,6 +43,14 @@ macro_rules! conformance {
             $(#[tokio::test]
             async fn $sentence() -> anyhow::Result<()> {
                 let provider = shortener_e2e::Provider::Standalone;
+                let shared = $stack(provider).await?.by_https(provider).await?;
+                $crate::conformance::checked(shared, super::$checks::$sentence).await
+            })+
+        }
+        mod gateway_api_by_https {
+            $(#[tokio::test]
+            async fn $sentence() -> anyhow::Result<()> {
+                let provider = shortener_e2e::Provider::GatewayApi;
                 let shared = $stack(provider).await?.by_https(provider).await?;
                 $crate::conformance::checked(shared, super::$checks::$sentence).await
             })+

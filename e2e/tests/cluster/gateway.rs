@@ -5,7 +5,9 @@ use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt, api::DeleteParams};
 use reqwest::Method;
 use serde_json::json;
-use shortener_e2e::{GatewayClient, Provider, Space, await_condition, children_of, echo_spec};
+use shortener_e2e::{
+    Child, GatewayClient, Provider, Space, await_condition, children_of, echo_spec,
+};
 
 #[tokio::test]
 async fn a_standalone_gateway_follows_the_app_to_a_new_address() -> Result<()> {
@@ -47,24 +49,30 @@ async fn the_provider_can_change_on_a_live_stack() -> Result<()> {
         for provider in [
             Provider::Standalone,
             Provider::IngressNginx,
+            Provider::GatewayApi,
             Provider::Standalone,
+            Provider::GatewayApi,
         ] {
             stack.apply(&echo_spec(space, provider)).await?;
             stack.ready().await?;
             GatewayClient::open(space, &stack, provider, &space.host()).await?;
-            let ingresses = if provider == Provider::IngressNginx {
-                2
-            } else {
-                0
+            let expected: &[&str] = match provider {
+                Provider::IngressNginx => &["Ingress/acme", "Ingress/acme-api"],
+                Provider::Standalone => &[],
+                Provider::GatewayApi => &["HTTPRoute/acme"],
             };
-            await_condition("the Ingresses are those of the provider", async || {
-                let mut children = children_of(&stack).await?;
-                children.retain(|child| child.kind.kind == "Ingress");
-                ensure!(
-                    children.len() == ingresses,
-                    "expected {ingresses} Ingresses, got {}",
-                    children.len()
-                );
+            await_condition("the routes are those of the provider", async || {
+                let mut routes: Vec<String> = children_of(&stack)
+                    .await?
+                    .iter()
+                    .map(Child::title)
+                    .collect();
+                let is_route = |title: &String| {
+                    title.starts_with("Ingress/") || title.starts_with("HTTPRoute/")
+                };
+                routes.retain(is_route);
+                routes.sort();
+                ensure!(routes == expected, "expected {expected:?}, got {routes:?}");
                 Ok(())
             })
             .await?;

@@ -14,6 +14,7 @@ mod deletion;
 mod deliveries;
 mod draining;
 mod gateway;
+mod gateway_api;
 mod isolation;
 mod keys;
 mod observability;

@@ -2,6 +2,7 @@
 
 mod drift;
 mod leadership;
+mod lent_certificate;
 mod monitoring;
 mod profiles;
 mod rest;

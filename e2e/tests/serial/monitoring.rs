@@ -10,7 +10,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use shortener_e2e::{Space, Stack, await_condition, optional_kinds};
+use shortener_e2e::{Space, Stack, await_condition, monitoring_kinds};
 
 use crate::alone;
 
@@ -19,7 +19,7 @@ async fn a_cluster_that_gets_the_kinds_of_the_prometheus_operator_gets_their_obj
 {
     let _alone = alone().await;
     Space::with("monitored", async |space| {
-        let kinds = optional_kinds();
+        let kinds = monitoring_kinds();
         // An earlier run on the same cluster may have left the kinds.
         for kind in &kinds {
             undefine(space, kind).await?;
@@ -125,7 +125,7 @@ fn api(stack: &Stack, kind: &ApiResource) -> Api<DynamicObject> {
 }
 
 fn monitors(stack: &Stack) -> Result<Api<DynamicObject>> {
-    let mut kinds = optional_kinds().into_iter();
+    let mut kinds = monitoring_kinds().into_iter();
     let kind = kinds.find(|kind| kind.kind == "ServiceMonitor");
     Ok(api(stack, &kind.context("there is no such kind")?))
 }

@@ -20,6 +20,7 @@ async fn at_rest_the_operator_writes_and_lists_nothing_for_a_minute() -> Result<
     let client = Client::try_default().await?;
     let shared = real_stack(Provider::IngressNginx).await?;
     real_stack(Provider::Standalone).await?;
+    real_stack(Provider::GatewayApi).await?;
     let operator = Operator::find(&client).await?;
     let meter = Meter::install(&client, &operator).await?;
     let start = quiet(&meter).await?;
@@ -73,6 +74,7 @@ async fn an_operator_that_starts_over_writes_nothing() -> Result<()> {
     let client = Client::try_default().await?;
     real_stack(Provider::IngressNginx).await?;
     real_stack(Provider::Standalone).await?;
+    real_stack(Provider::GatewayApi).await?;
     let operator = Operator::find(&client).await?;
     let meter = Meter::install(&client, &operator).await?;
     let start = quiet(&meter).await?;

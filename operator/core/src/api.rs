@@ -23,7 +23,7 @@ pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{
     GatewayAuth, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec, GatewayTls,
-    Hsts, KeyLimits, Protected,
+    Hsts, KeyLimits, ParentRef, Protected,
 };
 pub use monitoring::MonitoringSpec;
 pub use observability::{

@@ -1,13 +1,14 @@
 //! The operator's cache of the cluster: one reflector per kind of child object.
 //!
 //! The kinds, and the form in which each is kept, stand in the table of `operator/core/src/model/kinds.rs`. Their
-//! watched state decides which writes `apply` may skip. A cluster may lack the optional kinds: nothing waits for them,
-//! and their watch starts once the cluster has them.
+//! watched state decides which writes `apply` may skip. A cluster may lack the optional kinds: the operator waits only
+//! until it knows that, and their watch starts once the cluster has them.
 
 mod form;
+mod news;
 mod served;
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt, Stream, StreamExt, future,
@@ -28,16 +29,24 @@ use serde::{Serialize, de::DeserializeOwned};
 use shortener_operator_core::{
     child_kinds,
     model::{
+        desired::{Children, GatewayObjects, MonitoringObjects},
+        gateway_api::Gateway,
         kinds::Presence,
         metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL},
     },
 };
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use form::{Form, Metadata, MetadataOfAll, Whole, WithoutSpec};
-use served::events;
+use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithoutSpec};
+use news::News;
+use served::{Known, events, known};
 
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 60;
+/// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds. A kind that may
+/// not be listed would hold it up for ever.
+const OPTIONAL_LIMIT: Duration = Duration::from_secs(5);
 
 /// A kind of child object.
 pub trait Child:
@@ -55,6 +64,12 @@ pub trait Child:
 
     /// Returns the reflector of this kind.
     fn store(inventory: &Inventory) -> &Store<Self::Kept>;
+}
+
+/// A group of the table of child kinds.
+pub trait Group {
+    /// Returns true when the cluster has every kind of the group and the watches have listed them.
+    fn is_served(inventory: &Inventory) -> bool;
 }
 
 /// A change that a watch has reported.
@@ -80,6 +95,17 @@ pub enum Change {
 }
 
 impl Inventory {
+    /// Returns true when the cluster has every kind of a group and the watches have listed them.
+    pub fn serves<G: Group>(&self) -> bool {
+        G::is_served(self)
+    }
+
+    /// Returns true when the inventory has every object of a kind in a namespace.
+    pub fn covers<K: Child>(&self, namespace: &str) -> bool {
+        let own = self.namespace.as_deref();
+        own.is_none_or(|own| own == namespace) && has(K::store(self))
+    }
+
     /// Returns the live metadata of a child, as last seen by the watch.
     pub fn metadata<K: Child>(&self, namespace: &str, name: &str) -> Option<ObjectMeta> {
         self.kept::<K>(namespace, name)
@@ -111,6 +137,7 @@ impl Inventory {
 fn keep<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
     trim: fn(&mut K),
+    essence: fn(&K) -> Option<String>,
     presence: Presence,
 ) -> (Store<K>, BoxStream<'static, Change>)
 where
@@ -120,6 +147,7 @@ where
     // Every stack is reconciled after the first lists anyway, so these are no relists. An optional kind may be listed
     // later, so its first list counts as one.
     let mut listed = presence == Presence::Optional;
+    let mut news = News::new(essence);
     let changes = events
         .default_backoff()
         .modify(move |kept| {
@@ -129,8 +157,13 @@ where
         .reflect(writer)
         .filter_map(move |event| {
             future::ready(match event {
-                Ok(Event::Apply(kept) | Event::InitApply(kept)) => Some(change(&kept, false)),
-                Ok(Event::Delete(kept)) => Some(change(&kept, true)),
+                Ok(Event::Apply(kept) | Event::InitApply(kept)) => {
+                    news.see(&kept).then(|| change(&kept, false))
+                }
+                Ok(Event::Delete(kept)) => {
+                    news.forget(&kept);
+                    Some(change(&kept, true))
+                }
                 Ok(Event::Init) => None,
                 Ok(Event::InitDone) => std::mem::replace(&mut listed, true).then_some(Change::Relisted),
                 Err(error) => {
@@ -183,11 +216,22 @@ macro_rules! inventory {
             $($($field: $kind, $form, Presence::$presence;)*)*
             // Other controllers create the pods, so they are only watched.
             pods: Pod, WithoutSpec, Presence::Always;
+            // Others own the Gateways, which stacks are attached to.
+            gateways: Gateway, OfOthers, Presence::Optional;
         }
+
+        $(impl Group for $group {
+            fn is_served(inventory: &Inventory) -> bool {
+                [$(has(&inventory.$field)),*].into_iter().all(|has| has)
+            }
+        })*
     };
     ($($field:ident: $kind:ty, $form:ident, $presence:expr;)*) => {
         /// The reflectors of one scope: a namespace, or the whole cluster.
         pub struct Inventory {
+            /// The namespace; `None` for the whole cluster.
+            namespace: Option<String>,
+            optional: Vec<Known>,
             $($field: Store<Kept<$form, $kind>>,)*
         }
 
@@ -204,23 +248,30 @@ macro_rules! inventory {
             /// is polled.
             pub fn watch(client: &Client, namespace: Option<&str>) -> (Self, BoxStream<'static, Change>) {
                 let base = watcher::Config::default().timeout(WATCH_TIMEOUT);
-                let mut changes = SelectAll::new();
+                let (mut changes, mut optional) = (SelectAll::new(), Vec::new());
                 $(
                     let config = match <$form as Form<$kind>>::selector() {
                         Some(selector) => base.clone().labels(&selector),
                         None => base.clone(),
                     };
+                    let absent = CancellationToken::new();
                     let ($field, stream) = keep::<Kept<$form, $kind>>(
-                        events(client, api(client, namespace), config, $presence),
+                        events(client, api(client, namespace), config, $presence, absent.clone()),
                         <$form as Form<$kind>>::trim,
+                        <$form as Form<$kind>>::essence,
                         $presence,
                     );
                     changes.push(stream);
+                    if $presence == Presence::Optional {
+                        optional.push(known($field.clone(), absent));
+                    }
                 )*
-                (Self { $($field),* }, changes.boxed())
+                let namespace = namespace.map(str::to_owned);
+                (Self { namespace, optional, $($field),* }, changes.boxed())
             }
 
-            /// Waits until every kind that is part of Kubernetes has been listed once.
+            /// Waits until every kind that is part of Kubernetes has been listed once, and for a while until it is known
+            /// if the cluster has the optional kinds. Otherwise stacks would miss them for a moment after each start.
             ///
             /// # Errors
             /// A watch has ended permanently.
@@ -228,12 +279,11 @@ macro_rules! inventory {
                 $(if $presence == Presence::Always {
                     self.$field.wait_until_ready().await?;
                 })*
+                let known = future::join_all(self.optional.iter().cloned());
+                if timeout(OPTIONAL_LIMIT, known).await.is_err() {
+                    tracing::warn!("the optional kinds of the cluster could not be listed within 5 s; starting without them");
+                }
                 Ok(())
-            }
-
-            /// Returns true when the cluster has every optional kind and the watches have listed them.
-            pub fn has_optional_kinds(&self) -> bool {
-                [$($presence == Presence::Always || has(&self.$field)),*].into_iter().all(|has| has)
             }
         }
     };
@@ -246,7 +296,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use serde::Deserialize;
-    use shortener_operator_core::model::kinds::{Deletion, kinds};
+    use shortener_operator_core::model::{
+        gateway_api::GROUP,
+        kinds::{Deletion, kinds},
+    };
 
     /// The chart's rules for a watched namespace.
     const CHART: &str = include_str!("../../../charts/shortener-operator/templates/_helpers.tpl");
@@ -296,8 +349,10 @@ mod tests {
             };
             needed.insert((kind.resource.group, kind.resource.plural), verbs);
         }
-        // Created by other controllers.
-        needed.insert((String::new(), "pods".to_owned()), all(&[watched]));
+        // Created by others.
+        for (group, plural) in [("", "pods"), (GROUP, "gateways")] {
+            needed.insert((group.to_owned(), plural.to_owned()), all(&[watched]));
+        }
         assert_eq!(granted(), needed);
     }
 }

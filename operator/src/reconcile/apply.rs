@@ -14,7 +14,7 @@ pub use error::{ApplyError, Cause, Failure};
 pub use live::observe;
 
 use shortener_operator_core::model::{
-    desired::{Children, Desired, MonitoringObjects},
+    desired::{Children, Desired, GatewayObjects, MonitoringObjects},
     live::Applied,
     metadata::StackIdentity,
 };
@@ -35,14 +35,19 @@ pub async fn apply(
 ) -> Result<Applied, ApplyError> {
     let Desired {
         children,
+        gateway,
         monitoring,
         discarded,
         prunable,
     } = desired;
     let mut pass = Pass::new(scope, identity);
     children.write(&mut pass).await;
+    let mut kinds = Children::ends();
+    if let Some(gateway) = gateway {
+        gateway.write(&mut pass).await;
+        kinds.extend(GatewayObjects::ends());
+    }
     if prunable {
-        let mut kinds = Children::ends();
         kinds.reverse();
         pass.prune(&kinds).await;
         pass.discard(&kinds, &discarded).await;

@@ -12,7 +12,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
         controller::{Action, Config, Controller},
@@ -20,7 +20,11 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use shortener_operator_core::plan::references::reads_secret;
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{facts::parent, gateway_api::Gateway},
+    plan::references::reads_secret,
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
@@ -132,12 +136,15 @@ fn due(
             stack,
             deleted,
         } => {
+            let is_gateway = kind == Gateway::kind(&());
             if deleted {
                 context
                     .ledger
                     .forget(&(kind, namespace.clone(), name.clone()));
             }
             match stack {
+                // Its labels are those of its owner.
+                _ if is_gateway => users_of_gateway(stacks, &namespace, &name),
                 // Retained volumes and credentials may carry the label of a stack that is gone.
                 Some(stack) => known(stacks, &namespace, &stack).into_iter().collect(),
                 None => users_of_secret(stacks, &namespace, &name),
@@ -163,14 +170,26 @@ fn users_of_secret(
     namespace: &str,
     secret: &str,
 ) -> Vec<ObjectRef<GuardedStack>> {
-    let uses = |stack: &GuardedStack| {
-        stack
-            .0
-            .as_ref()
-            .is_ok_and(|stack| reads_secret(stack, secret))
-    };
-    let found =
-        stacks.state_filter(|stack| stack.namespace().as_deref() == Some(namespace) && uses(stack));
+    users(stacks, |stack| {
+        stack.metadata.namespace.as_deref() == Some(namespace) && reads_secret(stack, secret)
+    })
+}
+
+/// Returns the stacks that are attached to a Gateway.
+fn users_of_gateway(
+    stacks: &Store<GuardedStack>,
+    namespace: &str,
+    name: &str,
+) -> Vec<ObjectRef<GuardedStack>> {
+    users(stacks, |stack| parent(stack) == Some((namespace, name)))
+}
+
+/// Returns the stacks that parse and match.
+fn users(
+    stacks: &Store<GuardedStack>,
+    matches: impl Fn(&ShortenerStack) -> bool,
+) -> Vec<ObjectRef<GuardedStack>> {
+    let found = stacks.state_filter(|stack| stack.0.as_ref().is_ok_and(&matches));
     found
         .iter()
         .map(|stack| ObjectRef::from_obj(stack.as_ref()))

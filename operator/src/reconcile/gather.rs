@@ -17,7 +17,9 @@ use shortener_operator_core::{
     model::{
         checksum::CHECKSUM_KEY,
         credentials::checksum_name,
-        facts::{CredentialState, Facts, host_conflict},
+        desired::{GatewayObjects, MonitoringObjects},
+        facts::{CredentialState, Facts, GatewayFacts, LiveGateway, host_conflict, parent},
+        gateway_api::Gateway,
         metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
     },
@@ -62,11 +64,15 @@ pub async fn gather(
         optional,
         queue,
         headers: observability::headers(scope, &identity, &stack.spec).await?,
-        has_monitoring_kinds: scope.inventory.has_optional_kinds(),
+        has_monitoring_kinds: scope.inventory.serves::<MonitoringObjects>(),
+        has_gateway_kinds: scope.inventory.serves::<GatewayObjects>(),
         missing_keys: missing_keys(scope, stack, &identity),
-        upstream: upstream(scope, &identity),
-        host_conflict: host_conflict(stack, &scope.context.known_stacks()),
-        missing_certificate: missing_certificate(scope, stack, &identity),
+        gateway: GatewayFacts {
+            upstream: upstream(scope, &identity),
+            host_conflict: host_conflict(stack, &scope.context.known_stacks()),
+            missing_certificate: missing_certificate(scope, stack, &identity),
+            parent: live_parent(scope, stack),
+        },
         identity,
     })
 }
@@ -96,6 +102,18 @@ fn missing_certificate(
         .metadata::<Secret>(&identity.namespace, name)
         .is_some();
     (!exists).then(|| name.to_owned())
+}
+
+/// Returns the Gateway that the spec names. The operator watches Gateways in its own namespaces only.
+fn live_parent(scope: &Scope, stack: &ShortenerStack) -> LiveGateway {
+    let Some((namespace, name)) = parent(stack) else {
+        return LiveGateway::Unknown;
+    };
+    if !scope.inventory.covers::<Gateway>(namespace) {
+        return LiveGateway::Unknown;
+    }
+    let found = scope.inventory.kept::<Gateway>(namespace, name);
+    found.map_or(LiveGateway::Missing, LiveGateway::Found)
 }
 
 async fn read_secret(

@@ -4,6 +4,7 @@ mod certificate;
 mod drift;
 mod external;
 mod faults;
+mod gateway_api;
 mod keys;
 mod lifecycle;
 mod monitoring;

@@ -37,6 +37,7 @@ pub struct World {
     pub server: FakeApiServer,
     /// Broker, which accepts any credentials.
     pub broker: FakeBroker,
+    scope: Option<&'static str>,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
     watch: AbortOnDropHandle<()>,
@@ -45,12 +46,17 @@ pub struct World {
 impl World {
     /// Starts the operator against the objects of a server.
     pub fn start(server: FakeApiServer) -> Self {
-        let broker = FakeBroker::default();
-        broker.trust_everybody();
-        Self::start_with(server, broker)
+        Self::start_in(None, server)
     }
 
-    fn start_with(server: FakeApiServer, broker: FakeBroker) -> Self {
+    /// Starts the operator against the objects of a server, in one namespace or in the whole cluster.
+    pub fn start_in(scope: Option<&'static str>, server: FakeApiServer) -> Self {
+        let broker = FakeBroker::default();
+        broker.trust_everybody();
+        Self::start_with(scope, server, broker)
+    }
+
+    fn start_with(scope: Option<&'static str>, server: FakeApiServer, broker: FakeBroker) -> Self {
         let stop = CancellationToken::new();
         let (settings, metrics) = (settings(), Metrics::new().unwrap());
         let context = Arc::new(Context::new(
@@ -68,11 +74,16 @@ impl World {
             write_deadline,
         };
         let watch = tokio::spawn(monitor.run());
-        let controller = tokio::spawn(controller::run(context, None, stop.clone()));
+        let controller = tokio::spawn(controller::run(
+            context,
+            scope.map(str::to_owned),
+            stop.clone(),
+        ));
         let [controller, watch] = [controller, watch].map(AbortOnDropHandle::new);
         Self {
             server,
             broker,
+            scope,
             stop,
             controller,
             watch,
@@ -114,7 +125,7 @@ impl World {
         self.watch.abort();
         self.controller.abort();
         let _ = self.controller.await;
-        Self::start_with(self.server, self.broker)
+        Self::start_with(self.scope, self.server, self.broker)
     }
 
     /// Stops the operator and waits until it has ended.

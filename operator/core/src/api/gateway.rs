@@ -1,6 +1,7 @@
 //! The public entry point of a stack.
 
 mod auth;
+mod parent_ref;
 mod provider;
 mod service;
 mod tls;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{PodSettings, annotations, names, schema};
 
 pub use auth::{GatewayAuth, KeyLimits, Protected};
+pub use parent_ref::ParentRef;
 pub use provider::{GatewayProvider, GatewayServiceType};
 pub use service::GatewayServiceSpec;
 pub use tls::{GatewayTls, Hsts};
@@ -37,18 +39,25 @@ pub use tls::{GatewayTls, Hsts};
     validation = Rule::new("!has(self.tls) || self.host != ''").message(
         "gateway.tls needs gateway.host: set the host name of the certificate"
     ),
-    validation = Rule::new("self.provider == 'Standalone' || !has(self.tls) || !has(self.tls.hsts)").message(
-        "gateway.tls.hsts is for gateway.provider Standalone: remove it and set hsts in the ConfigMap of the ingress controller"
+    validation = Rule::new("self.provider != 'IngressNginx' || !has(self.tls) || !has(self.tls.hsts)").message(
+        "gateway.tls.hsts is for gateway.provider Standalone and GatewayApi: remove it and set hsts in the ConfigMap of the ingress controller"
     ),
     validation = Rule::new(
-        "self.provider == 'IngressNginx' || !has(self.annotations) || size(self.annotations) == 0"
+        "self.provider != 'Standalone' || !has(self.annotations) || size(self.annotations) == 0"
     ).message(
-        "gateway.annotations is for gateway.provider IngressNginx: set gateway.service.annotations instead"
+        "gateway.annotations is for gateway.provider IngressNginx and GatewayApi: set gateway.service.annotations instead"
+    ),
+    validation = Rule::new("self.provider != 'GatewayApi' || has(self.parentRef)").message(
+        "gateway.provider GatewayApi needs gateway.parentRef: set the name of a Gateway"
+    ),
+    validation = Rule::new("self.provider == 'GatewayApi' || !has(self.parentRef)").message(
+        "gateway.parentRef is for gateway.provider GatewayApi: remove it or change the provider"
     ),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySpec {
-    /// Implementation: an ingress-nginx controller of the cluster, or an nginx of the stack's own.
+    /// Implementation: an ingress-nginx controller of the cluster, an nginx of the stack's own, or a Gateway of the
+    /// Gateway API.
     #[serde(default)]
     pub provider: GatewayProvider,
     /// Host name that the stack serves; if empty, it serves every host.
@@ -62,8 +71,12 @@ pub struct GatewaySpec {
     #[serde(default = "default_class")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub ingress_class_name: String,
+    /// The Gateway that the stack is attached to (`GatewayApi` only, which needs it).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_ref: Option<ParentRef>,
     /// Peers that may open connections to the gateway or, with `IngressNginx`, to the app. The default with
-    /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` every peer.
+    /// `IngressNginx` is the operator's setting (the ingress-nginx controller), with `Standalone` and `GatewayApi` every
+    /// peer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<NetworkPolicyPeer>")]
     pub allow_from: Vec<NetworkPolicyPeer>,
@@ -74,8 +87,8 @@ pub struct GatewaySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub tls_secret_name: Option<String>,
-    /// Annotations added to the Ingresses, for cert-manager or external-dns (`IngressNginx` only). Those that change
-    /// the routes are refused, and so are snippets.
+    /// Annotations added to the Ingresses or to the HTTPRoute, for cert-manager or external-dns (`IngressNginx` and
+    /// `GatewayApi` only). Those that change the routes are refused, and so are snippets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "annotations::map")]
     #[x_kube(
@@ -120,6 +133,7 @@ impl Default for GatewaySpec {
             provider: GatewayProvider::default(),
             host: String::new(),
             ingress_class_name: default_class(),
+            parent_ref: None,
             allow_from: Vec::new(),
             tls: None,
             tls_secret_name: None,

@@ -5,6 +5,8 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 /// Name of a Secret, a ConfigMap or a class: a DNS subdomain (RFC 1123).
 pub(super) const OBJECT: &str =
     "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// Name of a namespace: a DNS label (RFC 1123).
+pub(super) const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// Key in the data of a Secret or a ConfigMap.
 pub(super) const KEY: &str = "^[-._a-zA-Z0-9]+$";
 
@@ -34,11 +36,17 @@ mod tests {
         let ends = [
             "SecretName",
             "secretName",
+            "sectionName",
             "ClassName",
             "Ref.name",
             "imagePullSecrets[].name",
         ];
         ends.iter().any(|end| path.ends_with(end))
+    }
+
+    /// Fields that hold the name of a namespace.
+    fn is_namespace(path: &str) -> bool {
+        path.ends_with("Ref.namespace")
     }
 
     /// Fields that hold a key of another object's data.
@@ -70,14 +78,18 @@ mod tests {
         fields("spec", &schema["spec"], &mut found);
         let mut names = 0;
         for (path, field) in found {
-            let expected = match (is_name(&path), is_key(&path)) {
-                (true, _) => OBJECT,
-                (_, true) => KEY,
-                _ => continue,
+            let (pattern, length) = if is_name(&path) {
+                (OBJECT, 253)
+            } else if is_key(&path) {
+                (KEY, 253)
+            } else if is_namespace(&path) {
+                (NAMESPACE, 63)
+            } else {
+                continue;
             };
             names += 1;
-            assert_eq!(field["pattern"], expected, "{path}");
-            assert_eq!(field["maxLength"], 253, "{path}");
+            assert_eq!(field["pattern"], pattern, "{path}");
+            assert_eq!(field["maxLength"], length, "{path}");
         }
         assert!(names > 20, "only {names} references were found");
     }

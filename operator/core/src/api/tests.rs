@@ -159,6 +159,12 @@ fn annotations_that_leave_the_routes_alone_are_valid() {
     // A user who empties the list has not set the field.
     let emptied = gateway(json!({"provider": "Standalone", "annotations": {}}));
     assert_eq!(refusal(emptied), "");
+    let on_a_route = gateway(json!({
+        "provider": "GatewayApi",
+        "parentRef": {"name": "public"},
+        "annotations": {"external-dns.alpha.kubernetes.io/ttl": "60"},
+    }));
+    assert_eq!(refusal(on_a_route), "");
 }
 
 #[test]
@@ -168,6 +174,28 @@ fn every_annotation_of_the_routes_is_refused() {
         let message =
             "gateway.annotations has an annotation that is set by the operator or replaced";
         assert!(refusal.contains(message), "{key}: {refusal}");
+    }
+}
+
+#[test]
+fn a_gateway_is_named_with_the_provider_that_needs_one_and_no_other() {
+    for reference in [
+        json!({"name": "public"}),
+        json!({"name": "public.edge", "namespace": "infra", "sectionName": "https"}),
+    ] {
+        let spec = gateway(json!({
+            "provider": "GatewayApi",
+            "parentRef": reference,
+            "host": "go.example.com",
+            "tls": {"secretName": "go-tls", "hsts": {}},
+        }));
+        assert_eq!(refusal(spec), "", "{reference}");
+    }
+    for provider in ["IngressNginx", "Standalone"] {
+        let spec = gateway(json!({"provider": provider, "parentRef": {"name": "public"}}));
+        let refusal = refusal(spec);
+        let message = "gateway.parentRef is for gateway.provider GatewayApi";
+        assert!(refusal.contains(message), "{refusal}");
     }
 }
 
@@ -239,6 +267,16 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
                 "preload": true, "includeSubDomains": true, "maxAgeSeconds": 31_535_999,
             }}})),
             "gateway.tls.hsts.preload needs includeSubDomains and a maxAgeSeconds",
+        ),
+        (
+            gateway(json!({"provider": "GatewayApi"})),
+            "gateway.provider GatewayApi needs gateway.parentRef: set the name of a Gateway",
+        ),
+        (
+            gateway(json!({
+                "provider": "GatewayApi", "parentRef": {"name": "public"}, "serviceType": "NodePort",
+            })),
+            "gateway.serviceType is for gateway.provider Standalone",
         ),
         (
             gateway(json!({"provider": "Standalone", "annotations": {"a": "b"}})),

@@ -9,6 +9,8 @@ use super::metadata::Component;
 pub struct Desired {
     /// Objects that the stack depends on.
     pub children: Children,
+    /// Objects of the Gateway API; `None` if the cluster does not serve these kinds.
+    pub gateway: Option<GatewayObjects>,
     /// Monitoring objects; `None` if the cluster does not serve these kinds.
     pub monitoring: Option<MonitoringObjects>,
     /// Stores whose volumes and Secrets are to be deleted.

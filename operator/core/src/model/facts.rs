@@ -1,5 +1,6 @@
 //! The facts about a stack's surroundings that the operator reads before it decides.
 
+mod gateway;
 mod host_conflict;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use super::{
 };
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
+pub use gateway::{GatewayFacts, LiveGateway, parent};
 pub use host_conflict::host_conflict;
 
 /// The facts that were read.
@@ -37,16 +39,14 @@ pub struct Facts {
     pub headers: Option<HeaderFacts>,
     /// True when the cluster serves the kinds of the Prometheus operator.
     pub has_monitoring_kinds: bool,
+    /// True when the cluster serves the kinds of the Gateway API.
+    pub has_gateway_kinds: bool,
     /// The API key of an external vector store, if the spec refers to one.
     pub vector_key: Option<Referenced>,
     /// True when the spec refers to a Secret with the keys of clients that does not exist.
     pub missing_keys: bool,
-    /// Cluster address of the app's Service.
-    pub upstream: Option<String>,
-    /// An older stack (`namespace/name`) with the same class and host.
-    pub host_conflict: Option<String>,
-    /// Name of the Secret with the gateway's certificate, if the spec refers to one that does not exist.
-    pub missing_certificate: Option<String>,
+    /// Facts about the surroundings of the gateway.
+    pub gateway: GatewayFacts,
 }
 
 /// Facts about a store.

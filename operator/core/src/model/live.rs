@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 
-use super::{metadata::Component, queue_state::QueueState};
+use super::{gateway_api::HttpRoute, metadata::Component, queue_state::QueueState};
 
 /// The live state, and proof that every child that the stack depends on was written.
 #[derive(Clone, Debug)]
@@ -44,6 +44,10 @@ pub struct Live {
     pub claims: BTreeMap<Component, Arc<PersistentVolumeClaim>>,
     /// Ingresses of the public routes.
     pub ingresses: Vec<Arc<Ingress>>,
+    /// HTTPRoutes of the public routes, without those that the watch has not yet seen as they were written last.
+    pub http_routes: Vec<Arc<HttpRoute>>,
+    /// True when a kind of the Gateway API is gone from the cluster.
+    pub gateway_kinds_gone: bool,
     /// Last observation of the queue's broker.
     pub queue: QueueState,
     /// Pods of every component.

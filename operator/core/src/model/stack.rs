@@ -6,6 +6,7 @@
 mod auth;
 mod monitoring;
 mod observability;
+mod parent;
 mod queue;
 mod store;
 
@@ -27,6 +28,7 @@ use crate::{
 pub use auth::Auth;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
+pub use parent::Parent;
 pub use queue::{Drain, Draining, Queue, Workers};
 pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
 
@@ -59,6 +61,8 @@ pub struct ValidatedStack {
     pub monitoring: Option<Monitoring>,
     /// True when the cluster serves the kinds of the Prometheus operator.
     pub has_monitoring_kinds: bool,
+    /// True when the cluster serves the kinds of the Gateway API.
+    pub has_gateway_kinds: bool,
     /// The store that finds documents by their vectors.
     pub vector: Option<Vector>,
     /// The stack's own key for checksums; see [`crate::model::checksum`].
@@ -173,6 +177,22 @@ pub enum Routing {
         /// Cluster IP of the app's Service; `None` until that exists, and no nginx is created before.
         upstream: Option<String>,
     },
+    /// The stack's own nginx behind a Gateway of the Gateway API.
+    GatewayApi {
+        /// Host of the route; empty for every host.
+        host: String,
+        /// The Gateway.
+        parent: Parent,
+        /// TLS of the host, which the Gateway terminates.
+        tls: Option<GatewayTls>,
+        /// Annotations of the route.
+        annotations: BTreeMap<String, String>,
+        /// An older stack (`namespace/name`) that holds the same host on the Gateway. If there is one, no route is
+        /// created.
+        conflict: Option<String>,
+        /// Cluster IP of the app's Service, as with `Standalone`.
+        upstream: Option<String>,
+    },
 }
 
 impl Routing {
@@ -180,7 +200,17 @@ impl Routing {
     pub fn own_tls(&self) -> Option<&GatewayTls> {
         match self {
             Self::Standalone { tls, .. } => tls.as_ref(),
-            Self::IngressNginx { .. } => None,
+            Self::IngressNginx { .. } | Self::GatewayApi { .. } => None,
+        }
+    }
+
+    /// Returns true when the stack's own nginx routes requests and the address of the app is unknown.
+    pub fn lacks_upstream(&self) -> bool {
+        match self {
+            Self::Standalone { upstream, .. } | Self::GatewayApi { upstream, .. } => {
+                upstream.is_none()
+            }
+            Self::IngressNginx { .. } => false,
         }
     }
 }

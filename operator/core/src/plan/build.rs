@@ -23,15 +23,19 @@ use super::{
     stores::{self, Definition, common},
 };
 use crate::model::{
-    desired::{Children, Desired, MonitoringObjects},
+    desired::{Children, Desired, GatewayObjects, MonitoringObjects},
     metadata::Component,
-    stack::{Routing, ValidatedStack},
+    stack::ValidatedStack,
 };
 
 /// Returns every child object that the stack should have.
 pub fn build(stack: &ValidatedStack) -> Desired {
     Desired {
         children: children(stack),
+        gateway: stack.has_gateway_kinds.then(|| GatewayObjects {
+            reference_grants: all([gateway::reference_grant(stack)]).collect(),
+            http_routes: all([gateway::http_route(stack)]).collect(),
+        }),
         monitoring: stack.has_monitoring_kinds.then(|| MonitoringObjects {
             service_monitors: all([monitoring::service_monitor(stack)]).collect(),
             prometheus_rules: all([monitoring::prometheus_rule(stack)]).collect(),
@@ -39,10 +43,7 @@ pub fn build(stack: &ValidatedStack) -> Desired {
         discarded: discarded(stack),
         // The gateway is rendered from the address of the app's Service. Until that is known, the gateway must not be
         // pruned.
-        prunable: !matches!(
-            stack.gateway.routing,
-            Routing::Standalone { upstream: None, .. }
-        ),
+        prunable: !stack.gateway.routing.lacks_upstream(),
     }
 }
 

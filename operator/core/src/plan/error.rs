@@ -73,6 +73,11 @@ pub enum ValidateError {
         /// Key of the annotation.
         key: String,
     },
+    /// The gateway provider needs a Gateway and the spec names none, which the schema refuses.
+    #[error(
+        "gateway.parentRef: gateway.provider GatewayApi needs a Gateway, and none is named: set its name"
+    )]
+    NoGateway,
     /// A Secret with a child's name does not belong to the stack.
     #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
     NameTaken(String),
@@ -111,6 +116,7 @@ impl ValidateError {
             Self::NotASize { .. } => "NotASize",
             Self::NotALabel { .. } => "NotALabel",
             Self::NotAnAnnotation { .. } => "NotAnAnnotation",
+            Self::NoGateway => "NoGateway",
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
             Self::NoImageForMajor { .. } => "NoImageForMajor",
@@ -124,6 +130,7 @@ impl ValidateError {
             Self::NotASize { .. }
             | Self::NotALabel { .. }
             | Self::NotAnAnnotation { .. }
+            | Self::NoGateway
             | Self::MajorVersionChange { .. }
             | Self::NoImageForMajor { .. } => true,
             Self::CredentialsMissing { .. }

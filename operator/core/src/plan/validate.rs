@@ -27,7 +27,7 @@ use crate::{
         defaults::Defaults,
         facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Credential, Gateway, ValidatedStack, Workers},
+        stack::{App, Cache, Credential, ValidatedStack, Workers},
     },
 };
 
@@ -51,11 +51,10 @@ pub fn validate(
         queue,
         headers,
         has_monitoring_kinds,
+        has_gateway_kinds,
         vector_key,
         missing_keys,
-        upstream,
-        host_conflict,
-        missing_certificate,
+        gateway,
     } = facts;
     let spec = &stack.spec;
     let checksum_key = own_key(checksum_key, &identity.name)?;
@@ -87,16 +86,14 @@ pub fn validate(
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
         app: app(spec, defaults, cache.as_ref(), missing_keys),
-        gateway: Gateway {
-            missing_certificate,
-            ..gateway::gateway(spec, defaults, upstream, host_conflict)?
-        },
+        gateway: gateway::gateway(spec, defaults, &identity.namespace, gateway)?,
         database,
         cache,
         queue,
         collector,
         monitoring,
         has_monitoring_kinds,
+        has_gateway_kinds,
         vector,
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),

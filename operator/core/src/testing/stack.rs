@@ -22,8 +22,8 @@ use crate::{
         defaults::{Defaults, Images},
         external::{self, ExternalReference},
         facts::{
-            CredentialState, ExternalAccess, Facts, HeaderFacts, QueueFacts, Referenced,
-            StoreFacts, TlsEntry,
+            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, QueueFacts,
+            Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
         stack::{Backend, Collector, Store, ValidatedStack},
@@ -91,14 +91,13 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
             data: Some(data(&["authorization", "x-scope-orgid"])),
         }),
         has_monitoring_kinds: false,
+        has_gateway_kinds: false,
         vector_key: references::vector_key(spec).map(|reference| Referenced {
             reference: reference.clone(),
             value: Some(ByteString(b"s3cret".to_vec())),
         }),
         missing_keys: false,
-        upstream: None,
-        host_conflict: None,
-        missing_certificate: None,
+        gateway: GatewayFacts::default(),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::PartialObjectMeta;
-use shortener_operator_core::model::metadata::managed_by_selector;
+use shortener_operator_core::model::{
+    gateway_api::{Gateway, PROGRAMMED},
+    metadata::managed_by_selector,
+};
 
 /// A form in which the cache keeps the objects of kind `K`.
 pub trait Form<K> {
@@ -16,6 +19,11 @@ pub trait Form<K> {
 
     /// Removes the parts that nothing reads.
     fn trim(_: &mut Self::Kept) {}
+
+    /// Returns the parts on which stacks depend, so that a change of the others wakes none; `None` if every change counts.
+    fn essence(_: &Self::Kept) -> Option<String> {
+        None
+    }
 }
 
 /// The whole object, for kinds whose status or content is needed.
@@ -26,6 +34,9 @@ pub struct Metadata;
 
 /// Only the metadata, but of every object: a change of a user's Secret restarts the pods that use it.
 pub struct MetadataOfAll;
+
+/// Every Gateway of the scope. Many stacks share one, and its status counts their routes.
+pub struct OfOthers;
 
 /// A pod without its spec, because only its metadata, conditions and container states are read.
 pub struct WithoutSpec;
@@ -46,10 +57,71 @@ impl<K> Form<K> for MetadataOfAll {
     }
 }
 
+impl Form<Gateway> for OfOthers {
+    type Kept = Gateway;
+
+    fn selector() -> Option<String> {
+        None
+    }
+
+    fn trim(gateway: &mut Gateway) {
+        if let Some(status) = &mut gateway.status {
+            status
+                .conditions
+                .retain(|condition| condition.type_ == PROGRAMMED);
+        }
+    }
+
+    fn essence(gateway: &Gateway) -> Option<String> {
+        serde_json::to_string(&(&gateway.spec, &gateway.status)).ok()
+    }
+}
+
 impl Form<Pod> for WithoutSpec {
     type Kept = Pod;
 
     fn trim(pod: &mut Pod) {
         pod.spec = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_gateway_whose_routes_are_counted_anew_wakes_no_stack() {
+        let essence = |status: Value, listeners: Value| {
+            let gateway = json!({
+                "metadata": {"name": "public"},
+                "spec": {"listeners": listeners},
+                "status": status,
+            });
+            let mut gateway: Gateway = serde_json::from_value(gateway).unwrap();
+            OfOthers::trim(&mut gateway);
+            OfOthers::essence(&gateway).unwrap()
+        };
+        let condition = |type_: &str, status: &str| {
+            json!({
+                "type": type_, "status": status, "reason": "Because", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let programmed = condition(PROGRAMMED, "True");
+        let before = essence(json!({"conditions": [programmed]}), json!([]));
+        let counted = json!({
+            "conditions": [condition("Accepted", "True"), programmed],
+            "listeners": [{"name": "http", "attachedRoutes": 7}],
+        });
+        assert_eq!(essence(counted, json!([])), before);
+        let failing = json!({"conditions": [condition(PROGRAMMED, "False")]});
+        assert_ne!(essence(failing, json!([])), before);
+        let listeners = json!([{"name": "https"}]);
+        assert_ne!(
+            essence(json!({"conditions": [programmed]}), listeners),
+            before
+        );
     }
 }

@@ -3,7 +3,7 @@
 use shortener_operator_core::{
     child_kinds,
     model::{
-        desired::{Children, MonitoringObjects},
+        desired::{Children, GatewayObjects, MonitoringObjects},
         kinds::Deletion,
     },
 };

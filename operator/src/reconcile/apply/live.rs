@@ -1,11 +1,15 @@
 //! The live state of the children after an apply, for the status.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
     core::v1::{PersistentVolumeClaim, Pod},
     networking::v1::Ingress,
 };
+use kube::ResourceExt;
 use shortener_operator_core::model::{
+    gateway_api::HttpRoute,
     live::{Live, Workload},
     metadata::{Component, StackIdentity, component_name},
 };
@@ -18,6 +22,7 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
     let (namespace, stack) = (identity.namespace.as_str(), identity.name.as_str());
     let mut live = Live {
         ingresses: inventory.of_stack::<Ingress>(namespace, stack),
+        http_routes: http_routes(scope, identity),
         pods: inventory.of_stack::<Pod>(namespace, stack),
         queue: scope.context.queues.record(&identity.key()).seen().clone(),
         ..Live::default()
@@ -32,6 +37,18 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         live.claims.extend(claim.map(|claim| (component, claim)));
     }
     live
+}
+
+/// Returns the routes, except those that the watch has not yet seen as they were written last: the status of the earlier
+/// generation would be taken for that of the new one.
+fn http_routes(scope: &Scope, identity: &StackIdentity) -> Vec<Arc<HttpRoute>> {
+    let (namespace, stack) = (&identity.namespace, &identity.name);
+    let mut routes = scope.inventory.of_stack::<HttpRoute>(namespace, stack);
+    routes.retain(|route| {
+        let written = last_write::<HttpRoute>(scope, identity, &route.name_any());
+        route.metadata.generation >= Some(written)
+    });
+    routes
 }
 
 fn deployment(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<Workload> {

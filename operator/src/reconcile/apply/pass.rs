@@ -35,9 +35,9 @@ use crate::{
     reconcile::context::Scope,
 };
 
-/// Timeout for an object that nothing depends on. It exceeds the usual timeout of the webhook of a Prometheus
+/// Timeout for an object of a kind that a cluster may lack. It exceeds the usual timeout of the webhook of a Prometheus
 /// operator, and leaves the reconcile enough time to report.
-const MONITORING_WRITE_TIMEOUT: Duration = Duration::from_secs(12);
+const OPTIONAL_WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// One pass over the children of a stack.
 pub(super) struct Pass<'a> {
@@ -46,6 +46,8 @@ pub(super) struct Pass<'a> {
     pub(super) wanted: HashSet<(String, String)>,
     /// False when a generated Secret could not be created.
     secrets_exist: bool,
+    /// True when the cluster lacks the kind of an object.
+    lacks_a_kind: bool,
     failures: Vec<Failure>,
 }
 
@@ -56,6 +58,7 @@ impl<'a> Pass<'a> {
             identity,
             wanted: HashSet::new(),
             secrets_exist: true,
+            lacks_a_kind: false,
             failures: Vec::new(),
         }
     }
@@ -77,10 +80,11 @@ impl<'a> Pass<'a> {
         for object in desired {
             let name = object.name_any();
             self.wanted.insert((kind::<K>(), name.clone()));
-            let written = timeout(MONITORING_WRITE_TIMEOUT, self.apply_one(object, &name)).await;
-            match written.unwrap_or(Err(Cause::Timeout(MONITORING_WRITE_TIMEOUT))) {
+            let written = timeout(OPTIONAL_WRITE_TIMEOUT, self.apply_one(object, &name)).await;
+            match written.unwrap_or(Err(Cause::Timeout(OPTIONAL_WRITE_TIMEOUT))) {
                 Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
                     tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster no longer has this kind, so the object was not written");
+                    self.lacks_a_kind = true;
                 }
                 Err(cause) => self.fail::<K>(&name, cause),
                 Ok(()) => {}
@@ -129,6 +133,7 @@ impl<'a> Pass<'a> {
             (!watchers.failures.is_empty()).then(|| ApplyError(watchers.failures).to_string());
         let live = || Live {
             monitoring_refused: refused,
+            gateway_kinds_gone: self.lacks_a_kind,
             ..observe(self.scope, self.identity)
         };
         Applied::new(self.failures, live).map_err(ApplyError)

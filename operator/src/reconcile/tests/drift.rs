@@ -33,43 +33,59 @@ impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Deserialize
 {
 }
 
-/// Runs a check for every object of every kind. The last argument is the treatment of undesired objects of the kind.
+/// Runs a check for every object of every kind, of which the worlds must have one. The last argument is the treatment of
+/// undesired objects of the kind.
 macro_rules! for_every_child {
-    ($check:ident, $world:expr) => {
-        child_kinds!(check_kinds($check, $world))
+    ($check:ident, $worlds:expr) => {
+        child_kinds!(check_kinds($check, $worlds))
     };
 }
 
 macro_rules! check_kinds {
-    (($check:ident, $world:expr) $(
+    (($check:ident, $worlds:expr) $(
         $(#[$about:meta])*
         $group:ident: $presence:ident {
             $($(#[$doc:meta])* $field:ident: $kind:ty $(as $desired:ty)?, $form:ident, $deletion:ident, $write:ident;)*
         }
     )*) => {{
         $($(
-            for name in names::<$kind>($world) {
-                $check::<$kind>($world, &name, Deletion::$deletion).await;
+            let mut checked = 0;
+            for world in $worlds {
+                for name in names::<$kind>(world) {
+                    $check::<$kind>(world, &name, Deletion::$deletion).await;
+                    checked += 1;
+                }
             }
+            assert_ne!(checked, 0, "no stack has a {}", <$kind as Resource>::kind(&()));
         )*)*
     }};
 }
 
-/// Returns the names of the children of a kind, at least one.
+/// Returns the names of the children of a kind.
 fn names<K: Kind>(world: &World) -> Vec<String> {
     let prefix = format!("{}/", K::plural(&()));
     let children = world.children().into_iter();
-    let names: Vec<String> = children
+    children
         .filter_map(|child| Some(child.strip_prefix(&prefix)?.to_owned()))
-        .collect();
-    assert!(!names.is_empty(), "the stack has no {}", K::kind(&()));
-    names
+        .collect()
 }
 
-/// Starts a stack that has an object of every kind.
-async fn with_every_kind(policy: &str) -> World {
-    let spec = json!({"monitoring": {"enabled": true}, "deletionPolicy": policy});
-    World::with_optional_kinds(spec).await
+/// Starts two stacks that have an object of every kind together: a stack has either Ingresses or an HTTPRoute.
+async fn with_every_kind(policy: &str) -> [World; 2] {
+    let with_ingresses = json!({"monitoring": {"enabled": true}, "deletionPolicy": policy});
+    let with_a_route = json!({
+        "gateway": {
+            "provider": "GatewayApi",
+            "parentRef": {"name": "public", "namespace": "infra"},
+            "host": "go.test",
+            "tls": {"secretName": "go-tls"},
+        },
+        "deletionPolicy": policy,
+    });
+    [
+        World::with_optional_kinds(with_ingresses).await,
+        World::with_optional_kinds(with_a_route).await,
+    ]
 }
 
 /// Asserts that this child was the only one written.
@@ -119,8 +135,8 @@ async fn a_deleted_child_of_every_kind_is_put_back_alone() {
             recreates::<K>(world, name).await;
         }
     }
-    let world = with_every_kind("Retain").await;
-    for_every_child!(check, &world);
+    let worlds = with_every_kind("Retain").await;
+    for_every_child!(check, &worlds);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,8 +146,8 @@ async fn an_edited_field_of_every_kind_is_put_back_alone() {
         restores_label::<K>(world, name).await;
         only_write::<K>(world, name);
     }
-    let world = with_every_kind("Retain").await;
-    for_every_child!(check, &world);
+    let worlds = with_every_kind("Retain").await;
+    for_every_child!(check, &worlds);
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,13 +169,15 @@ async fn a_child_that_lost_the_label_it_is_watched_by_gets_it_back() {
         );
     }
     for policy in ["Delete", "Retain"] {
-        let world = with_every_kind(policy).await;
-        for_every_child!(check, &world);
-        assert_eq!(
-            world.condition("acme", "Degraded").status,
-            "False",
-            "{policy}"
-        );
+        let worlds = with_every_kind(policy).await;
+        for_every_child!(check, &worlds);
+        for world in &worlds {
+            assert_eq!(
+                world.condition("acme", "Degraded").status,
+                "False",
+                "{policy}"
+            );
+        }
     }
 }
 
@@ -177,9 +195,11 @@ async fn what_others_add_is_left_alone() {
             K::kind(&())
         );
     }
-    let world = with_every_kind("Retain").await;
-    for_every_child!(check, &world);
-    assert_eq!(world.child_writes(), Vec::<String>::new());
+    let worlds = with_every_kind("Retain").await;
+    for_every_child!(check, &worlds);
+    for world in &worlds {
+        assert_eq!(world.child_writes(), Vec::<String>::new());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,10 @@
 use kube::{Client, Resource};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use shortener_operator_core::model::kinds::{Kind, Presence, kinds};
+use shortener_operator_core::model::{
+    gateway_api::Gateway,
+    kinds::{Kind, Presence, kinds},
+};
 
 use super::{
     FakeApiServer,
@@ -43,8 +46,9 @@ impl FakeApiServer {
         self.state().added.push(kind);
     }
 
-    /// Adds every kind of child that a cluster may lack.
+    /// Adds every kind that a cluster may lack: those of children, and Gateways.
     pub fn add_optional_kinds(&self) {
+        self.add_kind::<Gateway>();
         let optional = |kind: &Kind| kind.presence == Presence::Optional;
         let kinds = kinds().into_iter().filter(optional);
         let added = kinds.map(|kind| (kind.resource.api_version, kind.resource.plural));

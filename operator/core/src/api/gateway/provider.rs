@@ -11,6 +11,8 @@ pub enum GatewayProvider {
     IngressNginx,
     /// An nginx of the stack's own. It depends on nothing else in the cluster.
     Standalone,
+    /// An HTTPRoute on a Gateway of the Gateway API, in front of an nginx of the stack's own.
+    GatewayApi,
 }
 
 /// Types of the gateway's Service.

@@ -15,15 +15,16 @@ use crate::api::names;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayTls {
-    /// Secret of type `kubernetes.io/tls`, in the stack's namespace, with the certificate of `gateway.host`.
+    /// Secret of type `kubernetes.io/tls`, in the stack's namespace, with the certificate of `gateway.host`. With
+    /// `GatewayApi`, the listener of the Gateway names it too.
     #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
     pub secret_name: String,
     /// Answers requests by HTTP with a redirect to HTTPS (308) when true, except `/gateway-health`. When false, both
     /// are served.
     #[serde(default = "default_redirect")]
     pub redirect: bool,
-    /// Header `Strict-Transport-Security` (RFC 6797), which makes browsers use HTTPS only (`Standalone` only). Absent:
-    /// no header.
+    /// Header `Strict-Transport-Security` (RFC 6797), which makes browsers use HTTPS only (`Standalone` and `GatewayApi`
+    /// only). Absent: no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hsts: Option<Hsts>,
 }

@@ -1,9 +1,12 @@
-//! The public entry point: an nginx of the stack's own, its Service, and the Ingresses for an ingress controller.
+//! The public entry point: an nginx of the stack's own, its Service, and the Ingresses for an ingress controller or the
+//! HTTPRoute of a Gateway.
 
 mod config_map;
 mod deployment;
+mod http_route;
 mod ingress;
 mod nginx;
+mod reference_grant;
 mod service;
 mod tls;
 
@@ -11,7 +14,9 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 pub use config_map::config_map;
 pub use deployment::deployment;
+pub use http_route::http_route;
 pub use ingress::{api_ingress, ingress};
+pub use reference_grant::reference_grant;
 pub use service::service;
 
 use crate::plan::objects::pod;

@@ -41,7 +41,9 @@ pub fn default_deny(stack: &ValidatedStack) -> NetworkPolicy {
 pub fn app(stack: &ValidatedStack) -> NetworkPolicy {
     let requests = match &stack.gateway.routing {
         Routing::IngressNginx { .. } => allowed_peers_and(stack, pods(stack, Component::Gateway)),
-        Routing::Standalone { .. } => vec![pods(stack, Component::Gateway)],
+        Routing::Standalone { .. } | Routing::GatewayApi { .. } => {
+            vec![pods(stack, Component::Gateway)]
+        }
     };
     policy(
         stack,
@@ -233,6 +235,15 @@ mod tests {
         golden("network-policy-app-standalone", &app(&stack));
         let spec = gateway(&stack).spec.unwrap();
         assert_eq!(spec.ingress.unwrap()[0].from, None, "every peer may");
+    }
+
+    #[test]
+    fn behind_a_gateway_only_the_stacks_own_nginx_reaches_the_app() {
+        let stack = minimal_stack().gateway_api();
+        assert_eq!(app(&stack), app(&minimal_stack().standalone()));
+        let spec = gateway(&stack).spec.unwrap();
+        let ports = spec.ingress.unwrap();
+        assert_eq!((ports.len(), &ports[0].from), (1, &None), "every peer may");
     }
 
     #[test]

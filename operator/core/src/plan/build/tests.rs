@@ -58,8 +58,14 @@ crate::child_kinds!(titles);
 /// Returns kind and name of every child, in the order in which they are written.
 fn names(stack: &ValidatedStack) -> Vec<String> {
     let desired = build(stack);
+    let gateway = desired.gateway.unwrap_or_default();
     let monitoring = desired.monitoring.unwrap_or_default();
-    [desired.children.titles(), monitoring.titles()].concat()
+    [
+        desired.children.titles(),
+        gateway.titles(),
+        monitoring.titles(),
+    ]
+    .concat()
 }
 
 /// Returns the names of the minimal stack except those in `lacks`.
@@ -305,6 +311,22 @@ fn a_stack_that_routes_itself_has_no_ingress() {
 }
 
 #[test]
+fn a_stack_on_a_gateway_has_a_route_instead_of_ingresses() {
+    let stack = minimal_stack().gateway_api();
+    let mut expected = names_without(&["Ingress/acme-api", "Ingress/acme"]);
+    expected.push("HTTPRoute/acme");
+    assert_eq!(names(&stack), expected);
+    let secure = stack.clone().host("go.test").tls("go-tls");
+    expected.insert(expected.len() - 1, "ReferenceGrant/acme-tls");
+    assert_eq!(names(&secure), expected);
+    // Another provider's objects are pruned, except where the cluster lacks their kinds.
+    let mut elsewhere = minimal_stack();
+    assert!(build(&elsewhere).gateway.is_none());
+    elsewhere.has_gateway_kinds = true;
+    assert_eq!(build(&elsewhere).gateway, Some(GatewayObjects::default()));
+}
+
+#[test]
 fn a_gateway_of_its_own_waits_for_the_address_of_the_app() {
     assert_eq!(
         names(&minimal_stack().standalone().upstream(None)),
@@ -323,6 +345,7 @@ fn nothing_is_pruned_while_the_address_of_the_app_is_unknown() {
     let stack = minimal_stack().standalone();
     assert!(build(&stack).prunable);
     assert!(!build(&stack.upstream(None)).prunable);
+    assert!(!build(&minimal_stack().gateway_api().upstream(None)).prunable);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `GatewayReady`: requests from outside reach the app.
 
+mod gateway_api;
+
 use k8s_openapi::api::networking::v1::Ingress;
 
 use super::{Verdict, View};
@@ -8,23 +10,17 @@ use crate::{
     plan::verdict::workload,
 };
 
-/// Checks for a host conflict, then that the certificate exists, then the gateway's own pods, then that a controller has
-/// adopted the Ingresses.
+/// Checks for a host conflict, then that the cluster has the kinds of the routes, then that the certificate exists, then
+/// the gateway's own pods, then that a controller has adopted the routes.
 pub fn gateway_ready(view: View<'_>) -> Verdict {
-    if let Routing::IngressNginx {
-        host,
-        class,
-        conflict: Some(other),
-        ..
-    } = &view.stack.gateway.routing
+    let routing = &view.stack.gateway.routing;
+    if let Some(conflict) = host_conflict(routing) {
+        return conflict;
+    }
+    if let Routing::GatewayApi { .. } = routing
+        && let Some(missing) = gateway_api::kinds_missing(view)
     {
-        let host = if host.is_empty() { "every host" } else { host };
-        return Verdict::fault(
-            "HostConflict",
-            format!(
-                "stack {other} already serves {host} on IngressClass {class}: set another spec.gateway.host"
-            ),
-        );
+        return missing;
     }
     if let Some(secret) = &view.stack.gateway.missing_certificate {
         return Verdict::no(
@@ -36,7 +32,11 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
         );
     }
     let pods = workload::ready(view, Component::Gateway);
-    match &view.stack.gateway.routing {
+    match routing {
+        Routing::GatewayApi { parent, tls, .. } if pods.holds => {
+            let secret = tls.as_ref().map(|tls| tls.secret_name.as_str());
+            gateway_api::problem(view, parent, secret).unwrap_or(pods)
+        }
         Routing::IngressNginx { class, .. } if pods.holds && !taken_up(view) => Verdict::no(
             "IngressPending",
             format!(
@@ -46,6 +46,30 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
         ),
         _ => pods,
     }
+}
+
+/// Returns a verdict if an older stack serves the host.
+fn host_conflict(routing: &Routing) -> Option<Verdict> {
+    let (host, other, place) = match routing {
+        Routing::IngressNginx {
+            host,
+            class,
+            conflict: Some(other),
+            ..
+        } => (host, other, format!("IngressClass {class}")),
+        Routing::GatewayApi {
+            host,
+            parent,
+            conflict: Some(other),
+            ..
+        } => (host, other, format!("Gateway {}", parent.title())),
+        _ => return None,
+    };
+    let host = if host.is_empty() { "every host" } else { host };
+    Some(Verdict::fault(
+        "HostConflict",
+        format!("stack {other} already serves {host} on {place}: set another spec.gateway.host"),
+    ))
 }
 
 fn taken_up(view: View<'_>) -> bool {

@@ -1,4 +1,4 @@
-//! Validation of the gateway: its provider, its certificate and the annotations of the user.
+//! Validation of the gateway: its provider, its Gateway, its certificate and the annotations of the user.
 
 use std::collections::BTreeMap;
 
@@ -7,45 +7,30 @@ use crate::{
     api::{GatewayProvider, GatewaySpec, GatewayTls, ShortenerStackSpec},
     model::{
         defaults::Defaults,
-        stack::{Gateway, Routing},
+        facts::GatewayFacts,
+        stack::{Gateway, Parent, Routing},
     },
     plan::{build, error::ValidateError, pod_settings::pod},
 };
 
-/// Resolves the gateway.
+/// Resolves the gateway of a stack in a namespace.
 ///
 /// # Errors
-/// An annotation has a key that Kubernetes does not accept.
+/// An annotation has a key that Kubernetes does not accept, or the spec names no Gateway although its provider needs one.
 pub(super) fn gateway(
     spec: &ShortenerStackSpec,
     defaults: &Defaults,
-    upstream: Option<String>,
-    host_conflict: Option<String>,
+    namespace: &str,
+    mut facts: GatewayFacts,
 ) -> Result<Gateway, ValidateError> {
     let gateway = &spec.gateway;
     check_annotations(gateway)?;
     let service = gateway.service.clone().unwrap_or_default();
-    let (routing, default_peers) = match gateway.provider {
-        GatewayProvider::IngressNginx => (
-            Routing::IngressNginx {
-                host: gateway.host.clone(),
-                class: gateway.ingress_class_name.clone(),
-                tls: tls(gateway),
-                annotations: gateway.annotations.clone(),
-                conflict: host_conflict,
-            },
-            defaults.gateway_allow_from.clone(),
-        ),
-        GatewayProvider::Standalone => (
-            Routing::Standalone {
-                host: gateway.host.clone(),
-                service_type: gateway.service_type,
-                tls: tls(gateway),
-                upstream,
-            },
-            Vec::new(),
-        ),
+    let default_peers = match gateway.provider {
+        GatewayProvider::IngressNginx => defaults.gateway_allow_from.clone(),
+        GatewayProvider::Standalone | GatewayProvider::GatewayApi => Vec::new(),
     };
+    let missing_certificate = facts.missing_certificate.take();
     Ok(Gateway {
         replicas: if spec.stopped { 0 } else { gateway.replicas },
         pod: pod(
@@ -59,8 +44,55 @@ pub(super) fn gateway(
             gateway.allow_from.clone()
         },
         service_annotations: service.annotations,
-        missing_certificate: None,
-        routing,
+        missing_certificate,
+        routing: routing(gateway, namespace, facts)?,
+    })
+}
+
+/// Resolves the implementation of the routing.
+fn routing(
+    gateway: &GatewaySpec,
+    namespace: &str,
+    facts: GatewayFacts,
+) -> Result<Routing, ValidateError> {
+    let GatewayFacts {
+        upstream,
+        host_conflict,
+        parent,
+        ..
+    } = facts;
+    let (host, tls) = (gateway.host.clone(), tls(gateway));
+    Ok(match gateway.provider {
+        GatewayProvider::IngressNginx => Routing::IngressNginx {
+            host,
+            class: gateway.ingress_class_name.clone(),
+            tls,
+            annotations: gateway.annotations.clone(),
+            conflict: host_conflict,
+        },
+        GatewayProvider::Standalone => Routing::Standalone {
+            host,
+            service_type: gateway.service_type,
+            tls,
+            upstream,
+        },
+        GatewayProvider::GatewayApi => {
+            let named = gateway.parent_ref.clone();
+            let named = named.ok_or(ValidateError::NoGateway)?;
+            Routing::GatewayApi {
+                host,
+                parent: Parent {
+                    namespace: named.namespace.unwrap_or_else(|| namespace.to_owned()),
+                    name: named.name,
+                    section: named.section_name,
+                    live: parent,
+                },
+                tls,
+                annotations: gateway.annotations.clone(),
+                conflict: host_conflict,
+                upstream,
+            }
+        }
     })
 }
 

@@ -11,9 +11,12 @@ use crate::{
     model::{
         access::Access,
         external,
-        facts::{ClaimFact, CredentialState, ExternalAccess, QueueFacts, StoreFacts, TlsEntry},
+        facts::{
+            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, LiveGateway, QueueFacts,
+            StoreFacts, TlsEntry,
+        },
         metadata::StackIdentity,
-        stack::{Store, StoreVolume},
+        stack::{Parent, Routing, Store, StoreVolume},
     },
     testing::{shared::stored_stack, stack::defaults},
 };
@@ -35,11 +38,10 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         queue: QueueFacts::default(),
         headers: None,
         has_monitoring_kinds: false,
+        has_gateway_kinds: false,
         vector_key: None,
         missing_keys: false,
-        upstream: None,
-        host_conflict: None,
-        missing_certificate: None,
+        gateway: GatewayFacts::default(),
     }
 }
 
@@ -110,6 +112,46 @@ fn a_gateway_of_its_own_lets_everybody_in_unless_told_otherwise() {
     );
     let given = json!({"gateway": {"provider": "Standalone", "allowFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}});
     assert_eq!(validated(given).gateway.allow_from.len(), 1);
+}
+
+#[test]
+fn a_gateway_without_a_namespace_is_that_of_the_stack() {
+    for (reference, namespace, section) in [
+        (json!({"name": "public"}), "links", None),
+        (
+            json!({"name": "public", "namespace": "infra", "sectionName": "https"}),
+            "infra",
+            Some("https"),
+        ),
+    ] {
+        let gateway = json!({"provider": "GatewayApi", "parentRef": reference});
+        let stack = validated(json!({"gateway": gateway}));
+        assert!(stack.gateway.allow_from.is_empty());
+        let Routing::GatewayApi { parent, .. } = stack.gateway.routing else {
+            panic!("no Gateway");
+        };
+        let expected = Parent {
+            namespace: namespace.to_owned(),
+            name: "public".to_owned(),
+            section: section.map(str::to_owned),
+            live: LiveGateway::Unknown,
+        };
+        assert_eq!(parent, expected);
+    }
+}
+
+#[test]
+fn a_gateway_that_is_not_named_is_missed_even_if_an_edit_bypassed_the_schema() {
+    let error = refused(
+        json!({"gateway": {"provider": "GatewayApi"}}),
+        managed(credentials()),
+    );
+    assert_eq!(error.reason(), "NoGateway");
+    assert!(error.needs_an_edit());
+    assert!(
+        error.to_string().starts_with("gateway.parentRef: "),
+        "{error}"
+    );
 }
 
 #[test]

@@ -154,9 +154,20 @@ impl ValidatedStack {
         self.upstream(Some("10.96.0.42"))
     }
 
-    /// Sets the cluster address of the app (after [`Self::standalone`]).
+    /// Attaches the stack to the Gateway `infra/public`, in a cluster with the kinds of the Gateway API.
+    pub fn gateway_api(mut self) -> Self {
+        let parent = json!({"name": "public", "namespace": "infra"});
+        let spec = json!({"gateway": {"provider": "GatewayApi", "parentRef": parent}});
+        self.gateway = resolved(spec).gateway;
+        self.has_gateway_kinds = true;
+        self.upstream(Some("10.96.0.42"))
+    }
+
+    /// Sets the cluster address of the app (after [`Self::standalone`] or [`Self::gateway_api`]).
     pub fn upstream(mut self, address: Option<&str>) -> Self {
-        if let Routing::Standalone { upstream, .. } = &mut self.gateway.routing {
+        if let Routing::Standalone { upstream, .. } | Routing::GatewayApi { upstream, .. } =
+            &mut self.gateway.routing
+        {
             *upstream = address.map(str::to_owned);
         }
         self
@@ -173,9 +184,9 @@ impl ValidatedStack {
     /// Limits the stack to one host.
     pub fn host(mut self, name: &str) -> Self {
         match &mut self.gateway.routing {
-            Routing::IngressNginx { host, .. } | Routing::Standalone { host, .. } => {
-                *host = name.to_owned();
-            }
+            Routing::IngressNginx { host, .. }
+            | Routing::Standalone { host, .. }
+            | Routing::GatewayApi { host, .. } => *host = name.to_owned(),
         }
         self
     }
@@ -208,13 +219,17 @@ impl ValidatedStack {
 
     fn gateway_tls(&mut self) -> &mut Option<GatewayTls> {
         match &mut self.gateway.routing {
-            Routing::IngressNginx { tls, .. } | Routing::Standalone { tls, .. } => tls,
+            Routing::IngressNginx { tls, .. }
+            | Routing::Standalone { tls, .. }
+            | Routing::GatewayApi { tls, .. } => tls,
         }
     }
 
-    /// Adds annotations to the Ingresses.
+    /// Adds annotations to the Ingresses or to the HTTPRoute.
     pub fn annotated(mut self, entries: &[(&str, &str)]) -> Self {
-        if let Routing::IngressNginx { annotations, .. } = &mut self.gateway.routing {
+        if let Routing::IngressNginx { annotations, .. } | Routing::GatewayApi { annotations, .. } =
+            &mut self.gateway.routing
+        {
             let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
             annotations.extend(entries.iter().map(owned));
         }
@@ -230,7 +245,9 @@ impl ValidatedStack {
 
     /// Marks the host as held by an older stack.
     pub fn conflict(mut self, older: &str) -> Self {
-        if let Routing::IngressNginx { conflict, .. } = &mut self.gateway.routing {
+        if let Routing::IngressNginx { conflict, .. } | Routing::GatewayApi { conflict, .. } =
+            &mut self.gateway.routing
+        {
             *conflict = Some(older.to_owned());
         }
         self

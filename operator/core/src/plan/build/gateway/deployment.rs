@@ -115,6 +115,15 @@ mod tests {
     }
 
     #[test]
+    fn nginx_reads_no_certificate_behind_a_gateway() {
+        let stack = minimal_stack().gateway_api().host("go.test").tls("go-tls");
+        let pod = deployment(&stack).unwrap().spec.unwrap().template.spec;
+        let volumes = pod.unwrap().volumes.unwrap().into_iter();
+        let names: Vec<_> = volumes.map(|volume| volume.name).collect();
+        assert_eq!(names, ["config", "tmp"]);
+    }
+
+    #[test]
     fn nothing_is_deployed_before_the_address_of_the_app_is_known() {
         assert_eq!(
             deployment(&minimal_stack().standalone().upstream(None)),

@@ -12,7 +12,12 @@ pub(super) fn render(stack: &ValidatedStack) -> Option<String> {
     let servers = match &stack.gateway.routing {
         Routing::IngressNginx { .. } => include_str!("nginx/health.conf").to_owned(),
         Routing::Standalone { host, upstream, .. } => {
-            standalone(host, upstream.as_deref()?, Tls::of(stack).as_ref())
+            let tls = Tls::of(stack);
+            routes(host, upstream.as_deref()?, Front::Clients, tls.as_ref())
+        }
+        Routing::GatewayApi { host, upstream, .. } => {
+            let tls = Tls::of(stack);
+            routes(host, upstream.as_deref()?, Front::DataPlane, tls.as_ref())
         }
     };
     Some(
@@ -23,7 +28,42 @@ pub(super) fn render(stack: &ValidatedStack) -> Option<String> {
     )
 }
 
-fn standalone(host: &str, upstream: &str, tls: Option<&Tls<'_>>) -> String {
+/// The senders of the requests that nginx receives.
+#[derive(Clone, Copy)]
+enum Front {
+    /// Clients, or proxies that the user counts in `gateway.trustedHops`.
+    Clients,
+    /// The data plane of a Gateway, which counts as nginx itself does with clients: the app sees one hop.
+    DataPlane,
+}
+
+impl Front {
+    /// Returns the definitions of the variables that the two other functions name.
+    fn definitions(self) -> &'static str {
+        match self {
+            Self::Clients => "",
+            Self::DataPlane => include_str!("nginx/data-plane.conf"),
+        }
+    }
+
+    /// Returns the address of the client.
+    fn client(self) -> &'static str {
+        match self {
+            Self::Clients => "$remote_addr",
+            Self::DataPlane => "$client_address",
+        }
+    }
+
+    /// Returns the addresses of the client and of the proxies before it.
+    fn forwarded_for(self) -> &'static str {
+        match self {
+            Self::Clients => "$proxy_add_x_forwarded_for",
+            Self::DataPlane => "$forwarded_for",
+        }
+    }
+}
+
+fn routes(host: &str, upstream: &str, front: Front, tls: Option<&Tls<'_>>) -> String {
     let (default_server, name, unknown) = if host.is_empty() {
         (" default_server", "_", "")
     } else {
@@ -35,9 +75,14 @@ fn standalone(host: &str, upstream: &str, tls: Option<&Tls<'_>>) -> String {
     include_str!("nginx/routes.conf")
         // Only this server answers with HSTS. The others keep the mark for problems without it.
         .replace("%PROBLEM%", &problem(&hsts))
-        .replace("%OTHERS%", &format!("{unknown}{others}"))
+        .replace(
+            "%OTHERS%",
+            &format!("{unknown}{}{others}", front.definitions()),
+        )
         .replace("%LISTEN%", &addresses(default_server, tls))
         .replace("%DIRECTIVES%", &directives)
+        .replace("%CLIENT%", front.client())
+        .replace("%FORWARDED_FOR%", front.forwarded_for())
         .replace("%SERVER_NAME%", name)
         .replace("%APP%", &socket_address(upstream))
 }
@@ -45,7 +90,7 @@ fn standalone(host: &str, upstream: &str, tls: Option<&Tls<'_>>) -> String {
 /// Returns the directives by which the server of the host listens: for HTTP, for HTTPS, or for both.
 fn addresses(default_server: &str, tls: Option<&Tls<'_>>) -> String {
     let http = listen(PORT, default_server);
-    let Some(tls) = tls else {
+    let Some(tls) = tls.filter(|tls| tls.is_own()) else {
         return http;
     };
     let https = listen(TLS_PORT, " ssl");
@@ -159,6 +204,29 @@ mod tests {
             let expected = if server.contains("proxy_pass") { 2 } else { 0 };
             assert_eq!(server.matches(HEADER).count(), expected, "{server}");
             assert_eq!(server.matches(value).count(), expected, "{server}");
+        }
+    }
+
+    #[test]
+    fn behind_a_gateway_the_last_address_that_its_data_plane_tells_is_the_client() {
+        let stack = minimal_stack().gateway_api().host("go.example.com");
+        golden_text("nginx-gateway-api", &rendered(&stack));
+    }
+
+    #[test]
+    fn behind_a_gateway_that_terminates_tls_its_data_plane_tells_the_scheme() {
+        let stack = minimal_stack().gateway_api().host("go.example.com");
+        let config = rendered(&stack.tls("go-tls").hsts());
+        golden_text("nginx-gateway-api-tls", &config);
+        assert!(!config.contains("ssl"), "{config}");
+    }
+
+    #[test]
+    fn behind_a_gateway_http_is_served_too_if_the_user_wants_it() {
+        let stack = minimal_stack().gateway_api().host("go.example.com");
+        let config = rendered(&stack.tls("go-tls").without_redirect());
+        for absent in ["return 308", "$insecure", "$hsts"] {
+            assert!(!config.contains(absent), "{absent}: {config}");
         }
     }
 

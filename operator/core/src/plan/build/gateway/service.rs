@@ -15,7 +15,7 @@ use crate::{
 /// Returns the Service `<stack>-gateway`.
 pub fn service(stack: &ValidatedStack) -> Service {
     let service_type = match stack.gateway.routing {
-        Routing::IngressNginx { .. } => GatewayServiceType::ClusterIP,
+        Routing::IngressNginx { .. } | Routing::GatewayApi { .. } => GatewayServiceType::ClusterIP,
         Routing::Standalone { service_type, .. } => service_type,
     };
     let mut ports = vec![service::http_port(PORT_NAME, SERVICE_PORT)];

@@ -1,10 +1,11 @@
-//! TLS that the stack's own nginx terminates: the parts of its configuration, and the volume with the certificate.
+//! TLS that the stack's own nginx or the Gateway in front of it terminates: the parts of nginx's configuration, and the
+//! volume with the certificate.
 
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 
 use super::TLS_PORT;
 use crate::{
-    api::GatewayTls,
+    api::{GatewayTls, Hsts},
     model::stack::{Routing, ValidatedStack},
     plan::objects::volume,
 };
@@ -18,23 +19,28 @@ pub(super) struct Tls<'a> {
     settings: &'a GatewayTls,
     host: &'a str,
     public_url: &'a str,
+    is_own: bool,
 }
 
 impl<'a> Tls<'a> {
-    /// Returns TLS of the stack's own nginx, if that terminates it.
+    /// Returns TLS of the host, if nginx routes its requests.
     pub(super) fn of(stack: &'a ValidatedStack) -> Option<Self> {
-        match &stack.gateway.routing {
-            Routing::Standalone {
-                host,
-                tls: Some(settings),
-                ..
-            } => Some(Self {
-                settings,
-                host,
-                public_url: &stack.public_url,
-            }),
-            _ => None,
-        }
+        let (host, tls, is_own) = match &stack.gateway.routing {
+            Routing::Standalone { host, tls, .. } => (host, tls, true),
+            Routing::GatewayApi { host, tls, .. } => (host, tls, false),
+            Routing::IngressNginx { .. } => return None,
+        };
+        Some(Self {
+            settings: tls.as_ref()?,
+            host,
+            public_url: &stack.public_url,
+            is_own,
+        })
+    }
+
+    /// Returns true when nginx terminates TLS, and false when a Gateway does.
+    pub(super) fn is_own(&self) -> bool {
+        self.is_own
     }
 
     /// Returns true when HTTP leads to HTTPS. Otherwise both are served.
@@ -44,6 +50,9 @@ impl<'a> Tls<'a> {
 
     /// Returns the settings of TLS and the servers beside that of the host.
     pub(super) fn others(&self) -> String {
+        if !self.is_own {
+            return self.variables();
+        }
         let mut others =
             include_str!("nginx/tls.conf").replace("%TLS_PORT%", &TLS_PORT.to_string());
         if self.redirects() {
@@ -53,10 +62,31 @@ impl<'a> Tls<'a> {
         others
     }
 
+    /// Returns the variables that depend on the scheme by which the client reached the Gateway.
+    fn variables(&self) -> String {
+        let mut variables = String::new();
+        if self.redirects() {
+            variables.push_str(include_str!("nginx/data-plane-redirect.conf"));
+        }
+        if let Some(hsts) = &self.settings.hsts {
+            let map = include_str!("nginx/data-plane-hsts.conf");
+            variables.push_str(&map.replace("%HSTS%", &value(hsts)));
+        }
+        variables
+    }
+
     /// Returns the directives of the host's own server.
     pub(super) fn directives(&self) -> String {
         let hsts = self.hsts("        ");
-        format!("        error_page 497 =400 /gateway-problem;\n{hsts}")
+        let first = match (self.is_own, self.redirects()) {
+            (true, _) => "        error_page 497 =400 /gateway-problem;\n".to_owned(),
+            (false, true) => format!(
+                "        if ($insecure) {{\n            return 308 {}$request_uri;\n        }}\n",
+                self.origin()
+            ),
+            (false, false) => String::new(),
+        };
+        first + &hsts
     }
 
     /// Returns the directive for the header `Strict-Transport-Security`, if it is wanted. A location with headers of
@@ -65,16 +95,13 @@ impl<'a> Tls<'a> {
         let Some(hsts) = &self.settings.hsts else {
             return String::new();
         };
-        let mut value = format!("max-age={}", hsts.max_age_seconds);
-        for (wanted, directive) in [
-            (hsts.include_sub_domains, "; includeSubDomains"),
-            (hsts.preload, "; preload"),
-        ] {
-            if wanted {
-                value.push_str(directive);
-            }
-        }
-        format!("{indent}add_header Strict-Transport-Security \"{value}\" always;\n")
+        // nginx omits a header whose value is empty.
+        let value = if self.is_own {
+            format!("\"{}\"", value(hsts))
+        } else {
+            "$hsts".to_owned()
+        };
+        format!("{indent}add_header Strict-Transport-Security {value} always;\n")
     }
 
     /// Returns the origin of HTTPS. Only the public URL tells the port, because the Service or a load balancer may
@@ -87,6 +114,20 @@ impl<'a> Tls<'a> {
         });
         format!("https://{}", own.unwrap_or(self.host))
     }
+}
+
+/// Returns the value of the header `Strict-Transport-Security`.
+fn value(hsts: &Hsts) -> String {
+    let mut value = format!("max-age={}", hsts.max_age_seconds);
+    for (wanted, directive) in [
+        (hsts.include_sub_domains, "; includeSubDomains"),
+        (hsts.preload, "; preload"),
+    ] {
+        if wanted {
+            value.push_str(directive);
+        }
+    }
+    value
 }
 
 /// Returns the volume with the certificate. Only the group of nginx can read the key. A pod waits until the Secret

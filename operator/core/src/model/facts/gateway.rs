@@ -1,0 +1,42 @@
+//! Facts about the surroundings of the gateway.
+
+use std::sync::Arc;
+
+use crate::{
+    api::{GatewayProvider, ShortenerStack},
+    model::gateway_api::Gateway,
+};
+
+/// Facts about the surroundings of the gateway.
+#[derive(Clone, Debug, Default)]
+pub struct GatewayFacts {
+    /// Cluster address of the app's Service.
+    pub upstream: Option<String>,
+    /// An older stack (`namespace/name`) with the same host on the same IngressClass or Gateway.
+    pub host_conflict: Option<String>,
+    /// Name of the Secret with the certificate, if the spec refers to one that does not exist.
+    pub missing_certificate: Option<String>,
+    /// The Gateway that the spec names.
+    pub parent: LiveGateway,
+}
+
+/// Knowledge about a Gateway of the Gateway API.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum LiveGateway {
+    /// The operator does not watch Gateways in its namespace, or may not read them.
+    #[default]
+    Unknown,
+    /// It does not exist.
+    Missing,
+    /// It exists.
+    Found(Arc<Gateway>),
+}
+
+/// Returns namespace and name of the Gateway that a stack is attached to; `None` with another gateway provider.
+pub fn parent(stack: &ShortenerStack) -> Option<(&str, &str)> {
+    let gateway = &stack.spec.gateway;
+    let parent = gateway.parent_ref.as_ref()?;
+    let own = stack.metadata.namespace.as_deref();
+    let namespace = parent.namespace.as_deref().or(own)?;
+    (gateway.provider == GatewayProvider::GatewayApi).then_some((namespace, parent.name.as_str()))
+}

@@ -1,0 +1,91 @@
+//! The public route through a Gateway of the Gateway API.
+//!
+//! It sends every request of the host to the stack's own nginx, which does the rest: implementations differ on rewrites,
+//! time-outs and headers.
+
+use super::SERVICE_PORT;
+use crate::model::{
+    gateway_api::{
+        BackendReference, HttpRoute, HttpRouteMatch, HttpRouteRule, HttpRouteSpec, ParentReference,
+        PathMatch,
+    },
+    metadata::{Component, component_name},
+    stack::{Routing, ValidatedStack},
+};
+
+/// Returns the HTTPRoute `<stack>`, or `None` without a Gateway or if an older stack holds the host.
+pub fn http_route(stack: &ValidatedStack) -> Option<HttpRoute> {
+    let Routing::GatewayApi {
+        host,
+        parent,
+        annotations,
+        conflict: None,
+        ..
+    } = &stack.gateway.routing
+    else {
+        return None;
+    };
+    let name = &stack.identity.name;
+    let spec = HttpRouteSpec {
+        parent_refs: vec![ParentReference {
+            namespace: Some(parent.namespace.clone()),
+            name: parent.name.clone(),
+            section_name: parent.section.clone(),
+            ..ParentReference::default()
+        }],
+        hostnames: Some(host.clone())
+            .filter(|host| !host.is_empty())
+            .into_iter()
+            .collect(),
+        rules: vec![HttpRouteRule {
+            matches: vec![HttpRouteMatch {
+                path: PathMatch {
+                    type_: "PathPrefix".to_owned(),
+                    value: "/".to_owned(),
+                },
+            }],
+            backend_refs: vec![BackendReference {
+                name: component_name(name, Component::Gateway),
+                port: SERVICE_PORT,
+            }],
+        }],
+    };
+    let mut route = HttpRoute::new(name, spec);
+    route.metadata = stack.identity.child(name, Component::Gateway);
+    route.metadata.annotations = Some(annotations.clone()).filter(|all| !all.is_empty());
+    Some(route)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, stack::minimal_stack};
+
+    #[test]
+    fn the_route_of_a_stack_with_a_host() {
+        let stack = minimal_stack().gateway_api().host("go.example.com");
+        golden("http-route", &http_route(&stack));
+    }
+
+    #[test]
+    fn a_stack_without_a_host_takes_every_host_of_the_gateway() {
+        let route = http_route(&minimal_stack().gateway_api()).unwrap();
+        assert_eq!(route.spec.hostnames, [] as [String; 0]);
+    }
+
+    #[test]
+    fn annotations_of_the_user_reach_the_route() {
+        let key = "external-dns.alpha.kubernetes.io/ttl";
+        let stack = minimal_stack().gateway_api();
+        assert_eq!(http_route(&stack).unwrap().metadata.annotations, None);
+        let route = http_route(&stack.annotated(&[(key, "60")])).unwrap();
+        assert_eq!(route.metadata.annotations.unwrap()[key], "60");
+    }
+
+    #[test]
+    fn a_host_that_an_older_stack_holds_is_left_to_it() {
+        let stack = minimal_stack().gateway_api().conflict("links/older");
+        assert_eq!(http_route(&stack), None);
+        assert_eq!(http_route(&minimal_stack()), None);
+    }
+}

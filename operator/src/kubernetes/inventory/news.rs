@@ -1,0 +1,64 @@
+//! Changes that matter: a kind may have a part that changes often and on which no stack depends.
+
+use std::collections::HashMap;
+
+use kube::{Resource, runtime::reflector::ObjectRef};
+
+/// The essence of each object, as last seen by the watch.
+pub(super) struct News<K: Resource<DynamicType = ()>> {
+    essence: fn(&K) -> Option<String>,
+    known: HashMap<ObjectRef<K>, String>,
+}
+
+impl<K: Resource<DynamicType = ()>> News<K> {
+    /// Creates the memory for a form's function of the same name.
+    pub(super) fn new(essence: fn(&K) -> Option<String>) -> Self {
+        Self {
+            essence,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Remembers an object. Returns true if its essence differs from the one before, or if every change counts.
+    pub(super) fn see(&mut self, object: &K) -> bool {
+        let Some(essence) = (self.essence)(object) else {
+            return true;
+        };
+        let before = self
+            .known
+            .insert(ObjectRef::from_obj(object), essence.clone());
+        before != Some(essence)
+    }
+
+    /// Forgets an object that is gone.
+    pub(super) fn forget(&mut self, object: &K) {
+        self.known.remove(&ObjectRef::from_obj(object));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_news_when_it_is_new_or_differs_in_its_essence_or_was_gone() {
+        let object = |name: &str, key: &str| -> ConfigMap {
+            serde_json::from_value(json!({"metadata": {"name": name}, "data": {key: ""}})).unwrap()
+        };
+        let mut news = News::new(|map: &ConfigMap| {
+            let data = map.data.as_ref()?;
+            data.keys().next().cloned()
+        });
+        assert!(news.see(&object("a", "x")));
+        assert!(!news.see(&object("a", "x")));
+        assert!(news.see(&object("b", "x")));
+        assert!(news.see(&object("a", "y")));
+        news.forget(&object("a", "y"));
+        assert!(news.see(&object("a", "y")));
+        let mut all = News::new(|_: &ConfigMap| None);
+        assert!(all.see(&object("a", "x")) && all.see(&object("a", "x")));
+    }
+}
