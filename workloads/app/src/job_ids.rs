@@ -95,6 +95,12 @@ mod tests {
         for other in [Uuid::now_v7(), Uuid::nil(), Uuid::max()] {
             assert!(!ids.knows(other, now), "{other}");
         }
+        for version in 0..16 {
+            for rest in [0, u128::MAX] {
+                let other = Uuid::from_u128((rest & !(0xf_u128 << 76)) | (version << 76));
+                assert!(!ids.knows(other, now), "{other}");
+            }
+        }
         let another = JobIds::new(Some("another key of the same length 32"));
         assert!(!another.knows(id, now));
     }
