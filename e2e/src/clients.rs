@@ -16,7 +16,7 @@ mod trace;
 mod valkey;
 
 pub use answer::Answer;
-pub use broker::{Broker, Depth};
+pub use broker::{Broker, Depth, publication};
 pub use documents::{Hit, hits};
 pub use echoed::Echoed;
 pub use gateway::{GatewayClient, Provider};

@@ -73,10 +73,7 @@ impl Broker {
 
     /// Publishes a message with any body to a queue, without the app.
     pub async fn publish(&self, queue: &str, id: &str, body: &str) -> Result<()> {
-        let message = json!({
-            "properties": {"delivery_mode": 2, "message_id": id, "content_type": "application/json"},
-            "routing_key": queue, "payload": body, "payload_encoding": "string",
-        });
+        let message = publication(queue, id, body);
         let path = "exchanges/%2f/amq.default/publish";
         let answer = self.ask(Method::POST, path, Some(&message)).await?;
         ensure!(
@@ -107,4 +104,13 @@ impl Broker {
         }
         answer.json()
     }
+}
+
+/// Returns the body of a request that publishes a message with any body to a queue.
+#[must_use]
+pub fn publication(queue: &str, id: &str, body: &str) -> Value {
+    json!({
+        "properties": {"delivery_mode": 2, "message_id": id, "content_type": "application/json"},
+        "routing_key": queue, "payload": body, "payload_encoding": "string",
+    })
 }

@@ -37,7 +37,8 @@ impl Job {
     }
 }
 
-/// Returns a job that keeps its worker busy for `ms` milliseconds.
+/// Returns a job that keeps its worker busy for `ms` milliseconds. Only a stack that names the task takes it without a
+/// key.
 #[must_use]
 pub fn wait_job(ms: u32) -> Value {
     json!({"task": "wait", "id": 1, "ms": ms})
@@ -49,7 +50,7 @@ impl GatewayClient {
         Job::accepted(&self.post("/api/jobs", job).await?)
     }
 
-    /// Returns the ledger entry of a job; `None` until a worker takes it.
+    /// Returns the state of a job; `None` if the app neither gave the id out nor has an entry of a worker.
     pub async fn job(&self, id: &str) -> Result<Option<Value>> {
         let answer = self
             .send(self.request(Method::GET, &format!("/jobs/{id}")))
@@ -61,11 +62,11 @@ impl GatewayClient {
         }
     }
 
-    /// Waits until the ledger entry of a job has `status`, and returns the entry.
+    /// Waits until a job has `status`, and returns its state.
     pub async fn wait_for_job_status(&self, id: &str, status: &str) -> Result<Value> {
         await_condition(&format!("job {id} is {status}"), async || {
             let entry = self.job(id).await?;
-            let entry = entry.context("no worker has taken the job yet")?;
+            let entry = entry.context("the app does not know the job")?;
             ensure!(entry["status"] == status, "{entry}");
             Ok(entry)
         })

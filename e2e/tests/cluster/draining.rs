@@ -56,7 +56,15 @@ async fn an_annotation_gives_up_the_jobs_that_nobody_works_off() -> Result<()> {
     Space::with("force", async |space| {
         let changes = json!({"profiles": ["queue"], "workers": {"replicas": 0}});
         let (stack, gateway) = space.serve(Provider::Standalone, changes).await?;
-        gateway.enqueue(&json!({"task": "email"})).await?;
+        let job = gateway.enqueue(&json!({"task": "email"})).await?;
+        // No worker has it, and it is known all the same.
+        let waiting = json!({
+            "id": job.id, "task": "", "client_id": null, "status": "enqueued", "attempts": 0,
+            "started_at": null, "finished_at": null, "error": null,
+        });
+        assert_eq!(gateway.job(&job.id).await?, Some(waiting));
+        let never_sent = "01920000-0000-7000-8000-00000000beef";
+        assert_eq!(gateway.job(never_sent).await?, None);
         stack.edit(json!({"profiles": []})).await?;
         stack
             .until_reason("Progressing", "True", "DrainingQueue")

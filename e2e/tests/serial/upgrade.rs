@@ -16,10 +16,10 @@ use kube::{
     api::{DynamicObject, Patch, PatchParams, PostParams},
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shortener_e2e::{
     GatewayClient, Job, Provider, Release, Space, Stack, await_condition, checkout, child_kinds,
-    is_ready, pods_of, wait_job,
+    is_ready, pods_of,
 };
 
 use crate::alone;
@@ -79,7 +79,7 @@ async fn leave_a_stack(space: &Space) -> Result<(Stack, Left)> {
     })
     .await?;
     let job = await_condition("a job is accepted", async || {
-        gateway.enqueue(&wait_job(0)).await
+        gateway.enqueue(&json!({"task": "email"})).await
     })
     .await?;
     let claim = database_claim(&stack).await?.uid();
@@ -191,7 +191,7 @@ async fn running(stack: &Stack, component: &str) -> Result<()> {
 
 async fn scale_workers(space: &Space, replicas: i32) -> Result<()> {
     let workers = Api::<Deployment>::namespaced(space.client.clone(), &space.name);
-    let patch = Patch::Merge(serde_json::json!({"spec": {"replicas": replicas}}));
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
     workers
         .patch_scale("demo-worker", &PatchParams::default(), &patch)
         .await?;

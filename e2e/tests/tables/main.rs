@@ -47,7 +47,7 @@ async fn rows() -> Result<Report> {
     let mut report = Report::default();
     gateway_routes::rows(&mut report, &gateway).await;
     app_routes::rows(&mut report, &gateway, &stack).await?;
-    queue_statistics::rows(&mut report, &gateway, &stack).await?;
+    queue_statistics::rows(&mut report, &stack).await?;
     vector_database::rows(&mut report, &stack).await?;
     Ok(report)
 }

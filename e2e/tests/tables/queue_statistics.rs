@@ -1,21 +1,22 @@
 //! Section 2.5: the statistics in the broker's management UI.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use anyhow::{Result, anyhow, ensure};
 use reqwest::Method;
 use serde_json::Value;
-use shortener_e2e::{Answer, Broker, GatewayClient, Stack, await_condition, wait_job};
+use shortener_e2e::{Answer, Broker, Stack, await_condition, publication, wait_job};
 
 use crate::report::Report;
 
 const QUEUE: &str =
     "/api/queues/%2F/jobs?columns=name,messages_ready,messages_unacknowledged,messages";
 
+/// The broker's route to the queue. Without a key, the app does not accept the task that keeps a worker busy.
+const PUBLISH: &str = "/api/exchanges/%2f/amq.default/publish";
+
 /// Enqueues enough jobs to keep every worker busy for a while, and two that wait.
-pub(crate) async fn rows(
-    report: &mut Report,
-    gateway: &GatewayClient,
-    stack: &Stack,
-) -> Result<()> {
+pub(crate) async fn rows(report: &mut Report, stack: &Stack) -> Result<()> {
     let table = "2.5";
     let broker = Broker::open(stack).await?;
     report.row(table, "the broker's management UI requires credentials");
@@ -39,12 +40,16 @@ pub(crate) async fn rows(
         "stack {name} has no worker: start one with kubectl scale sst/{name} --replicas=1",
         name = stack.name
     );
-    for _ in 0..workers + 2 {
-        let job = wait_job(12_000);
+    for number in 0..workers + 2 {
+        let job = wait_job(12_000).to_string();
+        let message = publication("jobs", &unused_id(number)?, &job);
         let answer = report
-            .ask(gateway, Method::POST, "/api/jobs", Some(&job))
+            .ask(&broker, Method::POST, PUBLISH, Some(&message))
             .await;
-        report.expect_status(&answer, 202);
+        report.expect_status(&answer, 200);
+        report.expect_body(&answer, "a message in the queue", |answer| {
+            answer["routed"] == true
+        });
     }
     // A worker has to start its job, and the broker updates its counts only every few seconds.
     let mut last = Err(anyhow!("the broker was not asked"));
@@ -63,6 +68,12 @@ pub(crate) async fn rows(
         ready.zip(unacked).map(|(ready, unacked)| ready + unacked) == total && total.is_some()
     });
     Ok(())
+}
+
+/// Returns an identifier that no earlier run used: a worker would take its job for done.
+fn unused_id(number: u64) -> Result<String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+    Ok(format!("01920000-0000-7000-8{number:03x}-{now:012x}"))
 }
 
 fn is_busy(answer: &Answer) -> bool {

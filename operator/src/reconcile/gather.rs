@@ -16,7 +16,7 @@ use shortener_operator_core::{
     api::ShortenerStack,
     model::{
         checksum::CHECKSUM_KEY,
-        credentials::checksum_name,
+        credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
         desired::{GatewayObjects, MonitoringObjects},
         facts::{CredentialState, Facts, GatewayFacts, LiveGateway, host_conflict, parent},
         gateway_api::Gateway,
@@ -47,18 +47,19 @@ pub async fn gather(
         let facts = store::facts(scope, &identity, component, external).await?;
         optional.insert(component, facts);
     }
+    // Losing one of these keys does little harm. New checksums restart the pods once, and a job that waits for a worker
+    // is unknown until one has it.
     let checksum_secret = checksum_name(&identity.name);
-    let checksum_key = match read_secret(scope, &identity, &checksum_secret).await? {
-        Some(secret) => CredentialState::of(secret, &identity),
-        // Losing this key does no harm: new checksums restart the pods once.
-        None => CredentialState::Generated(store::generated(&[CHECKSUM_KEY])),
-    };
+    let checksum_key = own_key(scope, &identity, &checksum_secret, CHECKSUM_KEY).await?;
+    let job_ids_secret = job_ids_name(&identity.name);
+    let job_ids = own_key(scope, &identity, &job_ids_secret, JOB_IDS_KEY).await?;
     let vector_key = match references::vector_key(&stack.spec) {
         Some(reference) => Some(store::entry(scope, &identity, reference).await?),
         None => None,
     };
     Ok(Facts {
         checksum_key,
+        job_ids,
         vector_key,
         database,
         optional,
@@ -74,6 +75,19 @@ pub async fn gather(
             parent: live_parent(scope, stack),
         },
         identity,
+    })
+}
+
+/// Reads a Secret of the stack's own with one key, or generates its data.
+async fn own_key(
+    scope: &Scope,
+    identity: &StackIdentity,
+    secret: &str,
+    key: &str,
+) -> Result<CredentialState, kube::Error> {
+    Ok(match read_secret(scope, identity, secret).await? {
+        Some(secret) => CredentialState::of(secret, identity),
+        None => CredentialState::Generated(store::generated(&[key])),
     })
 }
 

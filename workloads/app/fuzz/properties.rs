@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, header::ACCEPT};
 use shortener_app::{body, client, code::Code, error::Error, routes::shorten, target::OwnAddress};
 use shortener_common::{
     exposition::Format,
+    queue::job::task_of as task,
     trace::{TRACEPARENT, TraceContext},
 };
 
@@ -48,6 +49,19 @@ pub fn code(data: &[u8]) {
                 .contains(&code.as_str().to_ascii_lowercase().as_str())
         );
     }
+}
+
+/// Checks that exactly those bodies have a task that a worker can read, and that it is the one that the worker finds.
+pub fn task_of(data: &[u8]) {
+    let found = task(data).ok();
+    let read = body::parse_object(data).ok();
+    let read = read.map(|object| {
+        let task = object.get("task").and_then(|task| task.as_str());
+        let characters = task.unwrap_or_default().chars().take(256);
+        let shown = characters.map(|sign| if sign == '\0' { '\u{fffd}' } else { sign });
+        shown.collect::<String>()
+    });
+    assert_eq!(found, read);
 }
 
 /// Checks that any header is read without a panic, and that entries on the left do not change the client's address.

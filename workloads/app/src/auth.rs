@@ -184,6 +184,16 @@ impl Guard {
         (Identity::Client(client), denial)
     }
 
+    /// Returns the refusal of something that needs a key with this scope, although the route may be open; `None` if the
+    /// service has no keys.
+    pub fn refusal(&self, scope: Scope, identity: &Identity) -> Option<Denial> {
+        self.protection.as_ref()?;
+        Some(match identity {
+            Identity::Anonymous => self.unauthorized(MISSING, ""),
+            Identity::Client(_) => self.forbidden(scope),
+        })
+    }
+
     fn unauthorized(&self, detail: &'static str, error: &str) -> Denial {
         Denial::Unauthorized {
             detail,
@@ -399,6 +409,28 @@ mod tests {
                 ..
             })
         ));
+    }
+
+    #[test]
+    fn what_needs_a_key_on_an_open_route_is_refused_by_what_the_sender_lacks() {
+        let world = world(&[Scope::Docs]);
+        let status = |lines: &[(&'static str, &str)]| {
+            let (identity, denial) = world.guard.check(Some(Scope::Shorten), &headers(lines));
+            assert_eq!(denial, None);
+            match world.guard.refusal(Scope::Shorten, &identity) {
+                Some(Denial::Unauthorized { .. }) => 401,
+                Some(Denial::Forbidden { scope, .. }) => {
+                    assert_eq!(scope, "shorten");
+                    403
+                }
+                None => 0,
+            }
+        };
+        assert_eq!(status(&[]), 401);
+        assert_eq!(status(&[("x-api-key", UNKNOWN)]), 401);
+        assert_eq!(status(&[("x-api-key", JOBS)]), 403);
+        let keyless = Guard::without_keys(&"http://go.example.com/".parse().unwrap());
+        assert_eq!(keyless.refusal(Scope::Jobs, &Identity::Anonymous), None);
     }
 
     #[test]

@@ -44,21 +44,19 @@ impl Deadline {
 /// # Errors
 /// Fails if the media type is not JSON, or if the body is too large, too slow or not a JSON object.
 pub async fn json_object(request: Request, limit: usize) -> Result<Map<String, Value>, Error> {
-    let text = json_object_text(request, limit).await?;
+    let text = json_text(request, limit).await?;
     parse_object(&text)
 }
 
-/// Reads a body like [`json_object`], but returns it as the client wrote it.
+/// Reads a body of at most `limit` bytes that says that it is JSON, and does not parse it.
 ///
 /// # Errors
-/// Returns the errors of [`json_object`].
-pub async fn json_object_text(request: Request, limit: usize) -> Result<Bytes, Error> {
+/// Fails if the media type is not JSON, or if the body is too large or too slow.
+pub async fn json_text(request: Request, limit: usize) -> Result<Bytes, Error> {
     if !is_plain_json(request.headers()) {
         return Err(Error::UnsupportedMediaType);
     }
-    let text = read(request, limit).await?;
-    parse_object(&text)?;
-    Ok(text)
+    read(request, limit).await
 }
 
 /// Reads a body of at most `limit` bytes.
@@ -114,15 +112,17 @@ fn is_plain_json(headers: &HeaderMap) -> bool {
 /// # Errors
 /// Fails if the bytes are not JSON, or if they are not an object.
 pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
-    match serde_json::from_slice(bytes) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Error::MalformedJson(
-            "The body must be a JSON object.".to_owned(),
-        )),
-        Err(error) => Err(Error::MalformedJson(format!(
-            "The body is not valid JSON: {error}."
-        ))),
-    }
+    serde_json::from_slice(bytes).map_err(malformed)
+}
+
+/// Returns the error for a body of which a JSON object could not be read.
+#[must_use]
+pub fn malformed(error: serde_json::Error) -> Error {
+    Error::MalformedJson(if error.is_data() {
+        "The body must be a JSON object.".to_owned()
+    } else {
+        format!("The body is not valid JSON: {error}.")
+    })
 }
 
 /// Returns the fields of an object that `T` names; others are ignored.

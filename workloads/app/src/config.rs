@@ -81,6 +81,10 @@ pub struct ServeArgs {
     /// The message broker.
     #[command(flatten)]
     pub queue: QueueArgs,
+    /// Key that marks the identifiers of jobs, the same one in every replica. Without it, a job is unknown until a
+    /// worker has received it.
+    #[arg(long, env, hide_env_values = true)]
+    pub job_id_key: Option<String>,
     /// Maximum number of database connections for requests; one more connection is used for health probes.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,

@@ -72,6 +72,9 @@ pub enum Error {
     Expired,
 
     // Jobs and documents.
+    /// The task needs a key, and the service has none.
+    #[error("This task cannot be enqueued from outside: it is not in `queue.publicTasks`.")]
+    TaskNotPublic,
     /// The profile is not enabled.
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),

@@ -9,6 +9,7 @@ use serde_json::json;
 use shortener_common::{
     backoff::Backoff,
     documents::{IndexError, Version},
+    queue::origin::Origin,
     trace::TraceContext,
 };
 use tokio::time::sleep;
@@ -111,7 +112,7 @@ impl Indexer {
     async fn offer(&self, publisher: &Publisher) -> Result<(), IndexError> {
         let due = self.vector.documents.claim(BATCH as i64).await?;
         let offers = due.iter().map(|version| async move {
-            let job = index_job(*version, None, None);
+            let job = index_job(publisher.ids.mint(), *version, None, None);
             publisher.publish(job).await.map(|()| *version)
         });
         for offered in join_all(offers).await {
@@ -147,16 +148,18 @@ impl Indexer {
     }
 }
 
-/// Builds the job that indexes a document.
+/// Builds the job with this identifier that indexes a document. The service sends it, whoever changed the document.
 #[must_use]
 pub fn index_job(
+    id: Uuid,
     version: Version,
     request: Option<TraceContext>,
     tracestate: Option<String>,
 ) -> NewJob {
     let body = json!({"task": "index", "id": version.id.get()});
     NewJob {
-        id: Uuid::now_v7(),
+        id,
+        origin: Origin::Internal,
         body: body.to_string().into(),
         request,
         tracestate,
@@ -171,7 +174,8 @@ pub fn log_refusal(refusal: Refusal) {
 /// Publishes a job that fills a new collection. Returns true if the queue accepted it.
 async fn fill(publisher: &Publisher) -> bool {
     let job = NewJob {
-        id: Uuid::now_v7(),
+        id: publisher.ids.mint(),
+        origin: Origin::Internal,
         body: Bytes::from_static(br#"{"task":"reindex"}"#),
         request: None,
         tracestate: None,

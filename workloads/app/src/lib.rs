@@ -9,6 +9,7 @@ pub mod code;
 pub mod config;
 pub mod error;
 pub mod indexer;
+pub mod job_ids;
 pub mod limits;
 pub mod location;
 pub mod metrics;

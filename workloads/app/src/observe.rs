@@ -47,6 +47,10 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         Ok(limit) => {
             request.extensions_mut().insert(deadline);
             request.extensions_mut().insert(facts.trace);
+            // A request without this extension is anonymous.
+            if let Identity::Client(_) = facts.identity {
+                request.extensions_mut().insert(facts.identity.clone());
+            }
             let answer = async {
                 match denial {
                     Some(denial) => Error::from(denial).into_response(),

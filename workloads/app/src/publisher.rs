@@ -15,7 +15,7 @@ use axum::body::Bytes;
 use lapin::ConnectionStatus;
 use shortener_common::{
     budget::{Budget, Share},
-    queue::Broker,
+    queue::{Broker, origin::Origin},
     telemetry::{messaging, span::Tracer},
     trace::TraceContext,
 };
@@ -25,7 +25,10 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::publisher::{connection::ConnectionTask, metrics::PublisherMetrics};
+use crate::{
+    job_ids::JobIds,
+    publisher::{connection::ConnectionTask, metrics::PublisherMetrics},
+};
 
 /// The time limit for the broker to confirm a job.
 const CONFIRM: Duration = Duration::from_secs(5);
@@ -39,8 +42,10 @@ const COPIES: usize = 2;
 /// A job to be published.
 #[derive(Clone, Debug)]
 pub struct NewJob {
-    /// The identifier.
+    /// The identifier, from [`Publisher::ids`].
     pub id: Uuid,
+    /// The sender.
+    pub origin: Origin,
     /// The JSON object of the client.
     pub body: Bytes,
     /// The trace context of the request, the parent of the publication; without it, the publication starts a trace.
@@ -89,6 +94,8 @@ impl Refusal {
 /// A handle to the publisher; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Publisher {
+    /// The identifiers of its jobs.
+    pub ids: JobIds,
     waiting: mpsc::Sender<Pending>,
     budget: Budget,
     state: watch::Receiver<State>,
@@ -113,12 +120,13 @@ struct Pending {
 impl Publisher {
     /// Starts the task that connects, without a limit on attempts. It ends when the last handle is dropped.
     #[must_use]
-    pub fn start(broker: Broker, metrics: PublisherMetrics, tracer: Tracer) -> Self {
+    pub fn start(broker: Broker, ids: JobIds, metrics: PublisherMetrics, tracer: Tracer) -> Self {
         let (waiting, jobs) = mpsc::channel(WAITING);
         let (publish, state) = watch::channel(None);
         let task = ConnectionTask::new(broker, jobs, publish, metrics.clone());
         tokio::spawn(task.run());
         Self {
+            ids,
             waiting,
             budget: Budget::new(WAITING_BYTES),
             state,

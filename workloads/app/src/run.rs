@@ -22,6 +22,7 @@ use crate::{
     code::CodeSpace,
     config::ServeArgs,
     indexer::Indexer,
+    job_ids::JobIds,
     metrics::Metrics,
     publisher::Publisher,
     router,
@@ -81,7 +82,12 @@ impl Server {
         // Startup does not wait for the broker, because links do not need it.
         let queue = queue.map(|broker| Queue {
             jobs: Jobs::new(database.clone()),
-            publisher: Publisher::start(broker, metrics.with_publisher(), tracer.clone()),
+            publisher: Publisher::start(
+                broker,
+                JobIds::new(config.job_id_key.as_deref()),
+                metrics.with_publisher(),
+                tracer.clone(),
+            ),
         });
         let cache = cache(&config, &mut metrics)?;
         if let Some(cache) = &cache {

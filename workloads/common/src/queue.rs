@@ -1,6 +1,8 @@
-//! The message broker: connecting to it, its topology, and the format of a message.
+//! The message broker: connecting to it, its topology, the format of a message, and the tasks that need no key.
 
 pub mod job;
+pub mod origin;
+pub mod public_tasks;
 pub mod topology;
 
 use std::{io, time::Duration};

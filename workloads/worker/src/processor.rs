@@ -13,7 +13,11 @@ use lapin::BasicProperties;
 use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
-    queue::job::{self, Job},
+    queue::{
+        job::{self, Job},
+        origin::Origin,
+        public_tasks::PublicTasks,
+    },
     telemetry::{
         messaging,
         span::{Span, Tracer, in_span},
@@ -37,6 +41,9 @@ const HOLD: Backoff = Backoff {
 /// for more than 30 minutes, which would count as a delivery; the last attempt may take its time, too.
 const HOLD_AT_MOST: Duration = Duration::from_secs(20 * 60);
 
+/// The reason for rejecting a job that came without a key.
+const NEEDS_KEY: &str = "the task needs a key, and the job came without one";
+
 /// The instruction for the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -56,6 +63,8 @@ pub struct Processor {
     pub ledger: Ledger,
     /// The tasks by name.
     pub registry: Registry,
+    /// The tasks that need no key.
+    pub public_tasks: PublicTasks,
     /// The backends for tasks.
     pub context: Context,
     /// The metrics.
@@ -90,6 +99,7 @@ impl Processor {
         Self {
             ledger: Ledger::new(database.clone()),
             registry,
+            public_tasks: PublicTasks::default(),
             context: Context {
                 database,
                 vector: None,
@@ -229,6 +239,10 @@ impl Processor {
 
     /// Runs the task. A panic or a timeout counts as a failure.
     async fn handle(&self, job: &Job) -> Result<Outcome, StoreError> {
+        // The app has checked this, but possibly with other settings.
+        if job.origin == Origin::Anonymous && !self.public_tasks.contains(&job.task) {
+            return Ok(Outcome::Reject(NEEDS_KEY.to_owned()));
+        }
         let task = self.registry.get(&job.task);
         // Inside the future, so that a panic of the task is always caught here.
         let work = async { task.handle(job, &self.context).await };

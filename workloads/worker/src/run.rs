@@ -96,6 +96,7 @@ impl Worker {
         let mut processor =
             Processor::new(database, registry, Arc::clone(&metrics), config.job_timeout);
         processor.context.vector = vector;
+        processor.public_tasks = config.queue.public_tasks;
         processor.tracer = tracer;
         let consuming = Arc::new(AtomicBool::new(false));
         Ok(Self {

@@ -1,7 +1,7 @@
 //! The children of a stack, by kind and name.
 
 /// The children of a stack without profiles.
-pub const EVERY_CHILD: [&str; 21] = [
+pub const EVERY_CHILD: [&str; 22] = [
     "NetworkPolicy/acme-app",
     "NetworkPolicy/acme-default-deny",
     "NetworkPolicy/acme-gateway",
@@ -10,6 +10,7 @@ pub const EVERY_CHILD: [&str; 21] = [
     "ServiceAccount/acme-gateway",
     "ServiceAccount/acme-postgres",
     "Secret/acme-checksum",
+    "Secret/acme-job-ids",
     "Secret/acme-postgres",
     "ConfigMap/acme-gateway",
     "PersistentVolumeClaim/acme-postgres",

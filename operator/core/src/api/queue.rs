@@ -1,7 +1,9 @@
 //! The job queue of a stack: a broker that the operator runs, or an external one.
 
+use std::collections::BTreeSet;
+
 use kube_derive::KubeSchema;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{ClientTls, PodSettings, SecretKeyRef, names, rules::managed_or_external};
@@ -16,6 +18,12 @@ pub struct QueueSpec {
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 100))]
     pub delivery_limit: i32,
+    /// Tasks that can be enqueued without a key. `*` stands for every task except `purge_expired`, `reindex` and `wait`,
+    /// and is what applies if the field is absent. With an empty list every job needs a key. A client with a key for
+    /// jobs may enqueue every task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "tasks")]
+    pub public_tasks: Option<BTreeSet<String>>,
     /// A RabbitMQ server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedQueue>,
@@ -28,6 +36,7 @@ impl Default for QueueSpec {
     fn default() -> Self {
         Self {
             delivery_limit: default_limit(),
+            public_tasks: None,
             managed: None,
             external: None,
         }
@@ -71,4 +80,14 @@ pub struct ExternalQueue {
 
 fn default_limit() -> i32 {
     5
+}
+
+/// Returns the schema of a set of names of tasks.
+fn tasks(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "set",
+        "items": {"type": "string", "maxLength": 64, "pattern": "^([*]|[A-Za-z0-9_.:-]+)$"},
+    })
 }

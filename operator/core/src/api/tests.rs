@@ -54,7 +54,7 @@ fn a_full_spec_is_valid() {
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
         "profiles": ["caching", "queue", "observability", "vector"],
         "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
-        "queue": {"deliveryLimit": 100, "managed": {"storage": "2Gi", "storageClassName": "fast"}},
+        "queue": {"deliveryLimit": 100, "publicTasks": ["*", "report.daily"], "managed": {"storage": "2Gi", "storageClassName": "fast"}},
         "workers": {"replicas": 0, "image": "worker:2"},
         "observability": {
             "collector": {"managed": {"image": "otel:2"}},
@@ -635,6 +635,23 @@ fn profiles_are_a_set_of_those_that_are_built() {
     let built: Vec<_> = Profile::ALL.map(Profile::as_str).to_vec();
     assert_eq!(profiles["items"]["enum"], json!(built));
     assert!(profiles.get("uniqueItems").is_none(), "{profiles}");
+}
+
+#[test]
+fn public_tasks_are_a_set_of_names_that_may_be_empty() {
+    let definition = serde_json::to_value(ShortenerStack::crd()).unwrap();
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    let tasks = &schema["spec"]["properties"]["queue"]["properties"]["publicTasks"];
+    assert_eq!(tasks["x-kubernetes-list-type"], "set", "{tasks}");
+    assert_eq!(tasks["items"]["pattern"], "^([*]|[A-Za-z0-9_.:-]+)$");
+    assert_eq!(tasks["items"]["maxLength"], 64);
+    assert!(tasks["description"].is_string() && tasks.get("uniqueItems").is_none());
+    for list in [json!([]), json!(["*", "wait"])] {
+        let spec = json!({"queue": {"publicTasks": list}});
+        assert_eq!(refusal(spec.clone()), "");
+        let stored = serde_json::to_value(stack("acme", spec).spec).unwrap();
+        assert_eq!(stored["queue"]["publicTasks"], list);
+    }
 }
 
 #[test]

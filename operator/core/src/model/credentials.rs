@@ -7,7 +7,15 @@ pub const PASSWORD_KEY: &str = "password";
 /// Key of the API key in a Secret with credentials.
 pub const API_KEY: &str = "api-key";
 
+/// Key of the key that marks the identifiers of jobs, in a Secret of its own.
+pub const JOB_IDS_KEY: &str = "key";
+
 /// Returns the name of the Secret with the stack's own key for checksums.
 pub fn checksum_name(stack: &str) -> String {
     format!("{stack}-checksum")
+}
+
+/// Returns the name of the Secret with the key that marks the identifiers of jobs.
+pub fn job_ids_name(stack: &str) -> String {
+    format!("{stack}-job-ids")
 }

@@ -29,6 +29,8 @@ pub struct Facts {
     pub identity: StackIdentity,
     /// The stack's own key for checksums.
     pub checksum_key: CredentialState,
+    /// The key that marks the identifiers of jobs.
+    pub job_ids: CredentialState,
     /// Facts about the database.
     pub database: StoreFacts,
     /// Facts about each store of a profile that is on.

@@ -4,6 +4,7 @@
 //! random sources.
 
 mod auth;
+mod job_ids;
 mod monitoring;
 mod observability;
 mod parent;
@@ -26,6 +27,7 @@ use crate::{
 };
 
 pub use auth::Auth;
+pub use job_ids::JobIds;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use parent::Parent;
@@ -86,6 +88,12 @@ impl ValidatedStack {
         on.into_iter().flatten().collect()
     }
 
+    /// Returns true when the app publishes jobs. To a queue that is being drained it does not.
+    pub fn publishes_jobs(&self) -> bool {
+        let queue = self.queue.as_ref();
+        queue.is_some_and(|queue| queue.draining.is_none())
+    }
+
     /// Returns the collector that the operator runs.
     pub fn own_collector(&self) -> Option<&ManagedCollector> {
         self.collector.as_ref()?.managed()
@@ -130,6 +138,8 @@ pub struct App {
     pub expose_metrics: bool,
     /// The keys of clients, if the stack has any.
     pub auth: Option<Auth>,
+    /// The key that marks the identifiers of jobs.
+    pub job_ids: JobIds,
 }
 
 /// The gateway of a stack.

@@ -53,7 +53,7 @@ fn children(stack: &ValidatedStack) -> Children {
     Children {
         network_policies: network_policies(stack),
         service_accounts: service_accounts(stack),
-        secrets: all([Some(secret::checksum(stack))])
+        secrets: all([Some(secret::checksum(stack)), Some(secret::job_ids(stack))])
             .chain(managed().map(|(store, managed)| secret::store(stack, store, managed)))
             .collect(),
         config_maps: Component::WITH_PODS

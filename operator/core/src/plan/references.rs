@@ -67,6 +67,7 @@ pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
             || external.is_some_and(|reference| reference.reads(secret))
     };
     credentials::checksum_name(name) == secret
+        || credentials::job_ids_name(name) == secret
         || read_by(database(&stack.spec))
         || optional(&stack.spec).into_iter().any(read_by)
         || headers_secret(&stack.spec) == Some(secret)

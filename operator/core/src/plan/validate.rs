@@ -23,11 +23,11 @@ use crate::{
     api::{DeletionPolicy, ShortenerStack, ShortenerStackSpec},
     model::{
         checksum::CHECKSUM_KEY,
-        credentials,
+        credentials::{self, JOB_IDS_KEY},
         defaults::Defaults,
         facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Credential, ValidatedStack, Workers},
+        stack::{App, Cache, Credential, JobIds, ValidatedStack, Workers},
     },
 };
 
@@ -46,6 +46,7 @@ pub fn validate(
     let Facts {
         identity,
         checksum_key,
+        job_ids,
         database,
         mut optional,
         queue,
@@ -63,6 +64,7 @@ pub fn validate(
         checksum_key: &checksum_key,
         defaults,
     };
+    let job_ids = self::job_ids(&surroundings, job_ids, &identity.name)?;
     let database = postgres::resolve(&surroundings, database)?;
     let cache = optional
         .remove(&Component::Cache)
@@ -85,7 +87,7 @@ pub fn validate(
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: app(spec, defaults, cache.as_ref(), missing_keys),
+        app: app(spec, defaults, cache.as_ref(), missing_keys, job_ids),
         gateway: gateway::gateway(spec, defaults, &identity.namespace, gateway)?,
         database,
         cache,
@@ -119,11 +121,26 @@ fn own_key(state: CredentialState, stack: &str) -> Result<Credential, ValidateEr
     credential(state, &secret, stack, &[CHECKSUM_KEY])
 }
 
+/// Returns the key that marks the identifiers of jobs.
+fn job_ids(
+    surroundings: &Surroundings<'_>,
+    state: CredentialState,
+    stack: &str,
+) -> Result<JobIds, ValidateError> {
+    let secret = credentials::job_ids_name(stack);
+    let key = credential(state, &secret, stack, &[JOB_IDS_KEY])?;
+    Ok(JobIds {
+        checksum: surroundings.checksum(&key.data),
+        key,
+    })
+}
+
 fn app(
     spec: &ShortenerStackSpec,
     defaults: &Defaults,
     cache: Option<&Cache>,
     missing_keys: bool,
+    job_ids: JobIds,
 ) -> App {
     let near_memory = cache.map_or(0, |cache| cache.near_memory);
     App {
@@ -138,6 +155,7 @@ fn app(
         trust_incoming_trace: spec.gateway.trust_incoming_trace,
         expose_metrics: spec.gateway.expose_metrics,
         auth: auth::auth(spec, missing_keys),
+        job_ids,
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     api::ShortenerStackSpec,
     model::{
         checksum::CHECKSUM_KEY,
-        credentials::USERNAME_KEY,
+        credentials::{JOB_IDS_KEY, USERNAME_KEY},
         defaults::{Defaults, Images},
         external::{self, ExternalReference},
         facts::{
@@ -50,6 +50,7 @@ pub fn every_profile() -> ValidatedStack {
 fn resolved(spec: Value) -> ValidatedStack {
     let stack = stored_stack(spec);
     let mut resolved = validate(&stack, facts(&stack.spec), &defaults()).unwrap();
+    resolved.app.job_ids.checksum = "checksum-of-job-ids".to_owned();
     for store in resolved.stores_mut() {
         match store {
             Store::Managed(store) => store.checksum = "checksum-of-credentials".to_owned(),
@@ -80,6 +81,7 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
             },
         },
         checksum_key: CredentialState::Existing(data(&[CHECKSUM_KEY])),
+        job_ids: CredentialState::Existing(data(&[JOB_IDS_KEY])),
         database: store(references::database(spec)),
         optional: references::optional(spec)
             .into_iter()

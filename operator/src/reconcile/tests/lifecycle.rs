@@ -13,7 +13,7 @@ use crate::testing::{
 };
 
 /// Every child of a stack of `spec: {}`.
-pub(super) const CHILDREN: [&str; 21] = [
+pub(super) const CHILDREN: [&str; 22] = [
     "configmaps/acme-gateway",
     "deployments/acme-app",
     "deployments/acme-gateway",
@@ -27,6 +27,7 @@ pub(super) const CHILDREN: [&str; 21] = [
     "poddisruptionbudgets/acme-app",
     "poddisruptionbudgets/acme-gateway",
     "secrets/acme-checksum",
+    "secrets/acme-job-ids",
     "secrets/acme-postgres",
     "serviceaccounts/acme-app",
     "serviceaccounts/acme-gateway",
@@ -172,6 +173,7 @@ async fn data_outlives_its_stack_unless_the_policy_says_otherwise() {
             &[
                 "persistentvolumeclaims/acme-postgres",
                 "secrets/acme-checksum",
+                "secrets/acme-job-ids",
                 "secrets/acme-postgres",
             ]
         } else {

@@ -59,6 +59,7 @@ impl Error {
             Self::Expired => (StatusCode::GONE, "link-expired", "Link expired"),
 
             // Jobs and documents.
+            Self::TaskNotPublic => (StatusCode::FORBIDDEN, "task-not-public", "Task not public"),
             Self::ProfileDisabled(_) => (
                 StatusCode::NOT_IMPLEMENTED,
                 "profile-disabled",

@@ -94,7 +94,7 @@ impl PublishChannel {
             ..BasicPublishOptions::default()
         };
         let (new, trace) = (&pending.job, pending.publication);
-        let properties = job::properties(new.id, trace, new.tracestate.as_deref());
+        let properties = job::properties(new.id, &new.origin, trace, new.tracestate.as_deref());
         self.channel
             .basic_publish(
                 "".into(),

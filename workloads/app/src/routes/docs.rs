@@ -190,8 +190,8 @@ async fn enqueue(
     version: Version,
     (trace, tracestate): (TraceContext, Option<String>),
 ) -> Response {
-    let job = index_job(version, Some(trace), tracestate);
-    let id = job.id;
+    let id = queue.publisher.ids.mint();
+    let job = index_job(id, version, Some(trace), tracestate);
     let answer = match queue.publisher.publish(job).await {
         Ok(()) => {
             if let Err(error) = vector.documents.queued(version).await {

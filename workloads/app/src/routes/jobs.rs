@@ -1,5 +1,7 @@
 //! Background jobs, which need the queue profile.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     body::Bytes,
@@ -7,16 +9,22 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, StatusCode, Uri};
+use jiff::Timestamp;
 use serde::Serialize;
-use shortener_common::trace::{TRACESTATE, TraceContext};
+use shortener_common::{
+    queue::{job::task_of, origin::Origin},
+    trace::{TRACESTATE, TraceContext},
+};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
+    auth::Identity,
     body,
     error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     publisher::NewJob,
-    state::{AppState, Queue},
+    scope::Scope,
+    state::{AppState, Queue, Shared},
     store::jobs::{Claim, JobRow},
 };
 
@@ -49,18 +57,19 @@ pub struct JobStatus {
     /// Identifier of the job.
     #[schema(format = "uuid")]
     id: String,
-    /// Name of the task; empty if the job has none.
+    /// Name of the task; empty if the job has none, or if no worker has received it yet.
     task: String,
     /// The client's own `id`, as a string.
     client_id: Option<String>,
-    /// `running`, `done` or `failed`. A failed job is retried up to the delivery limit of the broker.
+    /// `enqueued` until a worker has received the job, then `running`, `done` or `failed`. A failed job is retried up
+    /// to the delivery limit of the broker.
     #[schema(example = "done")]
     status: String,
     /// Number of times that the job was started.
     attempts: i32,
-    /// Start of the last attempt (RFC 3339).
+    /// Start of the last attempt (RFC 3339); null before the first one.
     #[schema(format = DateTime)]
-    started_at: String,
+    started_at: Option<String>,
     /// End of that attempt (RFC 3339); null while it runs.
     #[schema(format = DateTime)]
     finished_at: Option<String>,
@@ -68,10 +77,40 @@ pub struct JobStatus {
     error: Option<String>,
 }
 
+impl JobStatus {
+    /// Returns the state of a job that no worker has received yet.
+    fn enqueued(id: Uuid) -> Self {
+        Self {
+            id: id.to_string(),
+            task: String::new(),
+            client_id: None,
+            status: "enqueued".to_owned(),
+            attempts: 0,
+            started_at: None,
+            finished_at: None,
+            error: None,
+        }
+    }
+
+    fn recorded(id: Uuid, row: JobRow) -> Self {
+        Self {
+            id: id.to_string(),
+            task: row.task,
+            client_id: row.client_id,
+            status: row.state,
+            attempts: row.attempts,
+            started_at: Some(row.started_at.to_string()),
+            finished_at: row.finished_at.map(|end| end.to_string()),
+            error: row.error,
+        }
+    }
+}
+
 /// Accepts a background job if the queue profile is enabled.
 ///
 /// The body is any JSON object: `task` is the name of the task, `id` is the client's own identifier. The response
-/// is sent once the broker has confirmed the job. Without `Idempotency-Key`, every request creates a job.
+/// is sent once the broker has confirmed the job. Without `Idempotency-Key`, every request creates a job. Some tasks
+/// need a key even where other jobs need none.
 #[utoipa::path(
     post,
     path = "/jobs",
@@ -82,6 +121,8 @@ pub struct JobStatus {
         (status = 202, description = "The queue has stored the job", body = Enqueued),
         (status = 400, description = "Not a JSON object, or an invalid key", body = Problem, content_type = PROBLEM_JSON),
         BodyProblem,
+        (status = 401, description = "The task needs a key", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The task needs a key with the scope `jobs`, or the service has no keys", body = Problem, content_type = PROBLEM_JSON),
         (status = 422, description = "The key was already used with another body", body = Problem, content_type = PROBLEM_JSON),
         (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
         (status = 503, description = "The queue does not accept jobs at the moment", body = Problem, content_type = PROBLEM_JSON),
@@ -95,9 +136,16 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     };
     let key = idempotency_key(request.headers())?;
     let (trace, tracestate) = trace_of(&request);
-    let body = body::json_object_text(request, MAX_BODY).await?;
+    let identity = identity_of(&request);
+    let origin = origin_of(&identity);
+    let body = body::json_text(request, MAX_BODY).await?;
+    let task = task_of(&body).map_err(body::malformed)?;
+    if origin == Origin::Anonymous && !state.config.queue.public_tasks.contains(&task) {
+        return Err(needs_key(&state, &identity));
+    }
     let job = |id| NewJob {
         id,
+        origin,
         body: body.clone(),
         request: Some(trace),
         tracestate,
@@ -105,7 +153,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let id = match key {
         Some(key) => once(queue, &key, &body, job).await?,
         None => {
-            let id = Uuid::now_v7();
+            let id = queue.publisher.ids.mint();
             queue.publisher.publish(job(id)).await?;
             id
         }
@@ -118,6 +166,28 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
 }
 
+/// Returns the sender of a request.
+fn identity_of(request: &Request) -> Identity {
+    let identity = request.extensions().get().cloned();
+    identity.unwrap_or(Identity::Anonymous)
+}
+
+/// Returns the sender of a job. A key for something else counts as little as none.
+fn origin_of(identity: &Identity) -> Origin {
+    match identity {
+        Identity::Client(client) if client.scopes.contains(Scope::Jobs) => {
+            Origin::Client(Arc::clone(&client.name))
+        }
+        _ => Origin::Anonymous,
+    }
+}
+
+/// Returns the error of a task that needs a key.
+fn needs_key(state: &Shared, identity: &Identity) -> Error {
+    let refusal = state.guard.refusal(Scope::Jobs, identity);
+    refusal.map_or(Error::TaskNotPublic, Error::from)
+}
+
 /// Publishes the job of a key, unless the job is known to be published. In case of doubt it is published again with
 /// the same identifier, and the workers discard the second message as a duplicate.
 async fn once(
@@ -126,7 +196,8 @@ async fn once(
     body: &Bytes,
     job: impl FnOnce(Uuid) -> NewJob,
 ) -> Result<Uuid, Error> {
-    let id = match queue.jobs.claim(key, body).await? {
+    let new = queue.publisher.ids.mint();
+    let id = match queue.jobs.claim(key, body, new).await? {
         Claim::OtherBody => return Err(Error::KeyReused),
         Claim::Enqueued(id) => return Ok(id),
         Claim::ToPublish(id) => id,
@@ -138,7 +209,9 @@ async fn once(
     Ok(id)
 }
 
-/// Returns the state of a job, once a worker has received it.
+/// Returns the state of a job.
+///
+/// A job that no worker has received yet is `enqueued`. That is known by its identifier alone, for 30 days.
 #[utoipa::path(
     get,
     path = "/jobs/{id}",
@@ -146,7 +219,7 @@ async fn once(
     params(("id" = String, Path, description = "The `id` in the response to `POST /jobs`")),
     responses(
         (status = 200, description = "The state of the job", body = JobStatus),
-        (status = 404, description = "No such job, or no worker has received it yet", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such job", body = Problem, content_type = PROBLEM_JSON),
         (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
         (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
@@ -157,17 +230,13 @@ pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStat
     };
     let id = uri.path().strip_prefix("/jobs/").unwrap_or_default();
     let id: Uuid = id.parse().map_err(|_| Error::NotFound)?;
-    let row: JobRow = queue.jobs.find(id).await?.ok_or(Error::NotFound)?;
-    Ok(Json(JobStatus {
-        id: id.to_string(),
-        task: row.task,
-        client_id: row.client_id,
-        status: row.state,
-        attempts: row.attempts,
-        started_at: row.started_at.to_string(),
-        finished_at: row.finished_at.map(|end| end.to_string()),
-        error: row.error,
-    }))
+    match queue.jobs.find(id).await? {
+        Some(row) => Ok(Json(JobStatus::recorded(id, row))),
+        None if queue.publisher.ids.knows(id, Timestamp::now()) => {
+            Ok(Json(JobStatus::enqueued(id)))
+        }
+        None => Err(Error::NotFound),
+    }
 }
 
 /// Parses the key: a structured string `"..."`, or a bare one, as most clients send it.

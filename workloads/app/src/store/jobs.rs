@@ -104,12 +104,12 @@ impl Jobs {
         .transpose()
     }
 
-    /// Returns the job of a key, or assigns a new identifier to the key.
+    /// Returns the job of a key, or assigns a new identifier, `id`, to the key.
     ///
     /// # Errors
     /// Fails if the database is down.
-    pub async fn claim(&self, key: &str, body: &[u8]) -> Result<Claim, StoreError> {
-        let id = Uuid::now_v7().to_string();
+    pub async fn claim(&self, key: &str, body: &[u8], id: Uuid) -> Result<Claim, StoreError> {
+        let id = id.to_string();
         let (same_body, id, enqueued): (bool, String, bool) = self
             .0
             .run("INSERT job_keys", |pool| async move {

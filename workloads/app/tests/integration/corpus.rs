@@ -37,6 +37,11 @@ fn every_kept_header_is_read_without_being_believed() {
 }
 
 #[test]
+fn every_kept_job_has_the_task_that_a_worker_finds() {
+    replay("task_of", properties::task_of);
+}
+
+#[test]
 fn any_input_fits_on_a_line() {
     let every_byte: Vec<u8> = (0..=255).collect();
     for input in [

@@ -4,6 +4,11 @@ use std::{collections::BTreeSet, net::SocketAddr};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use shortener_common::queue::{
+    job::Job,
+    origin::Origin,
+    public_tasks::{PublicTasks, RESERVED},
+};
 use shortener_testing::{
     broker::{Broker, until},
     database::TestDatabase,
@@ -101,8 +106,9 @@ async fn an_accepted_job_is_in_the_queue_as_the_client_wrote_it() {
 
     let message = broker.get("jobs").await.unwrap();
     assert_eq!(String::from_utf8(message.data.clone()).unwrap(), body);
-    let job = shortener_common::queue::job::Job::parse(&message.properties, message.data).unwrap();
+    let job = Job::parse(&message.properties, message.data).unwrap();
     assert_eq!(job.id.to_string(), id);
+    assert_eq!(job.origin, Origin::Anonymous);
     assert_eq!(job.id.get_version_num(), 7);
     assert_eq!(job.trace.trace_id.to_string(), trace);
     let headers = format!("{:?}", message.properties.headers());
@@ -196,6 +202,65 @@ async fn what_is_not_a_job_is_refused_before_the_broker_sees_it() {
     assert_eq!(broker.counts("jobs").await.0, 0);
     accepted(&post(app.public, "/jobs", largest(64 * 1024)).await);
     assert_eq!(broker.counts("jobs").await.0, 1);
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_public_is_refused_before_the_broker_sees_it() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let app = app_with(&database, broker.url()).await;
+    for task in RESERVED {
+        let escaped = task.replace('e', "\\u0065").replace('w', "\\u0077");
+        for body in [
+            format!(r#"{{"task":"{task}"}}"#),
+            format!(r#"{{"task":"{escaped}"}}"#),
+            format!(r#"{{"task":"email","id":1,"task":"{task}"}}"#),
+            format!(r#"{{"task":"email","t\u0061sk":"{task}"}}"#),
+        ] {
+            let refused = post(app.public, "/jobs", body.as_str()).await;
+            let problem = refused.problem(403, "task-not-public");
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains("queue.publicTasks"), "{body}: {detail}");
+        }
+    }
+    // The key of a refused request stands for nothing.
+    let key = "idempotency-key: k-3\r\n";
+    let refused = enqueue(app.public, key, r#"{"task":"wait"}"#).await;
+    refused.problem(403, "task-not-public");
+    assert_eq!(broker.counts("jobs").await.0, 0);
+    for body in [
+        "{}",
+        r#"{"task":"wait","task":"email"}"#,
+        r#"{"task":"Wait"}"#,
+    ] {
+        accepted(&enqueue(app.public, "", body).await);
+    }
+    accepted(&enqueue(app.public, key, JOB).await);
+}
+
+#[tokio::test]
+async fn the_settings_name_the_tasks_that_are_public() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    for (list, public, other) in [
+        ("wait", r#"{"task":"wait","ms":0}"#, JOB),
+        (
+            "*,wait",
+            r#"{"task":"wait","ms":0}"#,
+            r#"{"task":"reindex"}"#,
+        ),
+        ("email", JOB, "{}"),
+    ] {
+        let app = App::start_with(&database, |config| {
+            config.queue.queue_url = Some(broker.url());
+            config.queue.public_tasks = PublicTasks::parse(list).unwrap();
+        })
+        .await;
+        metrics::wait_for(app.internal, "queue_up 1").await;
+        accepted(&post(app.public, "/jobs", public).await);
+        let refused = post(app.public, "/jobs", other).await;
+        refused.problem(403, "task-not-public");
+    }
 }
 
 async fn survives(database: &PgConnectOptions, path_of_bytes: Path) {
@@ -347,6 +412,61 @@ async fn what_became_of_a_job_is_read_from_the_ledger() {
     ledger.execute(failed).await.unwrap();
     let failed = expected("failed", json!("2030-01-01T00:00:01Z"), json!("it broke"));
     assert_eq!(get(app.public, &path).await.json(), failed);
+}
+
+#[tokio::test]
+async fn a_job_that_was_accepted_is_known_before_a_worker_has_it() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let app = async |key: Option<&str>| {
+        let (url, key) = (broker.url(), key.map(str::to_owned));
+        let app = App::start_with(&database, |config| {
+            config.queue.queue_url = Some(url);
+            config.job_id_key = key;
+        })
+        .await;
+        metrics::wait_for(app.internal, "queue_up 1").await;
+        app
+    };
+    let key = "hF3kq0mXc8VbT2nLwRz5sJyD7gAePu4K";
+    let one = app(Some(key)).await;
+    let id = accepted(&post(one.public, "/jobs", JOB).await);
+    let repeated = "idempotency-key: k-4\r\n";
+    let once = accepted(&enqueue(one.public, repeated, JOB).await);
+    let another_replica = app(Some(key)).await;
+    let of_another_stack = app(Some("another key of 32 characters xyz")).await;
+    let keyless = app(None).await;
+    for id in [&id, &once] {
+        let path = format!("/jobs/{id}");
+        let known = json!({"id": id, "task": "", "client_id": null, "status": "enqueued", "attempts": 0,
+            "started_at": null, "finished_at": null, "error": null});
+        for replica in [&one, &another_replica] {
+            let response = get(replica.public, &path).await;
+            assert_eq!((response.status, response.json()), (200, known.clone()));
+        }
+        for other in [&of_another_stack, &keyless] {
+            get(other.public, &path).await.problem(404, "not-found");
+        }
+    }
+    for never_given_out in [
+        uuid::Uuid::now_v7().to_string(),
+        uuid::Uuid::nil().to_string(),
+        id.replace(&id[..1], "f"),
+    ] {
+        let path = format!("/jobs/{never_given_out}");
+        get(one.public, &path).await.problem(404, "not-found");
+    }
+    // A worker that has it knows more.
+    let mut ledger = database.connect().await.unwrap();
+    let row = sqlx::AssertSqlSafe(format!(
+        "INSERT INTO jobs (message_id, task, state) VALUES ('{id}', 'email', 'running')"
+    ));
+    ledger.execute(row).await.unwrap();
+    let running = get(one.public, &format!("/jobs/{id}")).await.json();
+    assert_eq!(
+        (&running["status"], &running["task"]),
+        (&json!("running"), &json!("email"))
+    );
 }
 
 #[tokio::test]

@@ -3,7 +3,12 @@
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 use shortener_app::scope::{Scope, Scopes};
-use shortener_testing::{broker::until, database::TestDatabase, metrics::value};
+use shortener_common::queue::{job::Job, origin::Origin};
+use shortener_testing::{
+    broker::{Broker, until},
+    database::TestDatabase,
+    metrics::{self, value},
+};
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
@@ -104,6 +109,49 @@ async fn a_refused_request_is_answered_without_its_body() {
     connection.write(head.as_bytes()).await;
     let response = timeout(Duration::from_secs(5), connection.response(true)).await;
     response.unwrap().unwrap().problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_public_needs_a_key_for_jobs_where_jobs_need_none() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let folder = secret(&[("shop", OLD), ("mail", NEW), ("mail.scopes", "docs")]);
+    let url = broker.url();
+    let app = App::start_with(&database, |config| {
+        config.queue.queue_url = Some(url);
+        config.auth.auth_keys_directory = vec![folder.path().to_owned()];
+        config.auth.auth_protect = Scopes::from_iter([Scope::Docs]);
+    })
+    .await;
+    metrics::wait_for(app.internal, "queue_up 1").await;
+    let enqueue = async |key: Option<&str>, task: &str| {
+        let headers = key.map(|key| format!("x-api-key: {key}\r\n"));
+        let body = format!(r#"{{"task":"{task}"}}"#);
+        let request = post_bytes("/jobs", &headers.unwrap_or_default(), body.as_bytes());
+        send(app.public, request).await
+    };
+    for key in [None, Some(WRONG)] {
+        let refused = enqueue(key, "wait").await;
+        refused.problem(401, "unauthorized");
+        let realm = "Bearer realm=\"sho.rt\"";
+        assert_eq!(refused.header("www-authenticate"), Some(realm));
+    }
+    let forbidden = enqueue(Some(NEW), "wait").await;
+    forbidden.problem(403, "forbidden");
+    for (key, task, sender) in [
+        (None, "email", Origin::Anonymous),
+        (Some(NEW), "email", Origin::Anonymous),
+        (Some(OLD), "email", Origin::Client("shop".into())),
+        (Some(OLD), "wait", Origin::Client("shop".into())),
+    ] {
+        let answer = enqueue(key, task).await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+        let message = broker.get("jobs").await.unwrap();
+        let job = Job::parse(&message.properties, message.data.clone()).unwrap();
+        assert_eq!((job.task.as_str(), job.origin), (task, sender));
+        message.ack(Default::default()).await.unwrap();
+    }
+    assert_eq!(broker.counts("jobs").await.0, 0);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! A job as a message: the body is the JSON object of the client, unchanged; everything else is in the properties.
 
+mod task;
+
 use jiff::Timestamp;
 use lapin::{
     BasicProperties,
@@ -8,6 +10,8 @@ use lapin::{
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+pub use self::task::task_of;
+use super::origin::{ORIGIN, Origin};
 use crate::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 
 /// The broker's count of returns to the queue; absent at the first delivery.
@@ -17,13 +21,19 @@ const PERSISTENT: u8 = 2;
 /// The maximum length of a task name and of the client's identifier, in characters.
 const MAX_LABEL: usize = 256;
 
-/// Builds the properties of the message for the job with this identifier, published in this trace.
+/// Builds the properties of the message for the job with this identifier and sender, published in this trace.
 #[must_use]
-pub fn properties(id: Uuid, trace: TraceContext, tracestate: Option<&str>) -> BasicProperties {
+pub fn properties(
+    id: Uuid,
+    origin: &Origin,
+    trace: TraceContext,
+    tracestate: Option<&str>,
+) -> BasicProperties {
     let mut headers = FieldTable::default();
     let mut insert = |name: &str, value: &str| {
         headers.insert(name.into(), AMQPValue::LongString(value.into()));
     };
+    insert(ORIGIN, &origin.value());
     insert(TRACEPARENT.as_str(), &trace.traceparent());
     if let Some(tracestate) = tracestate {
         insert(TRACESTATE.as_str(), tracestate);
@@ -41,6 +51,8 @@ pub fn properties(id: Uuid, trace: TraceContext, tracestate: Option<&str>) -> Ba
 pub struct Job {
     /// The identifier, assigned when the job was accepted.
     pub id: Uuid,
+    /// The sender.
+    pub origin: Origin,
     /// The client's name of the task; empty if there is none.
     pub task: String,
     /// The client's name of the job. It is stored as data and never used as an identifier.
@@ -83,11 +95,9 @@ impl Job {
         };
         Ok(Self {
             id,
-            task: payload
-                .get("task")
-                .and_then(Value::as_str)
-                .map(label)
-                .unwrap_or_default(),
+            origin: Origin::of(header(properties, ORIGIN)),
+            // As the app found it when it decided whether the sender may enqueue it.
+            task: task_of(text.as_bytes()).map_err(|_| Invalid::Body)?,
             client_id: payload.get("id").and_then(client_id),
             payload,
             text,
@@ -158,7 +168,8 @@ mod tests {
 
     fn published() -> (Uuid, TraceContext, BasicProperties) {
         let (id, trace) = (Uuid::now_v7(), TraceContext::continuing(None));
-        (id, trace, properties(id, trace, Some("vendor=1")))
+        let properties = properties(id, &Origin::Internal, trace, Some("vendor=1"));
+        (id, trace, properties)
     }
 
     fn parsed(body: &str) -> Result<Job, Invalid> {
@@ -204,6 +215,19 @@ mod tests {
         };
         assert_eq!(text("traceparent"), trace.traceparent());
         assert_eq!(text("tracestate"), "vendor=1");
+        assert_eq!(text("shortener-origin"), "internal");
+    }
+
+    #[test]
+    fn a_worker_knows_who_sent_a_job() {
+        let parse = |properties: BasicProperties| Job::parse(&properties, b"{}".to_vec()).unwrap();
+        let client = Origin::Client("shop".into());
+        let (id, trace, _) = published();
+        let sent = parse(properties(id, &client, trace, None));
+        assert_eq!(sent.origin, client);
+        // A job of an earlier release.
+        let sent = parse(published().2.with_headers(FieldTable::default()));
+        assert_eq!(sent.origin, Origin::Internal);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use shortener_common::queue::{origin::Origin, public_tasks::PublicTasks};
 use shortener_testing::{
     broker::{Broker, until},
     client::get,
@@ -12,7 +13,9 @@ use shortener_worker::tasks::Registry;
 
 use crate::{
     application,
-    support::{Count, Keeper, Running, config, effects, prepare, publish, row, wait_until},
+    support::{
+        Count, Keeper, Running, config, effects, prepare, publish, publish_as, row, wait_until,
+    },
 };
 
 /// The example of the specification.
@@ -89,7 +92,8 @@ async fn a_message_that_comes_again_after_its_job_was_done_is_a_duplicate() {
     wait_until(&pool, id, "done").await;
     for _ in 0..2 {
         let trace = shortener_common::trace::TraceContext::continuing(None);
-        let properties = shortener_common::queue::job::properties(id, trace, None);
+        let origin = Origin::Internal;
+        let properties = shortener_common::queue::job::properties(id, &origin, trace, None);
         broker.publish(properties, br#"{"task":"count"}"#).await;
     }
     worker
@@ -152,6 +156,36 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
         let counted: i64 = sqlx::query_scalar(question).fetch_one(&pool).await.unwrap();
         assert_eq!(counted, answer, "{question}");
     }
+}
+
+#[tokio::test]
+async fn a_task_that_needs_a_key_is_done_for_a_client_and_for_the_service_only() {
+    let database = TestDatabase::new().await;
+    let (broker, pool) = (Broker::new().await, prepare(&database).await);
+    let mut config = config(&database, &broker.url());
+    config.queue.public_tasks = PublicTasks::parse("count").unwrap();
+    let registry = Registry::default().with("count", Count);
+    let worker = Running::start(config, registry).await;
+    let client = Origin::Client("shop".into());
+    for (sender, body, state) in [
+        (&Origin::Anonymous, r#"{"task":"count"}"#, "done"),
+        (&Origin::Anonymous, r#"{"task":"purge_expired"}"#, "failed"),
+        (
+            &Origin::Anonymous,
+            r#"{"task":"count","t\u0061sk":"wait","ms":0}"#,
+            "failed",
+        ),
+        (&Origin::Anonymous, "{}", "failed"),
+        (&client, r#"{"task":"wait","ms":0}"#, "done"),
+        (&Origin::Internal, r#"{"task":"purge_expired"}"#, "done"),
+    ] {
+        let id = publish_as(&broker, sender, body).await;
+        assert_eq!(wait_until(&pool, id, state).await, 1, "{sender:?} {body}");
+        let why = row(&pool, id).await.unwrap().2.unwrap_or_default();
+        assert_eq!(why.contains("needs a key"), state == "failed", "{why}");
+    }
+    broker.wait_for("jobs.dlq", (3, 0)).await;
+    assert_eq!(worker.processed("rejected").await, 3);
 }
 
 #[tokio::test]

@@ -14,7 +14,10 @@ use futures::future::BoxFuture;
 use shortener_app::store::migrate::migrate;
 use shortener_common::{
     database::StoreError,
-    queue::job::{self, Job},
+    queue::{
+        job::{self, Job},
+        origin::Origin,
+    },
     telemetry::span::Tracer,
     trace::TraceContext,
 };
@@ -136,10 +139,15 @@ impl Running {
     }
 }
 
-/// Publishes a job and returns its identifier.
+/// Publishes a job as the service does and returns its identifier.
 pub async fn publish(broker: &Broker, body: &str) -> Uuid {
+    publish_as(broker, &Origin::Internal, body).await
+}
+
+/// Publishes a job of this sender and returns its identifier.
+pub async fn publish_as(broker: &Broker, sender: &Origin, body: &str) -> Uuid {
     let id = Uuid::now_v7();
-    let properties = job::properties(id, TraceContext::continuing(None), None);
+    let properties = job::properties(id, sender, TraceContext::continuing(None), None);
     broker.publish(properties, body.as_bytes()).await;
     id
 }

@@ -1,5 +1,7 @@
 //! The queue of a validated stack.
 
+use std::collections::BTreeSet;
+
 use super::{Pod, Store};
 
 /// The job queue of a stack and its workers.
@@ -9,6 +11,8 @@ pub struct Queue {
     pub store: Store,
     /// Maximum number of deliveries of a job.
     pub delivery_limit: i32,
+    /// Tasks that can be enqueued without a key.
+    pub public_tasks: BTreeSet<String>,
     /// Memory limit of a broker that the operator runs, in bytes.
     pub broker_memory: u64,
     /// The workers that process the jobs.

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::{
     model::{
-        credentials::checksum_name,
+        credentials::{checksum_name, job_ids_name},
         desired::DesiredSecret,
         metadata::{Component, component_name},
         stack::{Credential, ManagedStore, ValidatedStack},
@@ -17,6 +17,12 @@ use crate::{
 pub fn checksum(stack: &ValidatedStack) -> DesiredSecret {
     let name = checksum_name(&stack.identity.name);
     desired(stack, name, Component::Stack, &stack.checksum_key)
+}
+
+/// Returns the Secret `<stack>-job-ids` with the key that marks the identifiers of jobs.
+pub fn job_ids(stack: &ValidatedStack) -> DesiredSecret {
+    let name = job_ids_name(&stack.identity.name);
+    desired(stack, name, Component::App, &stack.app.job_ids.key)
 }
 
 /// Returns the Secret `<stack>-<component>` with the credentials of a store.
@@ -71,6 +77,7 @@ mod tests {
     fn a_secret_is_applied_without_credentials() {
         let stack = every_profile();
         golden("secret-checksum", &checksum(&stack).secret);
+        golden("secret-job-ids", &job_ids(&stack).secret);
         for (definition, managed) in stores::managed(&stack) {
             let component = definition.component;
             let name = format!("secret-{}", component.as_str());
@@ -92,6 +99,7 @@ mod tests {
         let live = minimal_stack();
         let database = live.database.managed().unwrap();
         assert_eq!(checksum(&live).create, None);
+        assert_eq!(job_ids(&live).create, None);
         assert_eq!(store(&live, &postgres::STORE, database).create, None);
 
         let new = minimal_stack().with_new_secrets();
@@ -100,7 +108,11 @@ mod tests {
         assert_eq!(created.data.as_ref(), Some(&database.credentials.data));
         assert_eq!(
             checksum(&new).create.unwrap().data,
-            Some(new.checksum_key.data)
+            Some(new.checksum_key.data.clone())
+        );
+        assert_eq!(
+            job_ids(&new).create.unwrap().data,
+            Some(new.app.job_ids.key.data)
         );
     }
 

@@ -80,7 +80,7 @@ fn names_without(lacks: &[&str]) -> Vec<&'static str> {
     rest
 }
 
-const MINIMAL: [&str; 21] = [
+const MINIMAL: [&str; 22] = [
     "NetworkPolicy/acme-default-deny",
     "NetworkPolicy/acme-app",
     "NetworkPolicy/acme-gateway",
@@ -89,6 +89,7 @@ const MINIMAL: [&str; 21] = [
     "ServiceAccount/acme-gateway",
     "ServiceAccount/acme-postgres",
     "Secret/acme-checksum",
+    "Secret/acme-job-ids",
     "Secret/acme-postgres",
     "ConfigMap/acme-gateway",
     "PersistentVolumeClaim/acme-postgres",

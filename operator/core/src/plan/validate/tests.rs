@@ -33,6 +33,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
     Facts {
         identity: StackIdentity::of(stack).unwrap(),
         checksum_key: CredentialState::Existing(data(&[(CHECKSUM_KEY, "k")])),
+        job_ids: CredentialState::Existing(data(&[(JOB_IDS_KEY, "k")])),
         database,
         optional: BTreeMap::new(),
         queue: QueueFacts::default(),

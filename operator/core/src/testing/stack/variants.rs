@@ -59,6 +59,7 @@ impl ValidatedStack {
     /// Marks the Secrets as not created yet.
     pub fn with_new_secrets(mut self) -> Self {
         self.checksum_key.is_new = true;
+        self.app.job_ids.key.is_new = true;
         for store in self.managed_stores_mut() {
             store.credentials.is_new = true;
         }

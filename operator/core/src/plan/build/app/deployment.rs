@@ -8,6 +8,7 @@ use k8s_openapi::api::{
 use super::{PORT, PORT_NAME};
 use crate::{
     model::{
+        credentials::{JOB_IDS_KEY, job_ids_name},
         metadata::Component,
         stack::{Auth, ValidatedStack},
     },
@@ -32,10 +33,20 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
         stack,
         Component::App,
         &stack.app.pod,
-        clients::checksum(stack, Component::App),
+        checksum(stack),
         certificates::mounted(stack, Component::App, pod_spec(stack)),
     );
     deployment::serving(stack, Component::App, stack.app.replicas, template)
+}
+
+/// Returns the checksum of the Secrets that the app reads when it starts.
+fn checksum(stack: &ValidatedStack) -> String {
+    let stores = clients::checksum(stack, Component::App);
+    if stack.publishes_jobs() {
+        format!("{stores}.{}", stack.app.job_ids.checksum)
+    } else {
+        stores
+    }
 }
 
 fn pod_spec(stack: &ValidatedStack) -> PodSpec {
@@ -112,6 +123,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
         ),
     ]);
     env.extend(app.auth.iter().flat_map(auth));
+    env.extend(jobs(stack));
     env.extend(otel::env(stack, Component::App));
     env
 }
@@ -131,10 +143,20 @@ fn auth(auth: &Auth) -> Vec<EnvVar> {
     ]
 }
 
+/// Returns the settings of jobs.
+fn jobs(stack: &ValidatedStack) -> Option<EnvVar> {
+    let secret = job_ids_name(&stack.identity.name);
+    let key = || pod::secret_env("JOB_ID_KEY", &secret, JOB_IDS_KEY);
+    stack.publishes_jobs().then(key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{golden, stack::minimal_stack};
+    use crate::{
+        model::metadata::CONFIG_CHECKSUM,
+        testing::{golden, stack::minimal_stack},
+    };
 
     #[test]
     fn the_deployment_of_a_minimal_stack() {
@@ -173,6 +195,29 @@ mod tests {
         let stack = minimal_stack().keys();
         for variable in auth(stack.app.auth.as_ref().unwrap()) {
             assert!(known.contains(&variable.name.as_str()), "{variable:?}");
+        }
+    }
+
+    #[test]
+    fn an_app_that_publishes_jobs_marks_their_identifiers_and_restarts_with_another_key() {
+        let key = |stack: &ValidatedStack| {
+            let env = env(stack).into_iter();
+            let mut keys = env.filter(|variable| variable.name == "JOB_ID_KEY");
+            let source = keys.next()?.value_from?.secret_key_ref?;
+            Some((source.name, source.key))
+        };
+        let annotated = |stack: &ValidatedStack| {
+            let template = deployment(stack).spec.unwrap().template;
+            let annotations = template.metadata.unwrap().annotations.unwrap();
+            annotations[CONFIG_CHECKSUM].clone()
+        };
+        let stack = minimal_stack().queue();
+        let secret = ("acme-job-ids".to_owned(), "key".to_owned());
+        assert_eq!(key(&stack), Some(secret));
+        assert!(annotated(&stack).ends_with(".checksum-of-job-ids"));
+        for without in [minimal_stack(), minimal_stack().queue().draining()] {
+            assert_eq!(key(&without), None);
+            assert!(!annotated(&without).contains("job-ids"));
         }
     }
 

@@ -16,11 +16,10 @@ use crate::{
 /// drained.
 pub(super) fn env(stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
     let queue = stack.queue.as_ref();
-    let Some(queue) = queue.filter(|queue| queue.draining.is_none() || client != Component::App)
-    else {
+    let Some(queue) = queue.filter(|_| stack.publishes_jobs() || client != Component::App) else {
         return Vec::new();
     };
-    match &queue.store {
+    let mut env = match &queue.store {
         Store::Managed(_) => {
             let host = component_name(&stack.identity.name, Component::Rabbitmq);
             vec![
@@ -35,5 +34,39 @@ pub(super) fn env(stack: &ValidatedStack, client: Component) -> Vec<EnvVar> {
             tls,
             ..
         } => external("QUEUE", secret, access, tls.as_ref()),
+    };
+    let tasks: Vec<&str> = queue.public_tasks.iter().map(String::as_str).collect();
+    // The workers check what the app checked, because a job may be older than a change of the settings.
+    env.push(pod::env("PUBLIC_TASKS", tasks.join(",")));
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use shortener_common::queue::public_tasks::PublicTasks;
+
+    use super::*;
+    use crate::testing::stack::minimal_stack;
+
+    /// Returns the public tasks that a client reads.
+    fn public(stack: &ValidatedStack, client: Component) -> PublicTasks {
+        let env = env(stack, client).into_iter();
+        let mut lists = env.filter(|variable| variable.name == "PUBLIC_TASKS");
+        PublicTasks::parse(&lists.next().unwrap().value.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn app_and_workers_know_which_tasks_need_no_key() {
+        for client in [Component::App, Component::Worker] {
+            let mut stack = minimal_stack().queue();
+            assert_eq!(public(&stack, client), PublicTasks::default());
+            for list in ["*,reindex", "email,report.daily", ""] {
+                if let Some(queue) = &mut stack.queue {
+                    let names = list.split(',').filter(|name| !name.is_empty());
+                    queue.public_tasks = names.map(str::to_owned).collect();
+                }
+                assert_eq!(public(&stack, client), PublicTasks::parse(list).unwrap());
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Resolution of the job queue.
 
+use std::collections::BTreeSet;
+
 use super::default_resources;
 use crate::{
     model::{
@@ -14,6 +16,9 @@ use crate::{
         stores::common::{Surroundings, Wanted, volume},
     },
 };
+
+/// The tasks that need no key if the spec names none: every task, except those that have to be named.
+const PUBLIC_TASKS: &str = "*";
 
 /// Resolves the queue. `workers` take its jobs.
 pub(in crate::plan) fn resolve(
@@ -47,6 +52,10 @@ pub(in crate::plan) fn resolve(
     Ok(Queue {
         store: surroundings.store(wanted, facts)?,
         delivery_limit: spec.delivery_limit,
+        public_tasks: spec
+            .public_tasks
+            .clone()
+            .unwrap_or_else(|| BTreeSet::from([PUBLIC_TASKS.to_owned()])),
         broker_memory,
         workers,
         draining,

@@ -1,0 +1,132 @@
+//! The identifiers of jobs. Each carries a keyed tag, so that the app knows an identifier that it gave out without a
+//! record of it.
+
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::Timestamp;
+use sha2::Sha256;
+use uuid::Uuid;
+
+/// The place of the tag, the last 4 of 16 bytes. In a UUID of version 7 as the library makes it, the time and a counter
+/// stand before it, which keep the identifiers of one process apart; the replaced bytes are random.
+const TAG: usize = 12;
+/// The time for which the ledger keeps a job after its end. An older identifier that has no record may be that of a job
+/// that ended.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The identifiers of one stack's jobs. Without a key they carry no tag, and none is ever known.
+#[derive(Clone, Debug, Default)]
+pub struct JobIds(Option<Hmac<Sha256>>);
+
+impl JobIds {
+    /// Returns the identifiers that this key marks. Every replica has the same key.
+    #[must_use]
+    pub fn new(key: Option<&str>) -> Self {
+        let key = key.filter(|key| !key.is_empty());
+        // HMAC accepts keys of every length.
+        Self(key.and_then(|key| Hmac::<Sha256>::new_from_slice(key.as_bytes()).ok()))
+    }
+
+    /// Returns a new identifier, which sorts by its time.
+    #[must_use]
+    pub fn mint(&self) -> Uuid {
+        let mut bytes = Uuid::now_v7().into_bytes();
+        if let Some(mac) = &self.0 {
+            let (counted, tail) = bytes.split_at_mut(TAG);
+            let tag = mac.clone().chain_update(&*counted).finalize().into_bytes();
+            for (byte, tagged) in tail.iter_mut().zip(tag.iter()) {
+                *byte = *tagged;
+            }
+        }
+        Uuid::from_bytes(bytes)
+    }
+
+    /// Returns true if this stack gave the identifier out, so recently that the ledger cannot have dropped its job. A
+    /// guess is right once in 2^32.
+    #[must_use]
+    pub fn knows(&self, id: Uuid, now: Timestamp) -> bool {
+        let (Some(mac), Some(minted)) = (&self.0, id.get_timestamp()) else {
+            return false;
+        };
+        let (minted, _) = minted.to_unix();
+        let age = now.as_second().unsigned_abs().saturating_sub(minted);
+        let (counted, tag) = id.as_bytes().split_at(TAG);
+        let tagged = mac.clone().chain_update(counted);
+        age < KEPT.as_secs() && tagged.verify_truncated_left(tag).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    const KEY: Option<&str> = Some("hF3kq0mXc8VbT2nLwRz5sJyD7gAePu4K");
+
+    #[test]
+    fn every_replica_knows_what_one_of_them_gave_out() {
+        let (one, other) = (JobIds::new(KEY), JobIds::new(KEY));
+        let mut minted = BTreeSet::new();
+        let mut last = Uuid::nil();
+        for _ in 0..1_000 {
+            let id = one.mint();
+            assert!(other.knows(id, Timestamp::now()), "{id}");
+            assert_eq!(id.get_version_num(), 7);
+            assert!(last < id, "{id} sorts before {last}");
+            last = id;
+            minted.insert(id);
+        }
+        assert_eq!(minted.len(), 1_000);
+    }
+
+    #[test]
+    fn no_other_identifier_is_known() {
+        let ids = JobIds::new(KEY);
+        let now = Timestamp::now();
+        let id = ids.mint();
+        for bit in 0..128 {
+            let other = Uuid::from_u128(id.as_u128() ^ (1 << bit));
+            assert!(!ids.knows(other, now), "bit {bit}");
+        }
+        for other in [Uuid::now_v7(), Uuid::nil(), Uuid::max()] {
+            assert!(!ids.knows(other, now), "{other}");
+        }
+        for version in 0..16 {
+            for rest in [0, u128::MAX] {
+                let other = Uuid::from_u128((rest & !(0xf_u128 << 76)) | (version << 76));
+                assert!(!ids.knows(other, now), "{other}");
+            }
+        }
+        let another = JobIds::new(Some("another key of the same length 32"));
+        assert!(!another.knows(id, now));
+    }
+
+    #[test]
+    fn an_identifier_is_known_for_as_long_as_the_ledger_keeps_a_job() {
+        let ids = JobIds::new(KEY);
+        let (id, now) = (ids.mint(), Timestamp::now());
+        let day = SignedDuration::from_hours(24);
+        for (days, known) in [(0, true), (29, true), (31, false), (4_000, false)] {
+            assert_eq!(ids.knows(id, now + day * days), known, "{days}");
+        }
+        // The clock of another replica may be ahead.
+        assert!(ids.knows(id, now - day));
+    }
+
+    #[test]
+    fn without_a_key_nothing_is_known() {
+        for key in [None, Some("")] {
+            let ids = JobIds::new(key);
+            assert!(!ids.knows(ids.mint(), Timestamp::now()));
+        }
+    }
+
+    #[test]
+    fn nothing_shows_the_key() {
+        assert!(!format!("{:?}", JobIds::new(KEY)).contains("hF3kq0mX"));
+    }
+}
