@@ -31,7 +31,7 @@ pub use observability::{
     ManagedCollector, ObservabilitySpec, OtlpProtocol, SecretRef,
 };
 pub use profile::Profile;
-pub use queue::{ExternalQueue, ManagedQueue, QueueSpec};
+pub use queue::{DeadLettersSpec, ExternalQueue, ManagedQueue, QueueSpec};
 pub use spec::{
     AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, WorkersSpec,
 };

@@ -1,14 +1,15 @@
 //! The queue of a validated stack.
 
 use super::{Pod, Store};
+use crate::model::topology::QueueLimits;
 
 /// The job queue of a stack and its workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
     /// The broker.
     pub store: Store,
-    /// Maximum number of deliveries of a job.
-    pub delivery_limit: i32,
+    /// Limits of the queues of a broker that the operator runs.
+    pub limits: QueueLimits,
     /// Memory limit of a broker that the operator runs, in bytes.
     pub broker_memory: u64,
     /// The workers that process the jobs.
