@@ -128,6 +128,7 @@ impl From<IndexError> for Error {
         match error {
             IndexError::Database(error) => error.into(),
             IndexError::Vector(error) => error.into(),
+            stalled @ IndexError::Stalled(_) => Self::Internal(stalled.to_string()),
         }
     }
 }

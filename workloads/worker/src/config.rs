@@ -30,7 +30,7 @@ pub struct WorkerArgs {
     /// Listening address of probes and metrics.
     #[arg(long, env = "WORKER_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,
-    /// Time limit of one attempt at a job, in seconds.
+    /// Time limit of one attempt at a job, in seconds. For `reindex` it is the limit of each batch of documents.
     #[arg(long = "job-timeout-seconds", env = "JOB_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]
     pub job_timeout: Duration,
     /// Time limit for the job in progress after SIGTERM, in seconds.

@@ -25,7 +25,7 @@ use crate::{
     ledger::Ledger,
     metrics::{Metrics, Processed},
     shutdown::{Shutdown, requested},
-    tasks::{Context, Disabled, Outcome, Registry},
+    tasks::{Context, Disabled, Limit, Outcome, Registry},
 };
 
 /// Backoff between attempts while a backend is down.
@@ -62,8 +62,6 @@ pub struct Processor {
     pub metrics: Arc<Metrics>,
     /// The factory of spans; by default it creates none.
     pub tracer: Tracer,
-    /// Time limit of one attempt.
-    pub job_timeout: Duration,
     /// The pause before the second attempt. Each further pause is twice as long, up to eight times this one.
     pub retry_pause: Duration,
     /// Time limit for which a job waits for a backend before it returns to the queue.
@@ -85,7 +83,7 @@ impl Processor {
         database: Database,
         registry: Registry,
         metrics: Arc<Metrics>,
-        job_timeout: Duration,
+        time_limit: Duration,
     ) -> Self {
         Self {
             ledger: Ledger::new(database.clone()),
@@ -94,10 +92,10 @@ impl Processor {
                 database,
                 vector: None,
                 disabled: Disabled::default(),
+                time_limit,
             },
             metrics,
             tracer: Tracer::default(),
-            job_timeout,
             retry_pause: Duration::from_secs(1),
             hold_at_most: HOLD_AT_MOST,
         }
@@ -232,11 +230,17 @@ impl Processor {
         let task = self.registry.get(&job.task);
         // Inside the future, so that a panic of the task is always caught here.
         let work = async { task.handle(job, &self.context).await };
-        match timeout(self.job_timeout, AssertUnwindSafe(work).catch_unwind()).await {
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let limit = self.context.time_limit;
+        let ended = match task.limit() {
+            Limit::Attempt => timeout(limit, work).await,
+            Limit::Step => Ok(work.await),
+        };
+        match ended {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Ok(Outcome::Retry("the task panicked".to_owned())),
             Err(_) => {
-                let limit = self.job_timeout.as_secs_f64();
+                let limit = limit.as_secs_f64();
                 Ok(Outcome::Retry(format!(
                     "the task took longer than {limit} s"
                 )))
