@@ -6,6 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
     database::Database,
     documents::Documents,
+    purge::Purge,
     server::{self, Settings, listen},
     telemetry::span::Tracer,
     vector::VectorStore,
@@ -26,6 +27,7 @@ use crate::{
     publisher::Publisher,
     router,
     routes::docs::MAX_PAYLOADS,
+    scheduler::Scheduler,
     state::{AppState, Observed, Profiles, Queue, Vector},
     store::{
         cache::{Cache, source::Source},
@@ -95,6 +97,9 @@ impl Server {
             let publisher = queue.as_ref().map(|queue| queue.publisher.clone());
             background.spawn(Indexer::new(vector, publisher).run());
             let _ = timeout(VECTOR_GRACE, store.up()).await;
+        }
+        if let Some(scheduler) = scheduler(&config, &mut metrics, &database, queue.as_ref()) {
+            background.spawn(scheduler.run());
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         let profiles = Profiles {
@@ -181,6 +186,27 @@ fn guard(config: &ServeArgs, metrics: &mut Metrics, background: &mut JoinSet<()>
     );
     background.spawn(watcher.run());
     guard
+}
+
+/// Returns the task that starts the purge, if it has a schedule.
+fn scheduler(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    database: &Database,
+    queue: Option<&Queue>,
+) -> Option<Scheduler> {
+    let schedule = config.purge.purge_schedule.clone()?;
+    let (purge, metrics) = metrics.with_purge();
+    Some(Scheduler {
+        schedule,
+        database: database.clone(),
+        publisher: queue.map(|queue| queue.publisher.clone()),
+        purge: Purge {
+            keep_days: config.purge.extent.purge_keep_days,
+            metrics: purge,
+        },
+        metrics,
+    })
 }
 
 fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc<Cache>>> {

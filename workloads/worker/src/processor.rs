@@ -13,6 +13,7 @@ use lapin::BasicProperties;
 use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
+    purge::Purge,
     queue::job::{self, Job},
     telemetry::{
         messaging,
@@ -77,13 +78,14 @@ enum AttemptResult {
 }
 
 impl Processor {
-    /// Returns a processor with these tasks and the default settings.
+    /// Returns a processor with these tasks and settings, and the defaults of the others.
     #[must_use]
     pub fn new(
         database: Database,
         registry: Registry,
         metrics: Arc<Metrics>,
         time_limit: Duration,
+        keep_days: u32,
     ) -> Self {
         Self {
             ledger: Ledger::new(database.clone()),
@@ -92,6 +94,10 @@ impl Processor {
                 database,
                 vector: None,
                 disabled: Disabled::default(),
+                purge: Purge {
+                    keep_days,
+                    metrics: metrics.purge.clone(),
+                },
                 time_limit,
             },
             metrics,

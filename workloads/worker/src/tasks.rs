@@ -14,6 +14,7 @@ use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
     documents::{Documents, IndexError, Report},
+    purge::Purge,
     queue::job::Job,
     vector::{VectorError, VectorStore},
 };
@@ -58,6 +59,8 @@ pub struct Context {
     pub vector: Option<Vector>,
     /// The handling of document jobs without the vector profile.
     pub disabled: Disabled,
+    /// The removal of expired data.
+    pub purge: Purge,
     /// Time limit of an attempt or of a step, see [`Task::limit`].
     pub time_limit: Duration,
 }
@@ -209,7 +212,7 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
-    use shortener_common::{queue::job, trace::TraceContext};
+    use shortener_common::{purge::PurgeMetrics, queue::job, trace::TraceContext};
     use sqlx::postgres::PgConnectOptions;
     use uuid::Uuid;
 
@@ -235,6 +238,10 @@ mod tests {
             database: Database::connect("test", nowhere, 1, Default::default()),
             vector: None,
             disabled: Disabled::default(),
+            purge: Purge {
+                keep_days: 30,
+                metrics: PurgeMetrics::register(&mut Default::default()),
+            },
             time_limit: Duration::from_secs(1),
         };
         match registry.get(name).handle(&job, &context).await {

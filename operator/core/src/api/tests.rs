@@ -55,7 +55,7 @@ fn a_full_spec_is_valid() {
         "profiles": ["caching", "queue", "observability", "vector"],
         "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
         "queue": {"deliveryLimit": 100, "deadLetters": {"maxLength": 5, "maxBytes": "1Mi"}, "managed": {"storage": "2Gi", "storageClassName": "fast"}},
-        "workers": {"replicas": 0, "image": "worker:2"},
+        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "keepDays": 7}},
         "observability": {
             "collector": {"managed": {"image": "otel:2"}},
             "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},

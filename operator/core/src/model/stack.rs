@@ -6,6 +6,7 @@
 mod auth;
 mod monitoring;
 mod observability;
+mod purge;
 mod queue;
 mod store;
 
@@ -27,6 +28,7 @@ use crate::{
 pub use auth::Auth;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
+pub use purge::Purge;
 pub use queue::{Drain, Draining, Queue, Workers};
 pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
 
@@ -53,6 +55,8 @@ pub struct ValidatedStack {
     pub cache: Option<Cache>,
     /// The job queue and its workers.
     pub queue: Option<Queue>,
+    /// The removal of expired data.
+    pub purge: Purge,
     /// The collector of traces and logs.
     pub collector: Option<Collector>,
     /// Settings of the monitoring objects for Prometheus and Grafana, if they are enabled.

@@ -15,7 +15,7 @@ pub(super) struct Alert {
 }
 
 /// Every alert of a stack. The metrics of a part that is off have no series, so its alerts do not fire.
-pub(super) const ALERTS: [Alert; 16] = [
+pub(super) const ALERTS: [Alert; 17] = [
     // The objective is 99.9 % of requests without a server error. At this rate, a month's error budget lasts two
     // days.
     Alert {
@@ -112,6 +112,13 @@ pub(super) const ALERTS: [Alert; 16] = [
         hold: "1m",
         severity: "warning",
         summary: "The dead-letter queue is full, and the oldest dead letters are lost.",
+    },
+    Alert {
+        name: "ShortenerPurgeMissed",
+        expression: r"min(purge_missed{%STACK%}) >= 3",
+        hold: "10m",
+        severity: "warning",
+        summary: "Expired data was not removed at the last three times of the schedule.",
     },
     Alert {
         name: "ShortenerTelemetryDropped",

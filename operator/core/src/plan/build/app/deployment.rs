@@ -9,7 +9,7 @@ use super::{PORT, PORT_NAME};
 use crate::{
     model::{
         metadata::Component,
-        stack::{Auth, ValidatedStack},
+        stack::{Auth, Purge, ValidatedStack},
     },
     plan::{
         build::otel,
@@ -112,6 +112,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
         ),
     ]);
     env.extend(app.auth.iter().flat_map(auth));
+    env.extend(purge(&stack.purge));
     env.extend(otel::env(stack, Component::App));
     env
 }
@@ -129,6 +130,15 @@ fn auth(auth: &Auth) -> Vec<EnvVar> {
         limit("REQUESTS_PER_SECOND", limits.requests_per_second),
         limit("REQUESTS_BURST", limits.requests_burst),
     ]
+}
+
+/// Returns the settings of the removal of expired data.
+fn purge(purge: &Purge) -> Vec<EnvVar> {
+    let mut env = vec![pod::env("PURGE_KEEP_DAYS", purge.keep_days.to_string())];
+    if !purge.schedule.is_empty() {
+        env.push(pod::env("PURGE_SCHEDULE", &purge.schedule));
+    }
+    env
 }
 
 #[cfg(test)]
@@ -171,9 +181,22 @@ mod tests {
             .filter_map(|argument| argument.get_env()?.to_str())
             .collect();
         let stack = minimal_stack().keys();
-        for variable in auth(stack.app.auth.as_ref().unwrap()) {
+        let set = auth(stack.app.auth.as_ref().unwrap());
+        for variable in set.into_iter().chain(purge(&stack.purge)) {
             assert!(known.contains(&variable.name.as_str()), "{variable:?}");
         }
+    }
+
+    #[test]
+    fn an_empty_schedule_is_none() {
+        let mut stack = minimal_stack();
+        let has_schedule = |stack: &ValidatedStack| {
+            let env = env(stack);
+            env.iter().any(|variable| variable.name == "PURGE_SCHEDULE")
+        };
+        assert!(has_schedule(&stack));
+        stack.purge.schedule.clear();
+        assert!(!has_schedule(&stack));
     }
 
     #[test]
