@@ -15,17 +15,33 @@ use hyper::body::Bytes;
 use serde_json::json;
 use shortener_operator::{
     cli::dlq::letters::{self, Choice, Operation},
-    rabbitmq::broker::{Broker, BrokerError, Login, message::Message, transport},
+    rabbitmq::broker::{Broker, BrokerError, Login, counters, message::Message, transport},
 };
-use shortener_operator_core::model::topology::{DEAD_LETTERS, JOBS, User, definitions, policies};
+use shortener_operator_core::model::topology::{
+    DEAD_LETTERS, JOBS, QueueLimits, User, definitions, policies,
+};
 use shortener_testing::servers;
 use tower::ServiceExt;
 
-fn api() -> String {
-    let [_, api] = servers::BROKER
+/// Returns the addresses of the management API and of the metrics.
+fn addresses() -> [String; 2] {
+    let [_, api, metrics] = servers::BROKER
         .addresses()
         .unwrap_or_else(|error| panic!("{error}"));
-    format!("http://{api}")
+    [api, metrics].map(|address| format!("http://{address}"))
+}
+
+fn api() -> String {
+    let [api, _] = addresses();
+    api
+}
+
+fn limits(deliveries: i32) -> QueueLimits {
+    QueueLimits {
+        deliveries,
+        dead_letters: 10_000,
+        dead_letter_bytes: 64 << 20,
+    }
 }
 
 fn broker(username: &str, password: &str) -> Broker {
@@ -86,12 +102,14 @@ async fn fail(broker: &Broker) -> usize {
 /// Runs one case after another, because they share the queues.
 #[tokio::test]
 async fn a_real_broker_takes_definitions_limits_and_dead_letters_as_the_operator_writes_them() {
-    import(definitions(&user("first", [1, 2, 3, 4]), 5)).await;
+    import(definitions(&user("first", [1, 2, 3, 4]), limits(5))).await;
     let first = broker("shortener", "first");
     assert_eq!(first.alarm().await.unwrap(), None);
     let live = first.policies().await.unwrap();
     assert!(
-        policies(5).iter().all(|policy| live.contains(policy)),
+        policies(limits(5))
+            .iter()
+            .all(|policy| live.contains(policy)),
         "{live:?}"
     );
 
@@ -101,21 +119,24 @@ async fn a_real_broker_takes_definitions_limits_and_dead_letters_as_the_operator
     a_job_that_fails_is_delivered_as_often_as_the_limit_says(&broker).await;
     looking_often_changes_nothing(&broker).await;
     replay_and_drop_touch_only_what_was_named(&broker).await;
+    a_full_dead_letter_queue_drops_the_oldest_and_counts_them(&broker).await;
 }
 
 async fn rotation_replaces_the_password() {
-    import(definitions(&user("second", [5, 6, 7, 8]), 5)).await;
+    import(definitions(&user("second", [5, 6, 7, 8]), limits(5))).await;
     let error = broker("shortener", "first").policies().await.unwrap_err();
     assert!(matches!(error, BrokerError::Denied), "{error}");
 }
 
 async fn limits_change_without_a_restart(broker: &Broker) {
-    for policy in policies(3) {
+    for policy in policies(limits(3)) {
         broker.set_policy(&policy).await.unwrap();
     }
     let live = broker.policies().await.unwrap();
     assert!(
-        policies(3).iter().all(|policy| live.contains(policy)),
+        policies(limits(3))
+            .iter()
+            .all(|policy| live.contains(policy)),
         "{live:?}"
     );
 }
@@ -176,4 +197,64 @@ async fn replay_and_drop_touch_only_what_was_named(broker: &Broker) {
         "its reason is kept"
     );
     assert_eq!(broker.peek(JOBS, 10).await.unwrap(), []);
+}
+
+async fn dropped() -> u64 {
+    let [_, metrics] = addresses();
+    let limit = Duration::from_secs(30);
+    let dropped = counters::dropped(&transport::http(), &metrics, limit).await;
+    dropped.unwrap().unwrap()
+}
+
+/// Bounds the queue by number, then by size.
+async fn a_full_dead_letter_queue_drops_the_oldest_and_counts_them(broker: &Broker) {
+    broker.purge(DEAD_LETTERS).await.unwrap();
+    let before = dropped().await;
+    let tight = QueueLimits {
+        dead_letters: 3,
+        ..limits(5)
+    };
+    let [_, policy] = policies(tight);
+    broker.set_policy(&policy).await.unwrap();
+    // A policy takes effect asynchronously, so letters are added until it has.
+    let mut count = 0;
+    while dropped().await == before {
+        broker
+            .publish(DEAD_LETTERS, &job(&format!("d{count}")))
+            .await
+            .unwrap();
+        count += 1;
+    }
+    broker.publish(DEAD_LETTERS, &job("next")).await.unwrap();
+    let left = broker.peek(DEAD_LETTERS, 10).await.unwrap();
+    assert_eq!(left.len(), 3);
+    assert_eq!(left[2].id(), Some("next"), "the newest stay");
+    assert_eq!(dropped().await - before, count + 1 - 3);
+
+    let named = left[1].id().unwrap().to_owned();
+    let choice = Choice::Ids([named.clone()].into());
+    let swept = letters::sweep(broker, choice, Operation::Drop)
+        .await
+        .unwrap();
+    assert_eq!(swept.done, 1);
+    let left = broker.peek(DEAD_LETTERS, 10).await.unwrap();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(!ids(&left).contains(&named.as_str()), "{left:?}");
+
+    let small = QueueLimits {
+        dead_letter_bytes: 1 << 20,
+        ..limits(5)
+    };
+    let [_, policy] = policies(small);
+    broker.set_policy(&policy).await.unwrap();
+    let before = dropped().await;
+    let mut large = job("large");
+    large.payload = format!("\"{}\"", "x".repeat(60_000));
+    while dropped().await == before {
+        broker.publish(DEAD_LETTERS, &large).await.unwrap();
+    }
+    let left = broker.peek(DEAD_LETTERS, 1000).await.unwrap();
+    let bytes: usize = left.iter().map(|letter| letter.payload.len()).sum();
+    assert!(bytes <= 1 << 20, "{bytes}");
+    broker.purge(DEAD_LETTERS).await.unwrap();
 }

@@ -50,7 +50,7 @@ check_rabbitmq() {
   local take='{"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}'
   mkdir "$work/config"
   printf 'load_definitions = /etc/shortener/definitions.json\n' >"$work/config/rabbitmq.conf"
-  printf '[rabbitmq_management].\n' >"$work/config/enabled_plugins"
+  printf '[rabbitmq_management,rabbitmq_prometheus].\n' >"$work/config/enabled_plugins"
   definitions >"$work/config/definitions.json"
 
   start_rabbitmq
@@ -65,6 +65,9 @@ check_rabbitmq() {
   expect "a quorum queue can be declared" 201 "$(manage secret queues/%2f/jobs --request PUT --data "$queue" | sed 's/.* //')"
   expect "a message is accepted" '{"routed":true} 200' \
     "$(manage secret exchanges/%2f/amq.default/publish --request POST --data "$message")"
+  expect "its metrics count what a full queue drops" yes \
+    "$(says 'rabbitmq_global_messages_dead_lettered_maxlen_total{' \
+      in_container curl --silent --max-time 10 http://127.0.0.1:15692/metrics)"
   expect "the stop signal stops it in order" 0 "$(stop_container)"
   docker rm "$container" >/dev/null
 

@@ -56,7 +56,7 @@ async fn a_foreign_pod_reaches_neither_cache_nor_broker_nor_vector_store_nor_col
     let (shared, _reservation) = observed_stack().await?;
     let mut closed = Vec::new();
     closed.extend(endpoints_of(&shared, "cache", &[6379]).await?);
-    closed.extend(endpoints_of(&shared, "rabbitmq", &[5672, 15672]).await?);
+    closed.extend(endpoints_of(&shared, "rabbitmq", &[5672, 15672, 15692]).await?);
     // No client, not even a worker, needs the ports of Erlang's distribution.
     closed.push(format!("{} 25672", pod_address(&shared, "rabbitmq").await?));
     closed.push(format!("{} 9090", pod_address(&shared, "worker").await?));

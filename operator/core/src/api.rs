@@ -9,6 +9,7 @@ mod monitoring;
 mod names;
 mod observability;
 mod profile;
+mod purge;
 mod queue;
 mod rules;
 mod schema;
@@ -31,7 +32,8 @@ pub use observability::{
     ManagedCollector, ObservabilitySpec, OtlpProtocol, SecretRef,
 };
 pub use profile::Profile;
-pub use queue::{ExternalQueue, ManagedQueue, QueueSpec};
+pub use purge::PurgeSpec;
+pub use queue::{DeadLettersSpec, ExternalQueue, ManagedQueue, QueueSpec};
 pub use spec::{
     AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, WorkersSpec,
 };

@@ -2,6 +2,7 @@
 //!
 //! Each method sends one request and does not retry; the retries are up to the caller.
 
+pub mod counters;
 mod error;
 pub mod message;
 pub mod transport;
@@ -57,6 +58,7 @@ struct QueueRow {
     name: String,
     messages_ready: Option<i64>,
     messages_unacknowledged: Option<i64>,
+    message_bytes: Option<i64>,
 }
 
 impl QueueRow {
@@ -117,14 +119,18 @@ impl Broker {
     /// [`BrokerError`]
     pub async fn depths(&self) -> Result<Depths, BrokerError> {
         let path = format!(
-            "queues/{}?columns=name,messages_ready,messages_unacknowledged",
+            "queues/{}?columns=name,messages_ready,messages_unacknowledged,message_bytes",
             self.vhost
         );
         let rows: Vec<QueueRow> = self.ask(Method::GET, &path, None).await?;
-        let depth = |name: &str| rows.iter().find(|row| row.name == name)?.depth();
+        let row = |name: &str| rows.iter().find(|row| row.name == name);
+        let dead_letters = row(DEAD_LETTERS);
         Ok(Depths {
-            jobs: depth(JOBS),
-            dead_letters: depth(DEAD_LETTERS).map(Depth::total),
+            jobs: row(JOBS).and_then(QueueRow::depth),
+            dead_letters: dead_letters.and_then(QueueRow::depth).map(Depth::total),
+            dead_letter_bytes: dead_letters.and_then(|row| row.message_bytes),
+            // The management API does not have it.
+            dropped: None,
         })
     }
 
@@ -290,6 +296,7 @@ mod tests {
         assert_eq!(depths.jobs, Some(depth(3, 1)));
         assert_eq!(depths.jobs.unwrap().total(), 4);
         assert_eq!(depths.dead_letters, Some(2));
+        assert_eq!(depths.dead_letter_bytes, Some(200));
     }
 
     #[tokio::test]

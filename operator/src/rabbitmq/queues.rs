@@ -17,7 +17,7 @@ use shortener_operator_core::model::{
     queue_record::QueueRecord,
     queue_state::Report,
     stack::{Drain, ValidatedStack},
-    topology::MANAGEMENT_PORT,
+    topology::{MANAGEMENT_PORT, METRICS_PORT, QueueLimits},
 };
 use tokio::{sync::Notify, time::Instant};
 
@@ -31,10 +31,14 @@ pub type StackKey = (String, String);
 pub struct Target {
     /// Address of the management API.
     pub url: String,
+    /// Address of the metrics.
+    pub metrics_url: String,
     /// Credentials for the management API.
     pub login: Login,
-    /// Delivery limit to enforce; `None` while the stack is paused.
-    pub delivery_limit: Option<i32>,
+    /// Limits of the queues.
+    pub limits: QueueLimits,
+    /// True while the stack is paused, and the limits are not enforced.
+    pub paused: bool,
     /// True when the queue is deleted once it is empty.
     pub draining: bool,
 }
@@ -50,13 +54,16 @@ impl Target {
             let value = broker.credentials.data.get(key);
             value.map(|value| String::from_utf8_lossy(&value.0).into_owned())
         };
+        let url = |port: u16| format!("http://{host}.{}.svc:{port}", identity.namespace);
         Some(Self {
-            url: format!("http://{host}.{}.svc:{MANAGEMENT_PORT}", identity.namespace),
+            url: url(MANAGEMENT_PORT),
+            metrics_url: url(METRICS_PORT),
             login: Login {
                 username: entry(USERNAME_KEY)?,
                 password: entry(PASSWORD_KEY)?,
             },
-            delivery_limit: (!paused).then_some(queue.delivery_limit),
+            limits: queue.limits,
+            paused,
             draining: queue.draining.is_some(),
         })
     }
@@ -174,7 +181,7 @@ impl Queues {
 mod tests {
     use std::time::Duration;
 
-    use shortener_operator_core::model::queue_state::Depth;
+    use shortener_operator_core::model::queue_state::{Depth, Room};
 
     use super::*;
 
@@ -187,11 +194,17 @@ mod tests {
     fn target(draining: bool) -> Target {
         Target {
             url: "http://acme-rabbitmq.links:15672".to_owned(),
+            metrics_url: "http://acme-rabbitmq.links:15692".to_owned(),
             login: Login {
                 username: "shortener".to_owned(),
                 password: "s3cret".to_owned(),
             },
-            delivery_limit: Some(5),
+            limits: QueueLimits {
+                deliveries: 5,
+                dead_letters: 10_000,
+                dead_letter_bytes: 64 << 20,
+            },
+            paused: false,
             draining,
         }
     }
@@ -199,7 +212,7 @@ mod tests {
     fn holding(ready: i64) -> Result<Report, String> {
         Ok(Report {
             depth: Some(Depth { ready, unacked: 0 }),
-            alarm: None,
+            ..Report::default()
         })
     }
 
@@ -277,6 +290,23 @@ mod tests {
         });
         assert!(scene.hears(1, alarmed).await);
         assert!(scene.hears(1, holding(1)).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn little_room_for_dead_letters_shows_every_30_s_at_most() {
+        let mut scene = Scene::new(false);
+        let with_room = |room| {
+            Ok(Report {
+                room: Some(room),
+                ..holding(1).unwrap()
+            })
+        };
+        assert!(scene.hears(0, with_room(Room::Enough)).await);
+        assert!(!scene.hears(10, with_room(Room::Little)).await);
+        assert!(scene.hears(20, with_room(Room::Little)).await);
+        assert!(!scene.hears(30, holding(1)).await, "it is known already");
+        let record = scene.queues.record(&stack());
+        assert_eq!(record.seen().room(), Some(Room::Little));
     }
 
     #[tokio::test(start_paused = true)]

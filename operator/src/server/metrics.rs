@@ -37,6 +37,7 @@ pub struct Metrics {
     stack_registry: Registry,
     queues: IntGaugeVec,
     dead_letters: IntGaugeVec,
+    dropped: IntCounterVec,
 }
 
 impl Metrics {
@@ -96,6 +97,11 @@ impl Metrics {
                 Opts::new("dead_letters", "Messages in a stack's dead-letter queue."),
                 &["namespace", "stack"],
             )?,
+            dropped: counter(
+                "dead_letters_dropped_total",
+                "Dead letters that a stack's broker has dropped since its start because their queue was full.",
+                &["namespace", "stack"],
+            )?,
         };
         metrics.register()?;
         Ok(metrics)
@@ -112,7 +118,8 @@ impl Metrics {
         self.registry.register(Box::new(self.requests.clone()))?;
         let stacks = &self.stack_registry;
         stacks.register(Box::new(self.queues.clone()))?;
-        stacks.register(Box::new(self.dead_letters.clone()))
+        stacks.register(Box::new(self.dead_letters.clone()))?;
+        stacks.register(Box::new(self.dropped.clone()))
     }
 
     /// Counts a reconcile that has ended; `failure` is the reason if it has failed, a fixed string.
@@ -164,6 +171,11 @@ impl Metrics {
             let gauge = self.dead_letters.with_label_values(&[namespace, stack]);
             gauge.set(count);
         }
+        if let Some(count) = depths.dropped {
+            // A copy of the broker's counter, which begins again at 0 when the broker restarts.
+            let counter = self.dropped.with_label_values(&[namespace, stack]);
+            counter.inc_by(count);
+        }
     }
 
     /// Removes the metrics of a stack's queues.
@@ -173,6 +185,7 @@ impl Metrics {
             let _ = self.queues.remove_label_values(&[namespace, stack, state]);
         }
         let _ = self.dead_letters.remove_label_values(&[namespace, stack]);
+        let _ = self.dropped.remove_label_values(&[namespace, stack]);
     }
 
     /// Sets the leader gauge: 1 while this replica leads, 0 while it stands by.
@@ -239,6 +252,8 @@ mod tests {
         let depths = Depths {
             jobs: Some(Depth::default()),
             dead_letters: Some(0),
+            dropped: Some(0),
+            ..Depths::default()
         };
         metrics.queue("links", "acme", depths);
         golden_text("metrics", &page(&metrics));
@@ -287,13 +302,19 @@ mod tests {
                 unacked: 1,
             }),
             dead_letters: Some(2),
+            dropped: Some(7),
+            ..Depths::default()
         };
-        metrics.queue("team-a", "acme", depths);
+        // The broker's counter is copied and not summed up.
+        for _ in 0..2 {
+            metrics.queue("team-a", "acme", depths);
+        }
         let labels = "namespace=\"team-a\",stack=\"acme\"";
         for line in [
             format!("shortener_stack_queue_messages{{{labels},state=\"ready\"}} 3"),
             format!("shortener_stack_queue_messages{{{labels},state=\"unacked\"}} 1"),
             format!("shortener_stack_dead_letters{{{labels}}} 2"),
+            format!("shortener_stack_dead_letters_dropped_total{{{labels}}} 7"),
         ] {
             assert!(page(&metrics).contains(&line), "{line}");
         }

@@ -27,6 +27,8 @@ struct State {
     depths: BTreeMap<String, Option<Depth>>,
     messages: BTreeMap<String, Vec<Message>>,
     policies: BTreeMap<String, Value>,
+    bounds: BTreeMap<String, usize>,
+    dropped: Option<u64>,
     alarm: Option<String>,
     away: bool,
     full: bool,
@@ -43,6 +45,8 @@ impl Default for State {
                 .into(),
             messages: queues.map(|name| (name.to_owned(), Vec::new())).into(),
             policies: BTreeMap::new(),
+            bounds: BTreeMap::new(),
+            dropped: Some(0),
             alarm: None,
             away: false,
             full: false,
@@ -98,6 +102,21 @@ impl FakeBroker {
         for depth in self.state().depths.values_mut() {
             *depth = None;
         }
+    }
+
+    /// Bounds a queue, which then drops its oldest messages.
+    pub fn bound(&self, queue: &str, length: usize) {
+        self.state().bounds.insert(queue.to_owned(), length);
+    }
+
+    /// Counts messages as dropped by full queues.
+    pub fn drops(&self, messages: u64) {
+        *self.state().dropped.get_or_insert(0) += messages;
+    }
+
+    /// Closes the port of the metrics.
+    pub fn without_metrics(&self) {
+        self.state().dropped = None;
     }
 
     /// Raises an alarm, as for a shortage of memory or disk space.
@@ -167,6 +186,9 @@ impl FakeBroker {
         if state.away {
             return Err("connection refused".into());
         }
+        if head.uri.path() == "/metrics" {
+            return state.metrics();
+        }
         let trusted = state.login.as_ref().is_none_or(|login| {
             let pair = format!("{}:{}", login.username, login.password);
             head.headers[header::AUTHORIZATION]
@@ -216,10 +238,20 @@ impl State {
         }
     }
 
+    fn metrics(&self) -> Result<Response<Bytes>, BoxError> {
+        let dropped = self.dropped.ok_or("connection refused")?;
+        let labels = r#"queue_type="rabbit_quorum_queue",dead_letter_strategy="disabled""#;
+        let name = "rabbitmq_global_messages_dead_lettered_maxlen_total";
+        Ok(Response::new(
+            format!("{name}{{{labels}}} {dropped}\n").into(),
+        ))
+    }
+
     fn queues(&self) -> Value {
         let row = |(name, depth): (&String, &Option<Depth>)| match depth {
             Some(Depth { ready, unacked }) => json!({
                 "name": name, "messages_ready": ready, "messages_unacknowledged": unacked,
+                "message_bytes": (ready + unacked) * 100,
             }),
             None => json!({"name": name}),
         };
@@ -254,9 +286,11 @@ impl State {
             );
         }
         let queue = body["routing_key"].as_str().unwrap();
+        let bound = self.bounds.get(queue).copied().unwrap_or(usize::MAX);
         let routed = match self.messages.get_mut(queue) {
             Some(messages) => {
                 messages.push(serde_json::from_value(body.clone()).unwrap());
+                messages.drain(..messages.len().saturating_sub(bound));
                 true
             }
             None => false,

@@ -2,6 +2,7 @@
 
 mod auth;
 mod cache;
+mod purge;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,6 +16,7 @@ use url::Url;
 pub use self::{
     auth::AuthArgs,
     cache::{CacheArgs, CacheMode},
+    purge::ScheduleArgs,
 };
 
 /// The link-shortening application.
@@ -127,6 +129,9 @@ pub struct ServeArgs {
     /// The keys of clients.
     #[command(flatten)]
     pub auth: AuthArgs,
+    /// The removal of expired data.
+    #[command(flatten)]
+    pub purge: ScheduleArgs,
     /// Maximum number of open connections on the public port; further ones wait to be accepted.
     #[arg(long, env, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
@@ -219,6 +224,9 @@ mod tests {
             ("--cache-ttl-seconds", "0"),
             ("--cache-mode", "Single!"),
             ("--auth-protect", "admin"),
+            ("--purge-schedule", ""),
+            ("--purge-schedule", "60 * * * *"),
+            ("--purge-keep-days", "3651"),
         ] {
             let message = serve(&[&format!("{flag}={value}")])
                 .unwrap_err()

@@ -131,6 +131,7 @@ impl From<IndexError> for Error {
         match error {
             IndexError::Database(error) => error.into(),
             IndexError::Vector(error) => error.into(),
+            stalled @ IndexError::Stalled(_) => Self::Internal(stalled.to_string()),
         }
     }
 }

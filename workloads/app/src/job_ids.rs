@@ -1,8 +1,6 @@
 //! The identifiers of jobs. Each carries a keyed tag, so that the app knows an identifier that it gave out without a
 //! record of it.
 
-use std::time::Duration;
-
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use sha2::Sha256;
@@ -11,28 +9,36 @@ use uuid::Uuid;
 /// The place of the tag, the last 4 of 16 bytes. In a UUID of version 7 as the library makes it, the time and a counter
 /// stand before it, which keep the identifiers of one process apart; the replaced bytes are random.
 const TAG: usize = 12;
-/// The time for which the ledger keeps a job after its end. An older identifier that has no record may be that of a job
-/// that ended.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The number of seconds of a day.
+const DAY: u64 = 24 * 60 * 60;
 
 /// The identifiers of one stack's jobs. Without a key they carry no tag, and none is ever known.
 #[derive(Clone, Debug, Default)]
-pub struct JobIds(Option<Hmac<Sha256>>);
+pub struct JobIds {
+    mac: Option<Hmac<Sha256>>,
+    /// The number of seconds for which the ledger keeps a job after its end. An older identifier that has no record may
+    /// be that of a job that ended.
+    kept: u64,
+}
 
 impl JobIds {
-    /// Returns the identifiers that this key marks. Every replica has the same key.
+    /// Returns the identifiers that this key marks, with the number of days for which the ledger keeps a job. Every
+    /// replica has the same key.
     #[must_use]
-    pub fn new(key: Option<&str>) -> Self {
+    pub fn new(key: Option<&str>, keep_days: u32) -> Self {
         let key = key.filter(|key| !key.is_empty());
-        // HMAC accepts keys of every length.
-        Self(key.and_then(|key| Hmac::<Sha256>::new_from_slice(key.as_bytes()).ok()))
+        Self {
+            // HMAC accepts keys of every length.
+            mac: key.and_then(|key| Hmac::<Sha256>::new_from_slice(key.as_bytes()).ok()),
+            kept: u64::from(keep_days) * DAY,
+        }
     }
 
     /// Returns a new identifier, which sorts by its time.
     #[must_use]
     pub fn mint(&self) -> Uuid {
         let mut bytes = Uuid::now_v7().into_bytes();
-        if let Some(mac) = &self.0 {
+        if let Some(mac) = &self.mac {
             let (counted, tail) = bytes.split_at_mut(TAG);
             let tag = mac.clone().chain_update(&*counted).finalize().into_bytes();
             for (byte, tagged) in tail.iter_mut().zip(tag.iter()) {
@@ -46,14 +52,14 @@ impl JobIds {
     /// guess is right once in 2^32.
     #[must_use]
     pub fn knows(&self, id: Uuid, now: Timestamp) -> bool {
-        let (Some(mac), Some(minted)) = (&self.0, id.get_timestamp()) else {
+        let (Some(mac), Some(minted)) = (&self.mac, id.get_timestamp()) else {
             return false;
         };
         let (minted, _) = minted.to_unix();
         let age = now.as_second().unsigned_abs().saturating_sub(minted);
         let (counted, tag) = id.as_bytes().split_at(TAG);
         let tagged = mac.clone().chain_update(counted);
-        age < KEPT.as_secs() && tagged.verify_truncated_left(tag).is_ok()
+        age < self.kept && tagged.verify_truncated_left(tag).is_ok()
     }
 }
 
@@ -69,7 +75,7 @@ mod tests {
 
     #[test]
     fn every_replica_knows_what_one_of_them_gave_out() {
-        let (one, other) = (JobIds::new(KEY), JobIds::new(KEY));
+        let (one, other) = (JobIds::new(KEY, 30), JobIds::new(KEY, 30));
         let mut minted = BTreeSet::new();
         let mut last = Uuid::nil();
         for _ in 0..1_000 {
@@ -85,7 +91,7 @@ mod tests {
 
     #[test]
     fn no_other_identifier_is_known() {
-        let ids = JobIds::new(KEY);
+        let ids = JobIds::new(KEY, 30);
         let now = Timestamp::now();
         let id = ids.mint();
         for bit in 0..128 {
@@ -101,18 +107,19 @@ mod tests {
                 assert!(!ids.knows(other, now), "{other}");
             }
         }
-        let another = JobIds::new(Some("another key of the same length 32"));
+        let another = JobIds::new(Some("another key of the same length 32"), 30);
         assert!(!another.knows(id, now));
     }
 
     #[test]
     fn an_identifier_is_known_for_as_long_as_the_ledger_keeps_a_job() {
-        let ids = JobIds::new(KEY);
+        let ids = JobIds::new(KEY, 30);
         let (id, now) = (ids.mint(), Timestamp::now());
         let day = SignedDuration::from_hours(24);
         for (days, known) in [(0, true), (29, true), (31, false), (4_000, false)] {
             assert_eq!(ids.knows(id, now + day * days), known, "{days}");
         }
+        assert!(!JobIds::new(KEY, 28).knows(id, now + day * 29));
         // The clock of another replica may be ahead.
         assert!(ids.knows(id, now - day));
     }
@@ -120,13 +127,13 @@ mod tests {
     #[test]
     fn without_a_key_nothing_is_known() {
         for key in [None, Some("")] {
-            let ids = JobIds::new(key);
+            let ids = JobIds::new(key, 30);
             assert!(!ids.knows(ids.mint(), Timestamp::now()));
         }
     }
 
     #[test]
     fn nothing_shows_the_key() {
-        assert!(!format!("{:?}", JobIds::new(KEY)).contains("hF3kq0mX"));
+        assert!(!format!("{:?}", JobIds::new(KEY, 30)).contains("hF3kq0mX"));
     }
 }

@@ -19,6 +19,7 @@ pub mod route;
 pub mod router;
 pub mod routes;
 pub mod run;
+pub mod scheduler;
 pub mod scope;
 pub mod state;
 pub mod store;

@@ -5,6 +5,7 @@
 
 mod auth;
 mod cache;
+mod schedule;
 
 use std::{
     fmt,
@@ -21,14 +22,16 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use shortener_common::{database::AdmissionMetrics, trace::TraceContext, vector::VectorMetrics};
+use shortener_common::{
+    database::AdmissionMetrics, purge::PurgeMetrics, trace::TraceContext, vector::VectorMetrics,
+};
 
 use crate::{
     publisher::metrics::PublisherMetrics,
     route::{ROUTES, Route},
 };
 
-pub use self::{auth::AuthMetrics, cache::CacheMetrics};
+pub use self::{auth::AuthMetrics, cache::CacheMetrics, schedule::ScheduleMetrics};
 
 /// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, with finer steps below 5 ms because
 /// a redirect takes less.
@@ -225,6 +228,15 @@ impl Metrics {
         CacheMetrics::register(&mut self.registry)
     }
 
+    /// Registers the metrics of the purge, which exist only if it has a schedule.
+    pub fn with_purge(&mut self) -> (PurgeMetrics, ScheduleMetrics) {
+        let registry = &mut self.registry;
+        (
+            PurgeMetrics::register(registry),
+            ScheduleMetrics::register(registry),
+        )
+    }
+
     /// Registers the metrics of the publisher, which exist only with the queue profile.
     pub fn with_publisher(&mut self) -> PublisherMetrics {
         PublisherMetrics::register(&mut self.registry)
@@ -310,6 +322,7 @@ mod tests {
         let _auth = metrics.with_auth();
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();
+        let _purge = metrics.with_purge();
         let text = Format::Classic.encode(metrics.registry()).unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);
         assert_eq!(undocumented, Vec::<&str>::new());

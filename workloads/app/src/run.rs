@@ -6,6 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
     database::Database,
     documents::Documents,
+    purge::Purge,
     server::{self, Settings, listen},
     telemetry::span::Tracer,
     vector::VectorStore,
@@ -27,6 +28,7 @@ use crate::{
     publisher::Publisher,
     router,
     routes::docs::MAX_PAYLOADS,
+    scheduler::Scheduler,
     state::{AppState, Observed, Profiles, Queue, Vector},
     store::{
         cache::{Cache, source::Source},
@@ -84,7 +86,7 @@ impl Server {
             jobs: Jobs::new(database.clone()),
             publisher: Publisher::start(
                 broker,
-                JobIds::new(config.job_id_key.as_deref()),
+                job_ids(&config),
                 metrics.with_publisher(),
                 tracer.clone(),
             ),
@@ -101,6 +103,9 @@ impl Server {
             let publisher = queue.as_ref().map(|queue| queue.publisher.clone());
             background.spawn(Indexer::new(vector, publisher).run());
             let _ = timeout(VECTOR_GRACE, store.up()).await;
+        }
+        if let Some(scheduler) = scheduler(&config, &mut metrics, &database, queue.as_ref()) {
+            background.spawn(scheduler.run());
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
         let profiles = Profiles {
@@ -173,6 +178,12 @@ impl Server {
     }
 }
 
+/// Returns the identifiers of jobs.
+fn job_ids(config: &ServeArgs) -> JobIds {
+    let keep_days = config.purge.extent.purge_keep_days;
+    JobIds::new(config.job_id_key.as_deref(), keep_days)
+}
+
 /// Returns the check of keys, and follows their folders in the background.
 fn guard(config: &ServeArgs, metrics: &mut Metrics, background: &mut JoinSet<()>) -> Guard {
     let folders = config.auth.auth_keys_directory.clone();
@@ -187,6 +198,27 @@ fn guard(config: &ServeArgs, metrics: &mut Metrics, background: &mut JoinSet<()>
     );
     background.spawn(watcher.run());
     guard
+}
+
+/// Returns the task that starts the purge, if it has a schedule.
+fn scheduler(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    database: &Database,
+    queue: Option<&Queue>,
+) -> Option<Scheduler> {
+    let schedule = config.purge.purge_schedule.clone()?;
+    let (purge, metrics) = metrics.with_purge();
+    Some(Scheduler {
+        schedule,
+        database: database.clone(),
+        publisher: queue.map(|queue| queue.publisher.clone()),
+        purge: Purge {
+            keep_days: config.purge.extent.purge_keep_days,
+            metrics: purge,
+        },
+        metrics,
+    })
 }
 
 fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc<Cache>>> {

@@ -6,6 +6,7 @@ pub mod coalescer;
 pub mod jobs;
 pub mod migrate;
 pub mod postgres;
+pub mod schedules;
 
 use axum::body::Bytes;
 use jiff::Timestamp;

@@ -33,7 +33,7 @@ const BODY: &str = r#"{"task":"email","id":1}"#;
 /// # Errors
 /// Fails if a server does not start, or if a job is not accepted.
 pub async fn measure(settings: &Settings) -> Result<Vec<Row>> {
-    let [broker_url, _] = servers::BROKER.addresses()?;
+    let [broker_url, ..] = servers::BROKER.addresses()?;
     let connection = Connection::connect(broker_url, ConnectionProperties::default());
     let connection = connection.await.context("cannot connect to the broker")?;
     let channel = connection.create_channel().await?;

@@ -1,5 +1,6 @@
 //! Settings that more than one program reads. Every flag has an environment variable of the same name.
 
+mod purge;
 mod queue;
 mod tls;
 
@@ -14,6 +15,7 @@ use crate::{
     telemetry::{LogRecords, Service, Telemetry},
     tls::ClientTls,
 };
+pub use purge::PurgeArgs;
 pub use queue::QueueArgs;
 pub use tls::{CacheTlsFiles, DatabaseTlsFiles, QueueTlsFiles, TlsMode, VectorTlsFiles};
 

@@ -3,6 +3,7 @@
 
 mod index;
 mod plan;
+mod reindex;
 
 use std::sync::Arc;
 
@@ -198,7 +199,24 @@ fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> StoreErro
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use shortener_testing::database::TestDatabase;
+    use sqlx::{ConnectOptions, migrate::Migrator, postgres::PgConnectOptions};
+
     use super::*;
+
+    /// Returns the documents of a database with the schema.
+    pub(super) async fn documents(database: &TestDatabase) -> Documents {
+        let mut connection = database.connect().await.unwrap();
+        let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../app/migrations");
+        let migrator = Migrator::new(migrations).await.unwrap();
+        migrator.run(&mut connection).await.unwrap();
+        let options = PgConnectOptions::clone(database);
+        let database = Database::connect("test", options, 2, Default::default());
+        database.up().await;
+        Documents::new(database)
+    }
 
     #[test]
     fn an_identity_is_any_unsigned_integer_that_the_database_can_hold() {

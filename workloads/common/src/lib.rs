@@ -1,6 +1,6 @@
 //! Code that the app and the worker share: settings, the HTTP server and its internal port, access to the database,
-//! the message broker and the vector store with TLS, structured logging, traces and their export, and the exposition of
-//! metrics.
+//! the message broker and the vector store with TLS, the removal of expired data, structured logging, traces and their
+//! export, and the exposition of metrics.
 
 pub mod backoff;
 pub mod budget;
@@ -11,7 +11,9 @@ pub mod exposition;
 pub mod internal;
 pub mod logging;
 pub mod program;
+pub mod purge;
 pub mod queue;
+pub mod schedule;
 pub mod server;
 pub mod signal;
 pub mod stall;

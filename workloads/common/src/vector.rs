@@ -83,6 +83,12 @@ impl VectorStore {
         self.shape.size as usize
     }
 
+    /// Returns the name of the collection.
+    #[must_use]
+    pub fn collection(&self) -> &str {
+        &self.collection
+    }
+
     /// Returns the last known state of the collection.
     ///
     /// # Errors

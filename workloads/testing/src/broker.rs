@@ -32,7 +32,7 @@ pub struct Broker {
 impl Broker {
     /// Creates a virtual host.
     pub async fn new() -> Self {
-        let [url, api] = servers::BROKER
+        let [url, api, _] = servers::BROKER
             .addresses()
             .unwrap_or_else(|error| panic!("{error}"));
         let api = api.parse().unwrap();

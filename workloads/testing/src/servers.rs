@@ -32,10 +32,10 @@ pub static DATABASE: Server<1> = Server::new(
     database::start,
 );
 /// The broker; `TEST_BROKER_URL` has its AMQP URL for the user `guest` without a virtual host, and `TEST_BROKER_API`
-/// has `host:port` of the management API.
-pub static BROKER: Server<2> = Server::new(
+/// and `TEST_BROKER_METRICS` have `host:port` of the management API and of the metrics.
+pub static BROKER: Server<3> = Server::new(
     "RabbitMQ",
-    ["TEST_BROKER_URL", "TEST_BROKER_API"],
+    ["TEST_BROKER_URL", "TEST_BROKER_API", "TEST_BROKER_METRICS"],
     Medium::Memory,
     broker::start,
 );

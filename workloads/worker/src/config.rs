@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use clap::Parser;
 use shortener_common::{
-    config::{DatabaseArgs, LogArgs, QueueArgs, TelemetryArgs, seconds},
+    config::{DatabaseArgs, LogArgs, PurgeArgs, QueueArgs, TelemetryArgs, seconds},
     vector::VectorArgs,
 };
 
@@ -27,10 +27,14 @@ pub struct WorkerArgs {
     /// The export of traces and logs.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
+    /// The removal of expired data.
+    #[command(flatten)]
+    pub purge: PurgeArgs,
     /// Listening address of probes and metrics.
     #[arg(long, env = "WORKER_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,
-    /// Time limit of one attempt at a job, in seconds.
+    /// Time limit of one attempt at a job, in seconds. For `reindex` it is the limit of each batch of documents;
+    /// `purge_expired` has none.
     #[arg(long = "job-timeout-seconds", env = "JOB_TIMEOUT_SECONDS", default_value = "300", value_parser = seconds)]
     pub job_timeout: Duration,
     /// Time limit for the job in progress after SIGTERM, in seconds.
@@ -54,6 +58,7 @@ mod tests {
             ("--job-timeout-seconds", "soon"),
             ("--drain-timeout-seconds", "-1"),
             ("--internal-listen", "9090"),
+            ("--purge-keep-days", "0"),
         ] {
             let setting = format!("{flag}={value}");
             let arguments = ["worker", "--database-url", "postgres://db/x", &setting];

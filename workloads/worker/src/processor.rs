@@ -13,6 +13,7 @@ use lapin::BasicProperties;
 use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
+    purge::Purge,
     queue::{
         job::{self, Job},
         origin::Origin,
@@ -29,7 +30,7 @@ use crate::{
     ledger::Ledger,
     metrics::{Metrics, Processed},
     shutdown::{Shutdown, requested},
-    tasks::{Context, Disabled, Outcome, Registry},
+    tasks::{Context, Disabled, Limit, Outcome, Registry},
 };
 
 /// Backoff between attempts while a backend is down.
@@ -71,8 +72,6 @@ pub struct Processor {
     pub metrics: Arc<Metrics>,
     /// The factory of spans; by default it creates none.
     pub tracer: Tracer,
-    /// Time limit of one attempt.
-    pub job_timeout: Duration,
     /// The pause before the second attempt. Each further pause is twice as long, up to eight times this one.
     pub retry_pause: Duration,
     /// Time limit for which a job waits for a backend before it returns to the queue.
@@ -88,13 +87,14 @@ enum AttemptResult {
 }
 
 impl Processor {
-    /// Returns a processor with these tasks and the default settings.
+    /// Returns a processor with these tasks and settings, and the defaults of the others.
     #[must_use]
     pub fn new(
         database: Database,
         registry: Registry,
         metrics: Arc<Metrics>,
-        job_timeout: Duration,
+        time_limit: Duration,
+        keep_days: u32,
     ) -> Self {
         Self {
             ledger: Ledger::new(database.clone()),
@@ -104,10 +104,14 @@ impl Processor {
                 database,
                 vector: None,
                 disabled: Disabled::default(),
+                purge: Purge {
+                    keep_days,
+                    metrics: metrics.purge.clone(),
+                },
+                time_limit,
             },
             metrics,
             tracer: Tracer::default(),
-            job_timeout,
             retry_pause: Duration::from_secs(1),
             hold_at_most: HOLD_AT_MOST,
         }
@@ -246,11 +250,17 @@ impl Processor {
         let task = self.registry.get(&job.task);
         // Inside the future, so that a panic of the task is always caught here.
         let work = async { task.handle(job, &self.context).await };
-        match timeout(self.job_timeout, AssertUnwindSafe(work).catch_unwind()).await {
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let limit = self.context.time_limit;
+        let ended = match task.limit() {
+            Limit::Attempt => timeout(limit, work).await,
+            Limit::Step => Ok(work.await),
+        };
+        match ended {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Ok(Outcome::Retry("the task panicked".to_owned())),
             Err(_) => {
-                let limit = self.job_timeout.as_secs_f64();
+                let limit = limit.as_secs_f64();
                 Ok(Outcome::Retry(format!(
                     "the task took longer than {limit} s"
                 )))

@@ -93,8 +93,13 @@ impl Worker {
         let up = metrics.database_up.clone();
         let database = Database::connect("shortener-worker", options, DATABASE_CONNECTIONS, up);
         let vector = vector.map(|store| Vector::new(&database, store));
-        let mut processor =
-            Processor::new(database, registry, Arc::clone(&metrics), config.job_timeout);
+        let mut processor = Processor::new(
+            database,
+            registry,
+            Arc::clone(&metrics),
+            config.job_timeout,
+            config.purge.purge_keep_days,
+        );
         processor.context.vector = vector;
         processor.public_tasks = config.queue.public_tasks;
         processor.tracer = tracer;

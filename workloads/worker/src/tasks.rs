@@ -14,6 +14,7 @@ use shortener_common::{
     backoff::Backoff,
     database::{Database, StoreError},
     documents::{Documents, IndexError, Report},
+    purge::Purge,
     queue::job::Job,
     vector::{VectorError, VectorStore},
 };
@@ -33,6 +34,20 @@ pub trait Task: Send + Sync {
         job: &'a Job,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+
+    /// Returns the extent of the time limit. By default it bounds the whole attempt.
+    fn limit(&self) -> Limit {
+        Limit::Attempt
+    }
+}
+
+/// The extent of the time limit of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The whole attempt.
+    Attempt,
+    /// Each step, of which the next attempt repeats only the last one. The task applies the limit itself.
+    Step,
 }
 
 /// The backends for tasks.
@@ -44,6 +59,10 @@ pub struct Context {
     pub vector: Option<Vector>,
     /// The handling of document jobs without the vector profile.
     pub disabled: Disabled,
+    /// The removal of expired data.
+    pub purge: Purge,
+    /// Time limit of an attempt or of a step, see [`Task::limit`].
+    pub time_limit: Duration,
 }
 
 impl Context {
@@ -91,13 +110,26 @@ impl Vector {
         }
     }
 
-    /// Creates the collection if it does not exist. A task that creates it also fills it, and then gets the report.
-    async fn prepare(&self) -> Result<Option<Report>, IndexError> {
+    /// Creates the collection if it does not exist. A job that creates it also fills it, and then gets the report.
+    async fn prepare(&self, job: &Job, limit: Duration) -> Result<Option<Report>, IndexError> {
         if self.documents.prepare(&self.store, FILLING_TIME).await? {
-            return self.documents.reindex(&self.store).await.map(Some);
+            return self.reindex(job, limit).await.map(Some);
         }
         Ok(None)
     }
+
+    /// Fills the collection, or continues where an earlier attempt at the job ended.
+    async fn reindex(&self, job: &Job, limit: Duration) -> Result<Report, IndexError> {
+        self.documents.reindex(job.id, &self.store, limit).await
+    }
+}
+
+/// Returns the success of a job that has filled the collection.
+fn filled(job: &Job) -> Outcome {
+    let run = job.id;
+    Outcome::Done(Box::new(move |connection| {
+        Box::pin(Documents::end_run(connection, run))
+    }))
 }
 
 /// Converts the result of indexing into the outcome of the job. A store that is down is waited for, like the
@@ -106,6 +138,7 @@ fn outcome_of(result: Result<Outcome, IndexError>) -> Result<Outcome, StoreError
     match result {
         Ok(outcome) => Ok(outcome),
         Err(IndexError::Database(error)) => Err(error),
+        Err(stalled @ IndexError::Stalled(_)) => Ok(Outcome::Retry(stalled.to_string())),
         Err(IndexError::Vector(error @ VectorError::Unavailable(_))) => {
             Err(StoreError::Unavailable(error.to_string()))
         }
@@ -180,6 +213,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use shortener_common::{
+        purge::PurgeMetrics,
         queue::{job, origin::Origin, public_tasks::RESERVED},
         trace::TraceContext,
     };
@@ -209,6 +243,11 @@ mod tests {
             database: Database::connect("test", nowhere, 1, Default::default()),
             vector: None,
             disabled: Disabled::default(),
+            purge: Purge {
+                keep_days: 30,
+                metrics: PurgeMetrics::register(&mut Default::default()),
+            },
+            time_limit: Duration::from_secs(1),
         };
         match registry.get(name).handle(&job, &context).await {
             Ok(Outcome::Reject(said)) => said,

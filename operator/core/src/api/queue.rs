@@ -24,6 +24,10 @@ pub struct QueueSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "tasks")]
     pub public_tasks: Option<BTreeSet<String>>,
+    /// Bounds of the dead-letter queue. Beyond them, the oldest dead letters are dropped. A change takes effect at once.
+    /// On an external broker, its administrator sets them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_letters: Option<DeadLettersSpec>,
     /// A RabbitMQ server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedQueue>,
@@ -37,10 +41,30 @@ impl Default for QueueSpec {
         Self {
             delivery_limit: default_limit(),
             public_tasks: None,
+            dead_letters: None,
             managed: None,
             external: None,
         }
     }
+}
+
+/// Bounds of a dead-letter queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLettersSpec {
+    /// Maximum number of dead letters; 10,000 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_length: Option<i32>,
+    /// Maximum size of all dead letters together, a quantity such as `64Mi` (the default). It counts their bodies only,
+    /// so keep it well below the size of the volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0").message(
+        "queue.deadLetters.maxBytes is not a size of at least 1Mi: write a quantity such as 64Mi"
+    ))]
+    pub max_bytes: Option<String>,
 }
 
 /// A RabbitMQ server of one replica with a volume of its own.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CacheSpec, DatabaseSpec, GatewaySpec, MonitoringSpec, ObservabilitySpec, PodSettings, Profile,
-    QueueSpec, ShortenerStackStatus, VectorSpec, names,
+    PurgeSpec, QueueSpec, ShortenerStackStatus, VectorSpec, names,
     rules::{
         backend_keeps_its_class, backend_never_shrinks, keeps_its_class, never_shrinks,
         vector_keeps, while_vector_is_on,
@@ -90,7 +90,7 @@ pub struct ShortenerStackSpec {
     /// The app that shortens and redirects.
     #[serde(default)]
     pub app: AppSpec,
-    /// The workers of the job queue. Without effect while the stack has no queue.
+    /// The workers of the job queue, and the work that repeats. Only `purge` has an effect while the stack has no queue.
     #[serde(default)]
     pub workers: WorkersSpec,
     /// The database for the links.
@@ -185,6 +185,9 @@ pub struct WorkersSpec {
     /// Number of pods, also changed by `kubectl scale`.
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
+    /// The removal of expired data, with or without the profile `queue`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purge: Option<PurgeSpec>,
     /// Settings of the pods.
     #[serde(flatten)]
     pub pod: PodSettings,
@@ -194,6 +197,7 @@ impl Default for WorkersSpec {
     fn default() -> Self {
         Self {
             replicas: 1,
+            purge: None,
             pod: PodSettings::default(),
         }
     }

@@ -54,8 +54,11 @@ fn a_full_spec_is_valid() {
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
         "profiles": ["caching", "queue", "observability", "vector"],
         "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
-        "queue": {"deliveryLimit": 100, "publicTasks": ["*", "report.daily"], "managed": {"storage": "2Gi", "storageClassName": "fast"}},
-        "workers": {"replicas": 0, "image": "worker:2"},
+        "queue": {
+            "deliveryLimit": 100, "publicTasks": ["*", "report.daily"], "deadLetters": {"maxLength": 5, "maxBytes": "1Mi"},
+            "managed": {"storage": "2Gi", "storageClassName": "fast"},
+        },
+        "workers": {"replicas": 0, "image": "worker:2", "purge": {"schedule": "*/30 * * * *", "keepDays": 7}},
         "observability": {
             "collector": {"managed": {"image": "otel:2"}},
             "backend": {"managed": {"storage": "4Gi", "storageClassName": "fast"}},
@@ -123,6 +126,19 @@ fn an_external_store_takes_certificates_and_a_database_an_extent_of_verification
         let message = "Require verifies no certificate, so caSecretRef has no effect";
         assert_eq!(found.contains(message), is_refused, "{tls}: {found}");
         assert_eq!(found.is_empty(), !is_refused, "{tls}: {found}");
+    }
+}
+
+#[test]
+fn the_size_of_all_dead_letters_is_a_quantity_that_holds_a_job() {
+    let queue = |bytes: &str| json!({"queue": {"deadLetters": {"maxBytes": bytes}}});
+    for bytes in ["1Mi", "64Mi", "1G"] {
+        assert_eq!(refusal(queue(bytes)), "", "{bytes}");
+    }
+    for bytes in ["1Ki", "0", "-1Mi", "lots"] {
+        let refusal = refusal(queue(bytes));
+        let message = "queue.deadLetters.maxBytes is not a size of at least 1Mi";
+        assert!(refusal.contains(message), "{bytes}: {refusal}");
     }
 }
 

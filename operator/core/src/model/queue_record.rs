@@ -55,7 +55,12 @@ impl QueueRecord {
         if follow {
             self.shown = Some(now);
             let depth = report.depth.or(self.seen.depth());
-            self.seen = QueueState::Report(Report { depth, ..report });
+            let room = report.room.or(self.seen.room());
+            self.seen = QueueState::Report(Report {
+                depth,
+                room,
+                ..report
+            });
         }
         follow
     }
@@ -64,11 +69,11 @@ impl QueueRecord {
         let QueueState::Report(seen) = &self.seen else {
             return true;
         };
-        // A broker that has just started has no statistics, so the last known depth stays.
-        let known = report.depth.or(seen.depth);
+        // A broker that has just started has no statistics, so the last known values stay.
+        let known = (report.depth.or(seen.depth), report.room.or(seen.room));
         let rested = self.shown.is_none_or(|shown| now >= shown + SHOW_EVERY);
         let due = rested || seen.depth.is_none();
-        seen.alarm != report.alarm || (known != seen.depth && due)
+        seen.alarm != report.alarm || (known != (seen.depth, seen.room) && due)
     }
 
     /// Returns the state of the queue that the status shows.
@@ -132,7 +137,10 @@ mod tests {
         fn holds(&mut self, after: u64, ready: i64) {
             self.now += Duration::from_secs(after);
             let depth = Some(Depth { ready, unacked: 0 });
-            let report = Report { depth, alarm: None };
+            let report = Report {
+                depth,
+                ..Report::default()
+            };
             self.record.hear(Ok(report), self.now);
         }
 

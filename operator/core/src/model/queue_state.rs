@@ -1,5 +1,10 @@
 //! The state of a stack's queues as the broker reports it.
 
+use super::topology::QueueLimits;
+
+/// Share of the bounds, in percent, from which on the dead-letter queue counts as nearly full.
+const NEARLY_FULL: u64 = 80;
+
 /// The depth of a queue, in messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
@@ -24,6 +29,44 @@ pub struct Depths {
     pub jobs: Option<Depth>,
     /// Number of dead letters.
     pub dead_letters: Option<i64>,
+    /// Size of all dead letters together, in bytes of their bodies.
+    pub dead_letter_bytes: Option<i64>,
+    /// Number of dead letters that the broker has dropped since its start, because their queue was full; `None` if the
+    /// broker does not export it.
+    pub dropped: Option<u64>,
+}
+
+impl Depths {
+    /// Returns the room in the dead-letter queue; `None` if the depth is unknown.
+    pub fn room(&self, limits: QueueLimits) -> Option<Room> {
+        let used = |amount: i64, limit: u64| {
+            u64::try_from(amount)
+                .unwrap_or_default()
+                .saturating_mul(100)
+                / limit.max(1)
+        };
+        let letters = u64::try_from(limits.dead_letters).unwrap_or_default();
+        let by_number = used(self.dead_letters?, letters);
+        let by_size = self
+            .dead_letter_bytes
+            .map_or(0, |bytes| used(bytes, limits.dead_letter_bytes));
+        Some(match by_number.max(by_size) < NEARLY_FULL {
+            true => Room::Enough,
+            false if self.dropped.unwrap_or_default() == 0 => Room::Little,
+            false => Room::Exceeded,
+        })
+    }
+}
+
+/// The room for dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// There is room.
+    Enough,
+    /// The queue is nearly full.
+    Little,
+    /// The queue is nearly full, and the broker has dropped dead letters.
+    Exceeded,
 }
 
 /// A report of a broker about a queue.
@@ -33,6 +76,8 @@ pub struct Report {
     pub depth: Option<Depth>,
     /// Reason of an alarm, during which the broker accepts no messages.
     pub alarm: Option<String>,
+    /// Room for dead letters; `None` if the broker has no statistics of their queue.
+    pub room: Option<Room>,
 }
 
 /// The state of a queue that the status shows.
@@ -53,6 +98,48 @@ impl QueueState {
         match self {
             Self::Report(report) => report.depth,
             Self::Unknown | Self::Unreachable(_) => None,
+        }
+    }
+
+    /// Returns the room for dead letters, if it is known.
+    pub fn room(&self) -> Option<Room> {
+        match self {
+            Self::Report(report) => report.room,
+            Self::Unknown | Self::Unreachable(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_for_dead_letters_ends_by_number_and_by_size() {
+        let limits = QueueLimits {
+            deliveries: 5,
+            dead_letters: 10,
+            dead_letter_bytes: 1000,
+        };
+        let table = [
+            (None, None, None, None),
+            (None, Some(2000), Some(1), None),
+            (Some(0), None, None, Some(Room::Enough)),
+            (Some(7), Some(799), Some(0), Some(Room::Enough)),
+            (Some(8), Some(0), Some(0), Some(Room::Little)),
+            (Some(1), Some(800), None, Some(Room::Little)),
+            (Some(10), Some(0), Some(1), Some(Room::Exceeded)),
+            // Drops of the past are over once there is room again.
+            (Some(7), Some(0), Some(1), Some(Room::Enough)),
+        ];
+        for (dead_letters, dead_letter_bytes, dropped, expected) in table {
+            let depths = Depths {
+                jobs: None,
+                dead_letters,
+                dead_letter_bytes,
+                dropped,
+            };
+            assert_eq!(depths.room(limits), expected, "{depths:?}");
         }
     }
 }

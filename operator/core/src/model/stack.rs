@@ -8,6 +8,7 @@ mod job_ids;
 mod monitoring;
 mod observability;
 mod parent;
+mod purge;
 mod queue;
 mod store;
 
@@ -31,6 +32,7 @@ pub use job_ids::JobIds;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use parent::Parent;
+pub use purge::Purge;
 pub use queue::{Drain, Draining, Queue, Workers};
 pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
 
@@ -57,6 +59,8 @@ pub struct ValidatedStack {
     pub cache: Option<Cache>,
     /// The job queue and its workers.
     pub queue: Option<Queue>,
+    /// The removal of expired data.
+    pub purge: Purge,
     /// The collector of traces and logs.
     pub collector: Option<Collector>,
     /// Settings of the monitoring objects for Prometheus and Grafana, if they are enabled.

@@ -11,6 +11,8 @@ use sha2::{Digest, Sha256};
 
 /// Port of a broker's management API.
 pub const MANAGEMENT_PORT: u16 = 15672;
+/// Port of a broker's metrics.
+pub const METRICS_PORT: u16 = 15692;
 /// Name of the job queue.
 pub const JOBS: &str = "jobs";
 /// Name of the dead-letter queue.
@@ -24,6 +26,17 @@ const MAX_JOBS: u32 = 100_000;
 /// Delivery limit of the dead-letter queue. Every read counts as a delivery, and RabbitMQ 4.0 or later deletes a
 /// message after 20 deliveries if no limit is set.
 const DEAD_LETTER_DELIVERY_LIMIT: u32 = 1_000_000_000;
+
+/// The limits of a stack's queues that the spec sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Maximum number of deliveries of a job.
+    pub deliveries: i32,
+    /// Maximum number of dead letters.
+    pub dead_letters: i32,
+    /// Maximum size of all dead letters together, in bytes of their bodies.
+    pub dead_letter_bytes: u64,
+}
 
 /// A policy of the broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,11 +54,11 @@ pub struct Policy {
     pub definition: Value,
 }
 
-/// Returns the policies of a stack. `delivery_limit` is the maximum number of deliveries of a job.
-pub fn policies(delivery_limit: i32) -> [Policy; 2] {
+/// Returns the policies of a stack.
+pub fn policies(limits: QueueLimits) -> [Policy; 2] {
     let jobs = json!({
         // RabbitMQ counts redeliveries, which do not include the first delivery.
-        "delivery-limit": delivery_limit.saturating_sub(1).max(0),
+        "delivery-limit": limits.deliveries.saturating_sub(1).max(0),
         "dead-letter-exchange": DEAD_LETTER_EXCHANGE,
         // A job leaves its queue only after the dead-letter queue has it. This requires a queue that rejects messages
         // when it is full.
@@ -53,13 +66,17 @@ pub fn policies(delivery_limit: i32) -> [Policy; 2] {
         "overflow": "reject-publish",
         "max-length": MAX_JOBS,
     });
+    let dead_letters = json!({
+        "delivery-limit": DEAD_LETTER_DELIVERY_LIMIT,
+        "max-length": limits.dead_letters,
+        "max-length-bytes": limits.dead_letter_bytes,
+        // The oldest dead letters go first. If the queue rejected new ones instead, they would stay in the job queue
+        // until that is full as well, and the app could accept no job.
+        "overflow": "drop-head",
+    });
     [
         policy("shortener-jobs", "^jobs$", jobs),
-        policy(
-            "shortener-dead-letters",
-            r"^jobs\.dlq$",
-            json!({"delivery-limit": DEAD_LETTER_DELIVERY_LIMIT}),
-        ),
+        policy("shortener-dead-letters", r"^jobs\.dlq$", dead_letters),
     ]
 }
 
@@ -85,8 +102,8 @@ pub struct User<'a> {
 
 /// Renders the definitions of a managed broker as JSON, the same bytes for the same input. The broker imports them at
 /// every start, so that the Secret is the source of truth for the password.
-pub fn definitions(user: &User<'_>, delivery_limit: i32) -> String {
-    let policies: Vec<Value> = policies(delivery_limit)
+pub fn definitions(user: &User<'_>, limits: QueueLimits) -> String {
+    let policies: Vec<Value> = policies(limits)
         .iter()
         .map(|policy| {
             json!({
@@ -143,6 +160,14 @@ mod tests {
     use super::*;
     use crate::testing::golden_text;
 
+    fn limits(deliveries: i32) -> QueueLimits {
+        QueueLimits {
+            deliveries,
+            dead_letters: 10_000,
+            dead_letter_bytes: 64 << 20,
+        }
+    }
+
     #[test]
     fn a_password_is_hashed_as_rabbitmq_documents_it() {
         // The example in RabbitMQ's documentation.
@@ -157,7 +182,7 @@ mod tests {
             password: b"s3cret",
             salt: [1, 2, 3, 4],
         };
-        let text = definitions(&user, 5);
+        let text = definitions(&user, limits(5));
         let value: Value = serde_json::from_str(&text).unwrap();
         golden_text(
             "rabbitmq-definitions",
@@ -168,19 +193,36 @@ mod tests {
 
     #[test]
     fn a_job_is_delivered_as_often_as_the_spec_says() {
-        for (limit, comes_back) in [(1, 0), (5, 4), (100, 99)] {
-            let [jobs, _] = policies(limit);
+        for (deliveries, comes_back) in [(1, 0), (5, 4), (100, 99)] {
+            let [jobs, _] = policies(limits(deliveries));
             assert_eq!(jobs.definition["delivery-limit"], comes_back);
         }
+    }
+
+    #[test]
+    fn dead_letters_are_bounded_and_the_oldest_go_first() {
+        let [_, dead_letters] = policies(QueueLimits {
+            dead_letters: 7,
+            dead_letter_bytes: 1 << 20,
+            ..limits(5)
+        });
+        let definition = &dead_letters.definition;
+        assert_eq!(definition["max-length"], 7);
+        assert_eq!(definition["max-length-bytes"], 1_048_576);
+        assert_eq!(definition["overflow"], "drop-head");
     }
 
     #[test]
     fn a_policy_is_read_as_the_management_api_spells_it() {
         let answer = json!({
             "vhost": "/", "name": "shortener-dead-letters", "pattern": r"^jobs\.dlq$", "apply-to": "queues",
-            "definition": {"delivery-limit": DEAD_LETTER_DELIVERY_LIMIT}, "priority": 0,
+            "definition": {
+                "delivery-limit": DEAD_LETTER_DELIVERY_LIMIT, "max-length": 10_000, "max-length-bytes": 67_108_864,
+                "overflow": "drop-head",
+            },
+            "priority": 0,
         });
-        let [_, expected] = policies(5);
+        let [_, expected] = policies(limits(5));
         assert_eq!(serde_json::from_value::<Policy>(answer).unwrap(), expected);
     }
 }

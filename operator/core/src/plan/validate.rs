@@ -27,12 +27,16 @@ use crate::{
         defaults::Defaults,
         facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Credential, JobIds, ValidatedStack, Workers},
+        stack::{App, Cache, Credential, JobIds, Purge, ValidatedStack, Workers},
     },
 };
 
 /// Base URL of the short links if the spec contains neither an address nor a host.
 const LOCAL_URL: &str = "http://localhost:8080";
+/// Times of the removal of expired data if the spec contains none.
+const PURGE_SCHEDULE: &str = "17 3 * * *";
+/// Number of days for which finished jobs stay if the spec contains none.
+const KEEP_DAYS: i32 = 30;
 
 /// Resolves every default and checks the spec against its surroundings.
 ///
@@ -92,6 +96,7 @@ pub fn validate(
         database,
         cache,
         queue,
+        purge: purge(spec),
         collector,
         monitoring,
         has_monitoring_kinds,
@@ -171,6 +176,14 @@ fn workers(spec: &ShortenerStackSpec, defaults: &Defaults) -> Workers {
             &defaults.images.worker,
             build::worker::default_resources(),
         ),
+    }
+}
+
+fn purge(spec: &ShortenerStackSpec) -> Purge {
+    let purge = spec.workers.purge.clone().unwrap_or_default();
+    Purge {
+        schedule: purge.schedule.unwrap_or_else(|| PURGE_SCHEDULE.to_owned()),
+        keep_days: purge.keep_days.unwrap_or(KEEP_DAYS),
     }
 }
 

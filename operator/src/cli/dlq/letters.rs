@@ -2,7 +2,8 @@
 //!
 //! That API takes messages from the head of a queue only, and a response may get lost. A message that has to stay is
 //! therefore published again before its original is taken. A failure at any point leaves a message twice at worst,
-//! which the workers' ledger detects, and never loses one.
+//! which the workers' ledger detects, and never loses one. A full queue drops its oldest message for each copy, which
+//! is the original. Copies have the name of their operation, so that they are never taken for originals.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,8 @@ use crate::rabbitmq::broker::{Broker, BrokerError, message::Message};
 pub const SCAN: usize = 1000;
 /// Number of dead letters that are processed at once.
 const WINDOW: usize = 100;
+/// Number of other messages that may precede the originals in the queue.
+const STRANGERS: usize = 10;
 
 /// A choice of dead letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +72,7 @@ pub async fn sweep(
             Some(BTreeSet::from_iter(wanted))
         }
     };
+    let name = format!("{:016x}", rand::random::<u64>());
     while left > 0 && wanted.as_ref().is_none_or(|wanted| !wanted.is_empty()) {
         let window = first(broker, left.min(WINDOW)).await?;
         if window.is_empty() {
@@ -80,45 +84,42 @@ pub async fn sweep(
                 None => true,
                 Some(wanted) => letter.id().is_some_and(|id| wanted.remove(id)),
             };
-            copy(broker, letter, chosen, operation).await?;
+            match (chosen, operation) {
+                (false, _) => {
+                    let copy = letter.for_requeue().copied_by(&name);
+                    broker.publish(DEAD_LETTERS, &copy).await?;
+                }
+                (true, Operation::Replay) => broker.publish(JOBS, &letter.for_replay()).await?,
+                (true, Operation::Drop) => {}
+            }
             swept.done += usize::from(chosen);
         }
-        remove(broker, window, left).await?;
+        remove(broker, window, &name).await?;
     }
     swept.missing.extend(wanted.into_iter().flatten());
     Ok(swept)
 }
 
-/// Publishes a dead letter that stays or is replayed; one that is deleted needs no copy.
-async fn copy(
-    broker: &Broker,
-    letter: &Message,
-    chosen: bool,
-    operation: Operation,
-) -> Result<(), BrokerError> {
-    match (chosen, operation) {
-        (false, _) => broker.publish(DEAD_LETTERS, &letter.for_requeue()).await,
-        (true, Operation::Replay) => broker.publish(JOBS, &letter.for_replay()).await,
-        (true, Operation::Drop) => Ok(()),
-    }
-}
-
-/// Removes originals from the queue. Other messages may precede them if another client works on the same queue; these
-/// are published again at the end.
+/// Removes the originals of an operation from the queue. Other messages may precede them if another client works on the
+/// same queue; these are published again at the end.
 async fn remove(
     broker: &Broker,
     mut originals: Vec<Message>,
-    behind: usize,
+    operation: &str,
 ) -> Result<(), BrokerError> {
-    let mut remaining = behind + originals.len();
-    while !originals.is_empty() && remaining > 0 {
-        let taken = broker.take(DEAD_LETTERS, originals.len()).await?;
-        if taken.is_empty() {
-            break;
-        }
-        remaining = remaining.saturating_sub(taken.len());
-        for letter in taken {
-            match originals.iter().position(|known| same(known, &letter)) {
+    let place = |originals: &[Message], letter: &Message| {
+        let known = originals.iter().position(|known| same(known, letter));
+        known.filter(|_| !letter.is_copy_by(operation))
+    };
+    while !originals.is_empty() {
+        let head = first(broker, originals.len() + STRANGERS).await?;
+        let last = head
+            .iter()
+            .rposition(|letter| place(&originals, letter).is_some());
+        // A full queue has dropped the rest.
+        let Some(last) = last else { break };
+        for letter in broker.take(DEAD_LETTERS, last + 1).await? {
+            match place(&originals, &letter) {
                 Some(place) => {
                     originals.swap_remove(place);
                 }
@@ -224,6 +225,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_full_queue_of_dead_letters_loses_only_the_one_that_was_named() {
+        for count in [3, 150, 250] {
+            let fake = with_letters(count);
+            fake.bound(DEAD_LETTERS, count);
+            let named = format!("m{}", count - 1);
+            let swept = sweep(&fake.broker(), ids(&[&named]), Operation::Drop);
+            assert_eq!(swept.await.unwrap().done, 1);
+            let stayed: BTreeSet<String> = fake.ids(DEAD_LETTERS).into_iter().collect();
+            assert_eq!(stayed.len(), count - 1, "of {count}");
+            assert!(!stayed.contains(&named));
+        }
+    }
+
+    #[tokio::test]
     async fn a_full_queue_leaves_every_dead_letter_in_its_place() {
         let fake = with_letters(3);
         fake.refuse_messages();
@@ -241,7 +256,7 @@ mod tests {
         // Another client has moved the first message to the end, so a different one is at the head.
         fake.broker().take(DEAD_LETTERS, 1).await.unwrap();
         fake.fill(DEAD_LETTERS, originals.clone());
-        remove(&fake.broker(), originals, 2).await.unwrap();
+        remove(&fake.broker(), originals, "test").await.unwrap();
         assert_eq!(fake.ids(DEAD_LETTERS), ["m1"]);
     }
 }

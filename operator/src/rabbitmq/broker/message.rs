@@ -38,12 +38,15 @@ fn empty_as_list<'de, D: serde::Deserializer<'de>>(
     })
 }
 
-/// Prefixes of the headers that the broker adds when it dead-letters or redelivers a message.
-const OF_THE_BROKER: [&str; 4] = [
+/// Header that names the operation which made a copy of a dead letter.
+const COPIED_BY: &str = "shortener-copied-by";
+/// Prefixes of the headers that are added when a message is dead-lettered, redelivered or copied.
+const ADDED: [&str; 5] = [
     "x-death",
     "x-first-death-",
     "x-last-death-",
     "x-delivery-count",
+    COPIED_BY,
 ];
 
 impl Message {
@@ -77,13 +80,32 @@ impl Message {
     /// Returns the job as if it had never failed: same id, same body, same trace.
     #[must_use]
     pub fn for_replay(&self) -> Self {
-        self.without_headers(|header| OF_THE_BROKER.iter().any(|name| header.starts_with(name)))
+        self.without_headers(|header| ADDED.iter().any(|name| header.starts_with(name)))
     }
 
     /// Returns the dead letter for the end of its queue, without its delivery count.
     #[must_use]
     pub fn for_requeue(&self) -> Self {
         self.without_headers(|header| header == "x-delivery-count")
+    }
+
+    /// Returns the message with the name of the operation that copies it.
+    #[must_use]
+    pub fn copied_by(mut self, operation: &str) -> Self {
+        let headers = self.properties.0.entry("headers").or_insert(Value::Null);
+        // RabbitMQ writes an empty table as an empty list.
+        if !headers.is_object() {
+            *headers = Value::Object(Map::new());
+        }
+        headers[COPIED_BY] = operation.into();
+        self
+    }
+
+    /// Returns true for a copy that this operation made.
+    pub fn is_copy_by(&self, operation: &str) -> bool {
+        let headers = self.properties.0.get("headers");
+        let by = headers.and_then(|headers| headers.get(COPIED_BY)?.as_str());
+        by == Some(operation)
     }
 
     fn without_headers(&self, unwanted: impl Fn(&str) -> bool) -> Self {
@@ -129,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_job_afresh_keeps_id_body_and_trace_and_forgets_its_death() {
-        let job = dead_letter().for_replay();
+        let job = dead_letter().copied_by("a").for_replay();
         assert_eq!(
             (job.id(), &job.payload),
             (Some("m1"), &dead_letter().payload)
@@ -149,6 +171,17 @@ mod tests {
                 .get("x-delivery-count")
                 .is_none()
         );
+    }
+
+    #[test]
+    fn a_copy_is_known_by_the_operation_that_made_it() {
+        let empty: Message =
+            serde_json::from_value(json!({"properties": {"headers": []}})).unwrap();
+        for original in [dead_letter(), empty, Message::default()] {
+            assert!(!original.is_copy_by("a"));
+            let copy = original.copied_by("b").copied_by("a");
+            assert!(copy.is_copy_by("a") && !copy.is_copy_by("b"));
+        }
     }
 
     #[test]

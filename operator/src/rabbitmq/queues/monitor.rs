@@ -8,14 +8,14 @@ use std::{sync::Arc, time::Duration};
 use futures::{StreamExt, stream};
 use shortener_operator_core::model::{
     queue_state::{Depths, Report},
-    topology,
+    topology::{self, QueueLimits},
 };
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Queues, StackKey, Target};
 use crate::{
     leadership::write_deadline::WriteDeadline,
-    rabbitmq::broker::{Broker, BrokerError, transport::Transport},
+    rabbitmq::broker::{Broker, BrokerError, counters, transport::Transport},
     server::metrics::Metrics,
 };
 
@@ -64,10 +64,15 @@ impl Monitor {
         let (namespace, name) = &stack;
         let said = match questions(&broker, &target, &self.write_deadline).await {
             Ok((depths, alarm)) => {
+                let depths = Depths {
+                    dropped: self.dropped(&stack, &target).await,
+                    ..depths
+                };
                 self.metrics.queue(namespace, name, depths);
                 Ok(Report {
                     depth: depths.jobs,
                     alarm,
+                    room: depths.room(target.limits),
                 })
             }
             Err(error) => {
@@ -79,6 +84,17 @@ impl Monitor {
         };
         self.queues.heard(&stack, said);
     }
+
+    /// Returns the number of dropped dead letters. A broker without metrics is no reason to distrust its other answers.
+    async fn dropped(&self, (namespace, name): &StackKey, target: &Target) -> Option<u64> {
+        let dropped = counters::dropped(&self.transport, &target.metrics_url, LIMIT).await;
+        dropped
+            .inspect_err(|error| {
+                tracing::debug!(stack = %name, %namespace, %error, "the broker's metrics cannot be read");
+            })
+            .ok()
+            .flatten()
+    }
 }
 
 async fn questions(
@@ -88,8 +104,8 @@ async fn questions(
 ) -> Result<(Depths, Option<String>), BrokerError> {
     let depths = broker.depths().await?;
     let alarm = broker.alarm().await?;
-    if let Some(limit) = target.delivery_limit {
-        keep_limits(broker, limit, write_deadline).await?;
+    if !target.paused {
+        keep_limits(broker, target.limits, write_deadline).await?;
     }
     Ok((depths, alarm))
 }
@@ -97,11 +113,11 @@ async fn questions(
 /// Writes the policies that differ from the wanted ones.
 async fn keep_limits(
     broker: &Broker,
-    delivery_limit: i32,
+    limits: QueueLimits,
     write_deadline: &WriteDeadline,
 ) -> Result<(), BrokerError> {
     let live = broker.policies().await?;
-    for policy in topology::policies(delivery_limit) {
+    for policy in topology::policies(limits) {
         if live.contains(&policy) {
             continue;
         }

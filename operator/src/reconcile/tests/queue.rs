@@ -165,12 +165,13 @@ async fn limits_follow_the_spec_and_are_put_back_without_a_restart_of_the_broker
     let world = World::with_stack(queue()).await;
     let limit = |world: &World| world.broker.policy("shortener-jobs", "delivery-limit");
     let broker = world.checksum::<StatefulSet>("acme-rabbitmq");
-    assert_eq!(limit(&world), 4);
+    let letters = |world: &World| world.broker.policy("shortener-dead-letters", "max-length");
+    assert_eq!((limit(&world), letters(&world)), (json!(4), json!(10_000)));
     world.edit_spec("acme", |spec| {
-        spec["queue"] = json!({"deliveryLimit": 10});
+        spec["queue"] = json!({"deliveryLimit": 10, "deadLetters": {"maxLength": 7}});
     });
     world.settle().await;
-    assert_eq!(limit(&world), 9);
+    assert_eq!((limit(&world), letters(&world)), (json!(9), json!(7)));
     assert_eq!(world.checksum::<StatefulSet>("acme-rabbitmq"), broker);
     let policies = definitions(&world)["policies"].clone();
     assert_eq!(policies[0]["definition"]["delivery-limit"], 9);
@@ -299,9 +300,8 @@ async fn a_silent_broker_holds_a_drain_until_a_person_gives_up() {
     assert_eq!(world.children(), with(&[&DATA]));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_broker_that_does_not_answer_is_told_and_its_depth_is_not_made_up() {
-    let world = World::with_stack(queue()).await;
+/// Sets the status of the broker as the StatefulSet controller does when its pod is ready.
+fn start_the_broker(world: &World) {
     world
         .server
         .edit::<StatefulSet>(NAMESPACE, "acme-rabbitmq", |set| {
@@ -310,6 +310,38 @@ async fn a_broker_that_does_not_answer_is_told_and_its_depth_is_not_made_up() {
                 "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
             });
         });
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_that_fill_their_queue_are_told_before_and_after_some_are_dropped() {
+    let world = World::with_stack(queue()).await;
+    start_the_broker(&world);
+    for (letters, dropped, reason) in [
+        (7_999, 0, "PodsReady"),
+        (8_000, 0, "DeadLettersNearlyFull"),
+        (10_000, 3, "DeadLettersDropped"),
+        (10, 0, "PodsReady"),
+    ] {
+        world.broker.holds(DEAD_LETTERS, depth(letters, 0));
+        world.broker.drops(dropped);
+        world.settle().await;
+        let condition = world.condition("acme", "QueueReady");
+        assert_eq!(
+            (condition.status.as_str(), condition.reason.as_str()),
+            ("True", reason)
+        );
+    }
+    world.broker.without_metrics();
+    world.broker.holds(DEAD_LETTERS, depth(9_000, 0));
+    world.settle().await;
+    let condition = world.condition("acme", "QueueReady");
+    assert_eq!(condition.reason, "DeadLettersNearlyFull");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_does_not_answer_is_told_and_its_depth_is_not_made_up() {
+    let world = World::with_stack(queue()).await;
+    start_the_broker(&world);
     world.settle().await;
     assert_eq!(world.condition("acme", "QueueReady").reason, "PodsReady");
     world.broker.raise_alarm("disk");

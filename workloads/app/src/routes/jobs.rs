@@ -211,7 +211,8 @@ async fn once(
 
 /// Returns the state of a job.
 ///
-/// A job that no worker has received yet is `enqueued`. That is known by its identifier alone, for 30 days.
+/// A job that no worker has received yet is `enqueued`. That is known by its identifier alone, for as long as
+/// finished jobs are kept.
 #[utoipa::path(
     get,
     path = "/jobs/{id}",

@@ -27,6 +27,7 @@ mod links;
 mod observability;
 mod outage;
 mod process;
+mod purge;
 mod schema;
 mod support;
 mod telemetry;

@@ -5,9 +5,9 @@
 //! An older version can remain in the place of a newer one only if the process ends, or loses the database, between
 //! these two steps.
 
-use std::collections::{HashMap, HashSet};
+use std::{collections::HashMap, time::Duration};
 
-use qdrant_client::qdrant::{PointId, point_id::PointIdOptions};
+use qdrant_client::qdrant::PointId;
 use sqlx::PgConnection;
 
 use super::{
@@ -19,9 +19,6 @@ use crate::{
     vector::{VectorError, VectorStore},
 };
 
-/// The number of documents or points that are processed at once.
-const BATCH: i32 = 100;
-
 /// The upper bound of vectors and payloads that are read at once, in bytes. A larger first document is still read.
 const BATCH_BYTES: i64 = 4 * 1024 * 1024;
 
@@ -30,8 +27,6 @@ const READ: &str = "SELECT id, version, is_read, CASE WHEN is_read THEN vector E
     CASE WHEN is_read THEN payload::text END FROM (SELECT *, coalesce(sum(4 * cardinality(vector) + octet_length(payload::text)) \
     OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) < $2 AS is_read \
     FROM documents WHERE id = ANY($1)) AS sized ORDER BY id";
-const READ_NEXT: &str = "SELECT id FROM documents WHERE id > $1 ORDER BY id LIMIT $2";
-const KNOWN: &str = "SELECT id FROM documents WHERE id = ANY($1)";
 
 /// Locks the rows in the same order in every transaction, which rules out deadlocks.
 const LOCK: &str = "SELECT id, version FROM documents WHERE id = ANY($1) ORDER BY id FOR UPDATE";
@@ -62,6 +57,9 @@ pub enum IndexError {
     /// The vector store failed.
     #[error(transparent)]
     Vector(#[from] VectorError),
+    /// Both answer, but a batch of documents took longer than this.
+    #[error("no batch of documents was finished within {} s", .0.as_secs_f64())]
+    Stalled(Duration),
 }
 
 impl Documents {
@@ -75,6 +73,7 @@ impl Documents {
             return Ok(false);
         }
         // Before the creation, so that no failure can leave a new collection whose documents count as indexed.
+        self.restart_runs(store.collection()).await?;
         let forgotten = self.forget(delay).await?;
         let made = store.create().await?;
         store.open().await?;
@@ -159,57 +158,6 @@ impl Documents {
         let is_left = |id: &i64| now.get(id) != dealt_with.get(id);
         Ok(ids.iter().copied().filter(is_left).collect())
     }
-
-    /// Makes the whole collection equal to the documents: indexes every document and removes all other points. The
-    /// collection answers queries meanwhile.
-    ///
-    /// # Errors
-    /// Fails if that is not certain.
-    pub async fn reindex(&self, store: &VectorStore) -> Result<Report, IndexError> {
-        let mut report = Report::default();
-        let mut after = -1;
-        loop {
-            let next = self.0.run("SELECT documents", |pool| async move {
-                let next = sqlx::query_scalar(READ_NEXT).bind(after).bind(BATCH);
-                next.fetch_all(&pool).await
-            });
-            let ids: Vec<i64> = next.await?;
-            let Some(last) = ids.last() else { break };
-            after = *last;
-            report.join(self.index(ids.into_iter().map(DocumentId), store).await?);
-        }
-        report.join(self.remove_strays(store).await?);
-        Ok(report)
-    }
-
-    /// Removes points without a document.
-    async fn remove_strays(&self, store: &VectorStore) -> Result<Report, IndexError> {
-        let mut report = Report::default();
-        let mut from = None;
-        loop {
-            let (points, next) = store.page(from, BATCH.unsigned_abs()).await?;
-            let (own, foreign): (Vec<_>, Vec<_>) =
-                points.into_iter().map(own).partition(Result::is_ok);
-            let foreign: Vec<PointId> = foreign.into_iter().filter_map(Result::err).collect();
-            if !foreign.is_empty() {
-                report.removed += foreign.len();
-                store.delete(foreign).await?;
-            }
-            let own: Vec<i64> = own.into_iter().flatten().collect();
-            let ids = &own;
-            let known = self.0.run("SELECT documents", |pool| async move {
-                let known = sqlx::query_scalar(KNOWN).bind(ids);
-                known.fetch_all(&pool).await
-            });
-            let known: HashSet<i64> = known.await?.into_iter().collect();
-            let strays = own.into_iter().filter(|id| !known.contains(id));
-            report.join(self.index(strays.map(DocumentId), store).await?);
-            if next.is_none() {
-                return Ok(report);
-            }
-            from = next;
-        }
-    }
 }
 
 /// Writes to the store. A rejected write may mean that the collection was replaced, so the collection is checked
@@ -236,14 +184,6 @@ async fn push(plan: &mut Plan, store: &VectorStore) -> Result<(), VectorError> {
     }
 }
 
-/// Returns the number of a point that can belong to a document, and otherwise the point itself.
-fn own(point: PointId) -> Result<i64, PointId> {
-    match point.point_id_options {
-        Some(PointIdOptions::Num(number)) => number.try_into().map_err(|_| PointId::from(number)),
-        _ => Err(point),
-    }
-}
-
 async fn note(
     connection: &mut PgConnection,
     statement: &'static str,
@@ -258,25 +198,11 @@ async fn note(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use serde_json::{Map, json};
     use shortener_testing::database::TestDatabase;
-    use sqlx::{ConnectOptions, migrate::Migrator, postgres::PgConnectOptions};
 
     use super::*;
-    use crate::database::Database;
-
-    async fn documents(database: &TestDatabase) -> Documents {
-        let mut connection = database.connect().await.unwrap();
-        let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../app/migrations");
-        let migrator = Migrator::new(migrations).await.unwrap();
-        migrator.run(&mut connection).await.unwrap();
-        let options = PgConnectOptions::clone(database);
-        let database = Database::connect("test", options, 2, Default::default());
-        database.up().await;
-        Documents::new(database)
-    }
+    use crate::documents::tests::documents;
 
     fn id(number: u64) -> DocumentId {
         DocumentId::new(number).unwrap()

@@ -13,7 +13,7 @@ use super::{certificates, engine, free_ports, lifetime::Folder};
 /// The header with the default credentials, `guest:guest`.
 pub(crate) const AUTHORIZATION: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
 /// Writes the settings to the files that the server reads, and becomes the server.
-const START: &str = r#"printf "%s\n" "$SETTINGS" >/tmp/rabbitmq.conf && echo "[rabbitmq_management]." >/tmp/enabled_plugins &&
+const START: &str = r#"printf "%s\n" "$SETTINGS" >/tmp/rabbitmq.conf && echo "[rabbitmq_management,rabbitmq_prometheus]." >/tmp/enabled_plugins &&
 unset SETTINGS && exec docker-entrypoint.sh rabbitmq-server"#;
 
 /// Writes the settings and the certificates to files, and becomes the server.
@@ -21,16 +21,18 @@ const START_WITH_TLS: &str = r#"printf "%s\n" "$SETTINGS" >/tmp/rabbitmq.conf &&
 printf "%s" "$CERTIFICATE" >/tmp/server.crt && printf "%s" "$KEY" >/tmp/server.key && printf "%s" "$AUTHORITY" >/tmp/ca.crt &&
 chmod 644 /tmp/server.key && unset SETTINGS CERTIFICATE KEY AUTHORITY && exec docker-entrypoint.sh rabbitmq-server"#;
 
-/// Starts a server and returns its AMQP URL and the address of its management API.
-pub(super) fn start(folder: &Folder) -> Result<[String; 2]> {
+/// Starts a server and returns its AMQP URL and the addresses of its management API and of its metrics.
+pub(super) fn start(folder: &Folder) -> Result<[String; 3]> {
     let image = engine::image("RABBITMQ_IMAGE")?;
-    let [amqp, management, distribution, names] = free_ports();
+    let [amqp, management, metrics, distribution, names] = free_ports();
     // The server runs as a user of the image, which may not read this user's files, so its settings are passed in the
     // environment. The low disk limit keeps a full disk from blocking the tests.
     let settings = format!(
         "--env=SETTINGS=listeners.tcp.local = 127.0.0.1:{amqp}\n\
          management.tcp.ip = 127.0.0.1\n\
          management.tcp.port = {management}\n\
+         prometheus.tcp.ip = 127.0.0.1\n\
+         prometheus.tcp.port = {metrics}\n\
          log.console = true\n\
          log.console.level = warning\n\
          disk_free_limit.absolute = 1MB"
@@ -50,12 +52,17 @@ pub(super) fn start(folder: &Folder) -> Result<[String; 2]> {
         "--env=RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none",
     ];
     let server = engine::container(&image, &options, &["sh", "-c", START]);
-    let (amqp, api) = (local(amqp), local(management));
+    let [amqp, api, metrics] = [amqp, management, metrics].map(local);
     folder.start(&server)?.ready(|_| {
-        let ready = TcpStream::connect(amqp).is_ok() && answers(api).unwrap_or(false);
+        let listens = [amqp, metrics].map(|port| TcpStream::connect(port).is_ok());
+        let ready = listens == [true, true] && answers(api).unwrap_or(false);
         ready.then_some(())
     })?;
-    Ok([format!("amqp://guest:guest@{amqp}"), api.to_string()])
+    Ok([
+        format!("amqp://guest:guest@{amqp}"),
+        api.to_string(),
+        metrics.to_string(),
+    ])
 }
 
 /// Starts a server with TLS that demands a certificate of its clients, and returns its port.

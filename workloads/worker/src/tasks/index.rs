@@ -1,6 +1,8 @@
 //! `{"task":"index","id":7}`: makes the point in the vector store equal to the document in the database, which may
 //! have been deleted.
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use shortener_common::{
@@ -9,7 +11,7 @@ use shortener_common::{
     queue::job::Job,
 };
 
-use super::{Context, Outcome, Task, Vector, outcome_of};
+use super::{Context, Outcome, Task, Vector, filled, outcome_of};
 
 /// The `index` task.
 pub(super) struct Index;
@@ -28,17 +30,25 @@ impl Task for Index {
                 let rule = format!("`id` must be a whole number from 0 to {}", DocumentId::MAX);
                 return Ok(Outcome::Reject(rule));
             };
-            outcome_of(index(vector, id).await)
+            outcome_of(index(vector, id, job, context.time_limit).await)
         })
     }
 }
 
-async fn index(vector: &Vector, id: DocumentId) -> Result<Outcome, IndexError> {
-    if vector.store.ready().is_err() {
-        vector.prepare().await?;
-    }
+async fn index(
+    vector: &Vector,
+    id: DocumentId,
+    job: &Job,
+    limit: Duration,
+) -> Result<Outcome, IndexError> {
+    let report = match vector.store.ready() {
+        Ok(()) => None,
+        Err(_) => vector.prepare(job, limit).await?,
+    };
+    let has_filled = report.is_some();
     let report = vector.documents.index([id], &vector.store).await?;
     Ok(match report.unfit.is_empty() {
+        true if has_filled => filled(job),
         true => Outcome::done(),
         false => Outcome::Reject(format!(
             "the vector of document {} does not have {} numbers, as the collection requires: store the document again",

@@ -1,9 +1,12 @@
-//! `{"task":"reindex"}`: makes the collection of the vector store equal to the documents in the database.
+//! `{"task":"reindex"}`: makes the collection of the vector store equal to the documents in the database. It records
+//! its position after each batch of documents, so that no interruption makes it begin anew.
+
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use shortener_common::{database::StoreError, documents::IndexError, queue::job::Job};
 
-use super::{Context, Outcome, Task, Vector, outcome_of};
+use super::{Context, Limit, Outcome, Task, Vector, filled, outcome_of};
 
 /// The `reindex` task.
 pub(super) struct Reindex;
@@ -11,23 +14,28 @@ pub(super) struct Reindex;
 impl Task for Reindex {
     fn handle<'a>(
         &'a self,
-        _: &'a Job,
+        job: &'a Job,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(async move {
             match &context.vector {
-                Some(vector) => outcome_of(reindex(vector).await),
+                Some(vector) => outcome_of(reindex(vector, job, context.time_limit).await),
                 None => context.disabled.outcome(),
             }
         })
     }
+
+    /// A collection may take any time to fill, but each batch makes progress.
+    fn limit(&self) -> Limit {
+        Limit::Step
+    }
 }
 
-async fn reindex(vector: &Vector) -> Result<Outcome, IndexError> {
+async fn reindex(vector: &Vector, job: &Job, limit: Duration) -> Result<Outcome, IndexError> {
     // Every time, because the collection may have been replaced since the last check.
-    let report = match vector.prepare().await? {
+    let report = match vector.prepare(job, limit).await? {
         Some(report) => report,
-        None => vector.documents.reindex(&vector.store).await?,
+        None => vector.reindex(job, limit).await?,
     };
     tracing::info!(
         event = "reindexed",
@@ -36,5 +44,5 @@ async fn reindex(vector: &Vector) -> Result<Outcome, IndexError> {
         unfit = report.unfit.len(),
         "reindexed"
     );
-    Ok(Outcome::done())
+    Ok(filled(job))
 }

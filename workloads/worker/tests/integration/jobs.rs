@@ -133,21 +133,45 @@ async fn a_job_that_the_application_accepted_is_done_and_its_state_can_be_read()
 async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
     let database = TestDatabase::new().await;
     let (broker, pool) = (Broker::new().await, prepare(&database).await);
-    let _worker = Running::start(config(&database, &broker.url()), Registry::default()).await;
+    let mut config = config(&database, &broker.url());
+    config.purge.purge_keep_days = 30;
+    let worker = Running::start(config, Registry::default()).await;
     for rows in [
         // More than two batches.
         "INSERT INTO links (code, url, expires_at) SELECT 'old' || n, 'https://example.com', now() - interval '1 s' FROM generate_series(1, 2001) n",
         "INSERT INTO links (code, url, expires_at) VALUES ('later', 'https://example.com', now() + interval '1 h'), ('never', 'https://example.com', NULL)",
         "INSERT INTO job_keys (key, body_sha256, message_id, created_at) VALUES ('old', '', gen_random_uuid(), now() - interval '3 days'), ('new', '', gen_random_uuid(), now())",
         "INSERT INTO jobs (message_id, task, state, finished_at) VALUES (gen_random_uuid(), 'old', 'done', now() - interval '31 days'), (gen_random_uuid(), 'new', 'done', now() - interval '1 day')",
+        "INSERT INTO link_keys (key, body_sha256, created_at) VALUES ('old', '', now() - interval '3 days'), ('new', '', now())",
+        "INSERT INTO reindex_runs (message_id, collection, phase, after_id, updated_at) VALUES (gen_random_uuid(), 'old', 'documents', 7, now() - interval '25 h'), (gen_random_uuid(), 'new', 'documents', 7, now() - interval '1 h')",
+        "INSERT INTO links (code, url, disabled_url, disabled_at, disabled_as, expires_at) VALUES ('down', NULL, 'https://example.com', now(), 'gone', now() - interval '1 s'), ('lasting', NULL, 'https://example.com', now(), 'gone', NULL)",
     ] {
         sqlx::query(rows).execute(&pool).await.unwrap();
     }
     let id = publish(&broker, r#"{"task":"purge_expired"}"#).await;
     wait_until(&pool, id, "done").await;
     for (question, answer) in [
-        ("SELECT count(*) FROM links", 2003),
-        ("SELECT count(*) FROM links WHERE url IS NULL", 2001),
+        ("SELECT count(*) FROM links", 2005),
+        ("SELECT count(*) FROM links WHERE url IS NULL", 2003),
+        (
+            "SELECT count(*) FROM links WHERE code = 'down' AND disabled_url IS NULL",
+            1,
+        ),
+        (
+            "SELECT count(*) FROM links WHERE disabled_url IS NOT NULL",
+            1,
+        ),
+        ("SELECT count(*) FROM link_keys WHERE key = 'new'", 1),
+        ("SELECT count(*) FROM link_keys", 1),
+        (
+            "SELECT count(*) FROM reindex_runs WHERE collection = 'new'",
+            1,
+        ),
+        ("SELECT count(*) FROM reindex_runs", 1),
+        (
+            "SELECT count(*) FROM schedules WHERE name = 'purge_done'",
+            1,
+        ),
         ("SELECT count(*) FROM job_keys WHERE key = 'new'", 1),
         ("SELECT count(*) FROM job_keys", 1),
         ("SELECT count(*) FROM jobs WHERE task = 'old'", 0),
@@ -155,6 +179,13 @@ async fn a_purge_leaves_tombstones_and_takes_old_keys_and_jobs() {
     ] {
         let counted: i64 = sqlx::query_scalar(question).fetch_one(&pool).await.unwrap();
         assert_eq!(counted, answer, "{question}");
+    }
+    for line in [
+        "purge_runs_total{result=\"done\"} 1",
+        "purged_rows_total{table=\"links\"} 2002",
+        "purged_rows_total{table=\"jobs\"} 1",
+    ] {
+        worker.wait_for_metric(line).await;
     }
 }
 

@@ -15,6 +15,7 @@ mod failures;
 mod jobs;
 mod outages;
 mod process;
+mod reindex;
 mod soak;
 mod support;
 mod telemetry;

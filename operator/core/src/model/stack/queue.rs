@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::{Pod, Store};
+use crate::model::topology::QueueLimits;
 
 /// The job queue of a stack and its workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
     /// The broker.
     pub store: Store,
-    /// Maximum number of deliveries of a job.
-    pub delivery_limit: i32,
+    /// Limits of the queues of a broker that the operator runs.
+    pub limits: QueueLimits,
     /// Tasks that can be enqueued without a key.
     pub public_tasks: BTreeSet<String>,
     /// Memory limit of a broker that the operator runs, in bytes.

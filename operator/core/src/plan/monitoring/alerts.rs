@@ -15,7 +15,7 @@ pub(super) struct Alert {
 }
 
 /// Every alert of a stack. The metrics of a part that is off have no series, so its alerts do not fire.
-pub(super) const ALERTS: [Alert; 15] = [
+pub(super) const ALERTS: [Alert; 17] = [
     // The objective is 99.9 % of requests without a server error. At this rate, a month's error budget lasts two
     // days.
     Alert {
@@ -105,6 +105,20 @@ pub(super) const ALERTS: [Alert; 15] = [
         hold: "5m",
         severity: "warning",
         summary: "Jobs failed for good and are in the dead-letter queue.",
+    },
+    Alert {
+        name: "ShortenerDeadLettersDropped",
+        expression: r"sum(increase(shortener_stack_dead_letters_dropped_total{%STACK%}[15m])) > 0",
+        hold: "1m",
+        severity: "warning",
+        summary: "The dead-letter queue is full, and the oldest dead letters are lost.",
+    },
+    Alert {
+        name: "ShortenerPurgeMissed",
+        expression: r"min(purge_missed{%STACK%}) >= 3",
+        hold: "10m",
+        severity: "warning",
+        summary: "Expired data was not removed at the last three times of the schedule.",
     },
     Alert {
         name: "ShortenerTelemetryDropped",

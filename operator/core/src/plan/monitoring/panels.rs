@@ -125,6 +125,10 @@ pub(super) const ROWS: [Row; 6] = [
                         "dead letters",
                         r"sum(shortener_stack_dead_letters{%STACK%})",
                     ),
+                    (
+                        "dead letters dropped",
+                        r"sum(increase(shortener_stack_dead_letters_dropped_total{%STACK%}[$__rate_interval]))",
+                    ),
                 ],
             ),
             panel(

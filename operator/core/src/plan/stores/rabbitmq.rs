@@ -20,7 +20,7 @@ use crate::{
         credentials::{PASSWORD_KEY, USERNAME_KEY},
         external::ExternalReference,
         metadata::Component,
-        topology::MANAGEMENT_PORT,
+        topology::{MANAGEMENT_PORT, METRICS_PORT},
     },
     plan::objects::pod,
 };
@@ -56,7 +56,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
 /// Port of the server.
 const PORT: i32 = 5672;
 /// Ports of the server.
-const PORTS: [Port; 2] = [
+const PORTS: [Port; 3] = [
     Port {
         name: PORT_NAME,
         number: PORT,
@@ -66,6 +66,12 @@ const PORTS: [Port; 2] = [
     Port {
         name: "management",
         number: MANAGEMENT_PORT as i32,
+        clients: false,
+        operator: true,
+    },
+    Port {
+        name: "prometheus",
+        number: METRICS_PORT as i32,
         clients: false,
         operator: true,
     },

@@ -10,7 +10,7 @@ use crate::{
     model::{
         credentials::{JOB_IDS_KEY, job_ids_name},
         metadata::Component,
-        stack::{Auth, ValidatedStack},
+        stack::{Auth, Purge, ValidatedStack},
     },
     plan::{
         build::otel,
@@ -124,6 +124,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     ]);
     env.extend(app.auth.iter().flat_map(auth));
     env.extend(jobs(stack));
+    env.extend(purge(&stack.purge));
     env.extend(otel::env(stack, Component::App));
     env
 }
@@ -148,6 +149,15 @@ fn jobs(stack: &ValidatedStack) -> Option<EnvVar> {
     let secret = job_ids_name(&stack.identity.name);
     let key = || pod::secret_env("JOB_ID_KEY", &secret, JOB_IDS_KEY);
     stack.publishes_jobs().then(key)
+}
+
+/// Returns the settings of the removal of expired data.
+fn purge(purge: &Purge) -> Vec<EnvVar> {
+    let mut env = vec![pod::env("PURGE_KEEP_DAYS", purge.keep_days.to_string())];
+    if !purge.schedule.is_empty() {
+        env.push(pod::env("PURGE_SCHEDULE", &purge.schedule));
+    }
+    env
 }
 
 #[cfg(test)]
@@ -193,7 +203,8 @@ mod tests {
             .filter_map(|argument| argument.get_env()?.to_str())
             .collect();
         let stack = minimal_stack().keys();
-        for variable in auth(stack.app.auth.as_ref().unwrap()) {
+        let set = auth(stack.app.auth.as_ref().unwrap());
+        for variable in set.into_iter().chain(purge(&stack.purge)) {
             assert!(known.contains(&variable.name.as_str()), "{variable:?}");
         }
     }
@@ -219,6 +230,18 @@ mod tests {
             assert_eq!(key(&without), None);
             assert!(!annotated(&without).contains("job-ids"));
         }
+    }
+
+    #[test]
+    fn an_empty_schedule_is_none() {
+        let mut stack = minimal_stack();
+        let has_schedule = |stack: &ValidatedStack| {
+            let env = env(stack);
+            env.iter().any(|variable| variable.name == "PURGE_SCHEDULE")
+        };
+        assert!(has_schedule(&stack));
+        stack.purge.schedule.clear();
+        assert!(!has_schedule(&stack));
     }
 
     #[test]

@@ -68,7 +68,8 @@ fn work(stack: &ValidatedStack, queue: &Queue) -> Container {
 
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Worker);
-    env.push(pod::name_env());
+    let keep_days = stack.purge.keep_days.to_string();
+    env.extend([pod::name_env(), pod::env("PURGE_KEEP_DAYS", keep_days)]);
     env.extend(otel::env(stack, Component::Worker));
     env
 }

@@ -65,6 +65,7 @@ fn app() -> String {
     metrics.register(Box::new(Dropped::default()));
     let _cache = metrics.with_cache();
     let publisher = metrics.with_publisher();
+    let _purge = metrics.with_purge();
     ask(&metrics.with_vector());
     publisher.attempt(None, Duration::ZERO, trace());
     let route = Route::from_template(Some("/{code}"));

@@ -3,7 +3,7 @@
 use crate::{
     model::{
         metadata::{Component, FORCE_DISABLE},
-        queue_state::{QueueState, Report},
+        queue_state::{QueueState, Report, Room},
         stack::{Draining, Queue, Store},
     },
     plan::{
@@ -48,8 +48,27 @@ fn verdict(view: View<'_>, queue: &Queue) -> Verdict {
             "DepthUnknown",
             format!("the broker runs, but the number of waiting jobs is unknown: {why}"),
         ),
+        QueueState::Report(Report {
+            room: Some(room @ (Room::Little | Room::Exceeded)),
+            ..
+        }) => full(*room == Room::Exceeded),
         QueueState::Unknown | QueueState::Report(_) => verdict,
     }
+}
+
+/// Returns the verdict on a broker that takes jobs, but has little room for dead letters.
+fn full(dropped: bool) -> Verdict {
+    let remedy = "replay or drop them (operator dlq), or raise spec.queue.deadLetters";
+    if dropped {
+        let message = format!(
+            "the broker accepts jobs, but the dead-letter queue was full and the broker dropped the oldest dead letters: {remedy}"
+        );
+        return Verdict::yes("DeadLettersDropped", message);
+    }
+    let message = format!(
+        "the broker accepts jobs, but the dead-letter queue is nearly full, and a full one drops the oldest dead letters: {remedy}"
+    );
+    Verdict::yes("DeadLettersNearlyFull", message)
 }
 
 fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
@@ -109,13 +128,14 @@ mod tests {
         ready(View { stack, live: &live }).unwrap()
     }
 
-    fn report(alarm: Option<&str>) -> QueueState {
+    fn report(alarm: Option<&str>, room: Option<Room>) -> QueueState {
         QueueState::Report(Report {
             depth: Some(Depth {
                 ready: 1,
                 unacked: 0,
             }),
             alarm: alarm.map(str::to_owned),
+            room,
         })
     }
 
@@ -124,8 +144,23 @@ mod tests {
         let stack = minimal_stack().queue();
         let table = [
             (QueueState::Unknown, true, "PodsReady"),
-            (report(None), true, "PodsReady"),
-            (report(Some("disk")), false, "BrokerAlarm"),
+            (report(None, None), true, "PodsReady"),
+            (report(None, Some(Room::Enough)), true, "PodsReady"),
+            (
+                report(None, Some(Room::Little)),
+                true,
+                "DeadLettersNearlyFull",
+            ),
+            (
+                report(None, Some(Room::Exceeded)),
+                true,
+                "DeadLettersDropped",
+            ),
+            (
+                report(Some("disk"), Some(Room::Exceeded)),
+                false,
+                "BrokerAlarm",
+            ),
             (
                 QueueState::Unreachable("refused".to_owned()),
                 true,

@@ -8,7 +8,7 @@ use super::{PORT, definitions::DEFINITIONS_KEY};
 use crate::model::{
     metadata::{Component, component_name},
     stack::{Queue, ValidatedStack},
-    topology::MANAGEMENT_PORT,
+    topology::{MANAGEMENT_PORT, METRICS_PORT},
 };
 
 /// File name of the configuration.
@@ -16,7 +16,7 @@ pub(super) const CONFIG: &str = "rabbitmq.conf";
 /// File name of the list of plugins.
 pub(super) const PLUGINS: &str = "enabled_plugins";
 /// The plugins that are on. An image may enable others, which would use memory and open ports.
-const PLUGINS_TEXT: &str = "[rabbitmq_management].\n";
+pub(super) const PLUGINS_TEXT: &str = "[rabbitmq_management,rabbitmq_prometheus].\n";
 /// File name of Erlang's resolver configuration.
 pub(super) const RESOLVER: &str = "erl_inetrc";
 /// Names come from the pod's hosts file alone, because the network policy blocks DNS. The broker looks up the IPv4
@@ -49,6 +49,7 @@ pub(super) fn render(queue: &Queue) -> String {
     include_str!("rabbitmq.conf")
         .replace("%PORT%", &PORT.to_string())
         .replace("%MANAGEMENT_PORT%", &MANAGEMENT_PORT.to_string())
+        .replace("%METRICS_PORT%", &METRICS_PORT.to_string())
         .replace("%DEFINITIONS%", DEFINITIONS_KEY)
         .replace("%MEMORY%", &queue.broker_memory.to_string())
         .replace("%DISK_FREE%", &DISK_FREE.to_string())

@@ -39,7 +39,7 @@ fn definitions(queue: &Queue, broker: &ManagedStore) -> String {
         password: entry(PASSWORD_KEY),
         salt: [a, b, c, d],
     };
-    topology::definitions(&user, queue.delivery_limit)
+    topology::definitions(&user, queue.limits)
 }
 
 #[cfg(test)]
@@ -55,11 +55,12 @@ mod tests {
     }
 
     #[test]
-    fn definitions_follow_the_secret_and_the_limit_and_nothing_else() {
+    fn definitions_follow_the_secret_and_the_limits_and_nothing_else() {
         let before = rendered(|_, _| ());
         assert_eq!(before, rendered(|_, _| ()));
         assert_eq!(before, rendered(|queue, _| queue.workers.replicas = 7));
-        assert_ne!(before, rendered(|queue, _| queue.delivery_limit = 7));
+        assert_ne!(before, rendered(|queue, _| queue.limits.deliveries = 7));
+        assert_ne!(before, rendered(|queue, _| queue.limits.dead_letters = 7));
         let rotated = rendered(|_, broker| {
             broker.checksum = "checksum-of-another-password".to_owned();
             let data = &mut broker.credentials.data;

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use super::default_resources;
 use crate::{
+    api::QueueSpec,
     model::{
         facts::StoreFacts,
         metadata::Component,
         quantity,
         stack::{Draining, Queue, Workers},
+        topology::QueueLimits,
     },
     plan::{
         error::ValidateError,
@@ -19,6 +21,10 @@ use crate::{
 
 /// The tasks that need no key if the spec names none: every task, except those that have to be named.
 const PUBLIC_TASKS: &str = "*";
+/// Maximum number of dead letters if the spec contains none.
+const DEAD_LETTERS: i32 = 10_000;
+/// Maximum size of all dead letters together if the spec contains none: a small part of the smallest volume.
+const DEAD_LETTER_BYTES: &str = "64Mi";
 
 /// Resolves the queue. `workers` take its jobs.
 pub(in crate::plan) fn resolve(
@@ -51,7 +57,7 @@ pub(in crate::plan) fn resolve(
     };
     Ok(Queue {
         store: surroundings.store(wanted, facts)?,
-        delivery_limit: spec.delivery_limit,
+        limits: queue_limits(spec)?,
         public_tasks: spec
             .public_tasks
             .clone()
@@ -60,4 +66,91 @@ pub(in crate::plan) fn resolve(
         workers,
         draining,
     })
+}
+
+fn queue_limits(spec: &QueueSpec) -> Result<QueueLimits, ValidateError> {
+    let dead_letters = spec.dead_letters.clone().unwrap_or_default();
+    let bytes = dead_letters.max_bytes.as_deref();
+    let bytes = bytes.unwrap_or(DEAD_LETTER_BYTES);
+    Ok(QueueLimits {
+        deliveries: spec.delivery_limit,
+        dead_letters: dead_letters.max_length.unwrap_or(DEAD_LETTERS),
+        dead_letter_bytes: quantity::bytes(bytes).ok_or_else(|| ValidateError::NotASize {
+            field: "queue.deadLetters.maxBytes",
+            value: bytes.to_owned(),
+        })?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::model::topology::{Policy, policies};
+
+    const PAGE: &str = include_str!("../../../../../../docs/queue.md");
+    const EXAMPLE: &str = include_str!("../../../../../../examples/queue-rabbitmq-operator.yaml");
+
+    /// Returns the policies of a managed broker without any setting.
+    fn default_policies() -> [Policy; 2] {
+        policies(queue_limits(&QueueSpec::default()).unwrap())
+    }
+
+    #[test]
+    fn the_documentation_sets_the_same_policies_on_an_external_broker() {
+        for policy in default_policies() {
+            let Policy {
+                name,
+                pattern,
+                apply_to,
+                ..
+            } = &policy;
+            let command =
+                format!("rabbitmqctl set_policy {name} '{pattern}' --apply-to {apply_to} '");
+            let mut lines = PAGE.lines();
+            let found = lines.find_map(|line| line.strip_prefix(&*command)?.strip_suffix('\''));
+            let definition: Value = serde_json::from_str(found.unwrap()).unwrap();
+            assert_eq!(definition, policy.definition);
+        }
+    }
+
+    #[test]
+    fn the_example_sets_the_same_policies_on_an_external_broker() {
+        let documents = serde_yaml::Deserializer::from_str(EXAMPLE);
+        let objects = documents.map(|document| Value::deserialize(document).unwrap());
+        let of_policies = objects.filter(|object| object["kind"] == "Policy");
+        let found = of_policies.map(|object| {
+            let spec = &object["spec"];
+            let text = |field: &str| spec[field].as_str().unwrap().to_owned();
+            Policy {
+                name: text("name"),
+                pattern: text("pattern"),
+                apply_to: text("applyTo"),
+                priority: 0,
+                definition: spec["definition"].clone(),
+            }
+        });
+        assert_eq!(found.collect::<Vec<_>>(), default_policies());
+    }
+
+    #[test]
+    fn dead_letters_are_bounded_also_without_a_setting() {
+        let table: [(Value, i32, u64); 4] = [
+            (json!({}), 10_000, 64 << 20),
+            (json!({"deadLetters": {}}), 10_000, 64 << 20),
+            (json!({"deadLetters": {"maxLength": 7}}), 7, 64 << 20),
+            (json!({"deadLetters": {"maxBytes": "2Mi"}}), 10_000, 2 << 20),
+        ];
+        for (spec, dead_letters, dead_letter_bytes) in table {
+            let found = queue_limits(&serde_json::from_value(spec.clone()).unwrap()).unwrap();
+            let expected = QueueLimits {
+                deliveries: 5,
+                dead_letters,
+                dead_letter_bytes,
+            };
+            assert_eq!(found, expected, "{spec}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 
 use super::{
     PORT_NAME, PORTS,
-    config_map::{CONFIG, PLUGINS, RESOLVER, render},
+    config_map::{CONFIG, PLUGINS, PLUGINS_TEXT, RESOLVER, render},
     definitions::DEFINITIONS_KEY,
 };
 use crate::{
@@ -39,7 +39,8 @@ const ERLANG_ARGUMENTS: &str =
 pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
     let queue = stack.queue.as_ref()?;
     let server = queue.store.managed()?;
-    let checksum = format!("{}.{}", server.checksum, pod::digest(&render(queue)));
+    let config = format!("{}{PLUGINS_TEXT}", render(queue));
+    let checksum = format!("{}.{}", server.checksum, pod::digest(&config));
     let pod_spec = pod_spec(stack, &server.pod);
     Some(common::stateful_set(
         stack,
@@ -156,7 +157,7 @@ mod tests {
         let before = minimal_stack().queue();
         let (mut limited, mut larger) = (before.clone(), before.clone());
         if let Some(queue) = &mut limited.queue {
-            queue.delivery_limit = 9;
+            queue.limits.deliveries = 9;
         }
         if let Some(queue) = &mut larger.queue {
             queue.broker_memory *= 2;

@@ -1,0 +1,105 @@
+//! The removal of expired data.
+
+use kube_core::Rule;
+use kube_derive::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The removal of expired data: the destinations of expired links, whose codes stay taken, and old entries of the ledger
+/// of jobs and of the keys of requests. One replica of the app starts it at each time. With the profile `queue` a worker
+/// does it, without one the app.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase")]
+pub struct PurgeSpec {
+    /// Times in UTC, as the five fields of cron: minute, hour, day of the month, month, day of the week. `17 3 * * *` (every
+    /// day at 3:17) if absent, and never if empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 100))]
+    #[x_kube(validation = five_fields())]
+    pub schedule: Option<String>,
+    /// Number of days for which finished jobs stay in the ledger; 30 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3650))]
+    pub keep_days: Option<i32>,
+}
+
+/// Returns the rule that a text is empty or a schedule that the app takes. A test compares both.
+fn five_fields() -> Rule {
+    let numbers = [
+        "[0-5]?[0-9]",
+        "([01]?[0-9]|2[0-3])",
+        "(0?[1-9]|[12][0-9]|3[01])",
+        "(0?[1-9]|1[0-2])",
+        "0?[0-7]",
+    ];
+    let fields = numbers.map(|number| {
+        let step = "(/[1-9][0-9]?)?";
+        let part = format!("([*]{step}|{number}(-{number}{step})?)");
+        format!("{part}(,{part})*")
+    });
+    Rule::new(format!("self.matches('^({})?$')", fields.join(" "))).message(
+        "workers.purge.schedule is not a schedule: write the five fields of cron in UTC, such as 17 3 * * *, or nothing for never",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_cel::Validator;
+    use kube_core::CustomResourceExt;
+    use serde_json::{Value, json};
+    use shortener_common::schedule::Schedule;
+
+    use crate::api::ShortenerStack;
+
+    fn is_admitted(schema: &Value, schedule: &str) -> bool {
+        let stack = json!({
+            "metadata": {"name": "acme"},
+            "spec": {"workers": {"purge": {"schedule": schedule}}},
+        });
+        let verdict = Validator::new().validate(schema, &stack, None);
+        if let Err(errors) = &verdict {
+            let errors = format!("{errors:?}");
+            assert!(errors.contains("is not a schedule"), "{errors}");
+        }
+        verdict.is_ok()
+    }
+
+    #[test]
+    fn a_schedule_is_admitted_if_the_app_takes_it() {
+        let definition = serde_json::to_value(ShortenerStack::crd()).unwrap();
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        for schedule in [
+            "17 3 * * *",
+            "* * * * *",
+            "*/15 8-17 * * 1-5",
+            "0,30 22-2/2 1,15 */3 0",
+            "59 23 31 12 7",
+            "05 03 01 01 00",
+            "60 3 * * *",
+            "17 24 * * *",
+            "17 3 0 * *",
+            "17 3 32 * *",
+            "17 3 * 13 *",
+            "17 3 * * 8",
+            "17 3 * JAN *",
+            "5/10 3 * * *",
+            "*/0 3 * * *",
+            "*/05 3 * * *",
+            "*/100 3 * * *",
+            "005 3 * * *",
+            "1, 3 * * *",
+            "1-2-3 3 * * *",
+            "+5 3 * * *",
+            "17  3 * * *",
+            " 17 3 * * *",
+            "17 3 * * * *",
+            "17 3 * *",
+            "@daily",
+        ] {
+            let taken = schedule.parse::<Schedule>().is_ok();
+            assert_eq!(is_admitted(schema, schedule), taken, "{schedule:?}");
+        }
+        assert!(is_admitted(schema, ""), "never");
+    }
+}

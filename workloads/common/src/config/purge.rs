@@ -1,0 +1,11 @@
+//! The settings of the removal of expired data.
+
+use clap::Args;
+
+/// The extent of the removal of expired data.
+#[derive(Clone, Debug, Args)]
+pub struct PurgeArgs {
+    /// Number of days for which finished jobs stay in the ledger.
+    #[arg(long, env, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub purge_keep_days: u32,
+}
