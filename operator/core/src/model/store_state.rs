@@ -23,7 +23,7 @@ pub enum StoreFault {
     TlsRefused,
     /// The server refuses the user, the password, the key, or a right of the user.
     LoginRefused,
-    /// The server does not answer.
+    /// The server does not answer, or not in its protocol.
     Unreachable,
     /// The server has no such database, virtual host or master.
     NotFound,

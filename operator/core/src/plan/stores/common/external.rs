@@ -89,8 +89,8 @@ fn sentence(fault: StoreFault, store: &Definition, settings: &Settings<'_>) -> S
         },
         StoreFault::LoginRefused => login_refused(store, secret),
         StoreFault::Unreachable => format!(
-            "the {noun} at the address in Secret {secret} does not answer the stack's pods: check the address, the \
-             server, and the network policies between them"
+            "the stack's pods get no answer from the {noun} at the address in Secret {secret}, or one in another \
+             protocol: check the address, the server, and the network policies between them"
         ),
         StoreFault::NotFound => not_found(store, secret),
         StoreFault::OtherCollection => format!(
