@@ -2,7 +2,7 @@
 
 use std::{future::pending, net::SocketAddr, sync::Arc};
 
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use parking_lot::Mutex;
@@ -67,9 +67,7 @@ impl FakeApp {
         let Some(answer) = answer else {
             return pending().await;
         };
-        let mut response = Response::new(Bytes::from(answer.to_string()));
-        *response.status_mut() = StatusCode::OK;
-        Ok(response)
+        Ok(Response::new(Bytes::from(answer.to_string())))
     }
 }
 

@@ -62,7 +62,7 @@ pub fn read(answer: &[u8]) -> Option<StoreStates> {
     let states = all().filter_map(|store| {
         let Answer { up, fault } = answers.get(store.field)?;
         let fault = fault.as_deref().and_then(StoreFault::of_word);
-        let state = match (up, fault) {
+        let state = match (*up, fault) {
             (true, _) => StoreState::Up,
             (false, Some(fault)) => StoreState::Down(fault),
             (false, None) => StoreState::Unknown,

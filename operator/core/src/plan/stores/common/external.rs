@@ -126,7 +126,7 @@ fn not_found(store: &Definition, secret: &str) -> String {
 fn file<'a>(settings: &Settings<'a>, kind: TlsFileKind) -> Option<(&'a str, &'a str)> {
     let files = &settings.tls?.files;
     let file = files.iter().find(|file| file.kind == kind)?;
-    Some((&file.secret, &file.key))
+    Some((file.secret.as_str(), file.key.as_str()))
 }
 
 #[cfg(test)]
