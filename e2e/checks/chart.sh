@@ -134,6 +134,14 @@ priorityClassName: high
 LINES
 }
 
+# Checks that a restricted operator still reaches the port at which the apps tell the state of their stores.
+restricted_egress_reaches_the_apps() {
+  local source=operator/core/src/plan/monitoring.rs port
+  port=$(sed -n 's/^pub const INTERNAL_PORT: i32 = \([0-9]*\);$/\1/p' "$source")
+  [[ -n $port ]] || die "$source has no line INTERNAL_PORT" "correct the pattern in this check"
+  holds everything "- {port: $port, protocol: TCP}"
+}
+
 # Checks that each image in the schema reaches the operator under a variable that it reads, and that none is missing.
 images_are_those_of_the_operator() {
   diff <(sed -n 's/^ *- name: \([A-Z0-9_]*_IMAGE\)$/\1/p' "$work/everything.yaml" | sort) \
@@ -233,6 +241,7 @@ helm lint --strict "$chart"
 scope_is_cluster_wide_or_a_list
 definition_is_optional
 every_value_takes_effect
+restricted_egress_reaches_the_apps
 images_are_those_of_the_operator
 common_labels_are_everywhere_but_in_selectors
 openshift_chooses_the_user

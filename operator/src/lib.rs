@@ -1,9 +1,10 @@
 //! The ShortenerStack operator, which runs a link-shortening service from one custom resource.
 //!
 //! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
-//! objects and talks to brokers. Its modules use only those after them in this list:
-//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`] and [`rabbitmq`], [`leadership`], [`server`].
+//! objects, talks to brokers and asks pods. Its modules use only those after them in this list:
+//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`] and [`backends`], [`rabbitmq`], [`leadership`], [`server`].
 
+pub mod backends;
 pub mod cli;
 pub mod kubernetes;
 pub mod leadership;

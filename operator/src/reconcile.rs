@@ -11,11 +11,12 @@ pub mod report;
 
 use std::{sync::Arc, time::Duration};
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::controller::Action;
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::metadata::StackIdentity,
-    plan::{self, Outcome, Plan, StepFailure, ValidateError},
+    model::{metadata::StackIdentity, stack::ValidatedStack},
+    plan::{self, Outcome, Plan, StepFailure, ValidateError, stores::external},
 };
 
 use crate::{kubernetes::refusal, rabbitmq::queues::Target};
@@ -108,6 +109,7 @@ async fn steps(
     let (queues, key) = (&scope.context.queues, identity.key());
     queues.decided(&key, drain);
     queues.target(&key, Target::of(&validated, stack.spec.paused));
+    follow_stores(scope, stack, &validated);
     let mut rest = if conflict { CONFLICT_RECHECK } else { RESYNC };
     if stack.spec.paused {
         let live = apply::observe(scope, &identity);
@@ -120,6 +122,22 @@ async fn steps(
         }
     }
     Ok(Action::requeue(rest))
+}
+
+/// Names the pod that tells the state of the external stores, if the stack has any.
+fn follow_stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack) {
+    let (backends, key) = (&scope.context.backends, validated.identity.key());
+    let pod = external::has_external(validated).then(|| {
+        let (namespace, name) = &key;
+        external::informant(&scope.inventory.of_stack::<Pod>(namespace, name))
+    });
+    match pod.flatten() {
+        Some(pod) => backends.ask(&key, pod, || {
+            let status = stack.status.as_ref();
+            status.map(external::reported).unwrap_or_default()
+        }),
+        None => backends.forget(&key),
+    }
 }
 
 impl Error {

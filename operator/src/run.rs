@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
+    backends::monitor as store_monitor,
     cli::settings::Settings,
     kubernetes::client,
     leadership::{
@@ -45,8 +46,8 @@ pub enum RunError {
     /// The lease is lost: another replica leads, or may lead by now.
     #[error("this replica is no longer the leader: {0}")]
     Lost(Lost),
-    /// A controller or the polling of the brokers ended although no stop was requested.
-    #[error("a controller or the broker monitor stopped unexpectedly")]
+    /// A controller or a monitor of brokers or stores ended although no stop was requested.
+    #[error("a controller or a monitor stopped unexpectedly")]
     Controller,
 }
 
@@ -100,9 +101,14 @@ async fn lead(
                 metrics: metrics.clone(),
                 write_deadline,
             };
+            let stores = store_monitor::Monitor {
+                backends: context.backends.clone(),
+                transport: transport::http_up_to(store_monitor::MAX_ANSWER),
+            };
             let result = tokio::select! {
                 ended = control(context, scopes, &mut elector, stop) => ended,
                 () = monitor.run() => Err(RunError::Controller),
+                () = stores.run() => Err(RunError::Controller),
             };
             metrics.leader(false);
             result

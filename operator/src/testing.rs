@@ -1,6 +1,7 @@
 //! Helpers for this crate's tests.
 
 pub mod api_server;
+pub mod app;
 pub mod broker;
 #[path = "../core/src/testing/shared.rs"]
 pub mod shared;

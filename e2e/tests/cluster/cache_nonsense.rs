@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{Api, api::PostParams};
 use serde_json::json;
 use shortener_e2e::{
-    Provider, Space, await_condition, redirects_are_right_and_quick, restricted_container,
-    restricted_pod, valkey, with_every_profile,
+    GatewayClient, Provider, Space, await_condition, base_spec, merge,
+    redirects_are_right_and_quick, restricted_container, restricted_pod, valkey,
+    with_every_profile,
 };
 
 const MISSES: &str = r#"cache_requests_total{result="miss"}"#;
@@ -55,7 +56,21 @@ async fn redirects_go_on_while_the_cache_answers_nonsense() -> Result<()> {
             "profiles": ["caching"],
             "cache": {"managed": null, "external": {"secretRef": {"name": "my-cache"}}},
         });
-        let (_, gateway) = space.serve(Provider::IngressNginx, changes).await?;
+        let provider = Provider::IngressNginx;
+        let mut spec = base_spec(space, provider);
+        merge(&mut spec, changes);
+        let stack = space.stack("acme");
+        stack.apply(&spec).await?;
+        let told = stack
+            .until_reason("CacheReady", "False", "Unreachable")
+            .await?;
+        let sentence =
+            "cache.external: the stack's pods get no answer from the cache at the address in Secret my-cache";
+        ensure!(told.message.starts_with(sentence), "{}", told.message);
+        for served in ["AppReady", "GatewayReady"] {
+            stack.until(served, "True").await?;
+        }
+        let gateway = GatewayClient::open(space, &stack, provider, &space.host()).await?;
         redirects_are_right_and_quick(&gateway).await?;
         let hits = gateway
             .count(r#"cache_requests_total{result="hit"}"#)

@@ -97,8 +97,14 @@ async fn an_external_database_is_named_by_a_secret() -> Result<()> {
         ensure!(missing.message.contains("my-database"), "{}", missing.message);
 
         foreign_postgres(space).await?;
-        let url = "postgres://people:s3%25cr%40t%2F@my-postgres:5432/links";
-        space.secret("my-database", &json!({"dsn": url})).await?;
+        let with_password = |password: &str| {
+            let url = format!("postgres://people:{password}@my-postgres:5432/links");
+            json!({"dsn": url})
+        };
+        space.secret("my-database", &with_password("wrong")).await?;
+        let refused = stack.until_reason("DatabaseReady", "False", "LoginRefused").await?;
+        ensure!(refused.message.contains("Secret my-database"), "{}", refused.message);
+        space.secret("my-database", &with_password("s3%25cr%40t%2F")).await?;
         stack.ready().await?;
         for child in children_of(&stack).await? {
             let title = child.title();

@@ -18,4 +18,5 @@ pub mod quantity;
 pub mod queue_record;
 pub mod queue_state;
 pub mod stack;
+pub mod store_state;
 pub mod topology;

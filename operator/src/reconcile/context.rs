@@ -18,6 +18,7 @@ use shortener_operator_core::{
 use tokio::sync::Semaphore;
 
 use crate::{
+    backends::Backends,
     kubernetes::{inventory::Inventory, ledger::Ledger},
     rabbitmq::queues::Queues,
     server::metrics::Metrics,
@@ -44,6 +45,8 @@ pub struct Context {
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
     pub queues: Arc<Queues>,
+    /// Known faults of the stacks' external stores, which the monitor of the stores updates.
+    pub backends: Arc<Backends>,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
 }
 
@@ -67,6 +70,7 @@ impl Context {
             ledger: Ledger::default(),
             stacks: RwLock::default(),
             queues: Arc::default(),
+            backends: Arc::default(),
             failures: Mutex::default(),
         }
     }

@@ -70,14 +70,14 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     tracing::info!(scope = scope_name, "reconciling");
     let due = {
         let (context, stacks) = (context.clone(), stacks.clone());
-        let heard = context.queues.listen();
+        let heard = stream::select(context.queues.listen(), context.backends.listen());
         let of_children = {
             let stacks = stacks.clone();
             receiver.flat_map(move |change| stream::iter(due(&context, &stacks, change)))
         };
-        let of_queues = heard
+        let of_servers = heard
             .filter_map(move |(namespace, name)| future::ready(known(&stacks, &namespace, &name)));
-        stream::select(of_children, of_queues)
+        stream::select(of_children, of_servers)
     };
     Controller::for_stream(triggers, stacks)
         .with_config(Config::default().debounce(DEBOUNCE))
@@ -110,6 +110,7 @@ fn watch_stacks(
                 let key = (stack.namespace().unwrap_or_default(), stack.name_any());
                 context.metrics.forget_stack(&key.0, &key.1);
                 context.queues.forget(&key);
+                context.backends.forget(&key);
             }
         })
         .applied_objects()

@@ -13,11 +13,13 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     api_server::{Effect, FakeApiServer},
+    app::FakeApp,
     broker::FakeBroker,
     settings,
     shared::stored_stack,
 };
 use crate::{
+    backends,
     leadership::write_deadline::WriteDeadline,
     rabbitmq::queues::monitor::Monitor,
     reconcile::{context::Context, controller},
@@ -30,17 +32,19 @@ pub const NAMESPACE: &str = "links";
 /// A duration longer than any test.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
-/// A running operator, its API server, and the broker of every stack. Dropping it stops the operator; otherwise it
-/// would keep running beside the later worlds of the same test.
+/// A running operator, its API server, and the broker and the pods of every stack. Dropping it stops the operator;
+/// otherwise it would keep running beside the later worlds of the same test.
 pub struct World {
     /// API server.
     pub server: FakeApiServer,
     /// Broker, which accepts any credentials.
     pub broker: FakeBroker,
+    /// Pods of the app, as soon as a test creates one.
+    pub app: FakeApp,
     scope: Option<&'static str>,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
-    watch: AbortOnDropHandle<()>,
+    watches: [AbortOnDropHandle<()>; 2],
 }
 
 impl World {
@@ -53,10 +57,15 @@ impl World {
     pub fn start_in(scope: Option<&'static str>, server: FakeApiServer) -> Self {
         let broker = FakeBroker::default();
         broker.trust_everybody();
-        Self::start_with(scope, server, broker)
+        Self::start_with(scope, server, broker, FakeApp::default())
     }
 
-    fn start_with(scope: Option<&'static str>, server: FakeApiServer, broker: FakeBroker) -> Self {
+    fn start_with(
+        scope: Option<&'static str>,
+        server: FakeApiServer,
+        broker: FakeBroker,
+        app: FakeApp,
+    ) -> Self {
         let stop = CancellationToken::new();
         let (settings, metrics) = (settings(), Metrics::new().unwrap());
         let context = Arc::new(Context::new(
@@ -73,20 +82,24 @@ impl World {
             metrics,
             write_deadline,
         };
-        let watch = tokio::spawn(monitor.run());
+        let stores = backends::monitor::Monitor {
+            backends: context.backends.clone(),
+            transport: app.transport(),
+        };
+        let watches = [tokio::spawn(monitor.run()), tokio::spawn(stores.run())];
         let controller = tokio::spawn(controller::run(
             context,
             scope.map(str::to_owned),
             stop.clone(),
         ));
-        let [controller, watch] = [controller, watch].map(AbortOnDropHandle::new);
         Self {
             server,
             broker,
+            app,
             scope,
             stop,
-            controller,
-            watch,
+            controller: AbortOnDropHandle::new(controller),
+            watches: watches.map(AbortOnDropHandle::new),
         }
     }
 
@@ -122,17 +135,18 @@ impl World {
 
     /// Kills the operator like a crash and starts a new one, without any remembered state.
     pub async fn restart(self) -> Self {
-        self.watch.abort();
+        for watch in &self.watches {
+            watch.abort();
+        }
         self.controller.abort();
         let _ = self.controller.await;
-        Self::start_with(self.scope, self.server, self.broker)
+        Self::start_with(self.scope, self.server, self.broker, self.app)
     }
 
     /// Stops the operator and waits until it has ended.
     pub async fn end(self) {
         self.stop.cancel();
         self.controller.await.unwrap();
-        self.watch.abort();
     }
 
     /// Returns the live stack.

@@ -119,7 +119,7 @@ impl From<StoreError> for Error {
 impl From<VectorError> for Error {
     fn from(error: VectorError) -> Self {
         match error {
-            VectorError::Unavailable(reason) => Self::VectorUnavailable(reason),
+            VectorError::Unavailable { reason, .. } => Self::VectorUnavailable(reason),
             VectorError::OtherCollection { .. } => Self::OtherCollection(error.to_string()),
             VectorError::Refused(_) => Self::Internal(error.to_string()),
         }

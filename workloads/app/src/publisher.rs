@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use lapin::ConnectionStatus;
 use shortener_common::{
+    backends::{Health, StoreState},
     budget::{Budget, Share},
     queue::{Broker, origin::Origin},
     telemetry::{messaging, span::Tracer},
@@ -99,6 +100,7 @@ pub struct Publisher {
     waiting: mpsc::Sender<Pending>,
     budget: Budget,
     state: watch::Receiver<State>,
+    health: Health,
     metrics: PublisherMetrics,
     tracer: Tracer,
 }
@@ -123,16 +125,24 @@ impl Publisher {
     pub fn start(broker: Broker, ids: JobIds, metrics: PublisherMetrics, tracer: Tracer) -> Self {
         let (waiting, jobs) = mpsc::channel(WAITING);
         let (publish, state) = watch::channel(None);
-        let task = ConnectionTask::new(broker, jobs, publish, metrics.clone());
+        let health = Health::default();
+        let task = ConnectionTask::new(broker, jobs, publish, metrics.clone(), health.clone());
         tokio::spawn(task.run());
         Self {
             ids,
             waiting,
             budget: Budget::new(WAITING_BYTES),
             state,
+            health,
             metrics,
             tracer,
         }
+    }
+
+    /// Returns the state of the broker, for the operator.
+    #[must_use]
+    pub fn store_state(&self) -> StoreState {
+        self.health.state()
     }
 
     /// Publishes one job. On success, the broker has stored the job durably.

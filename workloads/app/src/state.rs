@@ -11,7 +11,8 @@ use std::{
 use axum::body::Bytes;
 use prometheus_client::registry::Registry;
 use shortener_common::{
-    documents::Documents, internal::Process, telemetry::span::Tracer, vector::VectorStore,
+    backends::Backends, documents::Documents, internal::Process, telemetry::span::Tracer,
+    vector::VectorStore,
 };
 use tokio::sync::Semaphore;
 
@@ -160,5 +161,15 @@ impl Process for AppState {
 
     fn registry(&self) -> &Registry {
         self.metrics.registry()
+    }
+
+    fn backends(&self) -> Backends {
+        let (queue, vector) = (self.queue.as_ref(), self.vector.as_ref());
+        Backends {
+            database: self.links.database_state(),
+            cache: self.links.cache_state(),
+            queue: queue.map(|queue| queue.publisher.store_state()),
+            vector: vector.map(|vector| vector.store.store_state()),
+        }
     }
 }

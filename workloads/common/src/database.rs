@@ -29,11 +29,14 @@ use tokio::{
 
 pub use admission::AdmissionMetrics;
 use admission::{Admission, Lane, Turn};
-pub use error::StoreError;
 use error::is_connection_error;
+pub use error::{StoreError, no_answer, unusable};
 use watcher::Watcher;
 
-use crate::telemetry::call::Server;
+use crate::{
+    backends::{Health, StoreState},
+    telemetry::call::Server,
+};
 
 /// The wait after which a request triggers a probe. A database that refuses or closes the connection is detected
 /// immediately; together with the time in which a probe has to be answered, it is within the 250 ms that a client may
@@ -60,6 +63,7 @@ pub struct Database {
     silent: watch::Receiver<bool>,
     probes: Arc<ProbeRequests>,
     server: Server,
+    health: Health,
     admission: Option<Arc<Admission>>,
 }
 
@@ -93,6 +97,7 @@ impl Database {
         let (publish, state) = watch::channel(None);
         let (publish_silence, silent) = watch::channel(false);
         let probes = Arc::new(ProbeRequests::default());
+        let health = Health::default();
         let watcher = Watcher {
             options,
             max_connections,
@@ -100,6 +105,7 @@ impl Database {
             publish_silence,
             probes: Arc::clone(&probes),
             up,
+            health: health.clone(),
             opened: 0,
         };
         tokio::spawn(watcher.run());
@@ -108,6 +114,7 @@ impl Database {
             silent,
             probes,
             server,
+            health,
             admission: None,
         }
     }
@@ -119,6 +126,12 @@ impl Database {
             admission: Some(Arc::new(Admission::new(connections, metrics))),
             ..self
         }
+    }
+
+    /// Returns the state of the database, for the operator.
+    #[must_use]
+    pub fn store_state(&self) -> StoreState {
+        self.health.state()
     }
 
     /// Waits until the database is up, at most for the given time.

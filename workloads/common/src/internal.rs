@@ -1,9 +1,10 @@
-//! The internal port of a process: `/livez`, `/readyz` and `/metrics`. Its requests are neither counted nor logged.
+//! The internal port of a process: `/livez`, `/readyz`, `/metrics` and `/backends`. Its requests are neither counted nor
+//! logged.
 
 use std::fmt;
 
 use axum::{
-    Router,
+    Json, Router,
     extract::State,
     response::{IntoResponse, Response},
     routing::get,
@@ -13,8 +14,9 @@ use http::{
     header::{ACCEPT, CONTENT_TYPE, VARY},
 };
 use prometheus_client::registry::Registry;
+use serde_json::Value;
 
-use crate::exposition::Format;
+use crate::{backends::Backends, exposition::Format};
 
 /// The state of a process that the internal port exposes.
 pub trait Process: Clone + Send + Sync + 'static {
@@ -23,6 +25,9 @@ pub trait Process: Clone + Send + Sync + 'static {
 
     /// Returns the registry of its metrics.
     fn registry(&self) -> &Registry;
+
+    /// Returns the states of the stores that it uses.
+    fn backends(&self) -> Backends;
 }
 
 /// Returns the routes of the internal port.
@@ -32,6 +37,7 @@ pub fn router<P: Process>(process: P) -> Router {
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz::<P>))
         .route("/metrics", get(scrape::<P>))
+        .route("/backends", get(backends::<P>))
         .with_state(process)
 }
 
@@ -50,6 +56,11 @@ async fn scrape<P: Process>(State(process): State<P>, headers: HeaderMap) -> Res
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
+}
+
+/// Answers always with 200: a store that is down is the content, and not an error of this process.
+async fn backends<P: Process>(State(process): State<P>) -> Json<Value> {
+    Json(process.backends().to_json())
 }
 
 /// Encodes every metric of the registry, in the format that the request accepts.

@@ -1,7 +1,8 @@
 //! Code that the app and the worker share: settings, the HTTP server and its internal port, access to the database,
-//! the message broker and the vector store with TLS, the removal of expired data, structured logging, traces and their
-//! export, and the exposition of metrics.
+//! the message broker and the vector store with TLS, the state of the stores, the removal of expired data, structured
+//! logging, traces and their export, and the exposition of metrics.
 
+pub mod backends;
 pub mod backoff;
 pub mod budget;
 pub mod config;

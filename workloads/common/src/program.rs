@@ -5,12 +5,14 @@ use std::{future::Future, process::ExitCode};
 use prometheus_client::collector::Collector;
 
 use crate::{
+    backends::Unusable,
     config::{LogArgs, TelemetryArgs},
     logging::Logging,
     telemetry::{Service, Telemetry, span::Tracer},
 };
 
-/// Runs a program. Prints the error that stopped it to standard error.
+/// Runs a program. Prints the error that stopped it to standard error. If that was a fault of a store, its word is the
+/// last line: the operator finds it in the status of the pod.
 pub async fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     // With two crypto providers linked in, TLS panics unless one is chosen, and a dependency may add a second at
     // any time.
@@ -19,6 +21,10 @@ pub async fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> 
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{name}: {error:#}");
+            let unusable = error.downcast_ref::<Unusable>();
+            if let Some(fault) = unusable.and_then(|unusable| unusable.fault) {
+                eprintln!("{}", fault.word());
+            }
             ExitCode::FAILURE
         }
     }

@@ -8,7 +8,7 @@ pub mod topology;
 use std::{io, time::Duration};
 
 use lapin::{
-    Connection, ConnectionProperties,
+    Connection, ConnectionProperties, ErrorKind,
     runtime::default_runtime,
     tcp::{OwnedIdentity, OwnedTLSConfig},
     uri::AMQPUri,
@@ -16,6 +16,7 @@ use lapin::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
+    backends::Fault,
     backoff::Backoff,
     tls::{self, ClientTls},
 };
@@ -59,6 +60,27 @@ impl ReconnectBackoff {
             self.failures.saturating_add(1)
         };
         RECONNECT.random_pause(self.failures)
+    }
+}
+
+/// The reply code with which a broker refuses the credentials, or a right of the user.
+const ACCESS_REFUSED: u16 = 403;
+/// The reply code with which a broker refuses the virtual host.
+const NOT_ALLOWED: u16 = 530;
+
+/// Returns the fault behind an error; `None` if the broker answers, and with something else than a refusal.
+#[must_use]
+pub fn fault(error: &lapin::Error) -> Option<Fault> {
+    let ErrorKind::ProtocolError(refusal) = error.kind() else {
+        return Some(Fault::of_connection(error));
+    };
+    match refusal.get_id() {
+        // RabbitMQ has one code for a virtual host that is missing and for one that the user must not use.
+        NOT_ALLOWED if refusal.get_message().as_str().contains("not found") => {
+            Some(Fault::NotFound)
+        }
+        ACCESS_REFUSED | NOT_ALLOWED => Some(Fault::Denied),
+        _ => None,
     }
 }
 
@@ -122,7 +144,26 @@ pub async fn with_timeout<T>(
 
 #[cfg(test)]
 mod tests {
+    use lapin::protocol::AMQPError;
+
     use super::*;
+
+    #[test]
+    fn a_refusal_of_the_broker_is_told_apart_from_silence() {
+        let refusal = |code: u16, text: &str| {
+            let refusal = AMQPError::from_id(code, text.into()).unwrap();
+            fault(&ErrorKind::ProtocolError(refusal).into())
+        };
+        let login = "ACCESS_REFUSED - Login was refused";
+        assert_eq!(refusal(403, login), Some(Fault::Denied));
+        let missing = "NOT_ALLOWED - vhost links not found";
+        assert_eq!(refusal(530, missing), Some(Fault::NotFound));
+        let forbidden = "NOT_ALLOWED - access to vhost 'links' refused for user 'guest'";
+        assert_eq!(refusal(530, forbidden), Some(Fault::Denied));
+        assert_eq!(refusal(406, "PRECONDITION_FAILED"), None);
+        let lost: lapin::Error = io::Error::from(io::ErrorKind::ConnectionReset).into();
+        assert_eq!(fault(&lost), Some(Fault::Unreachable));
+    }
 
     #[test]
     fn a_connection_that_worked_is_made_again_quickly_and_one_that_never_did_ever_more_slowly() {

@@ -27,7 +27,10 @@ pub use self::{
     points::{Hit, Match, Point, Query},
     settings::{Distance, VectorArgs},
 };
-use crate::telemetry::call::Server;
+use crate::{
+    backends::{Fault, StoreState},
+    telemetry::call::Server,
+};
 
 /// The timeout of an operation.
 const OPERATION: Duration = Duration::from_secs(3);
@@ -62,7 +65,10 @@ impl VectorStore {
         let key = args.vector_api_key.as_deref().filter(|key| !key.is_empty());
         let tls = args.tls_settings().read()?.unwrap_or_default();
         let (transport, server) = connection::transport(&url, key, tls)?;
-        let unknown = VectorError::Unavailable("the collection was not checked yet".to_owned());
+        let unknown = VectorError::Unavailable {
+            reason: "the collection was not checked yet".to_owned(),
+            fault: None,
+        };
         Ok(Some(Self {
             collections: CollectionsClient::new(transport.clone()),
             points: PointsClient::new(transport).max_decoding_message_size(MAX_ANSWER),
@@ -95,6 +101,21 @@ impl VectorStore {
     /// Returns the reason why it cannot be used.
     pub fn ready(&self) -> Result<(), VectorError> {
         self.state.borrow().clone()
+    }
+
+    /// Returns the state of the store, for the operator.
+    #[must_use]
+    pub fn store_state(&self) -> StoreState {
+        match &*self.state.borrow() {
+            Ok(()) => StoreState::Up,
+            Err(VectorError::Unavailable {
+                fault: Some(fault), ..
+            }) => StoreState::Down(*fault),
+            Err(VectorError::OtherCollection { .. }) => StoreState::Down(Fault::OtherCollection),
+            Err(VectorError::Unavailable { fault: None, .. } | VectorError::Refused(_)) => {
+                StoreState::Unknown
+            }
+        }
     }
 
     /// Waits until the collection can be used.
@@ -192,7 +213,7 @@ impl VectorStore {
         self.ready()?;
         self.call(operation, answer).await.map_err(|status| {
             let error = VectorError::from(status);
-            if matches!(error, VectorError::Unavailable(_)) {
+            if matches!(error, VectorError::Unavailable { .. }) {
                 self.set_state(Err(error.clone()));
             }
             error
@@ -248,6 +269,7 @@ mod tests {
             .unwrap();
         assert_eq!((store.size(), store.collection.as_str()), (4, "docs"));
         assert!(store.ready().is_err(), "the collection was not checked yet");
+        assert_eq!(store.store_state(), StoreState::Unknown);
     }
 
     #[tokio::test]

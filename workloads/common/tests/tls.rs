@@ -12,8 +12,10 @@
 use clap::Parser;
 use prometheus_client::registry::Registry;
 use shortener_common::{
+    backends::Fault,
     config::{DatabaseArgs, QueueArgs},
-    queue::connect,
+    database::unusable,
+    queue::{self, connect},
     tls::{TlsFault, explained, fault},
     vector::{VectorArgs, VectorError, VectorMetrics, VectorStore},
 };
@@ -136,6 +138,7 @@ async fn a_database_is_verified_and_knows_its_client() {
             (Ok(subject), None) => assert!(subject.contains("client.test"), "{subject}"),
             (Err(error), Some(expected)) => {
                 assert_eq!(fault(&error), Some(expected), "{error}");
+                assert_eq!(unusable(&error).fault, Some(Fault::from(expected)));
                 let text = explained(&error);
                 assert!(text.contains(&expected.to_string()), "{text}");
             }
@@ -180,6 +183,7 @@ async fn a_broker_is_verified_and_knows_its_client() {
             (Ok(()), None) => {}
             (Err(error), Some(expected)) => {
                 assert_eq!(fault(&error), Some(expected), "{error}");
+                assert_eq!(queue::fault(&error), Some(Fault::from(expected)));
                 let text = explained(&error);
                 assert!(text.contains(&expected.to_string()), "{text}");
             }
@@ -197,9 +201,9 @@ async fn a_vector_store_is_verified() {
         let found = vector(host, expired, certificates("vector", authority, true)).await;
         match (found, expected) {
             (Ok(_), None) => {}
-            (Err(error), Some(expected)) => {
-                let text = error.to_string();
-                assert!(text.contains(&expected.to_string()), "{text}");
+            (Err(VectorError::Unavailable { reason, fault }), Some(expected)) => {
+                assert!(reason.contains(&expected.to_string()), "{reason}");
+                assert_eq!(fault, Some(Fault::from(expected)));
             }
             (found, expected) => panic!("{host} {authority}: {found:?} instead of {expected:?}"),
         }

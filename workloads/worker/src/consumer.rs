@@ -21,10 +21,13 @@ use lapin::{
     },
     types::FieldTable,
 };
-use shortener_common::queue::{
-    Broker, OPERATION_TIMEOUT, ReconnectBackoff, connect, lost,
-    topology::{self, JOBS},
-    with_timeout,
+use shortener_common::{
+    backends::Health,
+    queue::{
+        Broker, OPERATION_TIMEOUT, ReconnectBackoff, connect, fault, lost,
+        topology::{self, JOBS},
+        with_timeout,
+    },
 };
 use tokio::time::{sleep, timeout};
 
@@ -46,6 +49,8 @@ pub struct Consumer {
     pub processor: Arc<Processor>,
     /// True while the consumer is subscribed to the queue.
     pub consuming: Arc<AtomicBool>,
+    /// The state of the broker, for the operator.
+    pub health: Health,
     /// Time limit for the job in progress after the shutdown began.
     pub drain_timeout: Duration,
 }
@@ -91,6 +96,7 @@ impl Consumer {
                 Err(error) => error,
             };
             gave_back = false;
+            self.health.failed(fault(&error));
             tokio::select! {
                 () = sleep(backoff.failed(&error, was_up)) => {}
                 () = requested(&mut shutdown) => return true,
@@ -115,6 +121,7 @@ impl Consumer {
             subscription = self.subscribe() => subscription?,
             () = requested(shutdown) => return Ok(SessionEnd::Finished),
         };
+        self.health.up();
         self.consuming.store(true, Ordering::Release);
         self.processor.metrics.queue_up.set(1);
         tracing::info!(event = "queue_up", "queue_up");

@@ -14,6 +14,7 @@ use std::{
 use anyhow::anyhow;
 use prometheus_client::{metrics::gauge::Gauge, registry::Registry as MetricsRegistry};
 use shortener_common::{
+    backends::{Backends, Health},
     database::Database,
     internal::{self, Process},
     server::{self, Settings, listen},
@@ -50,6 +51,9 @@ struct Probed {
     metrics: Arc<Metrics>,
     consuming: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
+    database: Database,
+    queue: Health,
+    vector: Option<Vector>,
 }
 
 impl Process for Probed {
@@ -65,6 +69,15 @@ impl Process for Probed {
 
     fn registry(&self) -> &MetricsRegistry {
         self.metrics.registry()
+    }
+
+    fn backends(&self) -> Backends {
+        Backends {
+            database: self.database.store_state(),
+            cache: None,
+            queue: Some(self.queue.state()),
+            vector: self.vector.as_ref().map(Vector::store_state),
+        }
     }
 }
 
@@ -93,31 +106,36 @@ impl Worker {
         let up = metrics.database_up.clone();
         let database = Database::connect("shortener-worker", options, DATABASE_CONNECTIONS, up);
         let vector = vector.map(|store| Vector::new(&database, store));
+        let consuming = Arc::new(AtomicBool::new(false));
+        let probed = Probed {
+            metrics: Arc::clone(&metrics),
+            consuming: Arc::clone(&consuming),
+            stop: watch::Sender::new(false),
+            database: database.clone(),
+            queue: Health::default(),
+            vector: vector.clone(),
+        };
         let mut processor = Processor::new(
             database,
             registry,
-            Arc::clone(&metrics),
+            metrics,
             config.job_timeout,
             config.purge.purge_keep_days,
         );
         processor.context.vector = vector;
         processor.public_tasks = config.queue.public_tasks;
         processor.tracer = tracer;
-        let consuming = Arc::new(AtomicBool::new(false));
         Ok(Self {
             internal,
             consumer: Consumer {
                 broker,
                 name: format!("shortener-worker {}", config.log.host()),
                 processor: Arc::new(processor),
-                consuming: Arc::clone(&consuming),
+                consuming,
+                health: probed.queue.clone(),
                 drain_timeout: config.drain_timeout,
             },
-            probed: Probed {
-                metrics,
-                consuming,
-                stop: watch::Sender::new(false),
-            },
+            probed,
         })
     }
 

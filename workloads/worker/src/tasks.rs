@@ -11,6 +11,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use shortener_common::{
+    backends::StoreState,
     backoff::Backoff,
     database::{Database, StoreError},
     documents::{Documents, IndexError, Report},
@@ -101,10 +102,16 @@ impl Vector {
         }
     }
 
+    /// Returns the state of the store, for the operator.
+    #[must_use]
+    pub fn store_state(&self) -> StoreState {
+        self.store.store_state()
+    }
+
     /// Waits until the store answers, with or without the collection.
     async fn up(&self) {
         let mut failures = 0;
-        while let Err(VectorError::Unavailable(_)) = self.store.open().await {
+        while let Err(VectorError::Unavailable { .. }) = self.store.open().await {
             failures += 1;
             sleep(LOOK.random_pause(failures)).await;
         }
@@ -139,7 +146,7 @@ fn outcome_of(result: Result<Outcome, IndexError>) -> Result<Outcome, StoreError
         Ok(outcome) => Ok(outcome),
         Err(IndexError::Database(error)) => Err(error),
         Err(stalled @ IndexError::Stalled(_)) => Ok(Outcome::Retry(stalled.to_string())),
-        Err(IndexError::Vector(error @ VectorError::Unavailable(_))) => {
+        Err(IndexError::Vector(error @ VectorError::Unavailable { .. })) => {
             Err(StoreError::Unavailable(error.to_string()))
         }
         Err(IndexError::Vector(error @ VectorError::OtherCollection { .. })) => {

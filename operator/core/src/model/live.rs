@@ -8,7 +8,9 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 
-use super::{gateway_api::HttpRoute, metadata::Component, queue_state::QueueState};
+use super::{
+    gateway_api::HttpRoute, metadata::Component, queue_state::QueueState, store_state::StoreFaults,
+};
 
 /// The live state, and proof that every child that the stack depends on was written.
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct Live {
     pub gateway_kinds_gone: bool,
     /// Last observation of the queue's broker.
     pub queue: QueueState,
+    /// Faults of external stores, as the stack's programs tell them.
+    pub store_faults: StoreFaults,
     /// Pods of every component.
     pub pods: Vec<Arc<Pod>>,
     /// Error of writing the monitoring objects, if that failed.

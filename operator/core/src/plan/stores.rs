@@ -9,6 +9,7 @@ pub(super) mod cache;
 pub(super) mod certificates;
 pub(super) mod clients;
 pub(super) mod common;
+pub mod external;
 pub(super) mod postgres;
 pub(super) mod qdrant;
 pub(super) mod rabbitmq;
@@ -43,6 +44,10 @@ pub(super) const PROGRAMS: [Component; 2] = [Component::App, Component::Worker];
 pub(super) struct Definition {
     /// Component of its objects.
     pub(super) component: Component,
+    /// Field of the spec with its settings.
+    pub(super) field: &'static str,
+    /// Name of the server in messages.
+    pub(super) noun: &'static str,
     /// Profile that it belongs to; `None` for the base stack.
     pub(super) profile: Option<Profile>,
     /// Keys that its Secret must contain.
@@ -120,6 +125,11 @@ pub(super) fn managed(stack: &ValidatedStack) -> Vec<(&'static Definition, &Mana
     all()
         .filter_map(|store| Some((store, (store.store)(stack)?.managed()?)))
         .collect()
+}
+
+/// Returns the field of the spec with the settings of a store.
+pub(super) fn field(store: Component) -> &'static str {
+    of(store).map(|store| store.field).unwrap_or_default()
 }
 
 /// Returns the keys that a store's Secret must contain.

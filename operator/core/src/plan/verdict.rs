@@ -1,6 +1,6 @@
 //! The result of a condition function, and the checks that several of them share.
 
-mod pods;
+pub(super) mod pods;
 pub(super) mod workload;
 
 use crate::model::{live::Live, stack::ValidatedStack};

@@ -24,6 +24,11 @@ const MAX_ANSWER: usize = 256 << 20;
 
 /// Returns a transport to `http://` addresses.
 pub fn http() -> Transport {
+    http_up_to(MAX_ANSWER)
+}
+
+/// Returns a transport to `http://` addresses that fails with a longer response than this number of bytes.
+pub fn http_up_to(max_answer: usize) -> Transport {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(CONNECT_LIMIT));
     // Requests are few and far apart, so an idle connection could be dead by the next one.
@@ -32,7 +37,10 @@ pub fn http() -> Transport {
         .build(connector);
     Transport::new(service_fn(move |request| {
         let answer = client.request(request);
-        async move { whole(answer.await.map_err(|error| with_cause(&error))?).await }
+        async move {
+            let answer = answer.await.map_err(|error| with_cause(&error))?;
+            whole(answer, max_answer).await
+        }
     }))
 }
 
@@ -56,7 +64,7 @@ where
             let (mut sender, connection) = handshake(TokioIo::new(stream.await?)).await?;
             // The connection ends with the response, and its errors fail the request.
             tokio::spawn(connection);
-            whole(sender.send_request(request).await?).await
+            whole(sender.send_request(request).await?, MAX_ANSWER).await
         }
     }))
 }
@@ -89,7 +97,8 @@ pub fn https(address: Uri, authorities: Option<Vec<Vec<u8>>>) -> Result<Transpor
                     head.uri = path.clone().into();
                 }
                 let body = body.collect().await?.to_bytes();
-                whole(client.send(Request::from_parts(head, body.into())).await?).await
+                let answer = client.send(Request::from_parts(head, body.into())).await?;
+                whole(answer, MAX_ANSWER).await
             }
         },
     )))
@@ -116,13 +125,13 @@ fn with_cause(error: &dyn std::error::Error) -> BoxError {
     text.into()
 }
 
-async fn whole<B>(answer: Response<B>) -> Result<Response<Bytes>, BoxError>
+async fn whole<B>(answer: Response<B>, max_answer: usize) -> Result<Response<Bytes>, BoxError>
 where
     B: hyper::body::Body,
     B::Error: Into<BoxError>,
 {
     let (head, body) = answer.into_parts();
-    let body = Limited::new(body, MAX_ANSWER);
+    let body = Limited::new(body, max_answer);
     Ok(Response::from_parts(
         head,
         Box::pin(body).collect().await?.to_bytes(),
@@ -189,6 +198,20 @@ mod tests {
             let expected = format!("get /api/queues/%2f?columns=name http/1.1|host: {address}");
             assert_eq!(answer.body(), expected.as_bytes());
         }
+    }
+
+    #[tokio::test]
+    async fn a_response_that_is_too_long_is_an_error() {
+        use tower::ServiceExt;
+        let address = server().await;
+        let request = || {
+            let uri = format!("http://{address}/backends");
+            Request::builder().uri(uri).body(Full::default()).unwrap()
+        };
+        let whole = http_up_to(4096).oneshot(request()).await.unwrap();
+        let length = whole.body().len();
+        assert!(http_up_to(length).oneshot(request()).await.is_ok());
+        assert!(http_up_to(length - 1).oneshot(request()).await.is_err());
     }
 
     #[tokio::test]

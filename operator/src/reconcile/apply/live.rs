@@ -25,6 +25,7 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         http_routes: http_routes(scope, identity),
         pods: inventory.of_stack::<Pod>(namespace, stack),
         queue: scope.context.queues.record(&identity.key()).seen().clone(),
+        store_faults: scope.context.backends.faults(&identity.key()),
         ..Live::default()
     };
     for component in Component::WITH_PODS {

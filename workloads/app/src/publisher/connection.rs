@@ -3,7 +3,10 @@
 use std::{io, sync::Arc, time::Duration};
 
 use lapin::Connection;
-use shortener_common::queue::{Broker, ReconnectBackoff, connect, lost, topology};
+use shortener_common::{
+    backends::Health,
+    queue::{Broker, ReconnectBackoff, connect, fault, lost, topology},
+};
 use tokio::{
     sync::{Mutex, mpsc, watch},
     task::JoinSet,
@@ -27,6 +30,7 @@ pub(super) struct ConnectionTask {
     jobs: Waiting,
     publish: watch::Sender<State>,
     metrics: PublisherMetrics,
+    health: Health,
 }
 
 impl ConnectionTask {
@@ -35,12 +39,14 @@ impl ConnectionTask {
         jobs: mpsc::Receiver<Pending>,
         publish: watch::Sender<State>,
         metrics: PublisherMetrics,
+        health: Health,
     ) -> Self {
         Self {
             broker,
             jobs: Arc::new(Mutex::new(jobs)),
             publish,
             metrics,
+            health,
         }
     }
 
@@ -53,6 +59,7 @@ impl ConnectionTask {
             // Waiting jobs fail at once; none is kept for a later connection.
             while self.jobs.lock().await.try_recv().is_ok() {}
             let Err(error) = ended else { continue };
+            self.health.failed(fault(&error));
             tokio::select! {
                 () = sleep(backoff.failed(&error, was_up)) => {}
                 () = self.publish.closed() => {}
@@ -70,6 +77,7 @@ impl ConnectionTask {
             channels.spawn(channel.run());
         }
         self.metrics.up.set(1);
+        self.health.up();
         self.publish.send_replace(Some(connection.status().clone()));
         tracing::info!(event = "queue_up", "queue_up");
         tokio::select! {

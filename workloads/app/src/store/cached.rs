@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use shortener_common::{database::StoreError, telemetry::span::with_current_span};
+use shortener_common::{
+    backends::StoreState, database::StoreError, telemetry::span::with_current_span,
+};
 
 use super::{
     Resolved, Stored,
@@ -30,6 +32,19 @@ impl CachedLinks {
             cache,
             reads: Arc::default(),
         }
+    }
+
+    /// Returns the state of the database, for the operator.
+    #[must_use]
+    pub fn database_state(&self) -> StoreState {
+        self.links.database_state()
+    }
+
+    /// Returns the state of the cache, for the operator; `None` without a cache.
+    #[must_use]
+    pub fn cache_state(&self) -> Option<StoreState> {
+        let cache = self.cache.as_ref()?;
+        Some(cache.breaker().store_state())
     }
 
     /// Resolves a code; `None` if it was never assigned.

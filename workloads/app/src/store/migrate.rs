@@ -5,7 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use shortener_common::tls;
+use shortener_common::{
+    backends::Unusable,
+    database::{no_answer, unusable},
+    tls,
+};
 use sqlx::{
     ConnectOptions, Connection, SqlSafeStr,
     migrate::{MigrateError, Migration, MigrationType, Migrator},
@@ -49,7 +53,8 @@ pub fn migrator() -> Migrator {
 /// Waits for the database and applies missing migrations.
 ///
 /// # Errors
-/// Fails if the database is not ready in time, rejects the credentials, or a migration fails.
+/// Fails if the database is not ready in time, rejects the credentials, or a migration fails. The error is an
+/// [`Unusable`].
 pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Result<()> {
     let options = options
         .application_name("shortener-migrate")
@@ -57,18 +62,18 @@ pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Re
     let started = Instant::now();
     let mut last_reason = String::new();
     loop {
-        let (reason, passing) = match attempt(&options).await {
+        let (Unusable { reason, fault }, passing) = match attempt(&options).await {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
         if !passing {
-            anyhow::bail!("cannot migrate the database: {reason}");
+            let reason = format!("cannot migrate the database: {reason}");
+            return Err(Unusable { reason, fault }.into());
         }
         if started.elapsed() >= at_most {
-            anyhow::bail!(
-                "the database was not ready within {} s: {reason}",
-                at_most.as_secs()
-            );
+            let at_most = at_most.as_secs();
+            let reason = format!("the database was not ready within {at_most} s: {reason}");
+            return Err(Unusable { reason, fault }.into());
         }
         if reason != last_reason {
             tracing::info!(
@@ -83,23 +88,31 @@ pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Re
 }
 
 /// Makes one attempt. An error has the reason, and true if a retry can help.
-async fn attempt(options: &PgConnectOptions) -> Result<(), (String, bool)> {
-    let no_answer = |_| (format!("no answer within {} s", CONNECT.as_secs()), true);
+async fn attempt(options: &PgConnectOptions) -> Result<(), (Unusable, bool)> {
     let mut connection = timeout(CONNECT, options.connect())
         .await
-        .map_err(no_answer)?
-        .map_err(|error| (tls::explained(&error), may_pass(&error)))?;
+        .map_err(|_| (no_answer(CONNECT), true))?
+        .map_err(|error| (unusable(&error), may_pass(&error)))?;
     migrator().run(&mut connection).await.map_err(|error| {
         let passing = matches!(&error, MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) if may_pass(cause));
-        (error.to_string(), passing)
+        let reason = error.to_string();
+        (
+            Unusable {
+                reason,
+                fault: None,
+            },
+            passing,
+        )
     })?;
     let _ = connection.close().await;
     Ok(())
 }
 
-/// Returns true if the error is temporary: the server starts, stops, fails over or is locked.
+/// Returns true if the error is temporary: the server starts, stops, fails over or is locked. A certificate that is
+/// refused is an error of the settings, which the next start of the pod reads anew.
 fn may_pass(error: &sqlx::Error) -> bool {
     match error {
+        _ if tls::fault(error).is_some() => false,
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
         sqlx::Error::Database(refusal) => refusal.code().is_some_and(|code| {
             ["57P", "55P03", "53", "08", "25006"]

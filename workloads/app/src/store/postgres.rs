@@ -1,7 +1,10 @@
 //! Links in PostgreSQL. Every query is prepared once per connection.
 
 use jiff::Timestamp;
-use shortener_common::database::{Database, StoreError};
+use shortener_common::{
+    backends::StoreState,
+    database::{Database, StoreError},
+};
 use sqlx::{PgExecutor, PgPool};
 
 use super::{Link, Stored};
@@ -64,6 +67,12 @@ impl Links {
     #[must_use]
     pub fn new(database: Database, space: CodeSpace) -> Self {
         Self { database, space }
+    }
+
+    /// Returns the state of the database, for the operator.
+    #[must_use]
+    pub fn database_state(&self) -> StoreState {
+        self.database.store_state()
     }
 
     /// Reads a code; `None` if it was never assigned.

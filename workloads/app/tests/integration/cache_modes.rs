@@ -52,7 +52,7 @@ async fn a_password_is_needed_and_the_wrong_one_is_as_good_as_no_cache() {
 }
 
 /// Returns the path of a certificate or a key.
-fn file(name: &str) -> PathBuf {
+pub fn file(name: &str) -> PathBuf {
     let [folder] = servers::CERTIFICATES
         .addresses()
         .unwrap_or_else(|error| panic!("{error}"));
@@ -60,7 +60,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 /// Starts a server with this certificate that demands one of its clients; returns it with its port for TLS.
-async fn over_tls(certificate: &str) -> (Redis, String) {
+pub async fn over_tls(certificate: &str) -> (Redis, String) {
     let [authority, certificate, key] =
         ["ca.crt", certificate, "server.key"].map(|name| file(name).display().to_string());
     let port = free_port().to_string();

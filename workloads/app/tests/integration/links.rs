@@ -64,7 +64,7 @@ async fn head_answers_like_get_without_a_body_on_every_route() {
             (status == 302).then_some("https://example.com/")
         );
     }
-    for path in ["/livez", "/readyz", "/metrics"] {
+    for path in ["/livez", "/readyz", "/metrics", "/backends"] {
         assert_eq!(
             request(app.internal, "HEAD", path, "").await.status,
             200,

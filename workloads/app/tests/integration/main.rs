@@ -9,6 +9,7 @@
     reason = "everything here is a test, helpers included"
 )]
 
+mod backends;
 mod cache;
 mod cache_faults;
 mod cache_modes;

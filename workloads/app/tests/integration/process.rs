@@ -2,11 +2,12 @@
 
 use std::{io::Write, net::SocketAddr};
 
-use shortener_testing::{database::TestDatabase, process::Process};
+use shortener_testing::{database::TestDatabase, process::Process, servers};
 use sqlx::postgres::PgConnectOptions;
 use tokio::process::Command;
 
 use crate::{
+    cache_modes::file,
     client::{Connection, get, request},
     support::url_of,
 };
@@ -139,6 +140,7 @@ async fn migrate_says_what_is_wrong_when_the_database_never_comes() {
     assert!(
         !message.contains("secret") && !String::from_utf8_lossy(&output.stdout).contains("secret")
     );
+    assert_eq!(message.lines().last(), Some("unreachable"));
 }
 
 #[tokio::test]
@@ -152,11 +154,33 @@ async fn migrate_fails_at_once_when_the_database_does_not_exist() {
         .await
         .unwrap();
     assert!(!output.status.success());
-    assert!(
-        String::from_utf8(output.stderr)
-            .unwrap()
-            .contains("no_such_database")
-    );
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("no_such_database"), "{message}");
+    assert_eq!(message.lines().last(), Some("not_found"));
+}
+
+#[tokio::test]
+async fn migrate_fails_at_once_when_the_certificate_of_the_database_is_refused() {
+    let [port] = servers::DATABASE_TLS
+        .addresses()
+        .unwrap_or_else(|error| panic!("{error}"));
+    for (host, authority, word) in [
+        ("localhost", "other-ca.crt", "tls_untrusted"),
+        ("127.0.0.1", "ca.crt", "tls_name"),
+    ] {
+        let url = format!("postgres://postgres@{host}:{port}/postgres");
+        let output = Command::new(BINARY)
+            .arg("migrate")
+            .env("DATABASE_URL", url)
+            .env("DATABASE_TLS_CA_FILE", file(authority))
+            .output()
+            .await
+            .unwrap();
+        assert!(!output.status.success());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("cannot migrate the database"), "{message}");
+        assert_eq!(message.lines().last(), Some(word), "{message}");
+    }
 }
 
 #[tokio::test]

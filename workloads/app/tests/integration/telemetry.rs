@@ -339,7 +339,7 @@ async fn probes_are_not_traced() {
     let (sink, endpoint) = Sink::start().await;
     let app = exporting(&database, endpoint, |_| {}).await;
     let (trace, header) = trace(1);
-    for path in ["/livez", "/readyz", "/metrics"] {
+    for path in ["/livez", "/readyz", "/metrics", "/backends"] {
         assert_eq!(
             request(app.internal, "GET", path, &header).await.status,
             200

@@ -1,6 +1,11 @@
 //! The errors of the database.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    backends::{Fault, Unusable},
+    tls,
+};
 
 /// An error of the database.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -23,4 +28,65 @@ pub(super) fn is_connection_error(error: &sqlx::Error) -> bool {
         error,
         Io(_) | Tls(_) | Protocol(_) | PoolTimedOut | PoolClosed | WorkerCrashed
     )
+}
+
+/// Returns the reason why the database cannot be used after a connection attempt failed.
+#[must_use]
+pub fn unusable(error: &sqlx::Error) -> Unusable {
+    Unusable {
+        reason: tls::explained(error),
+        fault: fault(error),
+    }
+}
+
+/// Returns the reason why the database cannot be used after a connection attempt took too long.
+#[must_use]
+pub fn no_answer(within: Duration) -> Unusable {
+    Unusable {
+        reason: format!("no answer within {} s", within.as_secs()),
+        fault: Some(Fault::Unreachable),
+    }
+}
+
+/// Returns the fault behind a failed connection attempt; `None` if the server answers, and with something else than a
+/// refusal.
+fn fault(error: &sqlx::Error) -> Option<Fault> {
+    match error {
+        sqlx::Error::Database(refusal) => {
+            let code = refusal.code().unwrap_or_default();
+            match &*code {
+                "3D000" => Some(Fault::NotFound),
+                // The right to connect is missing.
+                "42501" => Some(Fault::Denied),
+                code => code.starts_with("28").then_some(Fault::Denied),
+            }
+        }
+        sqlx::Error::Tls(_) => Some(tls::fault(error).map_or(Fault::TlsRefused, Fault::from)),
+        error => is_connection_error(error).then(|| Fault::of_connection(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_server_without_tls_is_told_apart_from_one_that_is_away() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        for (error, expected) in [
+            (sqlx::Error::Io(refused), Some(Fault::Unreachable)),
+            (
+                sqlx::Error::Tls("server does not support TLS".into()),
+                Some(Fault::TlsRefused),
+            ),
+            (sqlx::Error::RowNotFound, None),
+        ] {
+            assert_eq!(unusable(&error).fault, expected, "{error}");
+        }
+        let silent = no_answer(Duration::from_secs(5));
+        assert_eq!(silent.to_string(), "no answer within 5 s");
+        assert_eq!(silent.fault, Some(Fault::Unreachable));
+    }
 }

@@ -19,8 +19,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{ConnectedPool, OPERATION, ProbeRequests, State};
-use crate::{stall::awake_for, tls};
+use super::{ConnectedPool, OPERATION, ProbeRequests, State, no_answer, unusable};
+use crate::{
+    backends::{Health, Unusable},
+    stall::awake_for,
+};
 
 /// The time without an answer to a probe after which waiting requests fail. Time in which this process could not run
 /// does not count.
@@ -45,6 +48,7 @@ pub(super) struct Watcher {
     pub(super) publish_silence: watch::Sender<bool>,
     pub(super) probes: Arc<ProbeRequests>,
     pub(super) up: Gauge<u32, AtomicU32>,
+    pub(super) health: Health,
     pub(super) opened: u64,
 }
 
@@ -52,19 +56,14 @@ impl Watcher {
     pub(super) async fn run(mut self) {
         let mut last_reason = String::new();
         while !self.publish.is_closed() {
-            match timeout(CONNECT, self.options.connect()).await {
-                Ok(Ok(connection)) => {
+            let connected = self.connect().await;
+            match connected {
+                Ok(connection) => {
                     last_reason.clear();
                     self.guard(connection).await;
                 }
-                failed => {
-                    let reason = failed.map_or_else(
-                        |_| format!("no answer within {} s", CONNECT.as_secs()),
-                        |result| match result {
-                            Ok(_) => String::new(),
-                            Err(error) => tls::explained(&error),
-                        },
-                    );
+                Err(Unusable { reason, fault }) => {
+                    self.health.failed(fault);
                     if reason != last_reason {
                         tracing::warn!(
                             event = "database_unavailable",
@@ -76,6 +75,13 @@ impl Watcher {
                     self.pause(RETRY).await;
                 }
             }
+        }
+    }
+
+    async fn connect(&self) -> Result<PgConnection, Unusable> {
+        match timeout(CONNECT, self.options.connect()).await {
+            Ok(connected) => connected.map_err(|error| unusable(&error)),
+            Err(_) => Err(no_answer(CONNECT)),
         }
     }
 
@@ -155,6 +161,7 @@ impl Watcher {
             .test_before_acquire(false)
             .connect_lazy_with(self.options.clone());
         self.up.set(1);
+        self.health.up();
         tracing::info!(event = "database_up", "database_up");
         retire(self.publish.send_replace(Some(ConnectedPool {
             pool,
@@ -164,6 +171,8 @@ impl Watcher {
 
     fn close_pool(&self) {
         self.up.set(0);
+        // The next connection attempt finds the reason.
+        self.health.failed(None);
         retire(self.publish.send_replace(None));
     }
 }

@@ -58,7 +58,11 @@ impl VectorStore {
     /// Fails if the store is down, or if the live collection has another shape.
     pub async fn open(&self) -> Result<bool, VectorError> {
         let result = self.look().await;
-        let missing = || VectorError::Unavailable("the collection is missing".to_owned());
+        // The app creates it.
+        let missing = || VectorError::Unavailable {
+            reason: "the collection is missing".to_owned(),
+            fault: None,
+        };
         self.set_state(match &result {
             Ok(true) => Ok(()),
             Ok(false) => Err(missing()),

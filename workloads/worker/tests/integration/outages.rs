@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use serde_json::json;
 use shortener_common::{database::StoreError, queue::job::Job};
 use shortener_testing::{
-    broker::Broker,
+    broker::{Broker, until},
     client::get,
     database::TestDatabase,
     process::Process,
@@ -136,8 +137,20 @@ async fn without_a_database_no_job_is_taken() {
         (answer.status, answer.text().as_str()),
         (503, "not connected to the queue\n")
     );
+    until("the reason", async || {
+        let found = get(worker.internal, "/backends").await.json();
+        let expected = json!({
+            "database": {"up": false, "fault": "unreachable"},
+            // The worker takes no jobs before it has a database.
+            "queue": {"up": false},
+        });
+        (found == expected).then_some(()).ok_or(found.to_string())
+    })
+    .await;
     proxy.set(Path::Open);
     worker.ready().await;
+    let both = json!({"database": {"up": true}, "queue": {"up": true}});
+    assert_eq!(get(worker.internal, "/backends").await.json(), both);
     let id = publish(&broker, "{}").await;
     wait_until(&pool, id, "done").await;
 }

@@ -22,6 +22,8 @@ use crate::{
 /// The cache among the stores.
 pub(in crate::plan) const STORE: Definition = Definition {
     component: Component::Cache,
+    field: "cache",
+    noun: "cache",
     profile: Some(Profile::Caching),
     keys: &[PASSWORD_KEY],
     parts: &[Part::Host, Part::Port, Part::Username, Part::Password],

@@ -3,6 +3,7 @@
 
 mod claim;
 mod condition;
+mod external;
 mod resolve;
 mod service;
 mod stateful_set;

@@ -24,6 +24,8 @@ use crate::{
 /// The database among the stores.
 pub(in crate::plan) const STORE: Definition = Definition {
     component: Component::Postgres,
+    field: "database",
+    noun: "database",
     profile: None,
     keys: &[USERNAME_KEY, PASSWORD_KEY],
     parts: &[

@@ -19,6 +19,8 @@ use crate::{
 /// The vector store among the stores.
 pub(in crate::plan) const STORE: Definition = Definition {
     component: Component::Qdrant,
+    field: "vector",
+    noun: "vector store",
     profile: Some(Profile::Vector),
     keys: &[API_KEY],
     // The API key has a separate reference in the spec.

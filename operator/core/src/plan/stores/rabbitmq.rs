@@ -28,6 +28,8 @@ use crate::{
 /// The broker among the stores.
 pub(in crate::plan) const STORE: Definition = Definition {
     component: Component::Rabbitmq,
+    field: "queue",
+    noun: "broker",
     profile: Some(Profile::Queue),
     keys: &[USERNAME_KEY, PASSWORD_KEY],
     parts: &[

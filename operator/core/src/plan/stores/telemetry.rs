@@ -24,6 +24,8 @@ use crate::{
 /// The backend among the stores.
 pub(in crate::plan) const STORE: Definition = Definition {
     component: Component::Telemetry,
+    field: "observability.backend",
+    noun: "backend",
     profile: Some(Profile::Observability),
     keys: &[USERNAME_KEY, PASSWORD_KEY],
     parts: &[],

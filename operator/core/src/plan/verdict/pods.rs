@@ -8,16 +8,22 @@ use kube_core::ResourceExt;
 use super::Verdict;
 use crate::model::metadata::{COMPONENT_LABEL, Component};
 
+/// Returns the pods of a component, without those that are being deleted.
+pub(in crate::plan) fn of(
+    pods: &[Arc<Pod>],
+    component: Component,
+) -> impl Iterator<Item = &Arc<Pod>> {
+    let its = move |pod: &&Arc<Pod>| {
+        let label = pod.labels().get(COMPONENT_LABEL);
+        label.is_some_and(|label| label == component.as_str())
+            && pod.metadata.deletion_timestamp.is_none()
+    };
+    pods.iter().filter(its)
+}
+
 /// Returns the first problem among a component's pods, if there is one.
 pub(super) fn problem(pods: &[Arc<Pod>], component: Component) -> Option<Verdict> {
-    pods.iter()
-        .filter(|pod| {
-            pod.labels()
-                .get(COMPONENT_LABEL)
-                .is_some_and(|label| label == component.as_str())
-        })
-        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-        .find_map(|pod| unschedulable(pod).or_else(|| container_problem(pod)))
+    of(pods, component).find_map(|pod| unschedulable(pod).or_else(|| container_problem(pod)))
 }
 
 fn unschedulable(pod: &Pod) -> Option<Verdict> {

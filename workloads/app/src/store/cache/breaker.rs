@@ -12,14 +12,19 @@ mod circuit;
 use std::{future::Future, sync::Arc, time::Duration};
 
 use redis::{RedisError, RedisResult};
-use shortener_common::tls;
+use shortener_common::{
+    backends::{Fault, StoreState, Unusable},
+    tls,
+};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 
 use self::circuit::{Circuit, LiveConnection, unavailable};
-use super::{connection::Connection, local_cache::LocalCache, source::Source};
+use super::{
+    connection::Connection, local_cache::LocalCache, refusal::fault_of_connecting, source::Source,
+};
 use crate::metrics::CacheMetrics;
 
 /// The timeout of connecting. Sentinels and the nodes of a cluster need several steps, and no request waits for
@@ -57,6 +62,12 @@ impl Breaker {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.live.borrow().is_some()
+    }
+
+    /// Returns the state of the cache, for the operator.
+    #[must_use]
+    pub fn store_state(&self) -> StoreState {
+        self.shared.health.state()
     }
 
     /// Returns true while a probe decides about the cache. Commands that are not needed should not wait for it then.
@@ -111,11 +122,13 @@ where
                     pause = PAUSES.0;
                 }
             }
-            Err(reason) if reason != last_reason => {
-                unavailable(&reason);
-                last_reason = reason;
+            Err(Unusable { reason, fault }) => {
+                shared.health.failed(fault);
+                if reason != last_reason {
+                    unavailable(&reason);
+                    last_reason = reason;
+                }
             }
-            Err(_) => {}
         }
         sleep(pause).await;
         pause = (pause * 2).min(PAUSES.1);
@@ -123,21 +136,27 @@ where
 }
 
 /// Connects, and checks the connection.
-async fn reach<C, F>(source: &mut Source, check: &C) -> Result<Connection, String>
+async fn reach<C, F>(source: &mut Source, check: &C) -> Result<Connection, Unusable>
 where
     C: Fn(Connection) -> F,
     F: Future<Output = RedisResult<()>>,
 {
-    let late = |_| "no answer in time".to_owned();
-    let text = |error: RedisError| tls::explained(&error);
+    let late = |_| Unusable {
+        reason: "no answer in time".to_owned(),
+        fault: Some(Fault::Unreachable),
+    };
+    let unusable = |error: RedisError| Unusable {
+        reason: tls::explained(&error),
+        fault: fault_of_connecting(&error),
+    };
     let connection = timeout(CONNECT, source.connect())
         .await
         .map_err(late)?
-        .map_err(text)?;
+        .map_err(unusable)?;
     timeout(source.deadline(), check(connection.clone()))
         .await
         .map_err(late)?
-        .map_err(text)?;
+        .map_err(unusable)?;
     Ok(connection)
 }
 

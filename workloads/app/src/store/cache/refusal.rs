@@ -1,6 +1,7 @@
-//! The errors that say nothing against the server.
+//! The meaning of errors: those that say nothing against the server, and those that keep it from being used.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
+use shortener_common::backends::Fault;
 
 /// Returns true if a healthy server rejected a command in time, such as a write to a full cache. The breaker stays
 /// closed then.
@@ -16,9 +17,54 @@ pub(super) fn is_refusal(error: &RedisError) -> bool {
     }
 }
 
+/// Returns the fault behind a connection that could not be made or checked; `None` if the server answers, and with
+/// something else than a refusal.
+pub(super) fn fault_of_connecting(error: &RedisError) -> Option<Fault> {
+    if matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM")) {
+        return Some(Fault::Denied);
+    }
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => Some(Fault::Denied),
+        ErrorKind::MasterNameNotFoundBySentinel => Some(Fault::NotFound),
+        ErrorKind::Server(_) | ErrorKind::Extension => None,
+        _ => Some(Fault::of_connection(error)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
+
+    #[test]
+    fn a_refused_login_is_told_apart_from_silence() {
+        let answer = |code: &str| redis::make_extension_error(code.to_owned(), None);
+        let away = io::Error::from(io::ErrorKind::ConnectionRefused);
+        for (error, expected) in [
+            (answer("NOAUTH"), Some(Fault::Denied)),
+            (answer("WRONGPASS"), Some(Fault::Denied)),
+            (
+                RedisError::from((ServerErrorKind::NoPerm.into(), "x")),
+                Some(Fault::Denied),
+            ),
+            (
+                RedisError::from((ErrorKind::AuthenticationFailed, "x")),
+                Some(Fault::Denied),
+            ),
+            (
+                RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "x")),
+                Some(Fault::NotFound),
+            ),
+            (
+                RedisError::from((ServerErrorKind::BusyLoading.into(), "x")),
+                None,
+            ),
+            (RedisError::from(away), Some(Fault::Unreachable)),
+        ] {
+            assert_eq!(fault_of_connecting(&error), expected, "{error}");
+        }
+    }
 
     #[test]
     fn only_a_sound_server_s_refusal_leaves_the_breaker_closed() {

@@ -16,7 +16,7 @@ use crate::{
         build::otel,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
         objects::{deployment, pod, volume},
-        stores::{certificates, clients},
+        stores::{certificates, clients, external::MIGRATE},
     },
 };
 
@@ -74,7 +74,7 @@ pub(in crate::plan::build) fn migrate(stack: &ValidatedStack, env: Vec<EnvVar>) 
     Container {
         args: Some(vec!["migrate".to_owned()]),
         resources: Some(pod::resources(["10m", "16Mi"], ["1", "128Mi"])),
-        ..pod::container("migrate", &stack.app.pod, env)
+        ..pod::container(MIGRATE, &stack.app.pod, env)
     }
 }
 

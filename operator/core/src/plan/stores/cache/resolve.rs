@@ -34,7 +34,6 @@ pub(in crate::plan) fn resolve(
     let near_memory = near_memory.map_or(Ok(0), |memory| size("cache.nearMemory", memory))?;
     let wanted = Wanted {
         component: Component::Cache,
-        field: "cache",
         pod: pod(
             &managed.pod,
             &surroundings.defaults.images.cache,

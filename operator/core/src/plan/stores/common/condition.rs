@@ -2,24 +2,23 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
+use super::external::{self, Settings};
 use crate::{
     model::{metadata::Component, stack::Store},
     plan::verdict::{Verdict, View, workload},
 };
 
-/// Checks the volume of a managed store, then its StatefulSet and its pod. The verdict on an external store is always
-/// true; `without` describes the effect on requests while that store is unavailable.
+/// Checks the volume of a managed store, then its StatefulSet and its pod. The verdict on an external store is what the
+/// stack's programs tell; `without` describes the effect on requests while that store is unavailable.
 pub(in crate::plan::stores) fn ready(
     view: View<'_>,
     component: Component,
     store: &Store,
     without: &str,
 ) -> Verdict {
-    if let Store::External { secret, .. } = store {
-        return Verdict::yes(
-            "External",
-            format!("external server, configured by Secret {secret}; {without}"),
-        );
+    if let Store::External { secret, tls, .. } = store {
+        let tls = tls.as_ref();
+        return external::ready(view, component, &Settings { secret, tls }, without);
     }
     let (name, claim) = (component.as_str(), view.live.claims.get(&component));
     if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some()) {

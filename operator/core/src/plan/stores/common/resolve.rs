@@ -32,8 +32,6 @@ pub(in crate::plan) struct Surroundings<'a> {
 pub(in crate::plan::stores) struct Wanted {
     /// Component of the store.
     pub(in crate::plan::stores) component: Component,
-    /// Field of the store in the spec.
-    pub(in crate::plan::stores) field: &'static str,
     /// Settings of its pod, if the operator runs it.
     pub(in crate::plan::stores) pod: Pod,
     /// The volume of that pod.
@@ -47,13 +45,14 @@ impl Surroundings<'_> {
         wanted: Wanted,
         facts: StoreFacts,
     ) -> Result<Store, ValidateError> {
+        let field = stores::field(wanted.component);
         match facts {
             StoreFacts::External {
                 reference,
                 found: Some(ExternalAccess { access, entries }),
                 tls,
             } => {
-                let certificates = tls.map(|entries| certificates(wanted.field, entries));
+                let certificates = tls.map(|entries| certificates(field, entries));
                 let (tls, certificates) = certificates.transpose()?.unzip();
                 let contents = std::iter::once(entries).chain(certificates);
                 let checksums: Vec<_> = contents.map(|data| self.checksum(&data)).collect();
@@ -69,7 +68,7 @@ impl Surroundings<'_> {
                 found: None,
                 ..
             } => Err(ValidateError::SecretNotFound {
-                field: wanted.field,
+                field,
                 key: access::wanted(&reference),
                 secret: reference.name,
             }),

@@ -43,7 +43,6 @@ pub(in crate::plan) fn resolve(
     volume.postgres_major = made_by.or_else(|| major(&pod.image));
     let wanted = Wanted {
         component: Component::Postgres,
-        field: "database",
         pod,
         volume: Some(volume),
     };

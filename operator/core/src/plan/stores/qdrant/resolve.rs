@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::default_resources;
+use super::{STORE, default_resources};
 use crate::{
     api::VectorSpec,
     model::{
@@ -16,9 +16,6 @@ use crate::{
         stores::common::{Surroundings, Wanted, volume},
     },
 };
-
-/// Field of the store in the spec.
-const FIELD: &str = "vector";
 
 /// Resolves the vector store. `key` is the API key of an external one.
 pub(in crate::plan) fn resolve(
@@ -36,7 +33,6 @@ pub(in crate::plan) fn resolve(
     let managed = managed.unwrap_or_default();
     let wanted = Wanted {
         component: Component::Qdrant,
-        field: FIELD,
         pod: pod(
             &managed.pod,
             &surroundings.defaults.images.qdrant,
@@ -50,7 +46,7 @@ pub(in crate::plan) fn resolve(
         (&mut store, key)
     {
         let value = value.ok_or_else(|| ValidateError::SecretNotFound {
-            field: FIELD,
+            field: STORE.field,
             secret: reference.name.clone(),
             key: reference.key.clone(),
         })?;

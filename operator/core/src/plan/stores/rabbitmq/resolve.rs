@@ -51,7 +51,6 @@ pub(in crate::plan) fn resolve(
             })?;
     let wanted = Wanted {
         component: Component::Rabbitmq,
-        field: "queue",
         pod: server,
         volume: Some(volume(managed.storage, managed.storage_class_name)),
     };

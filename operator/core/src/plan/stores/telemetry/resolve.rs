@@ -25,7 +25,6 @@ pub(in crate::plan) fn resolve(
     let storage = storage.or_else(|| Some(DEFAULT_BACKEND_STORAGE.to_owned()));
     let wanted = Wanted {
         component: Component::Telemetry,
-        field: "observability.backend",
         pod: pod(
             &settings,
             &surroundings.defaults.images.telemetry,

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
-use shortener_common::{stall::awake_for, telemetry::call::Server};
+use shortener_common::{backends::Health, stall::awake_for, telemetry::call::Server};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -37,6 +37,7 @@ pub(super) struct Circuit {
     /// Set from the first late answer until a probe has decided.
     doubted: AtomicBool,
     pub(super) doubts: Notify,
+    pub(super) health: Health,
     metrics: CacheMetrics,
     /// The last reason that was logged for a rejected command. A full cache rejects every write, which is logged
     /// once.
@@ -74,6 +75,7 @@ impl Circuit {
             failed: Notify::new(),
             doubted: AtomicBool::new(false),
             doubts: Notify::new(),
+            health: Health::default(),
             metrics,
             refusal: Mutex::default(),
         }
@@ -143,6 +145,8 @@ impl Circuit {
         if opened {
             self.metrics.up.set(0);
             self.metrics.near_up.set(0);
+            // The next connection attempt finds the reason.
+            self.health.failed(None);
             self.failed.notify_one();
             unavailable(reason);
         }
@@ -153,6 +157,7 @@ impl Circuit {
         self.doubted.store(false, Ordering::Relaxed);
         self.live.send_replace(Some(live));
         self.metrics.up.set(1);
+        self.health.up();
         self.metrics.near_up.set(near.into());
         tracing::info!(event = "cache_up", "cache_up");
     }
