@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use shortener_common::tls;
+use shortener_common::database::{explained, is_refused_by_pooler};
 use sqlx::{
-    ConnectOptions, Connection, SqlSafeStr,
+    ConnectOptions, Connection, PgConnection, SqlSafeStr,
     migrate::{MigrateError, Migration, MigrationType, Migrator},
     postgres::PgConnectOptions,
 };
@@ -28,6 +28,11 @@ const MIGRATIONS: [(&str, &str); 4] = [
     ),
 ];
 
+/// The statements that begin a run. The lock lasts until the transaction ends: a lock of the session would stay behind in a
+/// session that a pooler gives to other clients. Nothing limits a statement, because an index on a large table takes its
+/// time.
+const BEGIN: &str = "SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0; \
+    SELECT pg_advisory_xact_lock(hashtextextended('shortener-migrations', 0))";
 /// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(500);
 /// The timeout of one connection attempt.
@@ -43,6 +48,7 @@ pub fn migrator() -> Migrator {
     });
     let mut migrator = Migrator::with_migrations(migrations.collect());
     migrator.set_ignore_missing(true);
+    migrator.set_locking(false);
     migrator
 }
 
@@ -51,9 +57,7 @@ pub fn migrator() -> Migrator {
 /// # Errors
 /// Fails if the database is not ready in time, rejects the credentials, or a migration fails.
 pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Result<()> {
-    let options = options
-        .application_name("shortener-migrate")
-        .options([("lock_timeout", "5s")]);
+    let options = options.application_name("shortener-migrate");
     let started = Instant::now();
     let mut last_reason = String::new();
     loop {
@@ -88,8 +92,8 @@ async fn attempt(options: &PgConnectOptions) -> Result<(), (String, bool)> {
     let mut connection = timeout(CONNECT, options.connect())
         .await
         .map_err(no_answer)?
-        .map_err(|error| (tls::explained(&error), may_pass(&error)))?;
-    migrator().run(&mut connection).await.map_err(|error| {
+        .map_err(|error| (explained(&error), may_pass(&error)))?;
+    run(&mut connection).await.map_err(|error| {
         let passing = matches!(&error, MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) if may_pass(cause));
         (error.to_string(), passing)
     })?;
@@ -97,9 +101,20 @@ async fn attempt(options: &PgConnectOptions) -> Result<(), (String, bool)> {
     Ok(())
 }
 
+/// Applies missing migrations in one transaction, so that they need only one session of the server and a failure leaves
+/// nothing behind.
+async fn run(connection: &mut PgConnection) -> Result<(), MigrateError> {
+    let mut transaction = connection.begin().await?;
+    sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
+    migrator().run(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
 /// Returns true if the error is temporary: the server starts, stops, fails over or is locked.
 fn may_pass(error: &sqlx::Error) -> bool {
     match error {
+        error if is_refused_by_pooler(error) => false,
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
         sqlx::Error::Database(refusal) => refusal.code().is_some_and(|code| {
             ["57P", "55P03", "53", "08", "25006"]

@@ -19,8 +19,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{ConnectedPool, OPERATION, ProbeRequests, State};
-use crate::{stall::awake_for, tls};
+use super::{ConnectedPool, OPERATION, ProbeRequests, State, explained};
+use crate::stall::awake_for;
 
 /// The time without an answer to a probe after which waiting requests fail. Time in which this process could not run
 /// does not count.
@@ -62,7 +62,7 @@ impl Watcher {
                         |_| format!("no answer within {} s", CONNECT.as_secs()),
                         |result| match result {
                             Ok(_) => String::new(),
-                            Err(error) => tls::explained(&error),
+                            Err(error) => explained(&error),
                         },
                     );
                     if reason != last_reason {
