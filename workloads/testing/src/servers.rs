@@ -9,6 +9,7 @@ mod certificates;
 mod database;
 mod engine;
 mod lifetime;
+mod pooler;
 mod program;
 mod vector;
 
@@ -30,6 +31,13 @@ pub static DATABASE: Server<1> = Server::new(
     ["TEST_DATABASE_URL"],
     Medium::Memory,
     database::start,
+);
+/// PgBouncer in transaction mode before the database, without a password; `TEST_POOLER_URL` has its URL of the same role.
+pub static POOLER: Server<1> = Server::new(
+    "PgBouncer",
+    ["TEST_POOLER_URL"],
+    Medium::Memory,
+    pooler::start,
 );
 /// The broker; `TEST_BROKER_URL` has its AMQP URL for the user `guest` without a virtual host, and `TEST_BROKER_API`
 /// has `host:port` of the management API.

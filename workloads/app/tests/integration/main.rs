@@ -1,4 +1,4 @@
-//! The app over real sockets with a real PostgreSQL, Redis, RabbitMQ and Qdrant.
+//! The app over real sockets with a real PostgreSQL, PgBouncer, Redis, RabbitMQ and Qdrant.
 //!
 //! The tests start these servers, see `shortener_testing::servers`.
 
@@ -26,6 +26,7 @@ mod limits;
 mod links;
 mod observability;
 mod outage;
+mod pooler;
 mod process;
 mod schema;
 mod support;
