@@ -62,6 +62,7 @@ impl Surroundings<'_> {
                     secret: reference.name,
                     access,
                     tls,
+                    pooler: None,
                 })
             }
             StoreFacts::External {
