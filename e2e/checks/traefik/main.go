@@ -2,8 +2,8 @@
 //
 //	traefik <golden Ingress>...
 //
-// Fails if Traefik ignores or refuses anything in the Ingresses, or if a request reaches another service or path than
-// with ingress-nginx. The services are stand-ins: nothing leaves this process but requests to its own API server.
+// Fails if Traefik ignores or refuses anything in the Ingresses, or if a request reaches another service or path than in
+// the table below, which is that of ingress-nginx but for one row. The services are stand-ins: nothing leaves this process but requests to its own API server.
 package main
 
 import (
@@ -69,6 +69,8 @@ var rows = []row{
 	{"/Ab3", "app", "/Ab3"},
 	{"/Ab3+", "app", "/Ab3+"},
 	{"/", "app", "/"},
+	// Unlike ingress-nginx, which decodes the letter and rewrites the path; docs/gateways.md says so.
+	{"/api/links/%41b3", "app", "/api/links/%41b3"},
 }
 
 func main() {
@@ -83,7 +85,7 @@ func main() {
 	if err != nil {
 		log.Fatal("error: ", err)
 	}
-	fmt.Printf("Traefik routes %d paths of %d Ingresses as ingress-nginx does\n", len(rows), len(ingresses))
+	fmt.Printf("Traefik routes %d paths of %d Ingresses as it should\n", len(rows), len(ingresses))
 }
 
 // Reads golden manifests, whose first document is about the test.
@@ -111,7 +113,10 @@ func check(ingresses []netv1.Ingress) error {
 	if err := known(ingresses); err != nil {
 		return err
 	}
-	configuration, err := configuration(ingresses)
+	if err := unlimited(ingresses); err != nil {
+		return err
+	}
+	configuration, err := configuration(ingresses, true)
 	if err != nil {
 		return err
 	}
@@ -154,8 +159,23 @@ func known(ingresses []netv1.Ingress) error {
 	return nil
 }
 
-// Returns what the provider makes of the Ingresses. A warning of the provider is an error.
-func configuration(ingresses []netv1.Ingress) (*dynamic.Configuration, error) {
+// Checks that Traefik's default is to limit no body, as docs/gateways.md says.
+func unlimited(ingresses []netv1.Ingress) error {
+	configuration, err := configuration(ingresses, false)
+	if err != nil {
+		return err
+	}
+	for name, middleware := range configuration.HTTP.Middlewares {
+		if middleware.Buffering != nil {
+			return fmt.Errorf("%s limits bodies by default now: say so in docs/gateways.md", name)
+		}
+	}
+	return nil
+}
+
+// Returns what the provider makes of the Ingresses, with or without its option to buffer bodies. A warning of the
+// provider is an error.
+func configuration(ingresses []netv1.Ingress, buffering bool) (*dynamic.Configuration, error) {
 	complaints := &complaints{}
 	traefiklog.Logger = zerolog.New(complaints).Level(zerolog.WarnLevel)
 	for _, name := range []string{"KUBECONFIG", "KUBERNETES_SERVICE_HOST"} {
@@ -168,8 +188,7 @@ func configuration(ingresses []netv1.Ingress) (*dynamic.Configuration, error) {
 	provider.SetDefaults()
 	provider.Endpoint = api.URL
 	provider.HTTPEntryPoint, provider.HTTPSEntryPoint = plain, secure
-	// Traefik applies a limit of bodies only where it buffers them, which is not its default.
-	provider.ProxyRequestBuffering = true
+	provider.ProxyRequestBuffering = buffering
 	if err := provider.Init(); err != nil {
 		return nil, err
 	}
