@@ -9,7 +9,7 @@ page=docs/hardening.md
 host=go.example.com
 forward_namespace=links
 work=$(mktemp -d)
-trap 'end_forwards; rm -rf "$work"; kubectl delete namespace links --ignore-not-found --wait=false >/dev/null' EXIT
+trap 'end_forwards; rm -rf "$work"' EXIT
 
 # Writes each block of commands to a file of its own.
 split() {
@@ -48,6 +48,7 @@ headings=$(grep -c '^## [0-9]*\. ' "$page")
 ((${#steps[@]} == headings && headings >= 12)) \
   || die "$page has $headings numbered headings and ${#steps[@]} blocks of commands" "give each of its steps one block, marked sh"
 ! kubectl get namespace links >/dev/null 2>&1 || die "the cluster already has a namespace links, which this check would remove" "remove it, or run the check elsewhere"
+trap 'end_forwards; rm -rf "$work"; kubectl delete namespace links --ignore-not-found --wait=false >/dev/null' EXIT
 for step in "${steps[@]}"; do
   say "==> step ${step##*-}"
   if [[ $(<"$step") == *"://$host/"* ]]; then lead; fi

@@ -33,11 +33,17 @@ pub static DATABASE: Server<1> = Server::new(
     database::start,
 );
 /// PgBouncer in transaction mode before the database, without a password; `TEST_POOLER_URL` has its URL of the same role.
-pub static POOLER: Server<1> = Server::new(
-    "PgBouncer",
-    ["TEST_POOLER_URL"],
+/// It has fewer sessions than an app has connections, so that connections share them.
+pub static POOLER: Server<1> =
+    Server::new("PgBouncer", ["TEST_POOLER_URL"], Medium::Memory, |folder| {
+        pooler::start(folder, "transaction", 5)
+    });
+/// PgBouncer in session mode; `TEST_POOLER_OF_SESSIONS_URL` has its URL.
+pub static POOLER_OF_SESSIONS: Server<1> = Server::new(
+    "PgBouncer in session mode",
+    ["TEST_POOLER_OF_SESSIONS_URL"],
     Medium::Memory,
-    pooler::start,
+    |folder| pooler::start(folder, "session", 50),
 );
 /// The broker; `TEST_BROKER_URL` has its AMQP URL for the user `guest` without a virtual host, and `TEST_BROKER_API`
 /// has `host:port` of the management API.

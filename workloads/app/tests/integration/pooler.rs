@@ -1,27 +1,50 @@
-//! The app with its database behind PgBouncer in transaction mode.
+//! The app with its database behind PgBouncer.
 
 use std::{env, time::Duration};
 
 use futures::future::join_all;
 use shortener_app::store::migrate::migrate;
-use shortener_testing::{database::TestDatabase, servers};
+use shortener_testing::{
+    database::TestDatabase,
+    servers::{self, Server},
+};
 use sqlx::{ConnectOptions, postgres::PgConnectOptions};
 use tokio::process::Command;
 
 use crate::{
-    client::post,
+    client::{get, post},
     process::{addresses, start},
     support::url_of,
 };
 
-/// Returns the options of a connection to the same database through PgBouncer.
-fn behind_a_pooler(database: &PgConnectOptions) -> PgConnectOptions {
-    let [url] = servers::POOLER
-        .addresses()
-        .unwrap_or_else(|error| panic!("{error}"));
+/// Returns the options of a connection to the same database through a pooler.
+fn behind(pooler: &'static Server<1>, database: &PgConnectOptions) -> PgConnectOptions {
+    let [url] = pooler.addresses().unwrap_or_else(|error| panic!("{error}"));
     let pooler: PgConnectOptions = url.parse().unwrap();
-    let (host, port) = (pooler.get_host().to_owned(), pooler.get_port());
-    database.clone().host(&host).port(port)
+    database
+        .clone()
+        .host(pooler.get_host())
+        .port(pooler.get_port())
+}
+
+/// Starts the programs as a stack with a pooler does, and creates a link and follows it.
+async fn serves(url: &str) {
+    let settings = [("DATABASE_URL", url), ("DATABASE_POOLER", "transaction")];
+    let migrated = start(&["migrate"], &settings);
+    assert!(migrated.exit().await.success());
+    let addresses_of_its_own = [
+        ("APP_LISTEN", "127.0.0.1:0"),
+        ("APP_INTERNAL_LISTEN", "127.0.0.1:0"),
+    ];
+    let environment = [&settings[..], &addresses_of_its_own].concat();
+    let mut process = start(&["serve"], &environment);
+    let (public, _) = addresses(&mut process).await;
+    let link = r#"{"url":"https://example.com/","code":"pooled"}"#;
+    let created = post(public, "/shorten", link).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    assert_eq!(get(public, "/pooled").await.status, 302);
+    process.terminate().await;
+    assert!(process.exit().await.success());
 }
 
 /// Runs tests of this program again, and the app in them asks its database through PgBouncer.
@@ -56,7 +79,7 @@ async fn links_and_jobs_are_the_same_behind_a_pooler() {
 #[tokio::test]
 async fn migrations_through_a_pooler_leave_no_lock_behind() {
     let database = TestDatabase::new().await;
-    let options = behind_a_pooler(&database);
+    let options = behind(&servers::POOLER, &database);
     let runs = (0..8).map(|_| migrate(options.clone(), Duration::from_secs(60)));
     for run in join_all(runs).await {
         run.unwrap();
@@ -71,7 +94,7 @@ async fn migrations_through_a_pooler_leave_no_lock_behind() {
 #[tokio::test]
 async fn without_the_setting_the_refusal_of_a_pooler_is_named_at_once() {
     let database = TestDatabase::new().await;
-    let url = url_of(&behind_a_pooler(&database));
+    let url = url_of(&behind(&servers::POOLER, &database));
     let refused = Command::new(env!("CARGO_BIN_EXE_app"))
         .arg("migrate")
         .env("DATABASE_URL", &url)
@@ -87,21 +110,11 @@ async fn without_the_setting_the_refusal_of_a_pooler_is_named_at_once() {
     ] {
         assert!(message.contains(part), "{message}");
     }
-    let setting = [
-        ("DATABASE_URL", url.as_str()),
-        ("DATABASE_POOLER", "transaction"),
-    ];
-    let migrated = start(&["migrate"], &setting);
-    assert!(migrated.exit().await.success());
-    let serving = [
-        ("APP_LISTEN", "127.0.0.1:0"),
-        ("APP_INTERNAL_LISTEN", "127.0.0.1:0"),
-    ];
-    let mut process = start(&["serve"], &[&setting[..], &serving].concat());
-    let (public, _) = addresses(&mut process).await;
-    let link = r#"{"url":"https://example.com/","code":"pooled"}"#;
-    let created = post(public, "/shorten", link).await;
-    assert_eq!(created.status, 201, "{created:?}");
-    process.terminate().await;
-    assert!(process.exit().await.success());
+    serves(&url).await;
+}
+
+#[tokio::test]
+async fn a_pooler_that_gives_each_client_a_session_works_as_well() {
+    let database = TestDatabase::new().await;
+    serves(&url_of(&behind(&servers::POOLER_OF_SESSIONS, &database))).await;
 }

@@ -8,12 +8,10 @@ use crate::blocking::block_on;
 
 /// Writes the settings to the file that PgBouncer reads, and becomes PgBouncer.
 const START: &str = r#"printf "%s\n" "$SETTINGS" >/tmp/pgbouncer.ini && unset SETTINGS && exec pgbouncer /tmp/pgbouncer.ini"#;
-/// The sessions of the server for each database. They are fewer than an app has connections, so that connections share
-/// them.
-const SESSIONS: u32 = 5;
 
-/// Starts PgBouncer in transaction mode, without any setting that makes it accept more of its clients, and returns its URL.
-pub(super) fn start(folder: &Folder) -> Result<[String; 1]> {
+/// Starts PgBouncer in this mode, with at most so many sessions of the server for each database, and returns its URL. It has
+/// no setting that makes it accept more of its clients.
+pub(super) fn start(folder: &Folder, mode: &str, sessions: u32) -> Result<[String; 1]> {
     let image = engine::image("POOLER_IMAGE")?;
     let [url] = DATABASE.addresses()?;
     let server: PgConnectOptions = url.parse()?;
@@ -27,8 +25,8 @@ pub(super) fn start(folder: &Folder) -> Result<[String; 1]> {
          listen_port = {port}\n\
          unix_socket_dir =\n\
          auth_type = any\n\
-         pool_mode = transaction\n\
-         default_pool_size = {SESSIONS}\n\
+         pool_mode = {mode}\n\
+         default_pool_size = {sessions}\n\
          max_client_conn = 1000\n\
          max_prepared_statements = 200"
     );
