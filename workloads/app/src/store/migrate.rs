@@ -28,9 +28,9 @@ const MIGRATIONS: [(&str, &str); 4] = [
     ),
 ];
 
-/// The statements that begin a run. The lock lasts until the transaction ends: a lock of the session would stay behind in a
-/// session that a pooler gives to other clients. Nothing limits a statement, because an index on a large table takes its
-/// time.
+/// The statements that begin the transaction of a migration. The lock lasts until the transaction ends: a lock of the
+/// session would stay behind in a session that a pooler gives to other clients. Nothing limits a statement, because an
+/// index on a large table takes its time.
 const BEGIN: &str = "SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0; \
     SELECT pg_advisory_xact_lock(hashtextextended('shortener-migrations', 0))";
 /// The pause between two attempts.
@@ -101,13 +101,17 @@ async fn attempt(options: &PgConnectOptions) -> Result<(), (String, bool)> {
     Ok(())
 }
 
-/// Applies missing migrations in one transaction, so that they need only one session of the server and a failure leaves
-/// nothing behind.
+/// Applies missing migrations, each in a transaction that looks first whether another pod has applied it meanwhile.
 async fn run(connection: &mut PgConnection) -> Result<(), MigrateError> {
-    let mut transaction = connection.begin().await?;
-    sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
-    migrator().run(&mut *transaction).await?;
-    transaction.commit().await?;
+    let migrator = migrator();
+    for migration in migrator.iter() {
+        let mut transaction = connection.begin().await?;
+        sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
+        migrator
+            .run_to(migration.version, &mut *transaction)
+            .await?;
+        transaction.commit().await?;
+    }
     Ok(())
 }
 
