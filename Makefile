@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down tables test bench soak check fmt crds readme images dist release rehearse
+.PHONY: help up down tables test integrations bench soak check fmt crds readme images dist release rehearse
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: ## Start a local cluster with a stack of every profile, from nothing
 	@e2e/cluster/up.sh
@@ -15,6 +15,9 @@ tables: ## Perform the requests of the specification's tables on the stack of ma
 
 test: ## Run every check and test, on a cluster of its own
 	@e2e/test.sh
+
+integrations: ## Check against programs of other projects: Traefik
+	@e2e/checks/traefik.sh
 
 bench: ## Measure redirects and jobs beside nginx and a bare publisher
 	@e2e/checks/bench.sh

@@ -153,6 +153,7 @@ cluster_stage() {
   if [[ $blocked == no ]]; then begin_ipv6_check; fi
   run check 'upgrade and rollback of the chart' e2e/checks/chart-upgrade.sh
   run check 'step for other CI' e2e/checks/ci-step.sh
+  run check 'hardening, step by step' e2e/checks/hardening.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
   run check 'a cluster without IPv4' follow_ipv6_check
   run tests 'sections of the specification' \

@@ -2,13 +2,15 @@
 # Forwarded ports of the stack demo, for servers that the gateway does not lead to. Sourced after lib.sh.
 
 forwards=()
+# The namespace of the stack.
+forward_namespace=default
 
 # forward <kind/name> <port>: forwards a free port here to the port and sets `forwarded` to its
 # address. It lasts until end_forwards.
 forward() {
-  local target=$1 port=$2 log=$logs/forward-${1##*/}.log deadline=$((SECONDS + 60)) pid
+  local target=$1 port=$2 log=$logs/forward-${1##*/}-$2.log deadline=$((SECONDS + 60)) pid
   forwarded=
-  kubectl port-forward --namespace default "$target" ":$port" >"$log" 2>&1 </dev/null &
+  kubectl port-forward --namespace "$forward_namespace" "$target" ":$port" >"$log" 2>&1 </dev/null &
   pid=$!
   forwards+=("$pid")
   until [[ -n $forwarded ]]; do

@@ -10,7 +10,7 @@ image=$1
 suite=forky
 older_suite=trixie
 packages=(
-  postgresql-18 "postgresql-17/$older_suite" valkey-server valkey-sentinel rabbitmq-server prometheus
+  postgresql-18 "postgresql-17/$older_suite" pgbouncer valkey-server valkey-sentinel rabbitmq-server prometheus
   nginx-light libnginx-mod-http-lua libnginx-mod-http-ndk libnginx-mod-http-set-misc
   libnginx-mod-http-headers-more-filter lua-resty-core lua-resty-lrucache lua-cjson
   ca-certificates curl diffutils dumb-init procps

@@ -21,7 +21,7 @@ mod vector;
 pub use annotations::RESERVED_ANNOTATIONS;
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
-pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
+pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{
     GatewayAuth, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec, GatewayTls,
     Hsts, KeyLimits, ParentRef, Protected,

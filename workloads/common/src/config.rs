@@ -1,5 +1,6 @@
 //! Settings that more than one program reads. Every flag has an environment variable of the same name.
 
+mod pooler;
 mod purge;
 mod queue;
 mod tls;
@@ -15,6 +16,8 @@ use crate::{
     telemetry::{LogRecords, Service, Telemetry},
     tls::ClientTls,
 };
+pub use pooler::Pooler;
+use pooler::with_session_settings;
 pub use purge::PurgeArgs;
 pub use queue::QueueArgs;
 pub use tls::{CacheTlsFiles, DatabaseTlsFiles, QueueTlsFiles, TlsMode, VectorTlsFiles};
@@ -52,6 +55,9 @@ pub struct DatabaseArgs {
     /// `verify-full` if absent and certificates are set.
     #[arg(long, env, value_enum)]
     pub database_tls_mode: Option<TlsMode>,
+    /// Pooler between this program and the server; none if absent.
+    #[arg(long, env, value_enum)]
+    pub database_pooler: Option<Pooler>,
     /// The certificates.
     #[command(flatten)]
     pub tls: DatabaseTlsFiles,
@@ -82,10 +88,11 @@ impl DatabaseArgs {
             options = options.password(password);
         }
         let tls = self.tls.settings(self.database_tls_mode.is_some()).read()?;
-        Ok(match tls {
+        let options = match tls {
             Some(tls) => self.over_tls(options, tls),
             None => options,
-        })
+        };
+        Ok(with_session_settings(options, self.database_pooler))
     }
 
     fn over_tls(&self, options: PgConnectOptions, tls: ClientTls) -> PgConnectOptions {

@@ -30,7 +30,7 @@ use tokio::{
 pub use admission::AdmissionMetrics;
 use admission::{Admission, Lane, Turn};
 use error::is_connection_error;
-pub use error::{StoreError, no_answer, unusable};
+pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
 use watcher::Watcher;
 
 use crate::{
@@ -76,22 +76,15 @@ struct ProbeRequests {
 }
 
 impl Database {
-    /// Starts the watcher, which ends with the last handle. `name` is the `application_name` of the connections.
+    /// Starts the watcher, which ends with the last handle. `name` is the `application_name` of the connections, whose
+    /// options have the limits of a session already.
     pub fn connect(
         name: &str,
         options: PgConnectOptions,
         max_connections: u32,
         up: Gauge<u32, AtomicU32>,
     ) -> Self {
-        // The server aborts statements that the client no longer waits for.
-        let options = options
-            .application_name(name)
-            .options([
-                ("statement_timeout", "5s"),
-                ("lock_timeout", "4s"),
-                ("idle_in_transaction_session_timeout", "10s"),
-            ])
-            .disable_statement_logging();
+        let options = options.application_name(name).disable_statement_logging();
         let server = Server::database("postgresql", options.get_host(), options.get_port())
             .with("db.namespace", options.get_database().unwrap_or_default());
         let (publish, state) = watch::channel(None);

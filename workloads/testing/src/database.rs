@@ -21,6 +21,8 @@ impl TestDatabase {
             .addresses()
             .unwrap_or_else(|error| panic!("{error}"));
         let server: PgConnectOptions = url.parse().unwrap();
+        // The URL may be that of a pooler, which refuses this setting.
+        let server = server.extra_float_digits(None);
         let name = format!("test_{}", Uuid::now_v7().simple());
         run(&server, format!("CREATE DATABASE {name}"))
             .await

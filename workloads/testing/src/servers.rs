@@ -9,6 +9,7 @@ mod certificates;
 mod database;
 mod engine;
 mod lifetime;
+mod pooler;
 mod program;
 mod vector;
 
@@ -30,6 +31,19 @@ pub static DATABASE: Server<1> = Server::new(
     ["TEST_DATABASE_URL"],
     Medium::Memory,
     database::start,
+);
+/// PgBouncer in transaction mode before the database, without a password; `TEST_POOLER_URL` has its URL of the same role.
+/// It has fewer sessions than an app has connections, so that connections share them.
+pub static POOLER: Server<1> =
+    Server::new("PgBouncer", ["TEST_POOLER_URL"], Medium::Memory, |folder| {
+        pooler::start(folder, "transaction", 5)
+    });
+/// PgBouncer in session mode; `TEST_POOLER_OF_SESSIONS_URL` has its URL.
+pub static POOLER_OF_SESSIONS: Server<1> = Server::new(
+    "PgBouncer in session mode",
+    ["TEST_POOLER_OF_SESSIONS_URL"],
+    Medium::Memory,
+    |folder| pooler::start(folder, "session", 50),
 );
 /// The broker; `TEST_BROKER_URL` has its AMQP URL for the user `guest` without a virtual host, and `TEST_BROKER_API`
 /// and `TEST_BROKER_METRICS` have `host:port` of the management API and of the metrics.

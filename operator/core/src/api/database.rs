@@ -51,6 +51,18 @@ pub struct ExternalDatabase {
     /// TLS to the server. If absent, the connection URL decides (`sslmode`), and only public authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<DatabaseTls>,
+    /// The pooler to which the Secret leads, such as PgBouncer. If absent, the Secret leads to a PostgreSQL server itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pooler: Option<DatabasePooler>,
+}
+
+/// Poolers before an external database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DatabasePooler {
+    /// Each transaction may be in another session of the server, as with `pool_mode = transaction` of PgBouncer, which
+    /// has to be 1.21 or later with `max_prepared_statements`. The programs set no limits of a session; the database's role
+    /// must have them.
+    Transaction,
 }
 
 /// A Secret in the stack's namespace that holds the address of a server and the credentials for it.

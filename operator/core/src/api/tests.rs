@@ -112,6 +112,8 @@ fn an_external_store_takes_certificates_and_a_database_an_extent_of_verification
             assert_eq!(refusal(external(store, tls)), "", "{store} {tls}");
         }
     }
+    let pooled = json!({"secretRef": {"name": "store"}, "tls": {}, "pooler": "Transaction"});
+    assert_eq!(refusal(json!({"database": {"external": pooled}})), "");
     for (mode, authority, is_refused) in [
         ("Require", false, false),
         ("Require", true, true),

@@ -1,6 +1,7 @@
 //! The minimal stack and the modifiers that turn it into others. Its name differs from every product's, so that a
 //! swapped name or label shows.
 
+mod databases;
 mod profiles;
 mod variants;
 

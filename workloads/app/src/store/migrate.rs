@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use shortener_common::{
     backends::Unusable,
-    database::{no_answer, unusable},
+    database::{is_refused_by_pooler, no_answer, unusable},
     tls,
 };
 use sqlx::{
-    ConnectOptions, Connection, SqlSafeStr,
+    ConnectOptions, Connection, PgConnection, SqlSafeStr,
     migrate::{MigrateError, Migration, MigrationType, Migrator},
     postgres::PgConnectOptions,
 };
@@ -32,6 +32,11 @@ const MIGRATIONS: [(&str, &str); 4] = [
     ),
 ];
 
+/// The statements that begin the transaction of a migration. The lock lasts until the transaction ends: a lock of the
+/// session would stay behind in a session that a pooler gives to other clients. Nothing limits a statement, because an
+/// index on a large table takes its time.
+const BEGIN: &str = "SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0; \
+    SELECT pg_advisory_xact_lock(hashtextextended('shortener-migrations', 0))";
 /// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(500);
 /// The timeout of one connection attempt.
@@ -47,6 +52,7 @@ pub fn migrator() -> Migrator {
     });
     let mut migrator = Migrator::with_migrations(migrations.collect());
     migrator.set_ignore_missing(true);
+    migrator.set_locking(false);
     migrator
 }
 
@@ -56,9 +62,7 @@ pub fn migrator() -> Migrator {
 /// Fails if the database is not ready in time, rejects the credentials, or a migration fails. The error is an
 /// [`Unusable`].
 pub async fn migrate(options: PgConnectOptions, at_most: Duration) -> anyhow::Result<()> {
-    let options = options
-        .application_name("shortener-migrate")
-        .options([("lock_timeout", "5s")]);
+    let options = options.application_name("shortener-migrate");
     let started = Instant::now();
     let mut last_reason = String::new();
     loop {
@@ -93,7 +97,7 @@ async fn attempt(options: &PgConnectOptions) -> Result<(), (Unusable, bool)> {
         .await
         .map_err(|_| (no_answer(CONNECT), true))?
         .map_err(|error| (unusable(&error), may_pass(&error)))?;
-    migrator().run(&mut connection).await.map_err(|error| {
+    run(&mut connection).await.map_err(|error| {
         let passing = matches!(&error, MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) if may_pass(cause));
         let reason = error.to_string();
         (
@@ -108,11 +112,26 @@ async fn attempt(options: &PgConnectOptions) -> Result<(), (Unusable, bool)> {
     Ok(())
 }
 
+/// Applies missing migrations, each in a transaction that looks first whether another pod has applied it meanwhile.
+async fn run(connection: &mut PgConnection) -> Result<(), MigrateError> {
+    let migrator = migrator();
+    for migration in migrator.iter() {
+        let mut transaction = connection.begin().await?;
+        sqlx::raw_sql(BEGIN).execute(&mut *transaction).await?;
+        migrator
+            .run_to(migration.version, &mut *transaction)
+            .await?;
+        transaction.commit().await?;
+    }
+    Ok(())
+}
+
 /// Returns true if the error is temporary: the server starts, stops, fails over or is locked. A certificate that is
-/// refused is an error of the settings, which the next start of the pod reads anew.
+/// refused is an error of the settings, which the next start of the pod reads anew, and so are settings that a pooler
+/// refuses.
 fn may_pass(error: &sqlx::Error) -> bool {
     match error {
-        _ if tls::fault(error).is_some() => false,
+        error if tls::fault(error).is_some() || is_refused_by_pooler(error) => false,
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
         sqlx::Error::Database(refusal) => refusal.code().is_some_and(|code| {
             ["57P", "55P03", "53", "08", "25006"]

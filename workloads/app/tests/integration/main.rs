@@ -1,4 +1,4 @@
-//! The app over real sockets with a real PostgreSQL, Redis, RabbitMQ and Qdrant.
+//! The app over real sockets with a real PostgreSQL, PgBouncer, Redis, RabbitMQ and Qdrant.
 //!
 //! The tests start these servers, see `shortener_testing::servers`.
 
@@ -27,6 +27,7 @@ mod limits;
 mod links;
 mod observability;
 mod outage;
+mod pooler;
 mod process;
 mod purge;
 mod schema;

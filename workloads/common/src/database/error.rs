@@ -7,6 +7,9 @@ use crate::{
     tls,
 };
 
+/// The state (SQLSTATE) of a violation of the protocol.
+const PROTOCOL_VIOLATION: &str = "08P01";
+
 /// An error of the database.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -30,11 +33,22 @@ pub(super) fn is_connection_error(error: &sqlx::Error) -> bool {
     )
 }
 
+/// Returns true if a pooler between this program and the server refused the settings of the connection. Another attempt
+/// does not help.
+#[must_use]
+pub fn is_refused_by_pooler(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|refusal| {
+        // The words are PgBouncer's. A server names settings that it does not know by other states.
+        refusal.code().as_deref() == Some(PROTOCOL_VIOLATION)
+            && refusal.message().contains("startup parameter")
+    })
+}
+
 /// Returns the reason why the database cannot be used after a connection attempt failed.
 #[must_use]
 pub fn unusable(error: &sqlx::Error) -> Unusable {
     Unusable {
-        reason: tls::explained(error),
+        reason: explained(error),
         fault: fault(error),
     }
 }
@@ -46,6 +60,17 @@ pub fn no_answer(within: Duration) -> Unusable {
         reason: format!("no answer within {} s", within.as_secs()),
         fault: Some(Fault::Unreachable),
     }
+}
+
+/// Returns the text of an error of a connection attempt, with the reason or the remedy where it is known.
+fn explained(error: &sqlx::Error) -> String {
+    if is_refused_by_pooler(error) {
+        return format!(
+            "a pooler before the database refuses the settings of the connection: set database.external.pooler to \
+             Transaction ({error})"
+        );
+    }
+    tls::explained(error)
 }
 
 /// Returns the fault behind a failed connection attempt; `None` if the server answers, and with something else than a

@@ -15,7 +15,8 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The script that provides the servers of the tests, and prints the name of each image.
 const STORES: &str = "e2e/checks/stores.sh";
 
-/// Returns the image of a store, by the variable of the operator that selects it. A public image is pulled.
+/// Returns the image of a store, by the variable of the operator that selects it, or by `POOLER_IMAGE`. A public image
+/// is pulled.
 pub(super) fn image(variable: &str) -> Result<String> {
     let engine = docker(&["version", "--format", "{{.Server.Version}}"])?;
     ensure!(

@@ -6,7 +6,7 @@ use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
 
 use super::Pod;
 use crate::{
-    api::{ApiKeyRef, CacheMode, DatabaseTlsMode, Distance},
+    api::{ApiKeyRef, CacheMode, DatabasePooler, DatabaseTlsMode, Distance},
     model::{
         access::Access,
         external::{TlsFile, TlsFileKind},
@@ -58,6 +58,8 @@ pub enum Store {
         access: Access,
         /// TLS to the server; `None` if its address decides.
         tls: Option<StoreTls>,
+        /// Pooler before a database; `None` for other stores.
+        pooler: Option<DatabasePooler>,
         /// Checksum of the values of these keys and of the certificates. A change restarts the pods of the clients.
         checksum: String,
     },

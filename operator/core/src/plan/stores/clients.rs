@@ -190,6 +190,7 @@ mod tests {
                 (Part::Password, "password"),
             ]),
             tls: None,
+            pooler: None,
             checksum: String::new(),
         };
         golden("env-external-database", &env(&stack, Component::App));

@@ -94,14 +94,6 @@ impl ValidatedStack {
         self
     }
 
-    /// Replaces the database with an external one.
-    pub fn external_database(mut self) -> Self {
-        let reference = json!({"name": "links-database", "key": "uri"});
-        let spec = json!({"database": {"external": {"secretRef": reference}}});
-        self.database = resolved(spec).database;
-        self
-    }
-
     /// Gives clients keys. Jobs and documents need one.
     pub fn keys(mut self) -> Self {
         let auth = json!({
@@ -110,42 +102,6 @@ impl ValidatedStack {
             "limits": {"requestsPerSecond": 500},
         });
         self.app.auth = resolved(json!({"gateway": {"auth": auth}})).app.auth;
-        self
-    }
-
-    /// Replaces the database with an external one, with certificates for TLS.
-    pub fn external_database_over_tls(mut self) -> Self {
-        let reference = json!({"name": "links-database", "key": "uri"});
-        let tls = json!({
-            "caSecretRef": {"name": "links-database-ca"},
-            "clientCertificateSecretRef": {"name": "links-database-client"},
-        });
-        let spec = json!({"database": {"external": {"secretRef": reference, "tls": tls}}});
-        self.database = resolved(spec).database;
-        self
-    }
-
-    /// Replaces every store of the stack's own programs with an external one that has a private authority and demands a
-    /// certificate of its clients.
-    pub fn every_external_store_over_tls(mut self) -> Self {
-        let external = json!({"external": {
-            "secretRef": {"name": "links-store"},
-            "tls": {
-                "caSecretRef": {"name": "links-ca", "key": "bundle.pem"},
-                "clientCertificateSecretRef": {"name": "links-client"},
-            },
-        }});
-        let stack = resolved(json!({
-            "profiles": ["caching", "queue", "vector"],
-            "database": external,
-            "cache": external,
-            "queue": external,
-            "vector": external,
-        }));
-        self.database = stack.database;
-        self.cache = stack.cache;
-        self.queue = stack.queue;
-        self.vector = stack.vector;
         self
     }
 

@@ -11,9 +11,9 @@ use crate::testing::stack::{every_profile, minimal_stack};
 /// Variable that OpenTelemetry's own libraries read.
 const OF_OPENTELEMETRY: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
-/// Returns a stack with every profile and managed stores, one with external stores, and one with external stores over
-/// TLS.
-fn stacks() -> [ValidatedStack; 3] {
+/// Returns a stack with every profile and managed stores, one with external stores, one with external stores over TLS, and
+/// one with a pooler before its database.
+fn stacks() -> [ValidatedStack; 4] {
     let external = minimal_stack()
         .external_database()
         .external_cache()
@@ -21,7 +21,8 @@ fn stacks() -> [ValidatedStack; 3] {
         .external_collector()
         .external_vector();
     let over_tls = minimal_stack().every_external_store_over_tls();
-    [every_profile(), external, over_tls]
+    let pooled = every_profile().external_database_behind_a_pooler();
+    [every_profile(), external, over_tls, pooled]
 }
 
 /// Returns the environment of the main container of a component.

@@ -61,6 +61,7 @@ impl Surroundings<'_> {
                     secret: reference.name,
                     access,
                     tls,
+                    pooler: None,
                 })
             }
             StoreFacts::External {

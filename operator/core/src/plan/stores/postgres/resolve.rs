@@ -47,10 +47,12 @@ pub(in crate::plan) fn resolve(
         volume: Some(volume),
     };
     let mut store = surroundings.store(wanted, facts)?;
-    if let Store::External { tls: Some(tls), .. } = &mut store {
-        let external = surroundings.stack.spec.database.external.as_ref();
-        let settings = external.and_then(|external| external.tls.as_ref());
-        tls.mode = settings.map(|settings| settings.mode);
+    let external = surroundings.stack.spec.database.external.as_ref();
+    if let (Store::External { tls, pooler, .. }, Some(external)) = (&mut store, external) {
+        *pooler = external.pooler;
+        if let (Some(tls), Some(settings)) = (tls, &external.tls) {
+            tls.mode = Some(settings.mode);
+        }
     }
     Ok(store)
 }

@@ -1,0 +1,59 @@
+//! Stacks with external databases, and with every external store over TLS.
+
+use serde_json::{Value, json};
+
+use super::resolved;
+use crate::model::stack::ValidatedStack;
+
+impl ValidatedStack {
+    /// Replaces the database with an external one.
+    pub fn external_database(self) -> Self {
+        let reference = json!({"name": "links-database", "key": "uri"});
+        self.with_database(json!({"secretRef": reference}))
+    }
+
+    /// Replaces the database with an external one behind a pooler.
+    pub fn external_database_behind_a_pooler(self) -> Self {
+        let reference = json!({"name": "links-pooler", "key": "uri"});
+        self.with_database(json!({"secretRef": reference, "pooler": "Transaction"}))
+    }
+
+    /// Replaces the database with an external one, with certificates for TLS.
+    pub fn external_database_over_tls(self) -> Self {
+        let reference = json!({"name": "links-database", "key": "uri"});
+        let tls = json!({
+            "caSecretRef": {"name": "links-database-ca"},
+            "clientCertificateSecretRef": {"name": "links-database-client"},
+        });
+        self.with_database(json!({"secretRef": reference, "tls": tls}))
+    }
+
+    /// Replaces every store of the stack's own programs with an external one that has a private authority and demands a
+    /// certificate of its clients.
+    pub fn every_external_store_over_tls(mut self) -> Self {
+        let external = json!({"external": {
+            "secretRef": {"name": "links-store"},
+            "tls": {
+                "caSecretRef": {"name": "links-ca", "key": "bundle.pem"},
+                "clientCertificateSecretRef": {"name": "links-client"},
+            },
+        }});
+        let stack = resolved(json!({
+            "profiles": ["caching", "queue", "vector"],
+            "database": external,
+            "cache": external,
+            "queue": external,
+            "vector": external,
+        }));
+        self.database = stack.database;
+        self.cache = stack.cache;
+        self.queue = stack.queue;
+        self.vector = stack.vector;
+        self
+    }
+
+    fn with_database(mut self, external: Value) -> Self {
+        self.database = resolved(json!({"database": {"external": external}})).database;
+        self
+    }
+}
