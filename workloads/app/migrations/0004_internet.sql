@@ -1,6 +1,36 @@
 -- Links that were taken down, keys of requests, and the state of work that repeats. Every change only adds or loosens:
 -- the previous version reads and writes beside it.
 
+-- Requests for a link with an Idempotency-Key header: the first one decides which link the key stands for.
+CREATE TABLE link_keys (
+    key text COLLATE "C" PRIMARY KEY,
+    -- Of the request's body, because a key stands for one request only.
+    body_sha256 bytea NOT NULL,
+    -- NULL until the link exists.
+    code text COLLATE "C",
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Work that repeats: one replica claims each time.
+CREATE TABLE schedules (
+    name text PRIMARY KEY,
+    ran_at timestamptz NOT NULL
+);
+
+-- How far each run of reindex is, so that a worker continues where another one stopped.
+CREATE TABLE reindex_runs (
+    message_id uuid PRIMARY KEY,
+    collection text NOT NULL,
+    phase text NOT NULL,
+    -- The last document that was written.
+    after_id bigint NOT NULL,
+    -- The page of the store that comes next.
+    page text,
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Last, because each change of this table takes its strongest lock, until the migration ends.
+--
 -- A link is taken down by moving its destination from url to disabled_url. The previous version takes such a row for an
 -- expired link, so a link stays down during a rollout and after a rollback.
 ALTER TABLE links
@@ -32,40 +62,3 @@ ALTER TABLE links
         AND (disabled_as IS NULL) = (disabled_at IS NULL)
         AND octet_length(disabled_url) <= 2048
     ) NOT VALID;
-
--- Finds the links to a host, in order of their age.
-CREATE INDEX links_by_host ON links (host, created_at, code) WHERE host IS NOT NULL;
-
--- Finds what has to be removed from the cache once more.
-CREATE INDEX links_by_purge ON links (purge_due_at) WHERE purge_due_at IS NOT NULL;
-
--- Finds the disabled links, in order of the time at which they were.
-CREATE INDEX links_disabled ON links (disabled_at) WHERE disabled_at IS NOT NULL;
-
--- Requests for a link with an Idempotency-Key header: the first one decides which link the key stands for.
-CREATE TABLE link_keys (
-    key text COLLATE "C" PRIMARY KEY,
-    -- Of the request's body, because a key stands for one request only.
-    body_sha256 bytea NOT NULL,
-    -- NULL until the link exists.
-    code text COLLATE "C",
-    created_at timestamptz NOT NULL DEFAULT now()
-);
-
--- Work that repeats: one replica claims each time.
-CREATE TABLE schedules (
-    name text PRIMARY KEY,
-    ran_at timestamptz NOT NULL
-);
-
--- How far each run of reindex is, so that a worker continues where another one stopped.
-CREATE TABLE reindex_runs (
-    message_id uuid PRIMARY KEY,
-    collection text NOT NULL,
-    phase text NOT NULL,
-    -- The last document that was written.
-    after_id bigint NOT NULL,
-    -- The page of the store that comes next.
-    page text,
-    updated_at timestamptz NOT NULL DEFAULT now()
-);
