@@ -174,4 +174,17 @@ mod tests {
             .collect();
         assert_eq!(embedded, files);
     }
+
+    #[test]
+    fn no_index_is_built_under_the_lock_of_a_changed_table() {
+        for (name, statements) in MIGRATIONS {
+            let first_word = |text: &'static str| text.split_whitespace().next();
+            let changed = statements.split("ALTER TABLE ").skip(1);
+            let changed: Vec<&str> = changed.filter_map(first_word).collect();
+            for index in statements.split("CREATE INDEX ").skip(1) {
+                let table = index.split_whitespace().nth(2).unwrap();
+                assert!(!changed.contains(&table), "{name}: {table}");
+            }
+        }
+    }
 }
