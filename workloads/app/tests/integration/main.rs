@@ -31,5 +31,6 @@ mod schema;
 mod support;
 mod telemetry;
 mod telemetry_faults;
+mod visitors;
 
 use shortener_testing::client;
