@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, header::ACCEPT};
-use shortener_app::{body, client, code::Code, error::Error, routes::shorten, target::OwnAddress};
+use shortener_app::{
+    body, client, code::Code, error::Error, page, routes::shorten, target::OwnAddress,
+};
 use shortener_common::{
     exposition::Format,
     trace::{TRACEPARENT, TraceContext},
@@ -74,4 +76,5 @@ pub fn headers(data: &[u8]) {
     assert!(trace.trace_id.to_string().len() == 32 && trace.span_id.to_string().len() == 16);
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let _ = Format::negotiate(accept);
+    let _ = page::is_preferred(headers.get(ACCEPT));
 }
