@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn is_preflight(cors: &Cors, template: &str, method: &str, from: &str) -> bool {
-        let request = Request::builder()
+        let request = http::Request::builder()
             .method(method)
             .uri("/x")
             .header(ORIGIN, from)

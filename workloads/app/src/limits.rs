@@ -15,7 +15,6 @@ use std::{
 use http::HeaderMap;
 use parking_lot::Mutex;
 
-pub use self::quota::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use self::{quota::Quota, shared::SharedBuckets};
 use crate::{config::ServeArgs, store::cache::Cache};
 

@@ -10,9 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::Rate;
 
 /// The field with the quota and its window.
-pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// The field with what is left of the quota.
-pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// The quota of one limit.
 pub struct Quota {
@@ -78,7 +78,7 @@ mod tests {
     fn told(rate: Rate, refill: Duration) -> (String, String) {
         let mut headers = HeaderMap::new();
         Quota::new("shorten", rate).tell(refill, &mut headers);
-        let text = |name| headers[name].to_str().unwrap().to_owned();
+        let text = |name: HeaderName| headers[name].to_str().unwrap().to_owned();
         (text(RATE_LIMIT_POLICY), text(RATE_LIMIT))
     }
 
