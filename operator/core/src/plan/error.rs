@@ -75,7 +75,7 @@ pub enum ValidateError {
     },
     /// A target for visitors is the stack itself.
     #[error(
-        "{field}: {target} is an address of this stack itself, where a browser would be redirected again and again: name another host"
+        "{field}: {target} is an address of this stack itself, where a browser would be redirected again and again: name another one"
     )]
     TargetIsOwn {
         /// Field.

@@ -83,7 +83,7 @@ pub fn validate(
     let collector = observability::collector(&surroundings, own_backend, headers)?;
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some())?;
     let public_url = public_url(spec);
-    links::check(&spec.links, &public_url)?;
+    links::check(&spec.links, &public_url, &spec.gateway.host)?;
     Ok(ValidatedStack {
         public_url,
         stopped: spec.stopped,
