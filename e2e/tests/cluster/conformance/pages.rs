@@ -54,7 +54,10 @@ mod checks {
         gateway: &GatewayClient,
     ) -> Result<()> {
         let url = "https://example.com/previewed?a=b&c=d";
-        let path = format!("/{}+", gateway.shorten(url).await?);
+        let code = gateway.shorten(url).await?;
+        let below = gateway.get(&format!("/api/links/{code}+")).await?;
+        ensure!(below.status == 404, "{below:?}");
+        let path = format!("/{code}+");
         let shown = gateway.get(&path).await?;
         ensure!(shown.status == 200, "{shown:?}");
         assert_eq!(shown.json()?["url"], url);

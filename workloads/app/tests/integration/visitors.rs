@@ -73,6 +73,9 @@ async fn a_browser_gets_a_page_where_a_program_gets_a_problem() {
         let length = page.len().to_string();
         assert_eq!(head.header("content-length"), Some(length.as_str()));
     }
+    let several = "accept: */*\r\naccept: text/html\r\n";
+    let first = request(app.public, "GET", "/none", several).await;
+    first.problem(404, "not-found");
     // These are for programs, and so are errors that no page is written for.
     let refused = send(app.public, post_bytes("/shorten", BROWSER, b"{}")).await;
     refused.problem(400, "invalid-fields");
