@@ -5,6 +5,7 @@ mod cache;
 mod component;
 mod database;
 mod gateway;
+mod links;
 mod monitoring;
 mod names;
 mod observability;
@@ -23,9 +24,10 @@ pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{
-    GatewayAuth, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec, GatewayTls,
-    Hsts, KeyLimits, ParentRef, Protected,
+    GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec,
+    GatewayTls, Hsts, KeyLimits, ParentRef, Protected,
 };
+pub use links::LinksSpec;
 pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use crate::{
     auth::Guard,
     config::ServeArgs,
+    cors::Cors,
     limits::Limits,
     metrics::Metrics,
     publisher::Publisher,
@@ -60,6 +61,8 @@ pub struct Shared {
     pub tracer: Tracer,
     /// The check of keys.
     pub guard: Guard,
+    /// The origins whose scripts may use the API.
+    pub cors: Cors,
     /// The rate limits by client address.
     pub limits: Limits,
     /// The rate limits by the key of a client.
@@ -124,6 +127,7 @@ impl AppState {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
             own_address: OwnAddress::from(&config.public_url),
+            cors: Cors::of(&config.cors_allow_origins),
             links,
             queue: profiles.queue,
             vector: profiles.vector,

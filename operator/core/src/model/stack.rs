@@ -12,7 +12,7 @@ mod purge;
 mod queue;
 mod store;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::{
@@ -23,7 +23,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, GatewayTls, LimitsSpec, Profile},
+    api::{GatewayServiceType, GatewayTls, LimitsSpec, LinksSpec, Profile},
     model::metadata::{Component, StackIdentity},
 };
 
@@ -144,6 +144,10 @@ pub struct App {
     pub auth: Option<Auth>,
     /// The key that marks the identifiers of jobs.
     pub job_ids: JobIds,
+    /// Answers to visitors.
+    pub links: LinksSpec,
+    /// Origins whose scripts may use the API.
+    pub cors: BTreeSet<String>,
 }
 
 /// The gateway of a stack.

@@ -78,6 +78,16 @@ pub enum ValidateError {
         "gateway.parentRef: gateway.provider GatewayApi needs a Gateway, and none is named: set its name"
     )]
     NoGateway,
+    /// A target for visitors is the stack itself.
+    #[error(
+        "{field}: {target} is an address of this stack itself, where a browser would be redirected again and again: name another one"
+    )]
+    TargetIsOwn {
+        /// Field.
+        field: &'static str,
+        /// Its value.
+        target: String,
+    },
     /// A Secret with a child's name does not belong to the stack.
     #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
     NameTaken(String),
@@ -117,6 +127,7 @@ impl ValidateError {
             Self::NotALabel { .. } => "NotALabel",
             Self::NotAnAnnotation { .. } => "NotAnAnnotation",
             Self::NoGateway => "NoGateway",
+            Self::TargetIsOwn { .. } => "TargetIsOwn",
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
             Self::NoImageForMajor { .. } => "NoImageForMajor",
@@ -131,6 +142,7 @@ impl ValidateError {
             | Self::NotALabel { .. }
             | Self::NotAnAnnotation { .. }
             | Self::NoGateway
+            | Self::TargetIsOwn { .. }
             | Self::MajorVersionChange { .. }
             | Self::NoImageForMajor { .. } => true,
             Self::CredentialsMissing { .. }

@@ -5,6 +5,7 @@
 
 mod auth;
 mod gateway;
+mod links;
 mod monitoring;
 mod observability;
 
@@ -87,7 +88,7 @@ pub fn validate(
     let collector = observability::collector(&surroundings, own_backend, headers)?;
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some())?;
     Ok(ValidatedStack {
-        public_url: public_url(spec),
+        public_url: checked_public_url(spec)?,
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
@@ -107,6 +108,13 @@ pub fn validate(
         operator: defaults.operator.clone(),
         identity,
     })
+}
+
+/// Returns the base URL of the short links, unless a target for visitors leads back to the stack.
+fn checked_public_url(spec: &ShortenerStackSpec) -> Result<String, ValidateError> {
+    let public_url = public_url(spec);
+    links::check(&spec.links, &public_url, &spec.gateway.host)?;
+    Ok(public_url)
 }
 
 /// Returns the base URL of the short links, without a trailing slash.
@@ -148,6 +156,7 @@ fn app(
     job_ids: JobIds,
 ) -> App {
     let near_memory = cache.map_or(0, |cache| cache.near_memory);
+    let cors = spec.gateway.cors.clone();
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
         pod: pod(
@@ -161,6 +170,8 @@ fn app(
         expose_metrics: spec.gateway.expose_metrics,
         auth: auth::auth(spec, missing_keys),
         job_ids,
+        links: spec.links.clone(),
+        cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
     }
 }
 

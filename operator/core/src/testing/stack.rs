@@ -4,6 +4,7 @@
 mod databases;
 mod profiles;
 mod variants;
+mod visitors;
 
 use std::collections::BTreeMap;
 

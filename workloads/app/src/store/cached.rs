@@ -14,6 +14,7 @@ use super::{
 };
 use crate::code::Code;
 
+/// The result of reading a code.
 type Answer = Result<Option<Stored>, StoreError>;
 
 /// The links of one stack, with or without a cache.
@@ -59,16 +60,26 @@ impl CachedLinks {
                 None => {}
             }
         }
-        let (mut answer, fresh) = self.read(code).await;
-        if matches!(answer, Ok(None)) && !fresh {
-            // That read may have begun before the link was created. Links never vanish, so only this result can be
-            // outdated, and any read in flight now began later.
-            answer = self.read(code).await.0;
-        }
-        Ok(answer?.map(|stored| match stored {
+        let stored = self.stored(code).await?;
+        Ok(stored.map(|stored| match stored {
             Stored::Live { url, .. } => Resolved::To(url.into()),
             Stored::Expired => Resolved::Gone,
         }))
+    }
+
+    /// Reads a code from the database, because the cache does not know when a link ends; `None` if it was never
+    /// assigned.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn stored(&self, code: Code<'_>) -> Answer {
+        let (answer, fresh) = self.read(code).await;
+        if matches!(answer, Ok(None)) && !fresh {
+            // That read may have begun before the link was created. Links never vanish, so only this result can be
+            // outdated, and any read in flight now began later.
+            return self.read(code).await.0;
+        }
+        answer
     }
 
     async fn read(&self, code: Code<'_>) -> (Answer, bool) {

@@ -42,6 +42,11 @@ fn every_kept_job_has_the_task_that_a_worker_finds() {
 }
 
 #[test]
+fn every_kept_destination_stays_the_same_with_a_query() {
+    replay("location", properties::location);
+}
+
+#[test]
 fn any_input_fits_on_a_line() {
     let every_byte: Vec<u8> = (0..=255).collect();
     for input in [

@@ -34,5 +34,6 @@ mod schema;
 mod support;
 mod telemetry;
 mod telemetry_faults;
+mod visitors;
 
 use shortener_testing::client;
