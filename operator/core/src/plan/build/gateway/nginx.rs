@@ -130,6 +130,8 @@ fn socket_address(address: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use shortener_app::code::Code;
+
     use super::*;
     use crate::testing::{golden_text, stack::minimal_stack};
 
@@ -245,6 +247,19 @@ mod tests {
         assert_eq!(POLICY, shortener_app::page::policy());
         // One word of the configuration has at most 4,096 bytes, and these signs would end or change it.
         assert!(PAGE.len() < 4096 && !PAGE.contains(['\'', '$', '\\', '%']));
+    }
+
+    #[test]
+    fn no_location_takes_the_place_of_a_link() {
+        let config = rendered(&minimal_stack().standalone());
+        let locations = config.split("location = /").skip(1);
+        let paths: Vec<&str> = locations
+            .filter_map(|location| location.split(' ').next())
+            .collect();
+        assert!(paths.contains(&"gateway-problem/json"), "{paths:?}");
+        for path in paths {
+            assert!(Code::parse(path).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl<'a> Tls<'a> {
     pub(super) fn directives(&self) -> String {
         let hsts = self.hsts("        ");
         let first = match (self.is_own, self.redirects()) {
-            (true, _) => "        error_page 497 =400 /gateway-problem;\n".to_owned(),
+            (true, _) => "        error_page 497 =400 /gateway-problem/json;\n".to_owned(),
             (false, true) => format!(
                 "        if ($insecure) {{\n            return 308 {}$request_uri;\n        }}\n",
                 self.origin()
