@@ -10,6 +10,9 @@ pub mod postgres;
 use axum::body::Bytes;
 use jiff::Timestamp;
 
+/// The maximum length of the reason for a takedown and of its notice, in characters.
+pub const MAX_TEXT: usize = 500;
+
 /// A link as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -35,6 +38,20 @@ pub enum Stored {
     },
     /// A link that has expired, purged or not.
     Expired,
+    /// A link that was taken down, expired or not.
+    Down(Takedown),
+}
+
+/// The takedown of a link, as clients that follow the link are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Takedown {
+    /// It was disabled or deleted.
+    Disabled,
+    /// It was disabled for legal reasons.
+    Legal {
+        /// A text about the reasons.
+        notice: Option<String>,
+    },
 }
 
 /// The result of resolving a code.
@@ -44,4 +61,6 @@ pub enum Resolved {
     To(Bytes),
     /// A link that has expired, purged or not.
     Gone,
+    /// A link that was taken down.
+    Down(Takedown),
 }

@@ -79,6 +79,28 @@ pub fn check(text: &str, own: &OwnAddress) -> Result<(), TargetError> {
     Ok(())
 }
 
+/// Returns the host of a destination: ASCII, in lower case, without a dot at the end; `None` if no URL parser accepts it.
+#[must_use]
+pub fn host(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    Some(canonical(&url.host()?).to_string())
+}
+
+/// Returns the host as [`host`] writes it, in whatever way it is written; `None` if it is none.
+#[must_use]
+pub fn canonical_host(host: &str) -> Option<String> {
+    let host = Host::parse(host).ok()?;
+    Some(canonical(&borrowed(&host)).to_string())
+}
+
+fn borrowed(host: &Host<String>) -> Host<&str> {
+    match host {
+        Host::Domain(name) => Host::Domain(name.as_str()),
+        Host::Ipv4(address) => Host::Ipv4(*address),
+        Host::Ipv6(address) => Host::Ipv6(*address),
+    }
+}
+
 /// Checks the text alone. Unlike the address of the service, these rules hold for every stored link.
 ///
 /// # Errors
@@ -280,6 +302,27 @@ mod tests {
         ] {
             assert_eq!(verdict(bad), Err(TargetError::Host), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_host_has_one_name_however_it_is_written() {
+        for (url, written, expected) in [
+            ("https://Example.COM./a", "EXAMPLE.com.", "example.com"),
+            (
+                "https://Bücher.example:8443",
+                "bücher.example",
+                "xn--bcher-kva.example",
+            ),
+            ("http://0x7f.1/", "127.0.0.1", "127.0.0.1"),
+            ("http://[2001:DB8:0::1]/", "[2001:db8::1]", "[2001:db8::1]"),
+        ] {
+            assert_eq!(host(url).as_deref(), Some(expected), "{url}");
+            assert_eq!(canonical_host(written).as_deref(), Some(expected));
+        }
+        for none in ["", "a b", "a/b", "[::1", "%"] {
+            assert_eq!(canonical_host(none), None, "{none:?}");
+        }
+        assert_eq!(host("https://"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
     code::Code,
     error::{Error, PROBLEM_JSON, Problem},
     state::AppState,
-    store::Resolved,
+    store::{Resolved, Takedown},
 };
 
 /// Redirects to the destination of a short link.
@@ -26,7 +26,8 @@ use crate::{
     responses(
         (status = 302, description = "The destination is in `Location`", headers(("Location" = String, description = "The destination as a URI: as it was given, with characters that no URI contains encoded"))),
         (status = 404, description = "No such code, or not a valid code", body = Problem, content_type = PROBLEM_JSON),
-        (status = 410, description = "The link has expired", body = Problem, content_type = PROBLEM_JSON),
+        (status = 410, description = "The link has expired or was taken down", body = Problem, content_type = PROBLEM_JSON),
+        (status = 451, description = "The link was disabled for legal reasons", body = Problem, content_type = PROBLEM_JSON, headers(("Link" = String, description = "The service, with `rel=\"blocked-by\"` (RFC 7725)"))),
         (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
@@ -37,7 +38,18 @@ pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response,
     match state.links.find(code).await? {
         Some(Resolved::To(url)) => redirect(url),
         Some(Resolved::Gone) => Err(Error::Expired),
+        Some(Resolved::Down(takedown)) => Err(down(takedown, &state.public_base)),
         None => Err(Error::NotFound),
+    }
+}
+
+fn down(takedown: Takedown, public_base: &str) -> Error {
+    match takedown {
+        Takedown::Disabled => Error::Disabled,
+        Takedown::Legal { notice } => Error::Legal {
+            notice,
+            blocked_by: public_base.to_owned(),
+        },
     }
 }
 

@@ -138,6 +138,7 @@ pub fn parse(body: Map<String, Value>, own: &OwnAddress, now: Timestamp) -> Resu
         url,
         created_at: now,
         expires_at,
+        created_by: None,
         reuse,
     })
 }

@@ -1,8 +1,9 @@
 //! Lookup of links: from the cache first, and otherwise from the database, with one concurrent read per code.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use shortener_common::{database::StoreError, telemetry::span::with_current_span};
+use tokio::time::Instant;
 
 use super::{
     Resolved, Stored,
@@ -13,6 +14,10 @@ use super::{
 use crate::code::Code;
 
 type Answer = Result<Option<Stored>, StoreError>;
+
+/// The age up to which a request takes the destination that another request is reading. It is shorter than the 100 ms
+/// after which a link that was taken down must not redirect.
+const SHARED: Duration = Duration::from_millis(90);
 
 /// The links of one stack, with or without a cache.
 pub struct CachedLinks {
@@ -41,30 +46,39 @@ impl CachedLinks {
             match cache.look_up(code).await {
                 Some(Known::To(url)) => return Ok(Some(Resolved::To(url))),
                 Some(Known::Nothing) => return Ok(None),
+                Some(Known::Down(takedown)) => return Ok(Some(Resolved::Down(takedown))),
                 None => {}
             }
         }
-        let (mut answer, fresh) = self.read(code).await;
-        if matches!(answer, Ok(None)) && !fresh {
-            // That read may have begun before the link was created. Links never vanish, so only this result can be
-            // outdated, and any read in flight now began later.
+        let (mut answer, age) = self.read(code).await;
+        // The read of another request may have begun before the link was created or taken down. Any read in flight now
+        // began later.
+        let outdated = match &answer {
+            Ok(None) => age.is_some(),
+            Ok(Some(Stored::Live { .. })) => age > Some(SHARED),
+            _ => false,
+        };
+        if outdated {
             answer = self.read(code).await.0;
         }
         Ok(answer?.map(|stored| match stored {
             Stored::Live { url, .. } => Resolved::To(url.into()),
             Stored::Expired => Resolved::Gone,
+            Stored::Down(takedown) => Resolved::Down(takedown),
         }))
     }
 
-    async fn read(&self, code: Code<'_>) -> (Answer, bool) {
+    async fn read(&self, code: Code<'_>) -> (Answer, Option<Duration>) {
         let read = || {
             let (links, cache) = (self.links.clone(), self.cache.clone());
             let code = code.to_owned();
             // Keeps the span of this request, even if another request that waits for the read polls it.
             with_current_span(async move {
+                let asked = Instant::now();
                 let stored = links.find(code.borrow()).await?;
                 if let Some(cache) = cache {
-                    cache.remember(code.borrow(), stored.as_ref()).await;
+                    let stored = stored.as_ref();
+                    cache.remember(code.borrow(), stored, asked).await;
                 }
                 Ok(stored)
             })

@@ -4,18 +4,21 @@ use jiff::Timestamp;
 use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
-use super::{Link, Stored};
+use super::{Link, Stored, Takedown};
 use crate::{
     code::{Code, CodeSpace},
-    location,
+    location, target,
 };
 
-const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint \
-    FROM links WHERE code = $1";
+const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint, \
+    disabled_as, notice FROM links WHERE code = $1";
 
-const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at) \
-    VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', timestamptz 'epoch' + $4 * interval '1 microsecond') \
-    ON CONFLICT (code) DO NOTHING";
+const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
+    VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', \
+    timestamptz 'epoch' + $4 * interval '1 microsecond', $5, $6) ON CONFLICT (code) DO NOTHING";
+
+/// The value of `disabled_as` for a takedown for legal reasons.
+pub(super) const LEGAL: &str = "legal";
 
 /// Selects the oldest link, so that the result does not depend on the query plan.
 const FIND_LASTING: &str = "SELECT code, (extract(epoch FROM created_at) * 1000000)::bigint FROM links \
@@ -44,6 +47,8 @@ pub struct NewLink {
     pub created_at: Timestamp,
     /// The expiry time.
     pub expires_at: Option<Timestamp>,
+    /// The client that creates the link; `None` without a key.
+    pub created_by: Option<String>,
     /// True if an existing link to the same destination without expiry may be returned.
     pub reuse: bool,
 }
@@ -71,7 +76,14 @@ impl Links {
     /// # Errors
     /// Fails if the database is down.
     pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
-        let row: Option<(Option<String>, Option<bool>, Option<i64>)> = self
+        type Row = (
+            Option<String>,
+            Option<bool>,
+            Option<i64>,
+            Option<String>,
+            Option<String>,
+        );
+        let row: Option<Row> = self
             .database
             .look_up("SELECT links", |pool| async move {
                 sqlx::query_as(FIND)
@@ -80,12 +92,16 @@ impl Links {
                     .await
             })
             .await?;
-        Ok(row.map(|(url, expired, expires_at)| match url {
-            Some(url) if expired != Some(true) => Stored::Live {
-                url: location::ascii(&url).into_owned(),
-                expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
-            },
-            _ => Stored::Expired,
+        Ok(row.map(|(url, expired, expires_at, disabled_as, notice)| {
+            match (disabled_as.as_deref(), url) {
+                (Some(LEGAL), _) => Stored::Down(Takedown::Legal { notice }),
+                (Some(_), _) => Stored::Down(Takedown::Disabled),
+                (None, Some(url)) if expired != Some(true) => Stored::Live {
+                    url: location::ascii(&url).into_owned(),
+                    expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
+                },
+                (None, _) => Stored::Expired,
+            }
         }))
     }
 
@@ -141,15 +157,17 @@ impl Links {
         connection: &mut sqlx::PgConnection,
         link: &NewLink,
     ) -> Result<Outcome, sqlx::Error> {
+        let host = target::host(&link.url);
+        let host = host.as_deref();
         if let Some(code) = &link.code {
-            return Ok(match insert_one(connection, link, code).await? {
+            return Ok(match insert_one(connection, link, host, code).await? {
                 true => Outcome::Created(stored(link, code.clone(), link.created_at)),
                 false => Outcome::Taken,
             });
         }
         for length in self.space.lengths() {
             let code = self.space.generate(length, &mut rand::rng());
-            if insert_one(connection, link, &code).await? {
+            if insert_one(connection, link, host, &code).await? {
                 return Ok(Outcome::Created(stored(link, code, link.created_at)));
             }
         }
@@ -161,6 +179,7 @@ impl Links {
 async fn insert_one(
     connection: &mut sqlx::PgConnection,
     link: &NewLink,
+    host: Option<&str>,
     code: &str,
 ) -> Result<bool, sqlx::Error> {
     let result = sqlx::query(INSERT)
@@ -168,6 +187,8 @@ async fn insert_one(
         .bind(&link.url)
         .bind(link.created_at.as_microsecond())
         .bind(link.expires_at.map(Timestamp::as_microsecond))
+        .bind(host)
+        .bind(link.created_by.as_deref())
         .execute(connection)
         .await?;
     Ok(result.rows_affected() == 1)

@@ -1,6 +1,6 @@
 //! Links in the cache: section 3.1 of the specification, row by row.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use prometheus_client::metrics::gauge::Gauge;
@@ -221,17 +221,22 @@ async fn a_hundred_redirects_of_one_code_at_once_are_one_database_read() {
     cache.ask::<()>(&["FLUSHALL"]).await;
     let mut reads = Reads::count(&database).await;
     let blocker = Blocker::hold(&database).await;
+    let begun = Instant::now();
     let mut redirects = JoinSet::new();
     for _ in 0..100 {
         let path = format!("/{code}");
         redirects.spawn(async move { get(app.public, &path).await });
     }
     until((0, 100), || counts(&app)).await;
+    let at_once = begun.elapsed() < Duration::from_millis(80);
     blocker.release().await;
     for response in redirects.join_all().await {
         assert_redirects(&response, URL);
     }
-    assert_eq!(reads.so_far().await, 1);
+    // Requests that come later take no result that old, because the link may have been taken down meanwhile; they share
+    // a second read.
+    let reads = reads.so_far().await;
+    assert!(reads == 1 || reads == 2 && !at_once, "{reads}");
 }
 
 #[tokio::test]
