@@ -386,7 +386,7 @@ async fn nothing_secret_is_exported() {
     for name in [
         "POST /shorten",
         "INSERT links",
-        "SET",
+        "EVALSHA",
         "GET /{code}",
         "MGET",
         "publish jobs",
