@@ -16,7 +16,7 @@ pub struct Row {
 }
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [Row; 10] = [
+pub const ROUTES: [Row; 14] = [
     open("unmatched"),
     open("/{code}"),
     Row {
@@ -29,6 +29,10 @@ pub const ROUTES: [Row; 10] = [
     scoped("/jobs/{id}", Scope::Jobs),
     scoped("/docs/{id}", Scope::Docs),
     scoped("/docs/query", Scope::Docs),
+    scoped("/api/admin/links", Scope::Admin),
+    scoped("/api/admin/links/{code}", Scope::Admin),
+    scoped("/api/admin/links/{code}/disable", Scope::Admin),
+    scoped("/api/admin/links/{code}/enable", Scope::Admin),
     open("/openapi.json"),
 ];
 
@@ -95,7 +99,7 @@ mod tests {
     #[test]
     fn the_first_segment_of_every_route_is_reserved() {
         let paths = openapi().paths.paths;
-        assert_eq!(paths.len(), 9);
+        assert_eq!(paths.len(), ROUTES.len() - 1);
         for path in paths.keys().filter(|path| *path != "/{code}") {
             let first = path.split('/').nth(1).unwrap();
             assert!(

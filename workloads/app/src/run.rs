@@ -32,6 +32,7 @@ use crate::{
         cached::CachedLinks,
         jobs::Jobs,
         postgres::Links,
+        purge_sweeper::PurgeSweeper,
     },
 };
 
@@ -97,6 +98,7 @@ impl Server {
             let _ = timeout(VECTOR_GRACE, store.up()).await;
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
+        background.spawn(sweep(&links, cache.clone()));
         let profiles = Profiles {
             guard: guard(&config, &mut metrics, &mut background),
             cache,
@@ -189,6 +191,16 @@ fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc
         let metrics = metrics.with_cache();
         Arc::new(Cache::start(source, &config.cache, metrics))
     }))
+}
+
+/// Returns the task that repeats removals of links from the cache. Without a cache there is nothing to do.
+fn sweep(links: &CachedLinks, cache: Option<Arc<Cache>>) -> impl Future<Output = ()> + use<> {
+    let management = links.management().clone();
+    async move {
+        if let Some(cache) = cache {
+            PurgeSweeper::new(management, cache).run().await;
+        }
+    }
 }
 
 fn vector(

@@ -4,8 +4,10 @@ pub mod cache;
 pub mod cached;
 pub mod coalescer;
 pub mod jobs;
+pub mod management;
 pub mod migrate;
 pub mod postgres;
+pub mod purge_sweeper;
 
 use axum::body::Bytes;
 use jiff::Timestamp;

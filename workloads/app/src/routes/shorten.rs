@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::{
-    body,
+    auth, body,
     code::Code,
     error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     state::AppState,
@@ -88,28 +88,40 @@ pub struct ShortenResponse {
     )
 )]
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let created_by = auth::client_of(&request).map(str::to_owned);
     let body = body::json_object(request, MAX_BODY).await?;
-    let link = parse(body, &state.own_address, Timestamp::now())?;
-    match state.links.create(&link).await? {
-        Outcome::Created(link) => answer(StatusCode::CREATED, link, &state.public_base),
-        Outcome::Reused(link) => answer(StatusCode::OK, link, &state.public_base),
+    let mut link = parse(body, &state.own_address, Timestamp::now())?;
+    link.created_by = created_by;
+    let (status, body) = create(&state, &link).await?;
+    let location = HeaderValue::from_str(&body.short_url)
+        .map_err(|error| Error::Internal(error.to_string()))?;
+    Ok((status, [(LOCATION, location)], Json(body)).into_response())
+}
+
+/// Creates a link, or finds the one to reuse.
+pub(super) async fn create(
+    state: &AppState,
+    link: &NewLink,
+) -> Result<(StatusCode, ShortenResponse), Error> {
+    let answer = |link| ShortenResponse::new(link, &state.public_base);
+    match state.links.create(link).await? {
+        Outcome::Created(link) => Ok((StatusCode::CREATED, answer(link))),
+        Outcome::Reused(link) => Ok((StatusCode::OK, answer(link))),
         Outcome::Taken if link.code.is_some() => Err(Error::CodeTaken),
         Outcome::Taken => Err(Error::Internal("no free code was found".to_owned())),
     }
 }
 
-fn answer(status: StatusCode, link: Link, public_base: &str) -> Result<Response, Error> {
-    let short_url = format!("{public_base}/{}", link.code);
-    let location =
-        HeaderValue::from_str(&short_url).map_err(|error| Error::Internal(error.to_string()))?;
-    let body = ShortenResponse {
-        code: link.code,
-        url: link.url,
-        short_url,
-        created_at: link.created_at.to_string(),
-        expires_at: link.expires_at.map(|end| end.to_string()),
-    };
-    Ok((status, [(LOCATION, location)], Json(body)).into_response())
+impl ShortenResponse {
+    fn new(link: Link, public_base: &str) -> Self {
+        Self {
+            short_url: format!("{public_base}/{}", link.code),
+            code: link.code,
+            url: link.url,
+            created_at: link.created_at.to_string(),
+            expires_at: link.expires_at.map(|end| end.to_string()),
+        }
+    }
 }
 
 /// Parses the fields of a request, and reports every invalid one.
@@ -144,7 +156,11 @@ pub fn parse(body: Map<String, Value>, own: &OwnAddress, now: Timestamp) -> Resu
 }
 
 /// Records an invalid field and returns a placeholder that is never used.
-fn fault<T: Default>(faults: &mut Vec<FieldError>, field: &'static str, reason: String) -> T {
+pub(super) fn fault<T: Default>(
+    faults: &mut Vec<FieldError>,
+    field: &'static str,
+    reason: String,
+) -> T {
     faults.push(FieldError { field, reason });
     T::default()
 }
@@ -171,7 +187,7 @@ fn code_field(code: Option<Value>) -> Result<Option<String>, String> {
 }
 
 /// Returns the expiry time from `ttl_seconds` or `expires_at`.
-fn expiry(
+pub(super) fn expiry(
     ttl_seconds: Option<Value>,
     expires_at: Option<Value>,
     now: Timestamp,
@@ -220,7 +236,7 @@ fn expiry(
 }
 
 /// Truncates to microseconds, the precision of the database, so that the response equals the stored time.
-fn whole_microseconds(time: Timestamp) -> Timestamp {
+pub(super) fn whole_microseconds(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }
 

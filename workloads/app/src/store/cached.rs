@@ -9,6 +9,7 @@ use super::{
     Resolved, Stored,
     cache::{Cache, Known},
     coalescer::Coalescer,
+    management::{Change, Changed, Management},
     postgres::{Links, NewLink, Outcome},
 };
 use crate::code::Code;
@@ -22,6 +23,7 @@ const SHARED: Duration = Duration::from_millis(90);
 /// The links of one stack, with or without a cache.
 pub struct CachedLinks {
     links: Links,
+    management: Management,
     cache: Option<Arc<Cache>>,
     reads: Arc<Coalescer<Answer>>,
 }
@@ -31,6 +33,7 @@ impl CachedLinks {
     #[must_use]
     pub fn new(links: Links, cache: Option<Arc<Cache>>) -> Self {
         Self {
+            management: links.management(),
             links,
             cache,
             reads: Arc::default(),
@@ -84,6 +87,45 @@ impl CachedLinks {
             })
         };
         self.reads.join(code.as_str(), read).await
+    }
+
+    /// Returns the management of the links, for reading.
+    #[must_use]
+    pub fn management(&self) -> &Management {
+        &self.management
+    }
+
+    /// Changes a link, if its state allows it. The second value is true if the link is gone from the cache as well;
+    /// otherwise a replica removes it later.
+    ///
+    /// # Errors
+    /// Fails if the database is down. The change may then have been made.
+    pub async fn change(
+        &self,
+        code: Code<'_>,
+        change: &Change,
+        by: &str,
+    ) -> Result<(Changed, bool), StoreError> {
+        let changed = self.management.change(code, change, by).await?;
+        let (Changed::Done(link) | Changed::Already(link)) = &changed else {
+            return Ok((changed, true));
+        };
+        let Some(cache) = &self.cache else {
+            return Ok((changed, true));
+        };
+        // Also if nothing was changed: the first removal may have failed.
+        let purged = cache.purge(code, link.told().as_ref()).await;
+        if !purged {
+            let reason = self.management.hurry(code).await.err();
+            let reason = reason.map(|error| error.to_string());
+            tracing::warn!(
+                event = "purge_postponed",
+                link.code = code.as_str(),
+                error.message = reason,
+                "purge_postponed"
+            );
+        }
+        Ok((changed, purged))
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable, and in the cache if the cache

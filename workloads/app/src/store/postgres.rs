@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
-use super::{Link, Stored, Takedown};
+use super::{
+    Link, Stored,
+    management::{Management, takedown},
+};
 use crate::{
     code::{Code, CodeSpace},
     location, target,
@@ -16,9 +19,6 @@ const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires
 const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
     VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', \
     timestamptz 'epoch' + $4 * interval '1 microsecond', $5, $6) ON CONFLICT (code) DO NOTHING";
-
-/// The value of `disabled_as` for a takedown for legal reasons.
-pub(super) const LEGAL: &str = "legal";
 
 /// Selects the oldest link, so that the result does not depend on the query plan.
 const FIND_LASTING: &str = "SELECT code, (extract(epoch FROM created_at) * 1000000)::bigint FROM links \
@@ -71,6 +71,12 @@ impl Links {
         Self { database, space }
     }
 
+    /// Returns the management of the same links.
+    #[must_use]
+    pub fn management(&self) -> Management {
+        Management::new(self.database.clone())
+    }
+
     /// Reads a code; `None` if it was never assigned.
     ///
     /// # Errors
@@ -92,17 +98,16 @@ impl Links {
                     .await
             })
             .await?;
-        Ok(row.map(|(url, expired, expires_at, disabled_as, notice)| {
-            match (disabled_as.as_deref(), url) {
-                (Some(LEGAL), _) => Stored::Down(Takedown::Legal { notice }),
-                (Some(_), _) => Stored::Down(Takedown::Disabled),
+        Ok(row.map(
+            |(url, expired, expires_at, disabled_as, notice)| match (disabled_as, url) {
+                (Some(how), _) => Stored::Down(takedown(&how, notice)),
                 (None, Some(url)) if expired != Some(true) => Stored::Live {
                     url: location::ascii(&url).into_owned(),
                     expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
                 },
                 (None, _) => Stored::Expired,
-            }
-        }))
+            },
+        ))
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable.
