@@ -24,11 +24,13 @@ mod jobs;
 mod keys;
 mod limits;
 mod links;
+mod management;
 mod observability;
 mod outage;
 mod process;
 mod schema;
 mod support;
+mod takedown;
 mod telemetry;
 mod telemetry_faults;
 
