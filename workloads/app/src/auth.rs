@@ -50,11 +50,11 @@ impl Identity {
     }
 }
 
-/// Returns the name of the client that sent a request; `None` without a key. [`crate::observe`] leaves it there.
+/// Returns the name of the client that sent a request; `None` without a key. The middleware adds it to the request.
 #[must_use]
 pub fn client_of<B>(request: &Request<B>) -> Option<&str> {
-    let client: Option<&Client> = request.extensions().get();
-    client.map(|client| &*client.name)
+    let identity: Option<&Identity> = request.extensions().get();
+    identity.and_then(Identity::name)
 }
 
 /// The reason for which a request is refused, with the value of `WWW-Authenticate`.

@@ -47,9 +47,9 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         Ok(limit) => {
             request.extensions_mut().insert(deadline);
             request.extensions_mut().insert(facts.trace);
-            // Redirects have no client, so this costs them nothing.
-            if let Identity::Client(client) = &facts.identity {
-                request.extensions_mut().insert(client.clone());
+            // A request without this extension is anonymous.
+            if let Identity::Client(_) = facts.identity {
+                request.extensions_mut().insert(facts.identity.clone());
             }
             let answer = async {
                 match denial {
