@@ -18,7 +18,7 @@ use http::{
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
 pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem};
-use crate::{auth::Denial, publisher::Refusal};
+use crate::{auth::Denial, publisher::Refusal, store::Takedown};
 
 /// An error of a request. The variants are grouped by subject, as are their problems.
 #[derive(Debug, thiserror::Error)]
@@ -159,6 +159,18 @@ impl From<Refusal> for Error {
 }
 
 impl Error {
+    /// Returns the error of a link that is down at the service with this URL.
+    #[must_use]
+    pub fn taken_down(takedown: Takedown, blocked_by: &str) -> Self {
+        match takedown {
+            Takedown::Disabled => Self::Disabled,
+            Takedown::Legal { notice } => Self::Legal {
+                notice,
+                blocked_by: blocked_by.to_owned(),
+            },
+        }
+    }
+
     /// Returns the problem type and, for server errors, the reason. Both are for the log.
     #[must_use]
     pub fn for_log(&self) -> (&'static str, Option<&str>) {
@@ -294,10 +306,9 @@ mod tests {
             (None, "The link is not available for legal reasons."),
             (Some("by \"order\""), "by \\\"order\\\""),
         ] {
-            let error = Error::Legal {
-                notice: notice.map(str::to_owned),
-                blocked_by: "https://go.example.com".to_owned(),
-            };
+            let notice = notice.map(str::to_owned);
+            let takedown = Takedown::Legal { notice };
+            let error = Error::taken_down(takedown, "https://go.example.com");
             let response = error.to_problem("/a", None);
             assert_eq!(response.status(), 451);
             assert_eq!(

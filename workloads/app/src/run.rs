@@ -30,6 +30,7 @@ use crate::{
     store::{
         cache::{Cache, source::Source},
         cached::CachedLinks,
+        host_filler::HostFiller,
         jobs::Jobs,
         postgres::Links,
         purge_sweeper::PurgeSweeper,
@@ -98,7 +99,7 @@ impl Server {
             let _ = timeout(VECTOR_GRACE, store.up()).await;
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
-        background.spawn(sweep(&links, cache.clone()));
+        tend(&links, cache.clone(), &mut background);
         let profiles = Profiles {
             guard: guard(&config, &mut metrics, &mut background),
             cache,
@@ -193,13 +194,12 @@ fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc
     }))
 }
 
-/// Returns the task that repeats removals of links from the cache. Without a cache there is nothing to do.
-fn sweep(links: &CachedLinks, cache: Option<Arc<Cache>>) -> impl Future<Output = ()> + use<> {
-    let management = links.management().clone();
-    async move {
-        if let Some(cache) = cache {
-            PurgeSweeper::new(management, cache).run().await;
-        }
+/// Starts the background tasks of the links.
+fn tend(links: &CachedLinks, cache: Option<Arc<Cache>>, background: &mut JoinSet<()>) {
+    let management = links.management();
+    background.spawn(HostFiller::new(management.clone()).run());
+    if let Some(cache) = cache {
+        background.spawn(PurgeSweeper::new(management.clone(), cache).run());
     }
 }
 

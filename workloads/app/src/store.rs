@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod cached;
 pub mod coalescer;
+pub mod host_filler;
 pub mod jobs;
 pub mod management;
 pub mod migrate;

@@ -14,7 +14,7 @@ use crate::{
     code::Code,
     error::{Error, PROBLEM_JSON, Problem},
     state::AppState,
-    store::{Resolved, Takedown},
+    store::Resolved,
 };
 
 /// Redirects to the destination of a short link.
@@ -38,18 +38,8 @@ pub async fn follow(State(state): State<AppState>, uri: Uri) -> Result<Response,
     match state.links.find(code).await? {
         Some(Resolved::To(url)) => redirect(url),
         Some(Resolved::Gone) => Err(Error::Expired),
-        Some(Resolved::Down(takedown)) => Err(down(takedown, &state.public_base)),
+        Some(Resolved::Down(takedown)) => Err(Error::taken_down(takedown, &state.public_base)),
         None => Err(Error::NotFound),
-    }
-}
-
-fn down(takedown: Takedown, public_base: &str) -> Error {
-    match takedown {
-        Takedown::Disabled => Error::Disabled,
-        Takedown::Legal { notice } => Error::Legal {
-            notice,
-            blocked_by: public_base.to_owned(),
-        },
     }
 }
 

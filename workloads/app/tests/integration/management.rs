@@ -1,9 +1,11 @@
 //! The management of links by `/api/admin/links`.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use shortener_app::{config::ServeArgs, scope::Scopes};
-use shortener_testing::database::TestDatabase;
+use shortener_app::{config::ServeArgs, scope::Scopes, store::migrate::migrate};
+use shortener_testing::{broker::until, database::TestDatabase};
 use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 use tempfile::TempDir;
 
@@ -350,6 +352,31 @@ async fn links_are_listed_by_host_and_by_takedown() {
         let refused = manage(&app, "GET", query, None).await;
         refused.problem(400, "invalid-fields");
     }
+}
+
+#[tokio::test]
+async fn links_of_an_earlier_release_are_listed_too() {
+    let database = TestDatabase::new().await;
+    let schema = migrate(database.clone(), Duration::from_secs(30));
+    schema.await.unwrap();
+    let mut connection = database.connect().await.unwrap();
+    let earlier = "INSERT INTO links (code, url) \
+        SELECT 'old-' || number, 'https://Old.example/' || number FROM generate_series(1, 2500) AS number; \
+        INSERT INTO links (code, disabled_url, disabled_at, disabled_as) \
+        VALUES ('down', 'https://old.example/', now(), 'gone'); \
+        INSERT INTO links (code, expires_at) VALUES ('purged', now())";
+    connection.execute(earlier).await.unwrap();
+    let (app, _keys) = managed(&database).await;
+    let filled = "SELECT count(*) FROM links WHERE host = 'old.example'";
+    until("the hosts of all links", async || {
+        let mut connection = database.connect().await.unwrap();
+        let count = sqlx::query_scalar::<_, i64>(filled);
+        let count = count.fetch_one(&mut connection).await.unwrap();
+        (count == 2501).then_some(()).ok_or(count.to_string())
+    })
+    .await;
+    let down = pages(&app, "host=old.example&state=disabled").await;
+    assert_eq!(down, "down");
 }
 
 #[tokio::test]
