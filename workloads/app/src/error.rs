@@ -89,8 +89,10 @@ pub enum Error {
     /// The profile is not enabled.
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),
-    /// The idempotency key belongs to a job with another body.
-    #[error("The Idempotency-Key was already used with another body; use a new key for a new job.")]
+    /// The idempotency key belongs to a request with another body.
+    #[error(
+        "The Idempotency-Key was already used with another body; use a new key for another request."
+    )]
     KeyReused,
 
     // What the app depends on, and the app itself.

@@ -171,7 +171,7 @@ pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStat
 }
 
 /// Parses the key: a structured string `"..."`, or a bare one, as most clients send it.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
         return Ok(None);

@@ -11,8 +11,10 @@ use http::{HeaderValue, StatusCode, header::LOCATION};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
+use super::jobs::idempotency_key;
 use crate::{
     auth, body,
     code::Code,
@@ -20,7 +22,7 @@ use crate::{
     state::AppState,
     store::{
         Link,
-        postgres::{NewLink, Outcome},
+        postgres::{NewLink, Outcome, RequestKey},
     },
     target::{self, OwnAddress},
 };
@@ -77,6 +79,7 @@ pub struct ShortenResponse {
     post,
     path = "/shorten",
     operation_id = "shorten",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day create one link")),
     request_body = ShortenRequest,
     responses(
         (status = 201, description = "The link was created", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
@@ -84,18 +87,33 @@ pub struct ShortenResponse {
         (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
         BodyProblem,
         (status = 409, description = "The code is taken", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "The key was already used with another body", body = Problem, content_type = PROBLEM_JSON),
         (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let created_by = auth::client_of(&request).map(str::to_owned);
-    let body = body::json_object(request, MAX_BODY).await?;
+    let key = idempotency_key(request.headers())?;
+    let text = body::json_object_text(request, MAX_BODY).await?;
+    let body = body::parse_object(&text)?;
     let mut link = parse(body, &state.own_address, Timestamp::now())?;
+    link.once = key.map(|key| RequestKey {
+        key: of_client(key, created_by.as_deref()),
+        body_sha256: Sha256::digest(&text).into(),
+    });
     link.created_by = created_by;
     let (status, body) = create(&state, &link).await?;
     let location = HeaderValue::from_str(&body.short_url)
         .map_err(|error| Error::Internal(error.to_string()))?;
     Ok((status, [(LOCATION, location)], Json(body)).into_response())
+}
+
+/// Returns an idempotency key as it is stored, so that clients do not meet each other's. A space never occurs in a key.
+fn of_client(key: String, client: Option<&str>) -> String {
+    match client {
+        Some(client) => format!("{client} {key}"),
+        None => key,
+    }
 }
 
 /// Creates a link, or finds the one to reuse.
@@ -107,6 +125,10 @@ pub(super) async fn create(
     match state.links.create(link).await? {
         Outcome::Created(link) => Ok((StatusCode::CREATED, answer(link))),
         Outcome::Reused(link) => Ok((StatusCode::OK, answer(link))),
+        // By then a link exists that could be reused.
+        Outcome::Repeated(repeated) if link.reuse => Ok((StatusCode::OK, answer(repeated))),
+        Outcome::Repeated(repeated) => Ok((StatusCode::CREATED, answer(repeated))),
+        Outcome::OtherBody => Err(Error::KeyReused),
         Outcome::Taken if link.code.is_some() => Err(Error::CodeTaken),
         Outcome::Taken => Err(Error::Internal("no free code was found".to_owned())),
     }
@@ -152,6 +174,7 @@ pub fn parse(body: Map<String, Value>, own: &OwnAddress, now: Timestamp) -> Resu
         expires_at,
         created_by: None,
         reuse,
+        once: None,
     })
 }
 

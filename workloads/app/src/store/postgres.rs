@@ -1,9 +1,12 @@
 //! Links in PostgreSQL. Every query is prepared once per connection.
 
+mod once;
+
 use jiff::Timestamp;
 use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
+pub use self::once::RequestKey;
 use super::{
     Link, Stored,
     management::{Management, takedown},
@@ -51,6 +54,8 @@ pub struct NewLink {
     pub created_by: Option<String>,
     /// True if an existing link to the same destination without expiry may be returned.
     pub reuse: bool,
+    /// The key under which repeated requests are one; `None` if each creates a link.
+    pub once: Option<RequestKey>,
 }
 
 /// The result of creating a [`NewLink`].
@@ -62,6 +67,10 @@ pub enum Outcome {
     Reused(Link),
     /// The chosen code belongs to another link, or no free code was found.
     Taken,
+    /// An earlier request with this key has stored the link, or found the one to reuse.
+    Repeated(Link),
+    /// The key was used with another body before.
+    OtherBody,
 }
 
 impl Links {
@@ -115,6 +124,14 @@ impl Links {
     /// # Errors
     /// Fails if the database is down. The link may then exist, but its code was not returned to any client.
     pub async fn create(&self, link: &NewLink) -> Result<Outcome, StoreError> {
+        if let Some(once) = &link.once {
+            return self
+                .database
+                .run("INSERT link_keys", |pool| {
+                    self.create_once(pool, link, once)
+                })
+                .await;
+        }
         // A request for a link that expires must not get one that does not.
         if link.reuse && link.expires_at.is_none() {
             let found = self
@@ -145,16 +162,24 @@ impl Links {
         link: &NewLink,
     ) -> Result<Outcome, sqlx::Error> {
         let mut transaction = pool.begin().await?;
-        sqlx::query(LOCK_URL)
-            .bind(&link.url)
-            .execute(&mut *transaction)
-            .await?;
-        let outcome = match find_lasting(&mut *transaction, link).await? {
-            Some(outcome) => outcome,
-            None => self.insert(&mut transaction, link).await?,
-        };
+        let outcome = self.find_or_insert(&mut transaction, link).await?;
         transaction.commit().await?;
         Ok(outcome)
+    }
+
+    async fn find_or_insert(
+        &self,
+        connection: &mut sqlx::PgConnection,
+        link: &NewLink,
+    ) -> Result<Outcome, sqlx::Error> {
+        sqlx::query(LOCK_URL)
+            .bind(&link.url)
+            .execute(&mut *connection)
+            .await?;
+        match find_lasting(&mut *connection, link).await? {
+            Some(outcome) => Ok(outcome),
+            None => self.insert(connection, link).await,
+        }
     }
 
     async fn insert(
@@ -178,6 +203,10 @@ impl Links {
         }
         Ok(Outcome::Taken)
     }
+}
+
+fn time(microseconds: i64) -> Result<Timestamp, sqlx::Error> {
+    Timestamp::from_microsecond(microseconds).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
 /// Inserts a link. Returns true if the code was free.
@@ -213,9 +242,7 @@ async fn find_lasting(
     else {
         return Ok(None);
     };
-    let created_at = Timestamp::from_microsecond(created_at)
-        .map_err(|error| sqlx::Error::Decode(error.into()))?;
-    Ok(Some(Outcome::Reused(stored(link, code, created_at))))
+    Ok(Some(Outcome::Reused(stored(link, code, time(created_at)?))))
 }
 
 fn stored(link: &NewLink, code: String, created_at: Timestamp) -> Link {

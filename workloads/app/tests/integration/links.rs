@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Executor};
 use tokio::task::JoinSet;
 
 use crate::{
-    client::{get, post, request, send, shorten},
+    client::{Response, get, post, post_bytes, request, send, shorten},
     support::{App, config, url_of},
 };
 
@@ -224,6 +224,77 @@ async fn reuse_asked_for_by_many_at_once_makes_one_link() {
         .iter()
         .map(|response| response.json()["code"].to_string())
         .collect();
+    assert_eq!(codes.len(), 1);
+}
+
+/// Creates a link under an idempotency key.
+async fn once(app: &App, key: &str, body: &str) -> Response {
+    let headers = format!("idempotency-key: {key}\r\n");
+    let bytes = post_bytes("/shorten", &headers, body.as_bytes());
+    send(app.public, bytes).await
+}
+
+#[tokio::test]
+async fn requests_with_one_idempotency_key_create_one_link() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let body = r#"{"url":"https://example.com/once","code":"mine","ttl_seconds":60}"#;
+    let first = once(&app, "k-1", body).await;
+    assert_eq!(first.status, 201, "{first:?}");
+    // Also with quotes, as the draft of the header has it.
+    for key in ["k-1", "\"k-1\""] {
+        let again = once(&app, key, body).await;
+        assert_eq!((again.status, again.json()), (201, first.json()));
+        assert_eq!(again.header("location"), first.header("location"));
+    }
+    let other = r#"{"url":"https://example.com/other"}"#;
+    let refused = once(&app, "k-1", other).await;
+    refused.problem(422, "idempotency-key-reused");
+    let taken = once(&app, "k-2", body).await;
+    taken.problem(409, "code-taken");
+    let free = once(&app, "k-2", other).await;
+    assert_eq!(
+        free.status, 201,
+        "a request that failed leaves its key free"
+    );
+    let bad = once(&app, "a b", other).await;
+    bad.problem(400, "invalid-fields");
+
+    let mut connection = database.connect().await.unwrap();
+    connection
+        .execute("UPDATE link_keys SET created_at = now() - interval '25 hours'")
+        .await
+        .unwrap();
+    let next_day = once(&app, "k-1", other).await;
+    assert_eq!(next_day.status, 201, "{next_day:?}");
+}
+
+#[tokio::test]
+async fn an_idempotency_key_and_reuse_go_together() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/same"})).await;
+    let body = r#"{"url":"https://example.com/same","reuse":true}"#;
+    for _ in 0..2 {
+        let reused = once(&app, "k-1", body).await;
+        assert_eq!((reused.status, &reused.json()["code"]), (200, &json!(code)));
+    }
+}
+
+#[tokio::test]
+async fn one_idempotency_key_at_once_is_one_link() {
+    let database = TestDatabase::new().await;
+    let app = std::sync::Arc::new(App::start(&database).await);
+    let mut posts = JoinSet::new();
+    for _ in 0..16 {
+        let app = std::sync::Arc::clone(&app);
+        posts.spawn(async move {
+            let response = once(&app, "k-1", r#"{"url":"https://example.com/"}"#).await;
+            assert_eq!(response.status, 201, "{response:?}");
+            response.json()["code"].as_str().unwrap().to_owned()
+        });
+    }
+    let codes: HashSet<String> = posts.join_all().await.into_iter().collect();
     assert_eq!(codes.len(), 1);
 }
 

@@ -432,6 +432,31 @@ async fn many_links_are_created_at_once_with_a_result_each() {
 }
 
 #[tokio::test]
+async fn clients_do_not_meet_each_other_s_idempotency_keys() {
+    let database = TestDatabase::new().await;
+    let (app, _keys) = managed(&database).await;
+    let create = async |key: &str, url: &str| {
+        let headers = format!("{key}idempotency-key: 1\r\n");
+        let body = json!({"url": url}).to_string();
+        let bytes = post_bytes("/shorten", &headers, body.as_bytes());
+        send(app.public, bytes).await
+    };
+    let mut codes = Vec::new();
+    for (number, key) in ["", KEY, OTHER].into_iter().enumerate() {
+        let header = match key {
+            "" => String::new(),
+            key => format!("x-api-key: {key}\r\n"),
+        };
+        let url = format!("https://example.com/{number}");
+        let created = create(&header, &url).await;
+        assert_eq!(created.status, 201, "{created:?}");
+        assert_eq!(create(&header, &url).await.json(), created.json());
+        codes.push(created.json()["code"].to_string());
+    }
+    assert!(codes[0] != codes[1] && codes[1] != codes[2] && codes[0] != codes[2]);
+}
+
+#[tokio::test]
 async fn every_change_is_one_line_of_the_log_with_its_client() {
     let database = TestDatabase::new().await;
     let url = migrated(&database).await;
