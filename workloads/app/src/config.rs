@@ -2,6 +2,7 @@
 
 mod auth;
 mod cache;
+mod destinations;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,6 +16,7 @@ use url::Url;
 pub use self::{
     auth::AuthArgs,
     cache::{CacheArgs, CacheMode},
+    destinations::DestinationArgs,
 };
 
 /// The link-shortening application.
@@ -123,6 +125,9 @@ pub struct ServeArgs {
     /// The keys of clients.
     #[command(flatten)]
     pub auth: AuthArgs,
+    /// The destinations that links may have.
+    #[command(flatten)]
+    pub destinations: DestinationArgs,
     /// Maximum number of open connections on the public port; further ones wait to be accepted.
     #[arg(long, env, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,

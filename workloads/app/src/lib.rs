@@ -7,6 +7,7 @@ pub mod body;
 pub mod client;
 pub mod code;
 pub mod config;
+pub mod destination;
 pub mod error;
 pub mod indexer;
 pub mod limits;

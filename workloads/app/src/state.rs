@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 use crate::{
     auth::Guard,
     config::ServeArgs,
+    destination::Destinations,
     limits::Limits,
     metrics::Metrics,
     publisher::Publisher,
     store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
-    target::OwnAddress,
 };
 
 /// A handle to the shared state; cheap to clone.
@@ -45,8 +45,8 @@ pub struct Shared {
     pub host: String,
     /// The base of short URLs, without a slash at the end.
     pub public_base: String,
-    /// The address of this service, to which links must not point.
-    pub own_address: OwnAddress,
+    /// The destinations that links may have.
+    pub destinations: Destinations,
     /// The links.
     pub links: CachedLinks,
     /// The jobs; `None` if the queue profile is off.
@@ -122,7 +122,7 @@ impl AppState {
         Self(Arc::new(Shared {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
-            own_address: OwnAddress::from(&config.public_url),
+            destinations: config.destinations.destinations(&config.public_url),
             links,
             queue: profiles.queue,
             vector: profiles.vector,

@@ -18,13 +18,13 @@ use super::jobs::idempotency_key;
 use crate::{
     auth, body,
     code::Code,
+    destination::Destinations,
     error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     state::AppState,
     store::{
         Link,
         postgres::{NewLink, Outcome, RequestKey},
     },
-    target::{self, OwnAddress},
 };
 
 /// The maximum size of a request body in bytes.
@@ -96,7 +96,7 @@ pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<
     let key = idempotency_key(request.headers())?;
     let text = body::json_object_text(request, MAX_BODY).await?;
     let body = body::parse_object(&text)?;
-    let mut link = parse(body, &state.own_address, Timestamp::now())?;
+    let mut link = parse(body, &state.destinations, Timestamp::now())?;
     link.once = key.map(|key| RequestKey {
         key: of_client(key, created_by.as_deref()),
         body_sha256: Sha256::digest(&text).into(),
@@ -150,12 +150,16 @@ impl ShortenResponse {
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] with one entry per invalid field.
-pub fn parse(body: Map<String, Value>, own: &OwnAddress, now: Timestamp) -> Result<NewLink, Error> {
+pub fn parse(
+    body: Map<String, Value>,
+    destinations: &Destinations,
+    now: Timestamp,
+) -> Result<NewLink, Error> {
     let request: ShortenRequest = body::fields(body)?;
     let mut faults = Vec::new();
     let now = whole_microseconds(now);
-    let url =
-        url_field(request.url, own).unwrap_or_else(|reason| fault(&mut faults, "url", reason));
+    let url = url_field(request.url, destinations)
+        .unwrap_or_else(|reason| fault(&mut faults, "url", reason));
     let code = code_field(request.code).unwrap_or_else(|reason| fault(&mut faults, "code", reason));
     let expires_at = expiry(request.ttl_seconds, request.expires_at, now)
         .unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
@@ -188,10 +192,11 @@ pub(super) fn fault<T: Default>(
     T::default()
 }
 
-fn url_field(url: Option<Value>, own: &OwnAddress) -> Result<String, String> {
+fn url_field(url: Option<Value>, destinations: &Destinations) -> Result<String, String> {
     match url {
         None => Err("is required".to_owned()),
-        Some(Value::String(url)) => target::check(&url, own)
+        Some(Value::String(url)) => destinations
+            .check(&url)
             .map(|()| url)
             .map_err(|error| error.to_string()),
         Some(_) => Err("must be a string".to_owned()),
@@ -269,16 +274,16 @@ mod tests {
     use utoipa::PartialSchema;
 
     use super::*;
-    use crate::code::MAX_LENGTH;
+    use crate::{code::MAX_LENGTH, target};
 
     const NOW: &str = "2030-01-01T00:00:00.123456789Z";
 
     fn parsed(body: Value) -> Result<NewLink, Vec<(&'static str, String)>> {
-        let own = OwnAddress::from(&"http://localhost:8080".parse().unwrap());
+        let destinations = Destinations::from(&"http://localhost:8080".parse().unwrap());
         let Value::Object(body) = body else {
             panic!("not an object")
         };
-        parse(body, &own, NOW.parse().unwrap()).map_err(|error| match error {
+        parse(body, &destinations, NOW.parse().unwrap()).map_err(|error| match error {
             Error::InvalidFields(errors) => errors
                 .into_iter()
                 .map(|error| (error.field, error.reason))

@@ -227,6 +227,36 @@ async fn reuse_asked_for_by_many_at_once_makes_one_link() {
     assert_eq!(codes.len(), 1);
 }
 
+#[tokio::test]
+async fn new_links_lead_only_where_the_rules_of_the_stack_allow() {
+    let database = TestDatabase::new().await;
+    let open = App::start(&database).await;
+    let earlier = json!({"url": "https://www.bad.example/", "code": "earlier"});
+    shorten(open.public, earlier).await;
+    let app = App::start_with(&database, |config| {
+        let rules = &mut config.destinations;
+        rules.gateway_host = Some("links.example.com".to_owned());
+        rules.links_deny_hosts = vec!["*.bad.example".parse().unwrap()];
+        rules.links_deny_private_addresses = true;
+    })
+    .await;
+    for (url, rule) in [
+        ("https://www.bad.example/x", "denies it"),
+        ("http://[::ffff:127.0.0.1]/", "private address"),
+        ("https://links.example.com/x", "this service itself"),
+        ("http://sho.rt:8080/x", "this service itself"),
+    ] {
+        let refused = post(app.public, "/shorten", json!({"url": url}).to_string()).await;
+        let problem = refused.problem(400, "invalid-fields");
+        assert_eq!(problem["errors"][0]["field"], "url");
+        let reason = problem["errors"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains(rule), "{url}: {reason}");
+    }
+    shorten(app.public, json!({"url": "https://bad.example/"})).await;
+    let followed = get(app.public, "/earlier").await;
+    assert_eq!(followed.status, 302, "links that exist are not touched");
+}
+
 /// Creates a link under an idempotency key.
 async fn once(app: &App, key: &str, body: &str) -> Response {
     let headers = format!("idempotency-key: {key}\r\n");

@@ -46,7 +46,7 @@ async fn create_one(
             reason: "must contain objects only".to_owned(),
         }]));
     };
-    let mut link = shorten::parse(link, &state.own_address, Timestamp::now())?;
+    let mut link = shorten::parse(link, &state.destinations, Timestamp::now())?;
     link.created_by = Some(by.to_owned());
     shorten::create(state, &link).await
 }
