@@ -3,6 +3,8 @@
 mod answers;
 mod forwarding;
 mod keys;
+mod pages;
+mod visitors;
 
 use anyhow::Result;
 use shortener_e2e::{GatewayClient, SharedStack};

@@ -5,6 +5,7 @@ mod cache;
 mod component;
 mod database;
 mod gateway;
+mod links;
 mod monitoring;
 mod names;
 mod observability;
@@ -22,9 +23,10 @@ pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use gateway::{
-    GatewayAuth, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec, GatewayTls,
-    Hsts, KeyLimits, Protected,
+    GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec,
+    GatewayTls, Hsts, KeyLimits, Protected,
 };
+pub use links::LinksSpec;
 pub use monitoring::MonitoringSpec;
 pub use observability::{
     BackendSpec, CollectorSpec, ExternalBackend, ExternalCollector, ManagedBackend,

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, header::ACCEPT};
 use shortener_app::{
-    body, client, code::Code, destination::Destinations, error::Error, routes::shorten,
+    body, client, code::Code, destination::Destinations, error::Error, location, page,
+    routes::shorten, target,
 };
 use shortener_common::{
     exposition::Format,
@@ -76,4 +77,27 @@ pub fn headers(data: &[u8]) {
     assert!(trace.trace_id.to_string().len() == 32 && trace.span_id.to_string().len() == 16);
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let _ = Format::negotiate(accept);
+    let _ = page::is_preferred(headers.get(ACCEPT));
+}
+
+/// Checks that a destination becomes a URI, and that the query of a request changes neither the host that it leads to
+/// nor the path. A space separates the two.
+pub fn location(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (destination, query) = text.split_once(' ').unwrap_or((&*text, ""));
+    if target::parse(destination).is_err() {
+        return;
+    }
+    let uri = location::ascii(destination);
+    let Some(whole) = location::with_query(uri.as_bytes(), query) else {
+        return;
+    };
+    HeaderValue::from_bytes(&whole).expect("a URI is a header value");
+    let whole = String::from_utf8(whole).expect("a URI is ASCII");
+    assert!(whole.bytes().all(target::is_uri_byte), "{whole}");
+    let before = url::Url::parse(&uri).expect("a URI is a URL");
+    let after = url::Url::parse(&whole).expect("a URI is a URL");
+    assert_eq!(after.origin(), before.origin());
+    assert_eq!(after.path(), before.path());
+    assert_eq!(after.fragment(), before.fragment());
 }

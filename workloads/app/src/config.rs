@@ -3,10 +3,12 @@
 mod auth;
 mod cache;
 mod destinations;
+mod links;
 
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use http::HeaderValue;
 use shortener_common::{
     config::{DatabaseArgs, LogArgs, QueueArgs, TelemetryArgs, seconds},
     vector::VectorArgs,
@@ -17,7 +19,9 @@ pub use self::{
     auth::AuthArgs,
     cache::{CacheArgs, CacheMode},
     destinations::DestinationArgs,
+    links::LinksArgs,
 };
+use crate::cors;
 
 /// The link-shortening application.
 #[derive(Debug, Parser)]
@@ -128,6 +132,13 @@ pub struct ServeArgs {
     /// The destinations that links may have.
     #[command(flatten)]
     pub destinations: DestinationArgs,
+    /// The answers to visitors.
+    #[command(flatten)]
+    pub links: LinksArgs,
+    /// Origins whose scripts may use the API, separated by commas, such as https://app.example.com; `*` stands for every
+    /// origin. Without an origin, only pages of the service itself may.
+    #[arg(long, env, value_delimiter = ',', value_parser = cors::origin)]
+    pub cors_allow_origins: Vec<HeaderValue>,
     /// Maximum number of open connections on the public port; further ones wait to be accepted.
     #[arg(long, env, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
@@ -220,6 +231,10 @@ mod tests {
             ("--cache-ttl-seconds", "0"),
             ("--cache-mode", "Single!"),
             ("--auth-protect", "admin"),
+            ("--links-root-target", "/welcome"),
+            ("--links-unknown-target", "https://a@b"),
+            ("--links-forward-query", "perhaps"),
+            ("--cors-allow-origins", "https://a.example/,*"),
         ] {
             let message = serve(&[&format!("{flag}={value}")])
                 .unwrap_err()

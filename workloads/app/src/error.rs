@@ -45,6 +45,11 @@ pub enum Error {
     /// The path and the query are longer than this many bytes.
     #[error("The path and query may be at most {0} bytes long.")]
     UriTooLong(usize),
+    /// The destination with the query of the request is longer than this many bytes.
+    #[error(
+        "The destination may be at most {0} bytes long together with the query of the request; shorten the query."
+    )]
+    QueryTooLong(usize),
     /// The body is not `application/json`, or is compressed.
     #[error("The body must be sent as application/json without a content encoding.")]
     UnsupportedMediaType,

@@ -1,6 +1,7 @@
 //! Rate limits by client address, or by the key of a client: token buckets in bounded memory, and with a cache also
 //! buckets shared by all replicas.
 
+mod quota;
 mod shared;
 
 use std::{
@@ -11,9 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http::HeaderMap;
 use parking_lot::Mutex;
 
-use self::shared::SharedBuckets;
+use self::{quota::Quota, shared::SharedBuckets};
 use crate::{config::ServeArgs, store::cache::Cache};
 
 /// The number of independent shards of the table, which keeps lock contention low.
@@ -115,6 +117,7 @@ impl Limits {
 pub struct Limit {
     own: RateLimiter,
     shared: Option<SharedBuckets>,
+    quota: Quota,
 }
 
 impl Limit {
@@ -124,27 +127,40 @@ impl Limit {
         Some(Self {
             own: RateLimiter::new(rate)?,
             shared: cache.map(|cache| SharedBuckets::new(name, rate, Arc::clone(cache))),
+            quota: Quota::new(name, rate),
         })
     }
 
-    /// Takes a token of this replica's bucket. A client above the limit of one replica is above the shared limit as
-    /// well.
+    /// Takes a token of this replica's bucket, and returns the time until the bucket is full again. A client above the
+    /// limit of one replica is above the shared limit as well.
     ///
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
-    pub fn take(&self, client: Client) -> Result<(), Duration> {
+    pub fn take(&self, client: Client) -> Result<Duration, Duration> {
         self.own.take(client)
     }
 
-    /// Takes a token of the shared bucket. Succeeds if the cache is unavailable.
+    /// Takes a token of the shared bucket, and returns the time until the bucket is full again. Succeeds if the cache is
+    /// unavailable.
     ///
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
-    pub async fn take_shared(&self, client: Client) -> Result<(), Duration> {
+    pub async fn take_shared(&self, client: Client) -> Result<Duration, Duration> {
         match &self.shared {
             Some(buckets) => buckets.take(client).await,
-            None => Ok(()),
+            None => Ok(Duration::ZERO),
         }
+    }
+
+    /// Returns the time until an empty bucket is full again whose next token comes after `wait`.
+    #[must_use]
+    pub fn refill_of_empty(&self, wait: Duration) -> Duration {
+        self.quota.refill_of_empty(wait)
+    }
+
+    /// Tells a client the limit and what is left of it, if its bucket is full again after `refill`.
+    pub fn tell(&self, refill: Duration, headers: &mut HeaderMap) {
+        self.quota.tell(refill, headers);
     }
 }
 
@@ -211,15 +227,15 @@ impl RateLimiter {
         })
     }
 
-    /// Takes a token.
+    /// Takes a token, and returns the time until the bucket is full again.
     ///
     /// # Errors
     /// Returns the time until the next token if the bucket is empty.
-    pub fn take(&self, client: Client) -> Result<(), Duration> {
+    pub fn take(&self, client: Client) -> Result<Duration, Duration> {
         self.take_at(client, nanoseconds(self.start.elapsed()))
     }
 
-    fn take_at(&self, client: impl Into<Client>, now: u64) -> Result<(), Duration> {
+    fn take_at(&self, client: impl Into<Client>, now: u64) -> Result<Duration, Duration> {
         use std::hash::BuildHasher;
         let client = client.into();
         let shard = self.hasher.hash_one(client) as usize % SHARDS;
@@ -238,7 +254,7 @@ impl RateLimiter {
             evict(&mut buckets, now);
         }
         buckets.insert(client, full_at);
-        Ok(())
+        Ok(Duration::from_nanos(full_at - now))
     }
 
     #[cfg(test)]
@@ -306,11 +322,15 @@ mod tests {
             20
         );
         assert_eq!(limiter.take_at(A, SECOND), Err(Duration::from_secs(1)));
-        assert_eq!(limiter.take_at(A, 2 * SECOND), Ok(()));
+        assert_eq!(
+            limiter.take_at(A, 2 * SECOND),
+            Ok(Duration::from_secs(20)),
+            "the bucket is empty again"
+        );
         assert!(limiter.take_at(A, 2 * SECOND).is_err());
         assert_eq!(
             limiter.take_at(B, 2 * SECOND),
-            Ok(()),
+            Ok(Duration::from_secs(1)),
             "another client has a bucket of its own"
         );
     }

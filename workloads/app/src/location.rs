@@ -29,6 +29,24 @@ pub fn ascii(url: &str) -> Cow<'_, str> {
     Cow::Owned([encoded(before), host, encoded(after)].concat())
 }
 
+/// Returns a URI with a query behind its own and before its fragment, or `None` if it would be longer than
+/// [`target::MAX_LOCATION`]. Scheme, authority and path stay the same.
+#[must_use]
+pub fn with_query(uri: &[u8], query: &str) -> Option<Vec<u8>> {
+    let is_fragment = |byte: &u8| *byte == b'#';
+    let end = uri.iter().position(is_fragment).unwrap_or(uri.len());
+    let (before, fragment) = uri.split_at(end);
+    let separator = match before {
+        [.., b'?' | b'&'] if before.contains(&b'?') => "",
+        _ if before.contains(&b'?') => "&",
+        _ => "?",
+    };
+    // A number sign would begin the fragment; HTTP clients send none.
+    let query = encoded(query).replace('#', "%23");
+    let whole = [before, separator.as_bytes(), query.as_bytes(), fragment].concat();
+    (whole.len() <= target::MAX_LOCATION).then_some(whole)
+}
+
 /// Splits a URL before and behind its host: `("https://", "example.com", ":8443/path")`.
 fn parts(url: &str) -> Option<(&str, &str, &str)> {
     let begin = url.find("://")? + "://".len();
@@ -103,6 +121,49 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_query_goes_between_the_own_one_and_the_fragment() {
+        for (uri, query, expected) in [
+            ("https://a.example", "x=1", "https://a.example?x=1"),
+            ("https://a.example/", "x=1&y", "https://a.example/?x=1&y"),
+            ("https://a.example/b&", "x=1", "https://a.example/b&?x=1"),
+            (
+                "https://a.example/?b=c",
+                "x=1",
+                "https://a.example/?b=c&x=1",
+            ),
+            ("https://a.example/?", "x=1", "https://a.example/?x=1"),
+            ("https://a.example/?b&", "x=1", "https://a.example/?b&x=1"),
+            (
+                "https://a.example/#f?g",
+                "x=1",
+                "https://a.example/?x=1#f?g",
+            ),
+            (
+                "https://a.example/?b#f",
+                "x=1",
+                "https://a.example/?b&x=1#f",
+            ),
+            (
+                "https://a.example/",
+                "q=ü\"<",
+                "https://a.example/?q=%C3%BC%22%3C",
+            ),
+            (
+                "https://a.example/",
+                "q=%C3%BC",
+                "https://a.example/?q=%C3%BC",
+            ),
+        ] {
+            let found = with_query(uri.as_bytes(), query).unwrap();
+            assert_eq!(str::from_utf8(&found), Ok(expected));
+        }
+        let room = target::MAX_LOCATION - "https://a.example/?".len();
+        let longest = "x".repeat(room);
+        assert!(with_query(b"https://a.example/", &longest).is_some());
+        assert!(with_query(b"https://a.example/", &format!("{longest}x")).is_none());
+    }
+
     /// Decodes every percent-encoded byte.
     fn decoded(text: &str) -> Vec<u8> {
         let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
@@ -145,6 +206,27 @@ mod tests {
             let fragment = |url: &Url| url.fragment().map(decoded);
             prop_assert_eq!(fragment(&read), fragment(&given));
             prop_assert_eq!(&*ascii(&location), location.as_str(), "once is enough");
+        }
+
+        #[test]
+        fn a_query_changes_nothing_but_the_query(
+            tail in "|[/?#][!-~]{0,40}",
+            query in "\\PC{1,40}|[!-~]{1,40}|(//|@|:|#|\\?|\\\\|evil\\.example){1,6}",
+        ) {
+            let url = format!("https://example.com{tail}");
+            if target::parse(&url).is_err() {
+                return Ok(());
+            }
+            let uri = ascii(&url).into_owned();
+            let forwarded = with_query(uri.as_bytes(), &query).unwrap();
+            let forwarded = String::from_utf8(forwarded).unwrap();
+            prop_assert!(forwarded.bytes().all(is_uri_byte), "{}", forwarded);
+            let (before, after) = (Url::parse(&uri).unwrap(), Url::parse(&forwarded).unwrap());
+            prop_assert_eq!(after.origin(), before.origin());
+            prop_assert_eq!(after.path(), before.path());
+            prop_assert_eq!(after.fragment(), before.fragment());
+            let own = before.query().unwrap_or_default();
+            prop_assert!(after.query().unwrap().starts_with(own), "{}", forwarded);
         }
 
         #[test]

@@ -1,6 +1,7 @@
-//! The middleware of the public port: limits before a request, and problem body, metrics, log line and span after
-//! it.
+//! The middleware of the public port: limits before a request, and problem body or page, metrics, log line and span
+//! after it.
 
+mod allowance;
 mod facts;
 mod span;
 
@@ -13,18 +14,18 @@ use axum::{
 };
 use futures::{FutureExt, future::try_join};
 use http::{
-    HeaderMap, HeaderValue, Method, StatusCode,
+    HeaderMap, HeaderValue, StatusCode,
     header::{ALLOW, CONNECTION},
 };
 use shortener_common::{telemetry::span::in_span, trace::TraceContext};
 use tokio::time::{Instant, timeout_at};
 
-use self::facts::Facts;
+use self::{allowance::Allowance, facts::Facts};
 use crate::{
-    auth::Identity,
     body::Deadline,
+    cors,
     error::{Error, ErrorExtension},
-    limits::Limit,
+    page,
     state::{AppState, Shared},
 };
 
@@ -40,11 +41,17 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
         budget: state.config.request_timeout,
     };
     let mut facts = Facts::of(&request, &state.config);
-    let denial = facts.identify(&state.guard, request.headers());
+    let is_preflight = state.cors.is_preflight(facts.route, &request);
+    // A browser sends no key with a preflight.
+    let denial = match is_preflight {
+        true => None,
+        false => facts.identify(&state.guard, request.headers()),
+    };
     let span = span::begin(&state.tracer, &facts);
-    let response = match admit(&state, &request, &facts) {
+    let mut allowance = Allowance::of(&state, &facts);
+    let response = match admit(&mut allowance, &request, &facts) {
         Err(error) => error.into_response(),
-        Ok(limit) => {
+        Ok(()) => {
             request.extensions_mut().insert(deadline);
             request.extensions_mut().insert(facts.trace);
             // A request without this extension is anonymous.
@@ -54,19 +61,15 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
             let answer = async {
                 match denial {
                     Some(denial) => Error::from(denial).into_response(),
+                    None if is_preflight => cors::preflight(),
                     None => answer(request, next, deadline.end()).await,
                 }
             };
-            in_span(&span, rate_limited(limit, &facts, answer)).await
+            in_span(&span, rate_limited(&mut allowance, &facts, answer)).await
         }
     };
-    let (mut response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
-    if state.is_draining() {
-        // Proxies keep connections open; this one has to end before the replica does.
-        response
-            .headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
-    }
+    let (response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
+    let response = addressed(response, failure.as_ref(), &state, &facts, &allowance);
     let duration = deadline.start.elapsed();
     state.metrics.request(
         facts.route,
@@ -81,32 +84,41 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
     response
 }
 
+/// Fits a complete response to the client: a page for a browser, the permission for a script, and the rate limit.
+fn addressed(
+    mut response: Response,
+    failure: Option<&ErrorExtension>,
+    state: &Shared,
+    facts: &Facts,
+    allowance: &Allowance<'_>,
+) -> Response {
+    if let Some(failure) = failure.filter(|_| facts.can_be_a_page()) {
+        response = page::negotiated(response, &failure.0, facts.accept.as_ref());
+    }
+    let status = response.status();
+    let headers = response.headers_mut();
+    if facts.route.row().is_for_scripts() {
+        state.cors.permit(facts.origin.as_ref(), headers);
+    }
+    if facts.tells_limit(status) {
+        allowance.tell(headers);
+    }
+    if state.is_draining() {
+        // Proxies keep connections open; this one has to end before the replica does.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
 /// Wraps every request of the internal port: adds the body of an error, and nothing else.
 pub async fn internal(request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
     complete(next.run(request).await, uri.path(), None).0
 }
 
-/// Rejects requests that are too large or exceed the limit of this replica. Returns the rate limit that applies.
-fn admit<'a>(
-    state: &'a Shared,
-    request: &Request,
-    facts: &Facts,
-) -> Result<Option<&'a Limit>, Error> {
-    let creates = facts.method == Method::POST && facts.route.row().creates;
-    let limits = match facts.identity {
-        Identity::Anonymous => &state.limits,
-        Identity::Client(_) => &state.key_limits,
-    };
-    let limit = if creates {
-        &limits.shorten
-    } else {
-        &limits.requests
-    };
-    if let Some(limit) = limit {
-        let taken = limit.take(facts.bucket());
-        taken.map_err(|wait| facts.rate_limited(wait))?;
-    }
+/// Rejects requests that are too large or exceed the limit of this replica.
+fn admit(allowance: &mut Allowance<'_>, request: &Request, facts: &Facts) -> Result<(), Error> {
+    allowance.take(facts)?;
     if request
         .uri()
         .path_and_query()
@@ -117,24 +129,16 @@ fn admit<'a>(
     if header_bytes(request.headers()) > MAX_HEADERS {
         return Err(Error::HeadersTooLarge(MAX_HEADERS));
     }
-    Ok(limit.as_ref())
+    Ok(())
 }
 
 /// Handles the request unless the client has exceeded the shared rate limit.
 async fn rate_limited(
-    limit: Option<&Limit>,
+    allowance: &mut Allowance<'_>,
     facts: &Facts,
     answer: impl Future<Output = Response>,
 ) -> Response {
-    let admitted = async {
-        match limit {
-            Some(limit) => limit
-                .take_shared(facts.bucket())
-                .await
-                .map_err(|wait| facts.rate_limited(wait)),
-            None => Ok(()),
-        }
-    };
+    let admitted = allowance.take_shared(facts);
     let answered = if facts.method.is_safe() {
         // Discarding the response to a safe request is harmless. The check and the handler therefore run concurrently,
         // which saves a round trip to the cache.

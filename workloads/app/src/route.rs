@@ -13,12 +13,35 @@ pub struct Row {
     pub creates: bool,
     /// The scope that a key needs, where the stack asks for one; `None` if the route is open to everyone.
     pub scope: Option<Scope>,
+    /// True if people open it in a browser, which gets pages for errors.
+    pub page: bool,
 }
 
+impl Row {
+    /// Returns true if scripts of other origins may use the route, where the settings allow their origin.
+    #[must_use]
+    pub fn is_for_scripts(self) -> bool {
+        matches!(self.scope, Some(Scope::Shorten | Scope::Jobs | Scope::Docs))
+    }
+
+    /// Returns true if the answers tell the rate limit of the client. A scraper of metrics has no use for it.
+    #[must_use]
+    pub fn tells_limit(self) -> bool {
+        self.scope != Some(Scope::Metrics)
+    }
+}
+
+/// The template of redirects.
+const REDIRECT: &str = "/{code}";
+/// The template of previews.
+const PREVIEW: &str = "/{code}+";
+/// The end of a path that shows a link instead of following it. No code contains it.
+pub const PREVIEW_SUFFIX: char = '+';
+
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [Row; 14] = [
-    open("unmatched"),
-    open("/{code}"),
+pub const ROUTES: [Row; 16] = [
+    page("unmatched"),
+    page(REDIRECT),
     Row {
         creates: true,
         ..scoped("/shorten", Scope::Shorten)
@@ -34,6 +57,8 @@ pub const ROUTES: [Row; 14] = [
     scoped("/api/admin/links/{code}/disable", Scope::Admin),
     scoped("/api/admin/links/{code}/enable", Scope::Admin),
     open("/openapi.json"),
+    page("/"),
+    page(PREVIEW),
 ];
 
 const fn open(template: &'static str) -> Row {
@@ -41,6 +66,14 @@ const fn open(template: &'static str) -> Row {
         template,
         creates: false,
         scope: None,
+        page: false,
+    }
+}
+
+const fn page(template: &'static str) -> Row {
+    Row {
+        page: true,
+        ..open(template)
     }
 }
 
@@ -62,6 +95,16 @@ impl Route {
         let place =
             template.and_then(|template| ROUTES.iter().position(|row| row.template == template));
         Self(place.unwrap_or(0))
+    }
+
+    /// Returns the route of a request, by the template that the router matched and by its path. The router has no
+    /// pattern for a suffix, so it takes previews for redirects.
+    #[must_use]
+    pub fn of(template: Option<&str>, path: &str) -> Self {
+        match template {
+            Some(REDIRECT) if path.ends_with(PREVIEW_SUFFIX) => Self::from_template(Some(PREVIEW)),
+            template => Self::from_template(template),
+        }
     }
 
     /// Returns the place in the table.
@@ -100,7 +143,8 @@ mod tests {
     fn the_first_segment_of_every_route_is_reserved() {
         let paths = openapi().paths.paths;
         assert_eq!(paths.len(), ROUTES.len() - 1);
-        for path in paths.keys().filter(|path| *path != "/{code}") {
+        let links = ["/", REDIRECT, PREVIEW];
+        for path in paths.keys().filter(|path| !links.contains(&path.as_str())) {
             let first = path.split('/').nth(1).unwrap();
             assert!(
                 RESERVED.contains(&first),
@@ -119,10 +163,45 @@ mod tests {
     }
 
     #[test]
-    fn only_redirects_health_and_the_document_are_open_to_everyone() {
+    fn only_links_health_and_the_document_are_open_to_everyone() {
         let open = ROUTES.iter().filter(|row| row.scope.is_none());
         let open: Vec<&str> = open.map(|row| row.template).collect();
-        assert_eq!(open, ["unmatched", "/{code}", "/health", "/openapi.json"]);
+        assert_eq!(
+            open,
+            [
+                "unmatched",
+                "/{code}",
+                "/health",
+                "/openapi.json",
+                "/",
+                "/{code}+"
+            ]
+        );
+    }
+
+    #[test]
+    fn people_open_links_and_what_matched_nothing_and_scripts_use_the_rest() {
+        for row in ROUTES {
+            assert!(!(row.page && row.is_for_scripts()), "{row:?}");
+            assert!(!row.page || row.scope.is_none(), "{row:?}");
+            let manages = row.scope == Some(Scope::Admin);
+            assert!(!(manages && row.is_for_scripts()), "{row:?}");
+        }
+        let scripts = ROUTES.iter().filter(|row| row.is_for_scripts());
+        assert_eq!(scripts.count(), 5);
+    }
+
+    #[test]
+    fn a_preview_has_a_route_of_its_own() {
+        for (template, path, expected) in [
+            (Some("/{code}"), "/abc", "/{code}"),
+            (Some("/{code}"), "/abc+", "/{code}+"),
+            (Some("/{code}"), "/+", "/{code}+"),
+            (Some("/docs/{id}"), "/docs/1+", "/docs/{id}"),
+            (None, "/a/b+", "unmatched"),
+        ] {
+            assert_eq!(Route::of(template, path).as_str(), expected, "{path}");
+        }
     }
 
     #[test]

@@ -7,12 +7,15 @@ use axum::{
 };
 use shortener_common::internal;
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouter},
+    routes,
+};
 
 use crate::{
     error::Error,
     observe,
-    routes::{admin::links, docs, health, jobs, metrics, openapi, redirect, shorten},
+    routes::{admin::links, docs, health, jobs, metrics, openapi, preview, redirect, shorten},
     state::AppState,
 };
 
@@ -22,7 +25,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .title("Link shortener")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some("Creates short codes for URLs and redirects them. The gateway also has `/api/health`, `/api/metrics`, `/api/shorten`, `/api/jobs` and `/api/docs/…`, and links under `/api/links/{code}`. The routes below `/api/admin` always need a key with the scope `admin`."));
-    OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).build())
+    let router = OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).build())
         .routes(routes!(health::health))
         .routes(routes!(metrics::public))
         .routes(routes!(shorten::shorten))
@@ -36,6 +39,19 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(links::enable))
         .routes(routes!(openapi::openapi))
         .routes(routes!(redirect::follow))
+        .routes(routes!(redirect::root));
+    with_previews(router)
+}
+
+/// Adds the documentation of previews. Redirects hand these requests on, because the router has no pattern for a
+/// suffix.
+fn with_previews(mut router: OpenApiRouter<AppState>) -> OpenApiRouter<AppState> {
+    let (schemas, paths, _): UtoipaMethodRouter<AppState> = routes!(preview::preview);
+    let document = router.get_openapi_mut();
+    document.paths.merge(paths);
+    let components = document.components.get_or_insert_default();
+    components.schemas.extend(schemas);
+    router
 }
 
 /// Returns the router of the public port.
@@ -77,6 +93,7 @@ mod tests {
         for schema in [
             "ShortenRequest",
             "ShortenResponse",
+            "Preview",
             "Problem",
             "FieldError",
             "Health",

@@ -6,5 +6,6 @@ pub mod health;
 pub mod jobs;
 pub mod metrics;
 pub mod openapi;
+pub mod preview;
 pub mod redirect;
 pub mod shorten;

@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use crate::{
     auth::Guard,
     config::ServeArgs,
+    cors::Cors,
     destination::Destinations,
     limits::Limits,
     metrics::Metrics,
@@ -59,6 +60,8 @@ pub struct Shared {
     pub tracer: Tracer,
     /// The check of keys.
     pub guard: Guard,
+    /// The origins whose scripts may use the API.
+    pub cors: Cors,
     /// The rate limits by client address.
     pub limits: Limits,
     /// The rate limits by the key of a client.
@@ -123,6 +126,7 @@ impl AppState {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
             destinations: config.destinations.destinations(&config.public_url),
+            cors: Cors::of(&config.cors_allow_origins),
             links,
             queue: profiles.queue,
             vector: profiles.vector,

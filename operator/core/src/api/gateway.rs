@@ -1,6 +1,7 @@
 //! The public entry point of a stack.
 
 mod auth;
+mod cors;
 mod provider;
 mod service;
 mod tls;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{PodSettings, annotations, names, schema};
 
 pub use auth::{GatewayAuth, KeyLimits, Protected};
+pub use cors::GatewayCors;
 pub use provider::{GatewayProvider, GatewayServiceType};
 pub use service::GatewayServiceSpec;
 pub use tls::{GatewayTls, Hsts};
@@ -105,6 +107,9 @@ pub struct GatewaySpec {
     /// Keys of clients. Absent: no request needs a key, and management is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<GatewayAuth>,
+    /// Scripts of other origins. Absent: browsers let none of them use the API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cors: Option<GatewayCors>,
     /// Number of gateway pods.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
@@ -130,6 +135,7 @@ impl Default for GatewaySpec {
             trusted_hops: default_hops(),
             trust_incoming_trace: default_true(),
             auth: None,
+            cors: None,
             replicas: default_replicas(),
             pod: PodSettings::default(),
         }

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CacheSpec, DatabaseSpec, GatewaySpec, MonitoringSpec, ObservabilitySpec, PodSettings, Profile,
-    QueueSpec, ShortenerStackStatus, VectorSpec, names,
+    CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, MonitoringSpec, ObservabilitySpec,
+    PodSettings, Profile, QueueSpec, ShortenerStackStatus, VectorSpec, names,
     rules::{
         backend_keeps_its_class, backend_never_shrinks, keeps_its_class, never_shrinks,
         vector_keeps, while_vector_is_on,
@@ -87,6 +87,9 @@ pub struct ShortenerStackSpec {
     /// Rate limits by client address.
     #[serde(default)]
     pub limits: LimitsSpec,
+    /// Answers to visitors without a live link, and the query of a request.
+    #[serde(default)]
+    pub links: LinksSpec,
     /// The app that shortens and redirects.
     #[serde(default)]
     pub app: AppSpec,

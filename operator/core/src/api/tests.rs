@@ -49,6 +49,13 @@ fn a_full_spec_is_valid() {
             "host": "go.example.com",
             "tlsSecretName": "go-tls",
             "auth": {"secretRef": {"name": "keys"}, "protect": ["jobs", "metrics"], "limits": {"shortenBurst": 0}},
+            "cors": {"allowOrigins": ["https://app.example.com", "http://localhost:3000"]},
+        },
+        "links": {
+            "rootTarget": "https://www.example.com",
+            "unknownTarget": "https://www.example.com:8443/404?a=b&c=(d)#e",
+            "expiredTarget": "http://www.example.com/%C3%BC",
+            "forwardQuery": true,
         },
         "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
@@ -201,6 +208,38 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         (
             json!({"gateway": {"auth": {"secretRef": {"name": "keys"}, "protect": []}}}),
             "gateway.auth.protect is empty: name at least one of shorten, jobs, docs and metrics",
+        ),
+        (
+            json!({"links": {"rootTarget": "/welcome"}}),
+            "links.rootTarget is not an http(s) address",
+        ),
+        (
+            json!({"links": {"unknownTarget": "https://me@example.com/"}}),
+            "links.unknownTarget is not an http(s) address",
+        ),
+        (
+            json!({"links": {"expiredTarget": "https://example.com/a b"}}),
+            "links.expiredTarget is not an http(s) address",
+        ),
+        (
+            json!({"links": {"expiredTarget": "https://example.com/ü"}}),
+            "links.expiredTarget is not an http(s) address",
+        ),
+        (
+            gateway(json!({"cors": {"allowOrigins": ["*", "https://app.example.com/"]}})),
+            "gateway.cors.allowOrigins has an entry that is no origin",
+        ),
+        (
+            gateway(json!({"cors": {"allowOrigins": ["https://App.example.com"]}})),
+            "gateway.cors.allowOrigins has an entry that is no origin",
+        ),
+        (
+            gateway(json!({"cors": {"allowOrigins": ["null"]}})),
+            "gateway.cors.allowOrigins has an entry that is no origin",
+        ),
+        (
+            gateway(json!({"cors": {"allowOrigins": ["https://app.example.com:443"]}})),
+            "gateway.cors.allowOrigins has an origin with the default port",
         ),
         (
             json!({"gateway": {"serviceType": "NodePort"}}),
@@ -571,6 +610,7 @@ fn schema_defaults_are_scalars_that_a_release_may_keep() {
     let stored = serde_json::to_value(stack("acme", json!({})).spec).unwrap();
     assert_eq!(stored["workers"], json!({"replicas": 1}));
     assert_eq!(stored["app"], json!({"replicas": 2}));
+    assert_eq!(stored["links"], json!({"forwardQuery": false}));
     assert_eq!(stored["database"], json!({}));
     assert_eq!(stored["cache"], json!({"ttlSeconds": 3600}));
     assert_eq!(stored["queue"], json!({"deliveryLimit": 5}));

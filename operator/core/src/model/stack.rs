@@ -9,7 +9,7 @@ mod observability;
 mod queue;
 mod store;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::{
@@ -20,7 +20,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, GatewayTls, LimitsSpec, Profile},
+    api::{GatewayServiceType, GatewayTls, LimitsSpec, LinksSpec, Profile},
     model::metadata::{Component, StackIdentity},
 };
 
@@ -126,6 +126,10 @@ pub struct App {
     pub expose_metrics: bool,
     /// The keys of clients, if the stack has any.
     pub auth: Option<Auth>,
+    /// Answers to visitors.
+    pub links: LinksSpec,
+    /// Origins whose scripts may use the API.
+    pub cors: BTreeSet<String>,
 }
 
 /// The gateway of a stack.

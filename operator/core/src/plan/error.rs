@@ -73,6 +73,16 @@ pub enum ValidateError {
         /// Key of the annotation.
         key: String,
     },
+    /// A target for visitors is the stack itself.
+    #[error(
+        "{field}: {target} is an address of this stack itself, where a browser would be redirected again and again: name another one"
+    )]
+    TargetIsOwn {
+        /// Field.
+        field: &'static str,
+        /// Its value.
+        target: String,
+    },
     /// A Secret with a child's name does not belong to the stack.
     #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
     NameTaken(String),
@@ -111,6 +121,7 @@ impl ValidateError {
             Self::NotASize { .. } => "NotASize",
             Self::NotALabel { .. } => "NotALabel",
             Self::NotAnAnnotation { .. } => "NotAnAnnotation",
+            Self::TargetIsOwn { .. } => "TargetIsOwn",
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
             Self::NoImageForMajor { .. } => "NoImageForMajor",
@@ -124,6 +135,7 @@ impl ValidateError {
             Self::NotASize { .. }
             | Self::NotALabel { .. }
             | Self::NotAnAnnotation { .. }
+            | Self::TargetIsOwn { .. }
             | Self::MajorVersionChange { .. }
             | Self::NoImageForMajor { .. } => true,
             Self::CredentialsMissing { .. }

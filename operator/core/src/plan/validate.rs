@@ -5,6 +5,7 @@
 
 mod auth;
 mod gateway;
+mod links;
 mod monitoring;
 mod observability;
 
@@ -81,8 +82,10 @@ pub fn validate(
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&surroundings, own_backend, headers)?;
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some())?;
+    let public_url = public_url(spec);
+    links::check(&spec.links, &public_url, &spec.gateway.host)?;
     Ok(ValidatedStack {
-        public_url: public_url(spec),
+        public_url,
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
@@ -129,6 +132,7 @@ fn app(
     missing_keys: bool,
 ) -> App {
     let near_memory = cache.map_or(0, |cache| cache.near_memory);
+    let cors = spec.gateway.cors.clone();
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
         pod: pod(
@@ -141,6 +145,8 @@ fn app(
         trust_incoming_trace: spec.gateway.trust_incoming_trace,
         expose_metrics: spec.gateway.expose_metrics,
         auth: auth::auth(spec, missing_keys),
+        links: spec.links.clone(),
+        cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
     }
 }
 

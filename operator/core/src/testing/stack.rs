@@ -3,6 +3,7 @@
 
 mod profiles;
 mod variants;
+mod visitors;
 
 use std::collections::BTreeMap;
 

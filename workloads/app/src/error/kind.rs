@@ -29,7 +29,9 @@ impl Error {
                 "body-too-large",
                 "Body too large",
             ),
-            Self::UriTooLong(_) => (StatusCode::URI_TOO_LONG, "uri-too-long", "URI too long"),
+            Self::UriTooLong(_) | Self::QueryTooLong(_) => {
+                (StatusCode::URI_TOO_LONG, "uri-too-long", "URI too long")
+            }
             Self::UnsupportedMediaType => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported-media-type",

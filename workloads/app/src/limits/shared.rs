@@ -31,22 +31,24 @@ impl SharedBuckets {
         }
     }
 
-    /// Takes a token in one round trip. Succeeds if the cache is unavailable.
-    pub async fn take(&self, client: Client) -> Result<(), Duration> {
+    /// Takes a token in one round trip, and returns the time until the bucket is full again. Succeeds if the cache is
+    /// unavailable.
+    pub async fn take(&self, client: Client) -> Result<Duration, Duration> {
         // The braces keep a client's buckets on one node of a cluster.
         let key = format!("limit:{}:{{{client}}}", self.name);
-        let wait = self
+        let taken = self
             .cache
             .breaker()
             .run("EVALSHA", |mut connection| async move {
                 let mut call = self.script.key(key);
                 call.arg(self.interval).arg(self.capacity);
-                call.invoke_async::<u64>(&mut connection).await
+                call.invoke_async::<(u64, u64)>(&mut connection).await
             })
             .await;
-        match wait {
-            None | Some(0) => Ok(()),
-            Some(wait) => Err(Duration::from_micros(wait)),
+        match taken {
+            None => Ok(Duration::ZERO),
+            Some((0, refill)) => Ok(Duration::from_micros(refill)),
+            Some((wait, _)) => Err(Duration::from_micros(wait)),
         }
     }
 }

@@ -6,7 +6,10 @@ use std::{
 };
 
 use axum::extract::{MatchedPath, Request};
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
+    header::{ACCEPT, ORIGIN},
+};
 use shortener_common::{
     server::Peer,
     trace::{Caller, TraceContext},
@@ -35,6 +38,10 @@ pub(super) struct Facts {
     pub(super) uri: Uri,
     pub(super) client: IpAddr,
     pub(super) identity: Identity,
+    /// What the client accepts, if errors can be pages; of several header lines, the first one.
+    pub(super) accept: Option<HeaderValue>,
+    /// The origin of the script that sends the request, if the route is for scripts.
+    pub(super) origin: Option<HeaderValue>,
 }
 
 impl Facts {
@@ -53,15 +60,33 @@ impl Facts {
             .extensions()
             .get::<Peer>()
             .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+        let route = Route::of(template, request.uri().path());
+        let row = route.row();
+        let header = |wanted: bool, name: HeaderName| {
+            let value = wanted.then(|| request.headers().get(name));
+            value.flatten().cloned()
+        };
         Self {
             trace,
             caller,
-            route: Route::from_template(template),
+            route,
             method: request.method().clone(),
             uri: request.uri().clone(),
             client: client::address(peer, request.headers(), config.trusted_hops),
             identity: Identity::Anonymous,
+            accept: header(row.page, ACCEPT),
+            origin: header(row.is_for_scripts(), ORIGIN),
         }
+    }
+
+    /// Returns true if an error may be shown as a page.
+    pub(super) fn can_be_a_page(&self) -> bool {
+        self.route.row().page && matches!(self.method, Method::GET | Method::HEAD)
+    }
+
+    /// Returns true if a response tells the rate limit. A redirect does not: people follow it, and it is the hot path.
+    pub(super) fn tells_limit(&self, status: StatusCode) -> bool {
+        self.route.row().tells_limit() && !status.is_redirection()
     }
 
     /// Finds the sender. Returns the reason for which the request is refused, if it is. The refusal comes after the
@@ -146,6 +171,8 @@ mod tests {
                 uri: path.parse().unwrap(),
                 client: IpAddr::V4(Ipv4Addr::LOCALHOST),
                 identity: Identity::Anonymous,
+                accept: None,
+                origin: None,
             };
             assert_eq!(facts.path(), &path[..expected]);
         }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::code::Code;
 
+/// The result of reading a code.
 type Answer = Result<Option<Stored>, StoreError>;
 
 /// The age up to which a request takes the destination that another request is reading. It is shorter than the 100 ms
@@ -53,7 +54,21 @@ impl CachedLinks {
                 None => {}
             }
         }
-        let (mut answer, age) = self.read(code).await;
+        let stored = self.stored(code).await?;
+        Ok(stored.map(|stored| match stored {
+            Stored::Live { url, .. } => Resolved::To(url.into()),
+            Stored::Expired => Resolved::Gone,
+            Stored::Down(takedown) => Resolved::Down(takedown),
+        }))
+    }
+
+    /// Reads a code from the database, because the cache does not know when a link ends; `None` if it was never
+    /// assigned.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn stored(&self, code: Code<'_>) -> Answer {
+        let (answer, age) = self.read(code).await;
         // The read of another request may have begun before the link was created or taken down. Any read in flight now
         // began later.
         let outdated = match &answer {
@@ -61,14 +76,10 @@ impl CachedLinks {
             Ok(Some(Stored::Live { .. })) => age > Some(SHARED),
             _ => false,
         };
-        if outdated {
-            answer = self.read(code).await.0;
+        match outdated {
+            true => self.read(code).await.0,
+            false => answer,
         }
-        Ok(answer?.map(|stored| match stored {
-            Stored::Live { url, .. } => Resolved::To(url.into()),
-            Stored::Expired => Resolved::Gone,
-            Stored::Down(takedown) => Resolved::Down(takedown),
-        }))
     }
 
     async fn read(&self, code: Code<'_>) -> (Answer, Option<Duration>) {

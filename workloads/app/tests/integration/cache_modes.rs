@@ -257,9 +257,13 @@ async fn replicas_count_the_requests_of_a_client_together() {
     cache_is_up(&first).await;
     cache_is_up(&second).await;
     let mut created = Vec::new();
-    for _ in 0..3 {
-        for app in [&first, &second] {
-            created.push(post(app.public, "/shorten", LINK).await.status);
+    for left in [3, 1, 0] {
+        for (app, left) in [(&first, left), (&second, left.max(1) - 1)] {
+            let response = post(app.public, "/shorten", LINK).await;
+            let told = response.header("ratelimit").unwrap();
+            let expected = format!("\"shorten\";r={left};t=");
+            assert!(told.starts_with(&expected), "{told}");
+            created.push(response.status);
         }
     }
     assert_eq!(created, [201, 201, 201, 201, 429, 429]);

@@ -37,6 +37,11 @@ fn every_kept_header_is_read_without_being_believed() {
 }
 
 #[test]
+fn every_kept_destination_stays_the_same_with_a_query() {
+    replay("location", properties::location);
+}
+
+#[test]
 fn any_input_fits_on_a_line() {
     let every_byte: Vec<u8> = (0..=255).collect();
     for input in [

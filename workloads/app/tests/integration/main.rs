@@ -33,5 +33,6 @@ mod support;
 mod takedown;
 mod telemetry;
 mod telemetry_faults;
+mod visitors;
 
 use shortener_testing::client;

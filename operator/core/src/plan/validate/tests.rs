@@ -90,6 +90,23 @@ fn short_links_begin_with_the_public_url_the_host_or_localhost() {
 }
 
 #[test]
+fn visitors_are_not_sent_to_the_stack_itself() {
+    for spec in [
+        json!({"links": {"rootTarget": "http://localhost:8080/"}}),
+        json!({"publicUrl": "https://x.test", "links": {"unknownTarget": "https://x.test/none"}}),
+        json!({"gateway": {"host": "go.test"}, "links": {"expiredTarget": "https://go.test"}}),
+    ] {
+        let error = refused(spec.clone(), managed(credentials()));
+        assert_eq!(error.reason(), "TargetIsOwn", "{spec}");
+        assert!(error.needs_an_edit());
+    }
+    let links = json!({"links": {"rootTarget": "https://www.test", "forwardQuery": true}});
+    let app = validated(links).app;
+    assert_eq!(app.links.root_target.as_deref(), Some("https://www.test"));
+    assert!(app.links.forward_query && app.cors.is_empty());
+}
+
+#[test]
 fn images_come_from_the_spec_or_the_operators_release() {
     let defaults = defaults();
     assert_eq!(validated(json!({})).app.pod.image, defaults.images.app);

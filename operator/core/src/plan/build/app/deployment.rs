@@ -9,7 +9,7 @@ use super::{PORT, PORT_NAME};
 use crate::{
     model::{
         metadata::Component,
-        stack::{Auth, ValidatedStack},
+        stack::{App, Auth, ValidatedStack},
     },
     plan::{
         build::otel,
@@ -112,6 +112,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
         ),
     ]);
     env.extend(app.auth.iter().flat_map(auth));
+    env.extend(links(app));
     env.extend(otel::env(stack, Component::App));
     env
 }
@@ -129,6 +130,29 @@ fn auth(auth: &Auth) -> Vec<EnvVar> {
         limit("REQUESTS_PER_SECOND", limits.requests_per_second),
         limit("REQUESTS_BURST", limits.requests_burst),
     ]
+}
+
+/// Returns the settings of what visitors and scripts of other origins get; none for a stack that leaves them out.
+fn links(app: &App) -> Vec<EnvVar> {
+    let links = &app.links;
+    let origins: Vec<&str> = app.cors.iter().map(String::as_str).collect();
+    let settings = [
+        ("LINKS_ROOT_TARGET", links.root_target.clone()),
+        ("LINKS_UNKNOWN_TARGET", links.unknown_target.clone()),
+        ("LINKS_EXPIRED_TARGET", links.expired_target.clone()),
+        (
+            "LINKS_FORWARD_QUERY",
+            links.forward_query.then(|| true.to_string()),
+        ),
+        (
+            "CORS_ALLOW_ORIGINS",
+            (!origins.is_empty()).then(|| origins.join(",")),
+        ),
+    ];
+    let set = settings
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    set.map(|(name, value)| pod::env(name, value)).collect()
 }
 
 #[cfg(test)]
@@ -170,10 +194,37 @@ mod tests {
             .get_arguments()
             .filter_map(|argument| argument.get_env()?.to_str())
             .collect();
-        let stack = minimal_stack().keys();
-        for variable in auth(stack.app.auth.as_ref().unwrap()) {
+        let app = minimal_stack().keys().visited().app;
+        let variables = [auth(app.auth.as_ref().unwrap()), links(&app)];
+        assert_eq!(variables[1].len(), 5);
+        for variable in variables.into_iter().flatten() {
             assert!(known.contains(&variable.name.as_str()), "{variable:?}");
         }
+    }
+
+    #[test]
+    fn a_stack_without_answers_of_its_own_to_visitors_sets_none() {
+        assert_eq!(links(&minimal_stack().app), Vec::new());
+    }
+
+    #[test]
+    fn the_app_accepts_every_target_and_origin_that_the_schema_does() {
+        let mut arguments = vec!["app".to_owned(), "serve".to_owned()];
+        arguments.push("--database-url=postgres://db/x".to_owned());
+        for variable in links(&minimal_stack().visited().app) {
+            let flag = variable.name.to_lowercase().replace('_', "-");
+            arguments.push(format!("--{flag}={}", variable.value.unwrap()));
+        }
+        let parsed = <shortener_app::config::Cli as clap::Parser>::try_parse_from(arguments);
+        assert!(parsed.is_ok(), "{parsed:?}");
+    }
+
+    #[test]
+    fn answers_to_visitors_reach_the_app() {
+        golden(
+            "deployment-app-visited",
+            &deployment(&minimal_stack().visited()),
+        );
     }
 
     #[test]

@@ -4,6 +4,10 @@
 use super::{super::app, PORT, TLS_PORT, tls::Tls};
 use crate::model::stack::{Routing, ValidatedStack};
 
+/// The page for browsers while the app cannot be reached, and the policy that it is sent with: the app's own.
+const PAGE: &str = include_str!("nginx/unavailable.html");
+const POLICY: &str = "default-src 'none'; style-src 'sha256-2uDOqsh/Buyx9ZCUbMXa/IJPWBVXGYodB2CvcsWWY4M='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// Returns the configuration, or `None` while the address of the app is unknown.
 ///
 /// The configuration contains the app's address instead of its host name. nginx resolves a name only when it starts,
@@ -64,7 +68,10 @@ fn listen(port: i32, suffix: &str) -> String {
 
 /// Returns the answers of a server itself, with the directive of a header for its problems.
 fn problem(header: &str) -> String {
-    include_str!("nginx/problem.conf").replace("%HSTS%", header)
+    include_str!("nginx/problem.conf")
+        .replace("%HSTS%", header)
+        .replace("%POLICY%", POLICY)
+        .replace("%PAGE%", PAGE)
 }
 
 /// Returns an address with the app's port. An IPv6 address before a port requires brackets.
@@ -155,11 +162,21 @@ mod tests {
         let config = rendered(&stack.hsts());
         let value = "\"max-age=31536000; includeSubDomains; preload\" always;";
         for server in config.split("    server {").skip(1) {
-            // The server of the host and its own answers.
-            let expected = if server.contains("proxy_pass") { 2 } else { 0 };
+            // The server of the host, and its own answers for programs and for people.
+            let expected = if server.contains("proxy_pass") { 3 } else { 0 };
             assert_eq!(server.matches(HEADER).count(), expected, "{server}");
             assert_eq!(server.matches(value).count(), expected, "{server}");
         }
+    }
+
+    #[test]
+    fn the_page_of_the_gateway_is_that_of_the_app() {
+        let unavailable = http::StatusCode::SERVICE_UNAVAILABLE;
+        let page = shortener_app::page::of_status(unavailable, "");
+        assert_eq!(page.as_deref(), Some(PAGE));
+        assert_eq!(POLICY, shortener_app::page::policy());
+        // One word of the configuration has at most 4,096 bytes, and these signs would end or change it.
+        assert!(PAGE.len() < 4096 && !PAGE.contains(['\'', '$', '\\', '%']));
     }
 
     #[test]

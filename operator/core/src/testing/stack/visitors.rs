@@ -1,0 +1,26 @@
+//! A stack with answers of its own to visitors.
+
+use serde_json::json;
+
+use super::resolved;
+use crate::model::stack::ValidatedStack;
+
+impl ValidatedStack {
+    /// Sets the answers to visitors and to scripts of other origins.
+    pub fn visited(mut self) -> Self {
+        let origins = ["https://app.example.com", "http://localhost:3000"];
+        let app = resolved(json!({
+            "links": {
+                "rootTarget": "https://www.example.com",
+                "unknownTarget": "https://www.example.com/404?from=links&x=(1)#top",
+                "expiredTarget": "http://www.example.com:8080/ended/%C3%BC",
+                "forwardQuery": true,
+            },
+            "gateway": {"cors": {"allowOrigins": origins}},
+        }))
+        .app;
+        self.app.links = app.links;
+        self.app.cors = app.cors;
+        self
+    }
+}

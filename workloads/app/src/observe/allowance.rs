@@ -1,0 +1,74 @@
+//! The rate limit of a request, and what is left of it.
+
+use std::time::Duration;
+
+use http::{HeaderMap, Method};
+
+use super::Facts;
+use crate::{auth::Identity, error::Error, limits::Limit, state::Shared};
+
+/// The rate limit that applies to a request, if any, and the state of its buckets.
+pub(super) struct Allowance<'a> {
+    limit: Option<&'a Limit>,
+    /// The time until the emptier of the two buckets is full again.
+    refill: Duration,
+}
+
+impl<'a> Allowance<'a> {
+    /// Returns the rate limit of a request, before a token is taken.
+    pub(super) fn of(state: &'a Shared, facts: &Facts) -> Self {
+        let creates = facts.method == Method::POST && facts.route.row().creates;
+        let limits = match facts.identity {
+            Identity::Anonymous => &state.limits,
+            Identity::Client(_) => &state.key_limits,
+        };
+        let limit = match creates {
+            true => &limits.shorten,
+            false => &limits.requests,
+        };
+        Self {
+            limit: limit.as_ref(),
+            refill: Duration::ZERO,
+        }
+    }
+
+    /// Takes a token of this replica's bucket.
+    pub(super) fn take(&mut self, facts: &Facts) -> Result<(), Error> {
+        match self.limit {
+            Some(limit) => self.note(limit, limit.take(facts.bucket()), facts),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a token of the bucket that all replicas share.
+    pub(super) async fn take_shared(&mut self, facts: &Facts) -> Result<(), Error> {
+        match self.limit {
+            Some(limit) => {
+                let taken = limit.take_shared(facts.bucket()).await;
+                self.note(limit, taken, facts)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn note(
+        &mut self,
+        limit: &Limit,
+        taken: Result<Duration, Duration>,
+        facts: &Facts,
+    ) -> Result<(), Error> {
+        let (refill, result) = match taken {
+            Ok(refill) => (refill, Ok(())),
+            Err(wait) => (limit.refill_of_empty(wait), Err(facts.rate_limited(wait))),
+        };
+        self.refill = self.refill.max(refill);
+        result
+    }
+
+    /// Tells the client its limit, and what is left of it.
+    pub(super) fn tell(&self, headers: &mut HeaderMap) {
+        if let Some(limit) = self.limit {
+            limit.tell(self.refill, headers);
+        }
+    }
+}

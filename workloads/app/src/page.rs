@@ -1,0 +1,294 @@
+//! Pages for people: what a browser shows in the place of a problem document, and of a link before it is followed.
+//!
+//! A page is one document without scripts, images or fonts. Its policy allows its own style and nothing else.
+
+mod html;
+
+use std::sync::LazyLock;
+
+use axum::{body::Body, response::Response};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{
+    HeaderValue, StatusCode,
+    header::{
+        CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    },
+};
+use sha2::{Digest, Sha256};
+
+pub use self::html::Html;
+use self::html::STYLE;
+use crate::error::Error;
+
+/// The media type of a page.
+pub const TEXT_HTML: &str = "text/html; charset=utf-8";
+
+/// What a page says about a status.
+struct Text {
+    status: StatusCode,
+    heading: &'static str,
+    sentence: &'static str,
+    /// True if the detail of the problem is written for people as well.
+    tells_why: bool,
+}
+
+/// The statuses that have a page.
+static TEXTS: [Text; 5] = [
+    Text {
+        status: StatusCode::NOT_FOUND,
+        heading: "There is nothing here",
+        sentence: "No link has this address. Compare it with the one that you were given: capital and small letters differ.",
+        tells_why: false,
+    },
+    Text {
+        status: StatusCode::GONE,
+        heading: "This link has ended",
+        sentence: "It leads nowhere any more.",
+        tells_why: true,
+    },
+    Text {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        heading: "Too many requests",
+        sentence: "Your network has sent many requests in a short time. Wait a moment, and try again.",
+        tells_why: false,
+    },
+    Text {
+        status: StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS,
+        heading: "Not available for legal reasons",
+        sentence: "This link was taken down.",
+        tells_why: true,
+    },
+    Text {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        heading: "Not available at the moment",
+        sentence: "The service cannot answer just now. Wait a moment, and try again.",
+        tells_why: false,
+    },
+];
+
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let digest = STANDARD.encode(Sha256::digest(STYLE));
+    format!(
+        "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+});
+
+/// Returns the value of `Content-Security-Policy` of every page.
+#[must_use]
+pub fn policy() -> &'static str {
+    &POLICY
+}
+
+/// Returns the page of a status, if it has one, with the detail of the problem where that is written for people.
+#[must_use]
+pub fn of_status(status: StatusCode, detail: &str) -> Option<String> {
+    let text = TEXTS.iter().find(|text| text.status == status)?;
+    let page = Html::titled(text.heading).paragraph(text.sentence);
+    let page = match text.tells_why {
+        true => page.paragraph(detail),
+        false => page,
+    };
+    Some(page.finished())
+}
+
+/// Returns true if a client prefers a page to JSON. One that takes anything, or that does not say, gets JSON.
+#[must_use]
+pub fn is_preferred(accept: Option<&HeaderValue>) -> bool {
+    let Some(accept) = accept.and_then(|accept| accept.to_str().ok()) else {
+        return false;
+    };
+    let html = quality(accept, "text", "html");
+    let json = ["json", "problem+json"].map(|subtype| quality(accept, "application", subtype));
+    html.thousandths > 0 && json.iter().all(|json| html > *json)
+}
+
+/// The quality of a media type for a client. Of two types that it values alike, it prefers the one that it names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Quality {
+    thousandths: u16,
+    /// 3 if a range names the type, 2 if it names the kind, 1 if it is `*/*`, and 0 if no range covers the type.
+    specificity: u8,
+}
+
+/// Returns the quality of a media type: that of the range that covers it most specifically (RFC 9110, section 12.5.1).
+fn quality(accept: &str, kind: &str, subtype: &str) -> Quality {
+    let mut best = Quality::default();
+    for range in accept.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().and_then(|name| name.split_once('/'));
+        let specificity = match name {
+            Some(("*", "*")) => 1,
+            Some((found, "*")) if found.eq_ignore_ascii_case(kind) => 2,
+            Some((found, of))
+                if found.eq_ignore_ascii_case(kind) && of.eq_ignore_ascii_case(subtype) =>
+            {
+                3
+            }
+            _ => continue,
+        };
+        if specificity > best.specificity {
+            let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+            let weight = weight.map_or(Ok(1.0), str::parse::<f32>).unwrap_or(0.0);
+            best = Quality {
+                thousandths: (weight.clamp(0.0, 1.0) * 1000.0) as u16,
+                specificity,
+            };
+        }
+    }
+    best
+}
+
+/// Turns a problem into a page if its status has one and the client prefers it. The other header fields stay.
+#[must_use]
+pub fn negotiated(mut problem: Response, error: &Error, accept: Option<&HeaderValue>) -> Response {
+    let Some(page) = of_status(problem.status(), &error.to_string()) else {
+        return problem;
+    };
+    vary(&mut problem);
+    if is_preferred(accept) {
+        show(&mut problem, page);
+    }
+    problem
+}
+
+/// Marks a response that is a page for some clients and JSON for others.
+pub fn vary(response: &mut Response) {
+    let accept = HeaderValue::from_static("accept");
+    response.headers_mut().append(VARY, accept);
+}
+
+/// Makes a page the body of a response.
+pub fn show(response: &mut Response, page: String) {
+    *response.body_mut() = Body::from(page);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT_HTML));
+    if let Ok(policy) = HeaderValue::from_str(policy()) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    let no_referrer = HeaderValue::from_static("no-referrer");
+    headers.insert(REFERRER_POLICY, no_referrer);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn prefers_page(accept: &str) -> bool {
+        is_preferred(Some(&HeaderValue::from_str(accept).unwrap()))
+    }
+
+    #[test]
+    fn browsers_get_pages() {
+        for accept in [
+            "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
+            "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+            "text/html",
+            "Text/HTML;charset=utf-8",
+            "text/html, application/xhtml+xml, */*",
+            "text/*",
+            "text/html;q=0.9, application/json;q=0.8",
+            "application/json;q=0.1, */*;q=0.5, text/html ; q=0.6",
+        ] {
+            assert!(prefers_page(accept), "{accept}");
+        }
+    }
+
+    #[test]
+    fn programs_get_json() {
+        assert!(!is_preferred(None));
+        for accept in [
+            "",
+            "*/*",
+            "application/json",
+            "application/problem+json",
+            "application/json, text/plain, */*",
+            "text/html, application/json",
+            "text/html;q=0.9, application/problem+json",
+            "text/html;q=0",
+            "text/html;q=nonsense",
+            "text/html;q=NaN",
+            "text/htmlx",
+            "text",
+            ",;,/",
+        ] {
+            assert!(!prefers_page(accept), "{accept}");
+        }
+        assert!(!is_preferred(Some(
+            &HeaderValue::from_bytes(b"text/html\xff").unwrap()
+        )));
+    }
+
+    #[test]
+    fn the_style_is_the_one_that_the_policy_allows() {
+        let page = of_status(StatusCode::NOT_FOUND, "").unwrap();
+        let (_, rest) = page.split_once("<style>").unwrap();
+        let (style, rest) = rest.split_once("</style>").unwrap();
+        assert!(!rest.contains("<style"));
+        let digest = STANDARD.encode(Sha256::digest(style));
+        assert!(policy().contains(&format!("style-src 'sha256-{digest}'")));
+        for elsewhere in ["style=", "<script", "src=", "url(", "@import", "http"] {
+            assert!(!page.contains(elsewhere), "{elsewhere}");
+        }
+    }
+
+    #[test]
+    fn every_page_is_small_and_fits_a_phone() {
+        for text in &TEXTS {
+            let page = of_status(text.status, &"x".repeat(256)).unwrap();
+            assert!(page.len() <= 6 * 1024, "{}", page.len());
+            assert!(page.contains("<meta name=\"viewport\" content=\"width=device-width"));
+            assert!(page.contains("prefers-color-scheme:dark"));
+            assert_eq!(page.contains("xxx"), text.tells_why, "{}", text.status);
+        }
+    }
+
+    #[test]
+    fn a_detail_is_escaped() {
+        let detail = "<script>alert('1')</script>";
+        let page = of_status(StatusCode::GONE, detail).unwrap();
+        assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"));
+        assert!(!page.contains("<script"));
+    }
+
+    #[test]
+    fn a_page_keeps_the_status_and_the_fields_of_the_problem() {
+        let problem = |accept: &'static str| {
+            let error = Error::RateLimited(std::time::Duration::from_secs(3));
+            let accept = HeaderValue::from_static(accept);
+            negotiated(error.to_problem("/x", None), &error, Some(&accept))
+        };
+        let (page, json) = (problem("text/html"), problem("*/*"));
+        for response in [&page, &json] {
+            assert_eq!(response.status(), 429);
+            assert_eq!(response.headers()["retry-after"], "3");
+            assert_eq!(response.headers()["cache-control"], "no-store");
+            assert_eq!(response.headers()[VARY], "accept");
+        }
+        assert_eq!(page.headers()[CONTENT_TYPE], TEXT_HTML);
+        assert_eq!(page.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
+        assert_eq!(page.headers()[REFERRER_POLICY], "no-referrer");
+        assert_eq!(page.headers()[CONTENT_SECURITY_POLICY], policy());
+        assert_eq!(json.headers()[CONTENT_TYPE], "application/problem+json");
+        assert!(!json.headers().contains_key(CONTENT_SECURITY_POLICY));
+    }
+
+    #[test]
+    fn a_status_without_a_page_stays_a_problem_that_does_not_vary() {
+        let error = Error::MethodNotAllowed;
+        let accept = HeaderValue::from_static("text/html");
+        let response = negotiated(error.to_problem("/x", None), &error, Some(&accept));
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+        assert!(!response.headers().contains_key(VARY));
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_understood_without_a_panic(accept in "[ -~]{0,80}|(text/html|\\*/\\*|,|;|q=|[0-9.]){0,12}") {
+            let _ = prefers_page(&accept);
+        }
+    }
+}
