@@ -45,15 +45,22 @@ impl FromStr for HostPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let host = text.strip_prefix("*.").unwrap_or(text);
-        if host.contains('*') || target::canonical_host(host).as_deref() != Some(host) {
-            return Err(format!(
-                "{text} is not a host: write it in lower case and in ASCII, such as example.com or *.example.com"
-            ));
-        }
-        Ok(match host.len() == text.len() {
-            true => Self::Exact(host.to_owned()),
-            false => Self::Below(format!(".{host}")),
+        let below = text.strip_prefix("*.");
+        let host = below.unwrap_or(text);
+        let plain = |sign: u8| sign.is_ascii_alphanumeric() || matches!(sign, b'-' | b'.');
+        let host = match target::canonical_host(host) {
+            Some(host) if !host.contains('*') => host,
+            // No destination has such a host, so the pattern matches none. It is no reason to refuse the settings.
+            None if !host.is_empty() && host.bytes().all(plain) => host.to_owned(),
+            _ => {
+                return Err(format!(
+                    "{text} is not a host: write one such as example.com, or *.example.com for all names below it"
+                ));
+            }
+        };
+        Ok(match below {
+            None => Self::Exact(host),
+            Some(_) => Self::Below(format!(".{host}")),
         })
     }
 }
@@ -278,16 +285,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_could_match_nothing_is_refused() {
+    fn a_pattern_is_a_host_in_any_spelling_and_nothing_else() {
+        for (text, pattern) in [
+            ("Example.com.", HostPattern::Exact("example.com".to_owned())),
+            (
+                "*.Bücher.example",
+                HostPattern::Below(".xn--bcher-kva.example".to_owned()),
+            ),
+            (
+                "[2001:DB8::1]",
+                HostPattern::Exact("[2001:db8::1]".to_owned()),
+            ),
+            ("1.2.3.256", HostPattern::Exact("1.2.3.256".to_owned())),
+        ] {
+            assert_eq!(text.parse::<HostPattern>(), Ok(pattern), "{text}");
+        }
         for wrong in [
             "",
             "*",
             "*.",
             "*.*.example",
             "a.*.example",
-            "Example.com",
-            "example.com.",
-            "bücher.example",
             "https://example.com",
             "example.com:80",
             "example.com/",

@@ -147,6 +147,7 @@ fn app(
         auth: auth::auth(spec, missing_keys),
         links: spec.links.clone(),
         cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
+        gateway_host: spec.gateway.host.clone(),
     }
 }
 
