@@ -11,13 +11,14 @@ conformance!(
     redirects_and_health_need_no_key,
     a_large_body_without_a_key_is_refused,
     a_link_is_taken_down_and_deleted_by_management,
+    no_link_leads_to_a_denied_host_or_to_the_stack_itself,
 );
 
 mod checks {
     use anyhow::{Context, Result, ensure};
     use reqwest::Method;
     use serde_json::{Value, json};
-    use shortener_e2e::{Answer, GatewayClient, KEYS};
+    use shortener_e2e::{Answer, DENIED, GatewayClient, KEYS};
 
     const UNKNOWN: &str = "e2e-key-of-a-client-that-does-not-exist";
 
@@ -170,6 +171,21 @@ mod checks {
         let gone = gateway.get(&link).await?;
         ensure!(gone.status == 410, "{gone:?}");
         assert_eq!(gone.json()?["type"], "/problems/link-disabled");
+        Ok(())
+    }
+
+    pub(super) async fn no_link_leads_to_a_denied_host_or_to_the_stack_itself(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        for host in [DENIED, gateway.host()] {
+            let request = gateway.request(Method::POST, "/api/shorten");
+            let body = json!({"url": format!("https://{host}/x")});
+            let refused = gateway
+                .send(request.bearer_auth(KEYS[1]).json(&body))
+                .await?;
+            ensure!(refused.status == 400, "{host}: {refused:?}");
+            assert_eq!(refused.json()?["errors"][0]["field"], "url");
+        }
         Ok(())
     }
 

@@ -171,6 +171,8 @@ async fn a_disabled_link_is_gone_until_it_is_enabled() {
         assert_eq!(takedown["reason"], "phishing", "the first reason stays");
         assert!(takedown["at"].is_string());
     }
+    let preview = get(app.public, "/spam+").await;
+    preview.problem(410, "link-disabled");
     let gone = get(app.public, "/spam").await;
     let problem = gone.problem(410, "link-disabled");
     assert!(!problem.to_string().contains("phishing"), "{problem}");
