@@ -69,7 +69,8 @@ impl OwnAddress {
     }
 }
 
-/// Returns the host without a final dot, which names the same host. Host names are already lower case and without percent-encoding.
+/// Returns the host without a final dot, which names the same host. Host names are already lower case and without
+/// percent-encoding.
 #[must_use]
 pub fn canonical(host: &Host<&str>) -> Host<String> {
     match host {
