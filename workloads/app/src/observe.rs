@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::{allowance::Allowance, facts::Facts};
 use crate::{
+    auth::Identity,
     body::Deadline,
     cors,
     error::{Error, ErrorExtension},
