@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use super::record::{LinkRecord, LinkState, Row, columns};
 use crate::code::MAX_LENGTH;
 
-/// The state of a row, as [`LinkState`] writes it.
+/// The state of a row, as `LinkState` writes it.
 macro_rules! state {
     () => {
         "CASE WHEN disabled_as = 'deleted' THEN 'deleted' WHEN disabled_at IS NOT NULL THEN 'disabled' \

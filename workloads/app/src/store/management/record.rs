@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::store::Takedown;
 
-/// The columns of a [`Row`], for a statement that selects or returns it.
+/// The columns of a `Row`, for a statement that selects or returns it.
 macro_rules! columns {
     () => {
         "code, coalesce(url, disabled_url), host, created_by, \
