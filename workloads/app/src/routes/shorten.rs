@@ -93,12 +93,12 @@ pub struct ShortenResponse {
 )]
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let created_by = auth::client_of(&request).map(str::to_owned);
-    let key = idempotency_key(request.headers())?;
+    let key = idempotency_key(request.headers(), created_by.as_deref())?;
     let text = body::json_object_text(request, MAX_BODY).await?;
     let body = body::parse_object(&text)?;
     let mut link = parse(body, &state.destinations, Timestamp::now())?;
     link.once = key.map(|key| RequestKey {
-        key: of_client(key, created_by.as_deref()),
+        key,
         body_sha256: Sha256::digest(&text).into(),
     });
     link.created_by = created_by;
@@ -106,14 +106,6 @@ pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<
     let location = HeaderValue::from_str(&body.short_url)
         .map_err(|error| Error::Internal(error.to_string()))?;
     Ok((status, [(LOCATION, location)], Json(body)).into_response())
-}
-
-/// Returns an idempotency key as it is stored, so that clients do not meet each other's. A space never occurs in a key.
-fn of_client(key: String, client: Option<&str>) -> String {
-    match client {
-        Some(client) => format!("{client} {key}"),
-        None => key,
-    }
 }
 
 /// Creates a link, or finds the one to reuse.
