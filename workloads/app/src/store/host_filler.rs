@@ -13,6 +13,8 @@ use crate::target;
 
 /// The interval at which a replica looks for a day that has begun.
 const INTERVAL: Duration = Duration::from_secs(3600);
+/// The time after the start of a replica, in seconds. A rollout needs the database for other things.
+const DELAY: std::ops::RangeInclusive<f64> = 60.0..=300.0;
 /// The pause between batches, which leaves the database to requests.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The maximum number of links in a batch.
@@ -42,6 +44,7 @@ impl HostFiller {
 
     /// Runs without end.
     pub async fn run(self) {
+        sleep(Duration::from_secs_f64(rand::random_range(DELAY))).await;
         loop {
             match self.fill_all().await {
                 Ok(0) => {}
@@ -59,7 +62,10 @@ impl HostFiller {
     }
 
     /// Fills in all hosts if no replica has done so for a day. Returns the number of links that got one.
-    async fn fill_all(&self) -> Result<u64, StoreError> {
+    ///
+    /// # Errors
+    /// Fails if the database is down. What was filled in until then stays.
+    pub async fn fill_all(&self) -> Result<u64, StoreError> {
         self.0.up().await;
         let claimed = self.0.run("INSERT schedules", |pool| async move {
             sqlx::query(CLAIM).execute(&pool).await
@@ -77,7 +83,7 @@ impl HostFiller {
             });
             let batch: Vec<(String, Option<String>)> = batch.await?;
             filled += self.fill(&batch).await?;
-            match batch.into_iter().next_back() {
+            match batch.into_iter().nth(BATCH - 1) {
                 Some((code, _)) => last = code,
                 None => return Ok(filled),
             }

@@ -3,9 +3,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
-use shortener_app::{config::ServeArgs, scope::Scopes, store::migrate::migrate};
-use shortener_testing::{broker::until, database::TestDatabase};
+use shortener_app::{
+    config::ServeArgs,
+    scope::Scopes,
+    store::{host_filler::HostFiller, management::Management, migrate::migrate},
+};
+use shortener_common::database::Database;
+use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 use tempfile::TempDir;
 
@@ -368,15 +374,11 @@ async fn links_of_an_earlier_release_are_listed_too() {
         VALUES ('down', 'https://old.example/', now(), 'gone'); \
         INSERT INTO links (code, expires_at) VALUES ('purged', now())";
     connection.execute(earlier).await.unwrap();
+    let handle = Database::connect("test", database.clone(), 10, Gauge::default());
+    let filler = HostFiller::new(Management::new(handle));
+    assert_eq!(filler.fill_all().await.unwrap(), 2501);
+    assert_eq!(filler.fill_all().await.unwrap(), 0, "once a day");
     let (app, _keys) = managed(&database).await;
-    let filled = "SELECT count(*) FROM links WHERE host = 'old.example'";
-    until("the hosts of all links", async || {
-        let mut connection = database.connect().await.unwrap();
-        let count = sqlx::query_scalar::<_, i64>(filled);
-        let count = count.fetch_one(&mut connection).await.unwrap();
-        (count == 2501).then_some(()).ok_or(count.to_string())
-    })
-    .await;
     let down = pages(&app, "host=old.example&state=disabled").await;
     assert_eq!(down, "down");
 }
