@@ -1,6 +1,6 @@
 //! The management of links: to look at them, take them down, change and delete them, and create many at once.
 
-mod bodies;
+pub mod bodies;
 mod fields;
 mod many;
 

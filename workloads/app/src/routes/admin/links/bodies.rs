@@ -26,26 +26,24 @@ pub struct DisableRequest {
 }
 
 /// A new expiry: one of the two fields. Unknown fields are ignored, but `url` is refused.
-// For the OpenAPI document; the parser has to tell `null` from an absent field.
+// Only for the OpenAPI document: the parser has to tell `null` from an absent field.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "describes a body that is parsed by hand")]
 pub struct ExpiryRequest {
     /// Seconds until the link expires, from now.
     #[schema(minimum = 60, maximum = 157_680_000)]
-    ttl_seconds: Option<u64>,
+    pub ttl_seconds: Option<u64>,
     /// Expiry time of the link (RFC 3339); `null` if it shall not expire.
     #[schema(format = DateTime)]
-    expires_at: Option<String>,
+    pub expires_at: Option<String>,
 }
 
 /// Links to be created.
-// For the OpenAPI document; the parser reports the faults of each link in its result.
+// Only for the OpenAPI document: the parser reports the faults of each link in its result.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "describes a body that is parsed by hand")]
 pub struct LinksRequest {
     /// Links.
     #[schema(min_items = 1, max_items = 100)]
-    links: Vec<ShortenRequest>,
+    pub links: Vec<ShortenRequest>,
 }
 
 /// A link with everything that is known of it.
