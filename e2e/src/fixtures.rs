@@ -13,5 +13,7 @@ pub use reserved_stack::{
     stopped_with_every_profile, with_cache, with_every_profile, with_queue, with_vector,
     with_vector_and_queue,
 };
-pub use shared_stack::{HOME, KEYS, ORIGIN, SharedStack, echo_stack, keyed_stack, real_stack};
+pub use shared_stack::{
+    DENIED, HOME, KEYS, ORIGIN, SharedStack, echo_stack, keyed_stack, real_stack,
+};
 pub use spec::{base_spec, echo_spec};

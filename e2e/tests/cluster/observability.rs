@@ -142,7 +142,7 @@ async fn a_redirect_continues_the_trace_of_its_caller_with_cache_and_database() 
 
         let missed = Caller::new();
         assert_eq!(gateway.get_traced(&path, &missed).await?.status, 302);
-        let names = ["GET /{code}", "MGET", "SELECT links", "SET"];
+        let names = ["GET /{code}", "MGET", "SELECT links", "EVALSHA"];
         let trace = sink.trace_with(&missed.trace_id, &names).await?;
         let request = trace.span("GET /{code}")?;
         assert_eq!(
@@ -155,7 +155,7 @@ async fn a_redirect_continues_the_trace_of_its_caller_with_cache_and_database() 
         for (system, name, server) in [
             ("redis", "MGET", "acme-cache"),
             ("postgresql", "SELECT links", "acme-postgres"),
-            ("redis", "SET", "acme-cache"),
+            ("redis", "EVALSHA", "acme-cache"),
         ] {
             let call = trace.call(system, name)?;
             is_part(call, request, "CLIENT", "app")?;

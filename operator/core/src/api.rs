@@ -4,6 +4,7 @@ mod annotations;
 mod cache;
 mod component;
 mod database;
+mod destinations;
 mod gateway;
 mod links;
 mod monitoring;
@@ -23,6 +24,7 @@ pub use annotations::RESERVED_ANNOTATIONS;
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
+pub use destinations::DestinationsSpec;
 pub use gateway::{
     GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec,
     GatewayTls, Hsts, KeyLimits, ParentRef, Protected,

@@ -5,12 +5,8 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, header::ACCEPT};
 use shortener_app::{
-    body, client,
-    code::Code,
-    error::Error,
-    location, page,
-    routes::shorten,
-    target::{self, OwnAddress},
+    body, client, code::Code, destination::Destinations, error::Error, location, page,
+    routes::shorten, target,
 };
 use shortener_common::{
     exposition::Format,
@@ -20,7 +16,7 @@ use shortener_common::{
 
 /// Checks that a body is rejected as a client error, or becomes a link that fits into a header and a row.
 pub fn shorten(data: &[u8]) {
-    let own = OwnAddress::from(&url::Url::parse("http://sho.rt:8080").expect("a URL"));
+    let own = Destinations::from(&url::Url::parse("http://sho.rt:8080").expect("a URL"));
     let now = "2030-01-01T00:00:00Z".parse().expect("a time");
     let link = match body::parse_object(data).and_then(|object| shorten::parse(object, &own, now)) {
         Ok(link) => link,

@@ -9,7 +9,7 @@ mod watch;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
+    HeaderMap, HeaderName, HeaderValue, Request,
     header::{AUTHORIZATION, GetAll},
 };
 use tokio::sync::watch::Receiver;
@@ -48,6 +48,13 @@ impl Identity {
             Self::Client(client) => Some(&client.name),
         }
     }
+}
+
+/// Returns the name of the client that sent a request; `None` without a key. The middleware adds it to the request.
+#[must_use]
+pub fn client_of<B>(request: &Request<B>) -> Option<&str> {
+    let identity: Option<&Identity> = request.extensions().get();
+    identity.and_then(Identity::name)
 }
 
 /// The reason for which a request is refused, with the value of `WWW-Authenticate`.

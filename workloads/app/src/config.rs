@@ -2,6 +2,7 @@
 
 mod auth;
 mod cache;
+mod destinations;
 mod links;
 mod purge;
 
@@ -18,6 +19,7 @@ use url::Url;
 pub use self::{
     auth::AuthArgs,
     cache::{CacheArgs, CacheMode},
+    destinations::DestinationArgs,
     links::LinksArgs,
     purge::ScheduleArgs,
 };
@@ -136,6 +138,9 @@ pub struct ServeArgs {
     /// The removal of expired data.
     #[command(flatten)]
     pub purge: ScheduleArgs,
+    /// The destinations that links may have.
+    #[command(flatten)]
+    pub destinations: DestinationArgs,
     /// The answers to visitors.
     #[command(flatten)]
     pub links: LinksArgs,

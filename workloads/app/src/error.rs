@@ -13,12 +13,12 @@ use axum::{
 };
 use http::{
     HeaderValue, StatusCode,
-    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{CACHE_CONTROL, CONTENT_TYPE, LINK, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
 pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem};
-use crate::{auth::Denial, publisher::Refusal};
+use crate::{auth::Denial, publisher::Refusal, store::Takedown};
 
 /// An error of a request. The variants are grouped by subject, as are their problems.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +75,20 @@ pub enum Error {
     /// The link existed and has expired.
     #[error("The link has expired.")]
     Expired,
+    /// The link was disabled or deleted.
+    #[error("The link was taken down.")]
+    Disabled,
+    /// The link was disabled for legal reasons.
+    #[error("{}", .notice.as_deref().unwrap_or("The link is not available for legal reasons."))]
+    Legal {
+        /// A text about the reasons.
+        notice: Option<String>,
+        /// The URL of the service, which does not follow the link.
+        blocked_by: String,
+    },
+    /// The link cannot be changed any more.
+    #[error("The link has expired or was deleted, so it cannot be changed; create another one.")]
+    LinkGone,
 
     // Jobs and documents.
     /// The task needs a key, and the service has none.
@@ -83,8 +97,10 @@ pub enum Error {
     /// The profile is not enabled.
     #[error("The {0} profile is not enabled in this stack.")]
     ProfileDisabled(&'static str),
-    /// The idempotency key belongs to a job with another body.
-    #[error("The Idempotency-Key was already used with another body; use a new key for a new job.")]
+    /// The idempotency key belongs to a request with another body.
+    #[error(
+        "The Idempotency-Key was already used with another body; use a new key for another request."
+    )]
     KeyReused,
 
     // What the app depends on, and the app itself.
@@ -154,6 +170,18 @@ impl From<Refusal> for Error {
 }
 
 impl Error {
+    /// Returns the error of a link that is down at the service with this URL.
+    #[must_use]
+    pub fn taken_down(takedown: Takedown, blocked_by: &str) -> Self {
+        match takedown {
+            Takedown::Disabled => Self::Disabled,
+            Takedown::Legal { notice } => Self::Legal {
+                notice,
+                blocked_by: blocked_by.to_owned(),
+            },
+        }
+    }
+
     /// Returns the problem type and, for server errors, the reason. Both are for the log.
     #[must_use]
     pub fn for_log(&self) -> (&'static str, Option<&str>) {
@@ -178,33 +206,43 @@ impl Error {
         }
     }
 
-    /// Builds the complete response with the path and the trace of the request.
+    /// Returns the problem with the path and the trace of the request.
     #[must_use]
-    pub fn to_problem(&self, instance: &str, trace_id: Option<String>) -> Response {
+    pub fn problem(&self, instance: &str, trace_id: Option<String>) -> Problem {
         let (status, slug, title) = self.kind();
-        let retry_after = self.retry_after();
-        let detail = self.to_string();
         let errors = match self {
             Self::InvalidFields(errors) => errors.clone(),
             _ => Vec::new(),
         };
-        let problem = Problem {
+        Problem {
             r#type: format!("/problems/{slug}"),
             title,
             status: status.as_u16(),
-            detail,
+            detail: self.to_string(),
             instance: instance.chars().take(256).collect(),
             errors,
             trace_id,
-        };
-        let body = serde_json::to_vec(&problem).unwrap_or_default();
-        let mut response = (status, body).into_response();
+        }
+    }
+
+    /// Builds the complete response with the path and the trace of the request.
+    #[must_use]
+    pub fn to_problem(&self, instance: &str, trace_id: Option<String>) -> Response {
+        let retry_after = self.retry_after();
+        let body = serde_json::to_vec(&self.problem(instance, trace_id)).unwrap_or_default();
+        let mut response = (self.kind().0, body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         // Caches may otherwise keep a 404, 405, 410, 414 or 501 for as long as they like (RFC 9110, section 15.1).
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Self::Denied(denial) = self {
             headers.insert(WWW_AUTHENTICATE, denial.challenge().clone());
+        }
+        // https://www.rfc-editor.org/rfc/rfc7725 section 4
+        if let Self::Legal { blocked_by, .. } = self
+            && let Ok(link) = HeaderValue::try_from(format!("<{blocked_by}>; rel=\"blocked-by\""))
+        {
+            headers.insert(LINK, link);
         }
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
@@ -249,7 +287,12 @@ mod tests {
 
     #[test]
     fn no_cache_keeps_an_error() {
-        for error in [Error::NotFound, Error::Expired, Error::MethodNotAllowed] {
+        for error in [
+            Error::NotFound,
+            Error::Expired,
+            Error::Disabled,
+            Error::MethodNotAllowed,
+        ] {
             assert_eq!(
                 error.to_problem("/", None).headers()[CACHE_CONTROL],
                 "no-store"
@@ -265,6 +308,27 @@ mod tests {
                 error.to_problem("/", None).headers()[RETRY_AFTER],
                 seconds.to_string()
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_link_that_is_blocked_for_legal_reasons_says_by_whom() {
+        for (notice, detail) in [
+            (None, "The link is not available for legal reasons."),
+            (Some("by \"order\""), "by \\\"order\\\""),
+        ] {
+            let notice = notice.map(str::to_owned);
+            let takedown = Takedown::Legal { notice };
+            let error = Error::taken_down(takedown, "https://go.example.com");
+            let response = error.to_problem("/a", None);
+            assert_eq!(response.status(), 451);
+            assert_eq!(
+                response.headers()[LINK],
+                "<https://go.example.com>; rel=\"blocked-by\""
+            );
+            let body = axum::body::to_bytes(response.into_body(), 4096).await;
+            let body = String::from_utf8(body.unwrap().to_vec()).unwrap();
+            assert!(body.contains(&format!("\"detail\":\"{detail}\"")), "{body}");
         }
     }
 

@@ -39,7 +39,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [Row; 12] = [
+pub const ROUTES: [Row; 16] = [
     page("unmatched"),
     page(REDIRECT),
     Row {
@@ -52,6 +52,10 @@ pub const ROUTES: [Row; 12] = [
     scoped("/jobs/{id}", Scope::Jobs),
     scoped("/docs/{id}", Scope::Docs),
     scoped("/docs/query", Scope::Docs),
+    scoped("/api/admin/links", Scope::Admin),
+    scoped("/api/admin/links/{code}", Scope::Admin),
+    scoped("/api/admin/links/{code}/disable", Scope::Admin),
+    scoped("/api/admin/links/{code}/enable", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),

@@ -15,7 +15,7 @@ use utoipa_axum::{
 use crate::{
     error::Error,
     observe,
-    routes::{docs, health, jobs, metrics, openapi, preview, redirect, shorten},
+    routes::{admin::links, docs, health, jobs, metrics, openapi, preview, redirect, shorten},
     state::AppState,
 };
 
@@ -24,7 +24,7 @@ fn documented() -> OpenApiRouter<AppState> {
     let info = InfoBuilder::new()
         .title("Link shortener")
         .version(env!("CARGO_PKG_VERSION"))
-        .description(Some("Creates short codes for URLs and redirects them. The gateway also has `/api/health`, `/api/metrics`, `/api/shorten`, `/api/jobs` and `/api/docs/…`, and links under `/api/links/{code}`."));
+        .description(Some("Creates short codes for URLs and redirects them. The gateway also has `/api/health`, `/api/metrics`, `/api/shorten`, `/api/jobs` and `/api/docs/…`, and links under `/api/links/{code}`. The routes below `/api/admin` always need a key with the scope `admin`."));
     let router = OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info.build()).build())
         .routes(routes!(health::health))
         .routes(routes!(metrics::public))
@@ -33,6 +33,10 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(jobs::job))
         .routes(routes!(docs::put, docs::get, docs::delete))
         .routes(routes!(docs::query))
+        .routes(routes!(links::list, links::create))
+        .routes(routes!(links::get, links::change, links::delete))
+        .routes(routes!(links::disable))
+        .routes(routes!(links::enable))
         .routes(routes!(openapi::openapi))
         .routes(routes!(redirect::follow))
         .routes(routes!(redirect::root));
@@ -100,6 +104,12 @@ mod tests {
             "DocumentWritten",
             "QueryRequest",
             "QueryResponse",
+            "DisableRequest",
+            "ExpiryRequest",
+            "LinkDetails",
+            "LinkPage",
+            "LinksRequest",
+            "LinksResponse",
         ] {
             assert!(
                 document["components"]["schemas"][schema].is_object(),

@@ -1,5 +1,6 @@
 //! The handlers, one file per resource. Paths are listed in [`crate::router`] only.
 
+pub mod admin;
 pub mod docs;
 pub mod health;
 pub mod jobs;

@@ -33,8 +33,10 @@ use crate::{
     store::{
         cache::{Cache, source::Source},
         cached::CachedLinks,
+        host_filler::HostFiller,
         jobs::Jobs,
         postgres::Links,
+        purge_sweeper::PurgeSweeper,
     },
 };
 
@@ -108,6 +110,7 @@ impl Server {
             background.spawn(scheduler.run());
         }
         let links = CachedLinks::new(Links::new(database, space), cache.clone());
+        tend(&links, cache.clone(), &mut background);
         let profiles = Profiles {
             guard: guard(&config, &mut metrics, &mut background),
             cache,
@@ -227,6 +230,15 @@ fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc
         let metrics = metrics.with_cache();
         Arc::new(Cache::start(source, &config.cache, metrics))
     }))
+}
+
+/// Starts the background tasks of the links.
+fn tend(links: &CachedLinks, cache: Option<Arc<Cache>>, background: &mut JoinSet<()>) {
+    let management = links.management();
+    background.spawn(HostFiller::new(management.clone()).run());
+    if let Some(cache) = cache {
+        background.spawn(PurgeSweeper::new(management.clone(), cache).run());
+    }
 }
 
 fn vector(

@@ -20,11 +20,11 @@ use crate::{
     auth::Guard,
     config::ServeArgs,
     cors::Cors,
+    destination::Destinations,
     limits::Limits,
     metrics::Metrics,
     publisher::Publisher,
     store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
-    target::OwnAddress,
 };
 
 /// A handle to the shared state; cheap to clone.
@@ -47,8 +47,8 @@ pub struct Shared {
     pub host: String,
     /// The base of short URLs, without a slash at the end.
     pub public_base: String,
-    /// The address of this service, to which links must not point.
-    pub own_address: OwnAddress,
+    /// The destinations that links may have.
+    pub destinations: Destinations,
     /// The links.
     pub links: CachedLinks,
     /// The jobs; `None` if the queue profile is off.
@@ -126,7 +126,7 @@ impl AppState {
         Self(Arc::new(Shared {
             host: config.log.host(),
             public_base: config.public_url.as_str().trim_end_matches('/').to_owned(),
-            own_address: OwnAddress::from(&config.public_url),
+            destinations: config.destinations.destinations(&config.public_url),
             cors: Cors::of(&config.cors_allow_origins),
             links,
             queue: profiles.queue,

@@ -3,13 +3,19 @@
 pub mod cache;
 pub mod cached;
 pub mod coalescer;
+pub mod host_filler;
 pub mod jobs;
+pub mod management;
 pub mod migrate;
 pub mod postgres;
+pub mod purge_sweeper;
 pub mod schedules;
 
 use axum::body::Bytes;
 use jiff::Timestamp;
+
+/// The maximum length of the reason for a takedown and of its notice, in characters.
+pub const MAX_TEXT: usize = 500;
 
 /// A link as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +42,20 @@ pub enum Stored {
     },
     /// A link that has expired, purged or not.
     Expired,
+    /// A link that was taken down, expired or not.
+    Down(Takedown),
+}
+
+/// The takedown of a link, as clients that follow the link are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Takedown {
+    /// It was disabled or deleted.
+    Disabled,
+    /// It was disabled for legal reasons.
+    Legal {
+        /// A text about the reasons.
+        notice: Option<String>,
+    },
 }
 
 /// The result of resolving a code.
@@ -45,4 +65,6 @@ pub enum Resolved {
     To(Bytes),
     /// A link that has expired, purged or not.
     Gone,
+    /// A link that was taken down.
+    Down(Takedown),
 }

@@ -49,6 +49,16 @@ impl From<&Url> for OwnAddress {
 }
 
 impl OwnAddress {
+    /// Returns the address of a host that serves HTTP and HTTPS at their ports.
+    #[must_use]
+    pub fn of_host(host: &str) -> Self {
+        let host = Host::parse(host).ok();
+        Self {
+            host: host.map(|host| canonical(&borrowed(&host))),
+            port: Some(443),
+        }
+    }
+
     /// Returns true if the URL points to this service. Ports 80 and 443 of one host count as one service, because
     /// one usually redirects to the other.
     fn is(&self, url: &Url) -> bool {
@@ -59,8 +69,10 @@ impl OwnAddress {
     }
 }
 
-/// Removes a final dot, which names the same host. Host names are already lower case and without percent-encoding.
-fn canonical(host: &Host<&str>) -> Host<String> {
+/// Returns the host without a final dot, which names the same host. Host names are already lower case and without
+/// percent-encoding.
+#[must_use]
+pub fn canonical(host: &Host<&str>) -> Host<String> {
     match host {
         Host::Domain(name) => Host::Domain(name.strip_suffix('.').unwrap_or(name).to_owned()),
         Host::Ipv4(address) => Host::Ipv4(*address),
@@ -68,15 +80,38 @@ fn canonical(host: &Host<&str>) -> Host<String> {
     }
 }
 
-/// Checks a destination.
+/// Checks a destination of a service with these addresses.
 ///
 /// # Errors
 /// Returns the first rule that the text violates.
-pub fn check(text: &str, own: &OwnAddress) -> Result<(), TargetError> {
-    if own.is(&parse(text)?) {
+pub fn check(text: &str, own: &[OwnAddress]) -> Result<Url, TargetError> {
+    let url = parse(text)?;
+    if own.iter().any(|own| own.is(&url)) {
         return Err(TargetError::OwnHost);
     }
-    Ok(())
+    Ok(url)
+}
+
+/// Returns the host of a destination: ASCII, in lower case, without a dot at the end; `None` if no URL parser accepts it.
+#[must_use]
+pub fn host(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    Some(canonical(&url.host()?).to_string())
+}
+
+/// Returns the host as [`host`] writes it, in whatever way it is written; `None` if it is none.
+#[must_use]
+pub fn canonical_host(host: &str) -> Option<String> {
+    let host = Host::parse(host).ok()?;
+    Some(canonical(&borrowed(&host)).to_string())
+}
+
+fn borrowed(host: &Host<String>) -> Host<&str> {
+    match host {
+        Host::Domain(name) => Host::Domain(name.as_str()),
+        Host::Ipv4(address) => Host::Ipv4(*address),
+        Host::Ipv6(address) => Host::Ipv6(*address),
+    }
 }
 
 /// Checks the text alone. Unlike the address of the service, these rules hold for every stored link.
@@ -187,7 +222,11 @@ mod tests {
     }
 
     fn verdict(text: &str) -> Result<(), TargetError> {
-        check(text, &own("http://localhost:8080"))
+        verdict_at("http://localhost:8080", text)
+    }
+
+    fn verdict_at(public_url: &str, text: &str) -> Result<(), TargetError> {
+        check(text, &[own(public_url)]).map(drop)
     }
 
     #[test]
@@ -283,6 +322,27 @@ mod tests {
     }
 
     #[test]
+    fn a_host_has_one_name_however_it_is_written() {
+        for (url, written, expected) in [
+            ("https://Example.COM./a", "EXAMPLE.com.", "example.com"),
+            (
+                "https://Bücher.example:8443",
+                "bücher.example",
+                "xn--bcher-kva.example",
+            ),
+            ("http://0x7f.1/", "127.0.0.1", "127.0.0.1"),
+            ("http://[2001:DB8:0::1]/", "[2001:db8::1]", "[2001:db8::1]"),
+        ] {
+            assert_eq!(host(url).as_deref(), Some(expected), "{url}");
+            assert_eq!(canonical_host(written).as_deref(), Some(expected));
+        }
+        for none in ["", "a b", "a/b", "[::1", "%"] {
+            assert_eq!(canonical_host(none), None, "{none:?}");
+        }
+        assert_eq!(host("https://"), None);
+    }
+
+    #[test]
     fn length_is_counted_in_bytes() {
         let prefix = "https://example.com/";
         assert_eq!(
@@ -359,16 +419,13 @@ mod tests {
             ("http://[::1]:8080", "http://[0:0::1]:8080/"),
         ] {
             assert_eq!(
-                check(target, &own(public_url)),
+                verdict_at(public_url, target),
                 Err(TargetError::OwnHost),
                 "{target}"
             );
         }
-        assert_eq!(
-            check("https://sho.rt:8443/", &own("https://sho.rt")),
-            Ok(())
-        );
-        assert_eq!(check("https://www.sho.rt/", &own("https://sho.rt")), Ok(()));
+        assert_eq!(verdict_at("https://sho.rt", "https://sho.rt:8443/"), Ok(()));
+        assert_eq!(verdict_at("https://sho.rt", "https://www.sho.rt/"), Ok(()));
     }
 
     proptest! {

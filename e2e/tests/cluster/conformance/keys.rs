@@ -10,13 +10,15 @@ conformance!(
     an_unknown_key_is_refused_on_every_path_to_the_app,
     redirects_and_health_need_no_key,
     a_large_body_without_a_key_is_refused,
+    a_link_is_taken_down_and_deleted_by_management,
+    no_link_leads_to_a_denied_host_or_to_the_stack_itself,
 );
 
 mod checks {
     use anyhow::{Context, Result, ensure};
     use reqwest::Method;
-    use serde_json::json;
-    use shortener_e2e::{Answer, GatewayClient, KEYS};
+    use serde_json::{Value, json};
+    use shortener_e2e::{Answer, DENIED, GatewayClient, KEYS};
 
     const UNKNOWN: &str = "e2e-key-of-a-client-that-does-not-exist";
 
@@ -105,6 +107,84 @@ mod checks {
         for path in ["/gateway-health", "/api/health", "/openapi.json"] {
             let answer = gateway.get(path).await?;
             ensure!(answer.status == 200, "{path}: {answer:?}");
+        }
+        Ok(())
+    }
+
+    /// Sends a request to the management of links with a key.
+    async fn manage(
+        gateway: &GatewayClient,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        key: &str,
+    ) -> Result<Answer> {
+        let request = gateway.request(method, &format!("/api/admin/links/{path}"));
+        let request = request.bearer_auth(key);
+        gateway
+            .send(match body {
+                Some(body) => request.json(&body),
+                None => request,
+            })
+            .await
+    }
+
+    pub(super) async fn a_link_is_taken_down_and_deleted_by_management(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        let [admin, shop] = KEYS;
+        let created = create(gateway, "x-api-key", admin).await?;
+        let created = created.json()?;
+        let code = created["code"].as_str().context("the answer has no code")?;
+        let url = "https://example.com/keyed";
+        gateway.assert_redirects(code, url).await?;
+
+        let notice = "By order of a court.";
+        let takedown = json!({"reason": "order 7", "legal": true, "notice": notice});
+        let [disable, enable] = ["disable", "enable"].map(|verb| format!("{code}/{verb}"));
+        let disable = async |key: &str| {
+            let body = Some(takedown.clone());
+            manage(gateway, Method::POST, &disable, body, key).await
+        };
+        let challenge = "error=\"insufficient_scope\", scope=\"admin\"";
+        check_refused(&disable(shop).await?, 403, "forbidden", challenge)?;
+        let disabled = disable(admin).await?;
+        ensure!(disabled.status == 200, "{disabled:?}");
+        assert_eq!(disabled.json()?["state"], "disabled");
+        let link = format!("/api/links/{code}");
+        let blocked = gateway.get(&link).await?;
+        ensure!(blocked.status == 451, "{blocked:?}");
+        assert_eq!(blocked.json()?["detail"], notice);
+        ensure!(
+            blocked.header("link").ends_with("rel=\"blocked-by\""),
+            "{blocked:?}"
+        );
+
+        let enabled = manage(gateway, Method::POST, &enable, None, admin).await?;
+        ensure!(enabled.status == 200, "{enabled:?}");
+        gateway.assert_redirects(code, url).await?;
+        let expiry = Some(json!({"ttl_seconds": 3600}));
+        let changed = manage(gateway, Method::PATCH, code, expiry, admin).await?;
+        ensure!(changed.json()?["expires_at"].is_string(), "{changed:?}");
+        let deleted = manage(gateway, Method::DELETE, code, None, admin).await?;
+        ensure!(deleted.status == 204, "{deleted:?}");
+        let gone = gateway.get(&link).await?;
+        ensure!(gone.status == 410, "{gone:?}");
+        assert_eq!(gone.json()?["type"], "/problems/link-disabled");
+        Ok(())
+    }
+
+    pub(super) async fn no_link_leads_to_a_denied_host_or_to_the_stack_itself(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        for host in [DENIED, gateway.host()] {
+            let request = gateway.request(Method::POST, "/api/shorten");
+            let body = json!({"url": format!("https://{host}/x")});
+            let refused = gateway
+                .send(request.bearer_auth(KEYS[1]).json(&body))
+                .await?;
+            ensure!(refused.status == 400, "{host}: {refused:?}");
+            assert_eq!(refused.json()?["errors"][0]["field"], "url");
         }
         Ok(())
     }

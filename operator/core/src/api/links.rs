@@ -1,8 +1,10 @@
-//! What visitors get who follow no link, or a link with more than its code.
+//! What visitors get who follow no link, or a link with more than its code, and where links may lead.
 
 use kube_core::Rule;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
+
+use super::DestinationsSpec;
 
 /// Answers to visitors: where the service sends those without a live link, and what it adds to a destination.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -28,6 +30,9 @@ pub struct LinksSpec {
     /// 8 KiB is answered with 414.
     #[serde(default)]
     pub forward_query: bool,
+    /// Hosts to which new links may lead. Absent: every host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destinations: Option<DestinationsSpec>,
 }
 
 impl LinksSpec {

@@ -56,6 +56,7 @@ fn a_full_spec_is_valid() {
             "unknownTarget": "https://www.example.com:8443/404?a=b&c=(d)#e",
             "expiredTarget": "http://www.example.com/%C3%BC",
             "forwardQuery": true,
+            "destinations": {"allowHosts": ["example.com", "*.example.org"], "denyHosts": [], "denyPrivateAddresses": true},
         },
         "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
@@ -266,6 +267,22 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         (
             json!({"links": {"expiredTarget": "https://example.com/a b"}}),
             "links.expiredTarget is not an http(s) address",
+        ),
+        (
+            json!({"links": {"destinations": {"denyHosts": ["example.com", "Bad.example"]}}}),
+            "links.destinations.denyHosts has an entry that is no host",
+        ),
+        (
+            json!({"links": {"destinations": {"allowHosts": ["*"]}}}),
+            "links.destinations.allowHosts has an entry that is no host",
+        ),
+        (
+            json!({"links": {"destinations": {"allowHosts": ["a.*.example"]}}}),
+            "links.destinations.allowHosts has an entry that is no host",
+        ),
+        (
+            json!({"links": {"destinations": {"denyHosts": ["https://bad.example"]}}}),
+            "links.destinations.denyHosts has an entry that is no host",
         ),
         (
             json!({"links": {"expiredTarget": "https://example.com/ü"}}),

@@ -148,6 +148,8 @@ pub struct App {
     pub links: LinksSpec,
     /// Origins whose scripts may use the API.
     pub cors: BTreeSet<String>,
+    /// Host of the gateway, to which no link leads; empty for every host.
+    pub gateway_host: String,
 }
 
 /// The gateway of a stack.

@@ -172,6 +172,7 @@ fn app(
         job_ids,
         links: spec.links.clone(),
         cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
+        gateway_host: spec.gateway.host.clone(),
     }
 }
 

@@ -59,6 +59,13 @@ impl Error {
             // Links.
             Self::CodeTaken => (StatusCode::CONFLICT, "code-taken", "Code taken"),
             Self::Expired => (StatusCode::GONE, "link-expired", "Link expired"),
+            Self::Disabled => (StatusCode::GONE, "link-disabled", "Link disabled"),
+            Self::Legal { .. } => (
+                StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS,
+                "unavailable-for-legal-reasons",
+                "Unavailable for legal reasons",
+            ),
+            Self::LinkGone => (StatusCode::CONFLICT, "link-gone", "Link gone"),
 
             // Jobs and documents.
             Self::TaskNotPublic => (StatusCode::FORBIDDEN, "task-not-public", "Task not public"),

@@ -134,7 +134,7 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
         body::discard(request, MAX_BODY).await?;
         return Err(Error::ProfileDisabled("queue"));
     };
-    let key = idempotency_key(request.headers())?;
+    let key = idempotency_key(request.headers(), crate::auth::client_of(&request))?;
     let (trace, tracestate) = trace_of(&request);
     let identity = identity_of(&request);
     let origin = origin_of(&identity);
@@ -240,8 +240,12 @@ pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStat
     }
 }
 
-/// Parses the key: a structured string `"..."`, or a bare one, as most clients send it.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+/// Parses the key: a structured string `"..."`, or a bare one, as most clients send it. It is stored behind the name of
+/// the client, so that clients do not meet each other's keys; a space never occurs in a key.
+pub(super) fn idempotency_key(
+    headers: &HeaderMap,
+    client: Option<&str>,
+) -> Result<Option<String>, Error> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -260,7 +264,10 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
             reason: format!("must be one value of 1 to {MAX_KEY} visible ASCII characters"),
         }]));
     }
-    Ok(Some(bare.to_owned()))
+    Ok(Some(match client {
+        Some(client) => format!("{client} {bare}"),
+        None => bare.to_owned(),
+    }))
 }
 
 /// Returns the trace context that the job continues, and the `tracestate` of the request.
@@ -299,7 +306,7 @@ mod tests {
             .iter()
             .map(|value| (IDEMPOTENCY_KEY, *value))
             .collect();
-        idempotency_key(request(&headers).headers())
+        idempotency_key(request(&headers).headers(), None)
     }
 
     #[test]
@@ -308,6 +315,14 @@ mod tests {
         for text in ["8e03978e-40d5", "\"8e03978e-40d5\"", " 8e03978e-40d5 "] {
             assert_eq!(key(&[text]).unwrap().unwrap(), "8e03978e-40d5");
         }
+    }
+
+    #[test]
+    fn a_key_belongs_to_the_client_that_sends_it() {
+        let request = request(&[(IDEMPOTENCY_KEY, "1")]);
+        let of = |client| idempotency_key(request.headers(), client).unwrap().unwrap();
+        assert_eq!(of(None), "1");
+        assert_eq!(of(Some("shop")), "shop 1");
     }
 
     #[test]

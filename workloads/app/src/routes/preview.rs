@@ -50,7 +50,8 @@ pub struct Preview {
     responses(
         (status = 200, description = "The link", content((Preview = "application/json"), (String = TEXT_HTML))),
         (status = 404, description = "No such code, or not a valid code", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
-        (status = 410, description = "The link has expired", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
+        (status = 410, description = "The link has expired or was taken down", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
+        (status = 451, description = "The link was disabled for legal reasons", content((Problem = PROBLEM_JSON), (String = TEXT_HTML)), headers(("Link" = String, description = "The service, with `rel=\"blocked-by\"` (RFC 7725)"))),
         (status = 503, description = "The database is not available", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
     )
 )]
@@ -61,6 +62,9 @@ pub async fn preview(State(state): State<AppState>, request: Request) -> Result<
     let (url, expires_at) = match state.links.stored(code).await? {
         Some(Stored::Live { url, expires_at }) => (url, expires_at),
         Some(Stored::Expired) => return Err(Error::Expired),
+        Some(Stored::Down(takedown)) => {
+            return Err(Error::taken_down(takedown, &state.public_base));
+        }
         None => return Err(Error::NotFound),
     };
     let mut response = match page::is_preferred(request.headers().get(ACCEPT)) {

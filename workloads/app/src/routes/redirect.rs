@@ -31,8 +31,9 @@ use crate::{
     responses(
         (status = 302, description = "The destination is in `Location`, or the target for unknown or expired codes if there is one", headers(("Location" = String, description = "The destination as a URI: as it was given, with characters that no URI contains encoded, and with the query of the request where queries are forwarded"))),
         (status = 404, description = "No such code, or not a valid code", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
-        (status = 410, description = "The link has expired", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
+        (status = 410, description = "The link has expired or was taken down", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
         (status = 414, description = "The destination is too long together with the query", body = Problem, content_type = PROBLEM_JSON),
+        (status = 451, description = "The link was disabled for legal reasons", content((Problem = PROBLEM_JSON), (String = TEXT_HTML)), headers(("Link" = String, description = "The service, with `rel=\"blocked-by\"` (RFC 7725)"))),
         (status = 503, description = "The database is not available", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
     )
 )]
@@ -52,6 +53,7 @@ pub async fn follow(State(state): State<AppState>, request: Request) -> Result<R
         }
         Some(Resolved::To(url)) => redirect(url),
         Some(Resolved::Gone) => target(settings.links_expired_target.as_ref(), Error::Expired),
+        Some(Resolved::Down(takedown)) => Err(Error::taken_down(takedown, &state.public_base)),
         None => target(settings.links_unknown_target.as_ref(), Error::NotFound),
     }
 }

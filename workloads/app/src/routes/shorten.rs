@@ -11,18 +11,20 @@ use http::{HeaderValue, StatusCode, header::LOCATION};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
+use super::jobs::idempotency_key;
 use crate::{
-    body,
+    auth, body,
     code::Code,
+    destination::Destinations,
     error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     state::AppState,
     store::{
         Link,
-        postgres::{NewLink, Outcome},
+        postgres::{NewLink, Outcome, RequestKey},
     },
-    target::{self, OwnAddress},
 };
 
 /// The maximum size of a request body in bytes.
@@ -77,6 +79,7 @@ pub struct ShortenResponse {
     post,
     path = "/shorten",
     operation_id = "shorten",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day create one link")),
     request_body = ShortenRequest,
     responses(
         (status = 201, description = "The link was created", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
@@ -84,44 +87,71 @@ pub struct ShortenResponse {
         (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
         BodyProblem,
         (status = 409, description = "The code is taken", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "The key was already used with another body", body = Problem, content_type = PROBLEM_JSON),
         (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
-    let body = body::json_object(request, MAX_BODY).await?;
-    let link = parse(body, &state.own_address, Timestamp::now())?;
-    match state.links.create(&link).await? {
-        Outcome::Created(link) => answer(StatusCode::CREATED, link, &state.public_base),
-        Outcome::Reused(link) => answer(StatusCode::OK, link, &state.public_base),
+    let created_by = auth::client_of(&request).map(str::to_owned);
+    let key = idempotency_key(request.headers(), created_by.as_deref())?;
+    let text = body::json_text(request, MAX_BODY).await?;
+    let body = body::parse_object(&text)?;
+    let mut link = parse(body, &state.destinations, Timestamp::now())?;
+    link.once = key.map(|key| RequestKey {
+        key,
+        body_sha256: Sha256::digest(&text).into(),
+    });
+    link.created_by = created_by;
+    let (status, body) = create(&state, &link).await?;
+    let location = HeaderValue::from_str(&body.short_url)
+        .map_err(|error| Error::Internal(error.to_string()))?;
+    Ok((status, [(LOCATION, location)], Json(body)).into_response())
+}
+
+/// Creates a link, or finds the one to reuse.
+pub(super) async fn create(
+    state: &AppState,
+    link: &NewLink,
+) -> Result<(StatusCode, ShortenResponse), Error> {
+    let answer = |link| ShortenResponse::new(link, &state.public_base);
+    match state.links.create(link).await? {
+        Outcome::Created(link) => Ok((StatusCode::CREATED, answer(link))),
+        Outcome::Reused(link) => Ok((StatusCode::OK, answer(link))),
+        // By then a link exists that could be reused.
+        Outcome::Repeated(repeated) if link.reuse => Ok((StatusCode::OK, answer(repeated))),
+        Outcome::Repeated(repeated) => Ok((StatusCode::CREATED, answer(repeated))),
+        Outcome::OtherBody => Err(Error::KeyReused),
         Outcome::Taken if link.code.is_some() => Err(Error::CodeTaken),
         Outcome::Taken => Err(Error::Internal("no free code was found".to_owned())),
     }
 }
 
-fn answer(status: StatusCode, link: Link, public_base: &str) -> Result<Response, Error> {
-    let short_url = format!("{public_base}/{}", link.code);
-    let location =
-        HeaderValue::from_str(&short_url).map_err(|error| Error::Internal(error.to_string()))?;
-    let body = ShortenResponse {
-        code: link.code,
-        url: link.url,
-        short_url,
-        created_at: link.created_at.to_string(),
-        expires_at: link.expires_at.map(|end| end.to_string()),
-    };
-    Ok((status, [(LOCATION, location)], Json(body)).into_response())
+impl ShortenResponse {
+    fn new(link: Link, public_base: &str) -> Self {
+        Self {
+            short_url: format!("{public_base}/{}", link.code),
+            code: link.code,
+            url: link.url,
+            created_at: link.created_at.to_string(),
+            expires_at: link.expires_at.map(|end| end.to_string()),
+        }
+    }
 }
 
 /// Parses the fields of a request, and reports every invalid one.
 ///
 /// # Errors
 /// Returns [`Error::InvalidFields`] with one entry per invalid field.
-pub fn parse(body: Map<String, Value>, own: &OwnAddress, now: Timestamp) -> Result<NewLink, Error> {
+pub fn parse(
+    body: Map<String, Value>,
+    destinations: &Destinations,
+    now: Timestamp,
+) -> Result<NewLink, Error> {
     let request: ShortenRequest = body::fields(body)?;
     let mut faults = Vec::new();
     let now = whole_microseconds(now);
-    let url =
-        url_field(request.url, own).unwrap_or_else(|reason| fault(&mut faults, "url", reason));
+    let url = url_field(request.url, destinations)
+        .unwrap_or_else(|reason| fault(&mut faults, "url", reason));
     let code = code_field(request.code).unwrap_or_else(|reason| fault(&mut faults, "code", reason));
     let expires_at = expiry(request.ttl_seconds, request.expires_at, now)
         .unwrap_or_else(|(field, reason)| fault(&mut faults, field, reason));
@@ -138,20 +168,27 @@ pub fn parse(body: Map<String, Value>, own: &OwnAddress, now: Timestamp) -> Resu
         url,
         created_at: now,
         expires_at,
+        created_by: None,
         reuse,
+        once: None,
     })
 }
 
 /// Records an invalid field and returns a placeholder that is never used.
-fn fault<T: Default>(faults: &mut Vec<FieldError>, field: &'static str, reason: String) -> T {
+pub(super) fn fault<T: Default>(
+    faults: &mut Vec<FieldError>,
+    field: &'static str,
+    reason: String,
+) -> T {
     faults.push(FieldError { field, reason });
     T::default()
 }
 
-fn url_field(url: Option<Value>, own: &OwnAddress) -> Result<String, String> {
+fn url_field(url: Option<Value>, destinations: &Destinations) -> Result<String, String> {
     match url {
         None => Err("is required".to_owned()),
-        Some(Value::String(url)) => target::check(&url, own)
+        Some(Value::String(url)) => destinations
+            .check(&url)
             .map(|()| url)
             .map_err(|error| error.to_string()),
         Some(_) => Err("must be a string".to_owned()),
@@ -170,7 +207,7 @@ fn code_field(code: Option<Value>) -> Result<Option<String>, String> {
 }
 
 /// Returns the expiry time from `ttl_seconds` or `expires_at`.
-fn expiry(
+pub(super) fn expiry(
     ttl_seconds: Option<Value>,
     expires_at: Option<Value>,
     now: Timestamp,
@@ -219,7 +256,7 @@ fn expiry(
 }
 
 /// Truncates to microseconds, the precision of the database, so that the response equals the stored time.
-fn whole_microseconds(time: Timestamp) -> Timestamp {
+pub(super) fn whole_microseconds(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }
 
@@ -229,16 +266,16 @@ mod tests {
     use utoipa::PartialSchema;
 
     use super::*;
-    use crate::code::MAX_LENGTH;
+    use crate::{code::MAX_LENGTH, target};
 
     const NOW: &str = "2030-01-01T00:00:00.123456789Z";
 
     fn parsed(body: Value) -> Result<NewLink, Vec<(&'static str, String)>> {
-        let own = OwnAddress::from(&"http://localhost:8080".parse().unwrap());
+        let destinations = Destinations::from(&"http://localhost:8080".parse().unwrap());
         let Value::Object(body) = body else {
             panic!("not an object")
         };
-        parse(body, &own, NOW.parse().unwrap()).map_err(|error| match error {
+        parse(body, &destinations, NOW.parse().unwrap()).map_err(|error| match error {
             Error::InvalidFields(errors) => errors
                 .into_iter()
                 .map(|error| (error.field, error.reason))

@@ -1,10 +1,10 @@
 //! Temporary copies of links in Redis or Valkey. No operation here returns an error: without the cache there are no
 //! copies.
 //!
-//! `link:<code>` holds exactly the destination as a URI ([`crate::location`]); links never change, so such an entry is
-//! never wrong.
+//! `link:<code>` holds exactly the destination as a URI ([`crate::location`]).
 //! `{link:<code>}:none` is a negative entry: for 15 s it records that there is no such code, until the code is
-//! created. Guarantees:
+//! created. For a link that was taken down it holds a mark instead.
+//! `{link:<code>}:hold` is there for a while after the link was taken down or changed. Guarantees:
 //! - A destination takes precedence over a negative entry. A create writes the destination and deletes the negative
 //!   entry before its response is sent. A negative entry that a slow reader writes after a create is therefore
 //!   ignored for as long as the destination is there.
@@ -13,11 +13,15 @@
 //! - An acknowledged link is therefore never reported as missing, with two exceptions that last at most 15 s: the
 //!   replica that created it could not reach the cache while other replicas could, or its new entry was evicted or
 //!   deleted while a reader was still writing.
+//! - A mark takes precedence over a destination. A takedown removes the destination and writes the mark before its
+//!   response is sent. As long as the mark or the hold is there, no reader writes a destination that it read before.
 
 pub mod breaker;
+mod changes;
 mod connection;
 mod keys;
 mod local_cache;
+mod lookup;
 mod pending_writes;
 mod refusal;
 pub mod source;
@@ -26,26 +30,34 @@ use std::{sync::Arc, time::Duration};
 
 use axum::body::Bytes;
 use jiff::Timestamp;
-use redis::{Cmd, ErrorKind, Pipeline, RedisResult, Value};
+use redis::RedisResult;
 use tokio::time::Instant;
 
 use self::{
     breaker::Breaker,
+    changes::{Entry, Place},
     connection::Connection,
     keys::{Keys, Lifetime},
     pending_writes::PendingWrites,
     refusal::is_refusal,
     source::Source,
 };
-use super::{Link, Stored};
-use crate::{code::Code, config::CacheArgs, location, metrics::CacheMetrics, target};
+use super::{Link, Stored, Takedown};
+use crate::{code::Code, config::CacheArgs, location, metrics::CacheMetrics};
 
 /// The time to live of a negative entry.
 const DENIAL: Duration = Duration::from_secs(15);
+/// The value of a negative entry.
+const DENIED: &str = "1";
 /// The time to wait for the cache before serving without it.
 const GRACE: Duration = Duration::from_millis(200);
 /// The factor that spreads the ends of entries which were written at the same time.
 const JITTER: std::ops::RangeInclusive<f64> = 0.9..=1.1;
+/// The age after which a result of the database is not cached. One that waited for long could outlast the hold of a
+/// change.
+const FRESH: Duration = Duration::from_secs(1);
+/// The number of times that a change is tried at a cache that is up.
+const TRIES: usize = 3;
 
 /// An entry of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +66,8 @@ pub enum Known {
     To(Bytes),
     /// A negative entry: the code did not exist a moment ago.
     Nothing,
+    /// A mark: the link was taken down.
+    Down(Takedown),
 }
 
 /// The cache of one stack.
@@ -68,8 +82,7 @@ impl Cache {
     /// Starts connecting to the cache.
     #[must_use]
     pub fn start(source: Source, args: &CacheArgs, metrics: CacheMetrics) -> Self {
-        // Twice the time, because a slow reader may write a negative entry some time after the link was created.
-        let pending = Arc::new(PendingWrites::new(DENIAL * 2));
+        let pending = Arc::new(PendingWrites::new(pending_writes::RETENTION));
         let ttl = args.ttl();
         let unwritten = Arc::clone(&pending);
         let check = move |connection| check(connection, Arc::clone(&unwritten), ttl);
@@ -98,7 +111,7 @@ impl Cache {
             Some(url) => Some(Known::To(url)),
             None => self
                 .breaker
-                .run("MGET", |connection| ask(connection, code))
+                .run("MGET", |connection| lookup::ask(connection, code))
                 .await
                 .flatten(),
         };
@@ -114,34 +127,49 @@ impl Cache {
         known
     }
 
-    /// Caches a result of the database. Expired links are not cached, because that would save nothing.
-    pub async fn remember(&self, code: Code<'_>, stored: Option<&Stored>) {
+    /// Caches a result of the database that was asked for at this time. Expired links are not cached, because that would
+    /// save nothing.
+    pub async fn remember(&self, code: Code<'_>, stored: Option<&Stored>, asked: Instant) {
         // This request has already waited for the cache.
-        if self.breaker.is_in_doubt() {
+        if self.breaker.is_in_doubt() || asked.elapsed() > FRESH {
             return;
         }
-        let keys = Keys::of(code);
-        let command = match stored {
+        let mark;
+        let (place, value, lifetime) = match stored {
             Some(Stored::Live { url, expires_at }) => {
-                lifetime(self.ttl, *expires_at).map(|life| life.set(keys.link(), url))
+                let lifetime = lifetime(self.ttl, *expires_at);
+                (Place::Destination, url.as_str(), lifetime)
             }
-            Some(Stored::Expired) => None,
-            None => Some(Lifetime::Seconds(DENIAL.as_secs()).set(keys.none(), "1")),
+            Some(Stored::Down(takedown)) => {
+                mark = changes::mark_of(takedown);
+                (Place::Mark, mark.as_str(), lifetime(self.ttl, None))
+            }
+            Some(Stored::Expired) => return,
+            None => (
+                Place::Mark,
+                DENIED,
+                Some(Lifetime::Seconds(DENIAL.as_secs())),
+            ),
         };
-        if let Some(command) = command {
-            self.breaker
-                .run("SET", |mut connection| async move {
-                    command.exec_async(&mut connection).await
-                })
-                .await;
-        }
+        let Some(lifetime) = lifetime else { return };
+        let keys = Keys::of(code);
+        let entry = Entry {
+            place,
+            value,
+            lifetime,
+        };
+        self.breaker
+            .run("EVALSHA", |connection| {
+                changes::fill(connection, &keys, entry)
+            })
+            .await;
     }
 
     /// Writes a new link through, so that its first redirect is a cache hit.
     pub async fn created(&self, link: &Link, code_was_chosen: bool) {
         let write = || {
             self.breaker
-                .run("SET", |connection| tell(connection, link, self.ttl))
+                .run("EVALSHA", |connection| tell(connection, link, self.ttl))
         };
         if write().await.is_some() || !code_was_chosen {
             // There can be no negative entry for a random code, because no request used it before it existed.
@@ -153,6 +181,23 @@ impl Cache {
             self.pending.written(link);
         }
     }
+
+    /// Removes a link that was changed, and marks it if it is down. Returns true if the cache confirmed it: then no
+    /// replica finds an earlier state of the link in the cache, or in its memory for longer than a deadline.
+    pub async fn purge(&self, code: Code<'_>, takedown: Option<&Takedown>) -> bool {
+        self.pending.forget(code);
+        let keys = Keys::of(code);
+        let longest = self.ttl.mul_f64(*JITTER.end());
+        for _ in 0..TRIES {
+            let purged = self.breaker.run("EVALSHA", |connection| {
+                changes::purge(connection, &keys, takedown, longest)
+            });
+            if purged.await.is_some() {
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// Checks that the cache works, and writes the links that it missed. After it, no negative entry hides a link that
@@ -162,7 +207,7 @@ async fn check(
     pending: Arc<PendingWrites>,
     ttl: Duration,
 ) -> RedisResult<()> {
-    look_up(connection.clone(), &Keys::of_nothing()).await?;
+    lookup::look_up(connection.clone(), &Keys::of_nothing()).await?;
     for link in pending.links() {
         match tell(connection.clone(), &link, ttl).await {
             // A full cache rejects the destination, but it has deleted the negative entry.
@@ -173,17 +218,17 @@ async fn check(
     Ok(())
 }
 
-async fn tell(mut connection: Connection, link: &Link, ttl: Duration) -> RedisResult<()> {
+async fn tell(connection: Connection, link: &Link, ttl: Duration) -> RedisResult<()> {
     let Ok(code) = Code::parse(&link.code) else {
         return Ok(());
     };
-    let keys = Keys::of(code);
-    let mut pipeline = Pipeline::new();
-    if let Some(life) = lifetime(ttl, link.expires_at) {
-        pipeline.add_command(life.set(keys.link(), &*location::ascii(&link.url)));
-    }
-    pipeline.del(keys.none());
-    pipeline.exec_async(&mut connection).await
+    let url = location::ascii(&link.url);
+    let entry = lifetime(ttl, link.expires_at).map(|lifetime| Entry {
+        place: Place::Destination,
+        value: &url,
+        lifetime,
+    });
+    changes::create(connection, &Keys::of(code), entry).await
 }
 
 fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
@@ -193,142 +238,4 @@ fn lifetime(ttl: Duration, expires_at: Option<Timestamp>) -> Option<Lifetime> {
         expires_at,
         Timestamp::now(),
     )
-}
-
-/// Looks up a code at the server, and keeps its destination in this process if there is room for it.
-async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<Known>> {
-    let keys = Keys::of(code);
-    let near = connection.near().cloned();
-    let sent = Instant::now();
-    let heard = || {
-        if let Some(near) = &near {
-            near.heard(sent);
-        }
-    };
-    let Some(reservation) = near.as_deref().and_then(|near| near.reserve(code)) else {
-        let known = look_up(connection, &keys).await?;
-        heard();
-        return Ok(known);
-    };
-    let mut pipeline = Pipeline::new();
-    // In this order: if the key expires in between, its remaining time is negative.
-    pipeline.add_command(both(&keys)).pttl(keys.link());
-    let (values, left) = pipeline.query_async(&mut connection).await?;
-    heard();
-    let known = understand(values)?;
-    if let Some(Known::To(url)) = &known {
-        reservation.fill(url.clone(), left);
-    }
-    Ok(known)
-}
-
-async fn look_up(mut connection: Connection, keys: &Keys) -> RedisResult<Option<Known>> {
-    understand(both(keys).query_async(&mut connection).await?)
-}
-
-fn both(keys: &Keys) -> Cmd {
-    let mut command = redis::cmd("MGET");
-    command.arg(keys.link()).arg(keys.none());
-    command
-}
-
-/// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
-/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss. Earlier releases wrote
-/// destinations as they were given.
-fn understand(reply: Value) -> RedisResult<Option<Known>> {
-    let garbage = || (ErrorKind::UnexpectedReturnType, "wrong reply to MGET").into();
-    let Value::Array(values) = reply else {
-        return Err(garbage());
-    };
-    match <[Value; 2]>::try_from(values) {
-        Ok([Value::BulkString(url), _]) => {
-            if target::is_plain(&url) {
-                return Ok(Some(Known::To(url.into())));
-            }
-            let url = str::from_utf8(&url).ok();
-            let sound = url.filter(|url| target::is_sound(url));
-            Ok(sound.map(|url| Known::To(location::ascii(url).into_owned().into())))
-        }
-        Ok([Value::Nil, Value::BulkString(_)]) => Ok(Some(Known::Nothing)),
-        Ok([Value::Nil, Value::Nil]) => Ok(None),
-        _ => Err(garbage()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(text: &str) -> Value {
-        Value::BulkString(text.as_bytes().to_vec())
-    }
-
-    fn understood(values: Vec<Value>) -> Option<Known> {
-        understand(Value::Array(values)).unwrap()
-    }
-
-    #[test]
-    fn a_destination_wins_over_a_denial() {
-        let to = Some(Known::To("https://example.com/".into()));
-        assert_eq!(
-            understood(vec![text("https://example.com/"), Value::Nil]),
-            to
-        );
-        assert_eq!(
-            understood(vec![text("https://example.com/"), text("1")]),
-            to
-        );
-        assert_eq!(
-            understood(vec![Value::Nil, text("1")]),
-            Some(Known::Nothing)
-        );
-        assert_eq!(understood(vec![Value::Nil, Value::Nil]), None);
-    }
-
-    #[test]
-    fn what_could_not_have_been_shortened_is_a_miss() {
-        for bad in [
-            "",
-            "garbage",
-            "javascript:alert(1)",
-            "https://example.com/\r\nSet-Cookie: a=b",
-            "https://a:b@example.com/",
-            "https://exa<mple.com/",
-        ] {
-            assert_eq!(understood(vec![text(bad), text("1")]), None, "{bad:?}");
-        }
-        assert_eq!(
-            understood(vec![Value::BulkString(vec![0xff]), Value::Nil]),
-            None
-        );
-    }
-
-    #[test]
-    fn what_an_earlier_release_wrote_is_a_uri_after_the_look_up() {
-        assert_eq!(
-            understood(vec![text("https://bücher.example/ü"), Value::Nil]),
-            Some(Known::To("https://xn--bcher-kva.example/%C3%BC".into()))
-        );
-        // A destination may be 2,048 bytes long as given, and is longer as a URI.
-        for host in ["example.com", "192.0.2.7"] {
-            let long = format!("https://{host}/{}", "%C3%BC".repeat(1000));
-            let known = Some(Known::To(long.clone().into()));
-            assert_eq!(understood(vec![text(&long), Value::Nil]), known);
-        }
-    }
-
-    #[test]
-    fn what_no_cache_would_answer_is_an_error() {
-        for bad in [
-            Value::Nil,
-            Value::Okay,
-            Value::Int(1),
-            Value::Array(vec![]),
-            Value::Array(vec![Value::Nil]),
-            Value::Array(vec![Value::Int(1), Value::Nil]),
-            Value::Array(vec![Value::Nil, Value::Nil, Value::Nil]),
-        ] {
-            assert!(understand(bad.clone()).is_err(), "{bad:?}");
-        }
-    }
 }

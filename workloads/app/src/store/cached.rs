@@ -1,15 +1,17 @@
 //! Lookup of links: from the cache first, and otherwise from the database, with one concurrent read per code.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use shortener_common::{
     backends::StoreState, database::StoreError, telemetry::span::with_current_span,
 };
+use tokio::time::Instant;
 
 use super::{
     Resolved, Stored,
     cache::{Cache, Known},
     coalescer::Coalescer,
+    management::{Change, Changed, Management},
     postgres::{Links, NewLink, Outcome},
 };
 use crate::code::Code;
@@ -17,9 +19,14 @@ use crate::code::Code;
 /// The result of reading a code.
 type Answer = Result<Option<Stored>, StoreError>;
 
+/// The age up to which a request takes the destination that another request is reading. It is shorter than the 100 ms
+/// after which a link that was taken down must not redirect.
+const SHARED: Duration = Duration::from_millis(90);
+
 /// The links of one stack, with or without a cache.
 pub struct CachedLinks {
     links: Links,
+    management: Management,
     cache: Option<Arc<Cache>>,
     reads: Arc<Coalescer<Answer>>,
 }
@@ -29,6 +36,7 @@ impl CachedLinks {
     #[must_use]
     pub fn new(links: Links, cache: Option<Arc<Cache>>) -> Self {
         Self {
+            management: links.management(),
             links,
             cache,
             reads: Arc::default(),
@@ -57,6 +65,7 @@ impl CachedLinks {
             match cache.look_up(code).await {
                 Some(Known::To(url)) => return Ok(Some(Resolved::To(url))),
                 Some(Known::Nothing) => return Ok(None),
+                Some(Known::Down(takedown)) => return Ok(Some(Resolved::Down(takedown))),
                 None => {}
             }
         }
@@ -64,6 +73,7 @@ impl CachedLinks {
         Ok(stored.map(|stored| match stored {
             Stored::Live { url, .. } => Resolved::To(url.into()),
             Stored::Expired => Resolved::Gone,
+            Stored::Down(takedown) => Resolved::Down(takedown),
         }))
     }
 
@@ -73,29 +83,75 @@ impl CachedLinks {
     /// # Errors
     /// Fails if the database is down.
     pub async fn stored(&self, code: Code<'_>) -> Answer {
-        let (answer, fresh) = self.read(code).await;
-        if matches!(answer, Ok(None)) && !fresh {
-            // That read may have begun before the link was created. Links never vanish, so only this result can be
-            // outdated, and any read in flight now began later.
-            return self.read(code).await.0;
+        let (answer, age) = self.read(code).await;
+        // The read of another request may have begun before the link was created or taken down. Any read in flight now
+        // began later.
+        let outdated = match &answer {
+            Ok(None) => age.is_some(),
+            Ok(Some(Stored::Live { .. })) => age > Some(SHARED),
+            _ => false,
+        };
+        match outdated {
+            true => self.read(code).await.0,
+            false => answer,
         }
-        answer
     }
 
-    async fn read(&self, code: Code<'_>) -> (Answer, bool) {
+    async fn read(&self, code: Code<'_>) -> (Answer, Option<Duration>) {
         let read = || {
             let (links, cache) = (self.links.clone(), self.cache.clone());
             let code = code.to_owned();
             // Keeps the span of this request, even if another request that waits for the read polls it.
             with_current_span(async move {
+                let asked = Instant::now();
                 let stored = links.find(code.borrow()).await?;
                 if let Some(cache) = cache {
-                    cache.remember(code.borrow(), stored.as_ref()).await;
+                    let stored = stored.as_ref();
+                    cache.remember(code.borrow(), stored, asked).await;
                 }
                 Ok(stored)
             })
         };
         self.reads.join(code.as_str(), read).await
+    }
+
+    /// Returns the management of the links, for reading.
+    #[must_use]
+    pub fn management(&self) -> &Management {
+        &self.management
+    }
+
+    /// Changes a link, if its state allows it. The second value is true if the link is gone from the cache as well;
+    /// otherwise a replica removes it later.
+    ///
+    /// # Errors
+    /// Fails if the database is down. The change may then have been made.
+    pub async fn change(
+        &self,
+        code: Code<'_>,
+        change: &Change,
+        by: &str,
+    ) -> Result<(Changed, bool), StoreError> {
+        let changed = self.management.change(code, change, by).await?;
+        let (Changed::Done(link) | Changed::Already(link)) = &changed else {
+            return Ok((changed, true));
+        };
+        let Some(cache) = &self.cache else {
+            return Ok((changed, true));
+        };
+        // Also if nothing was changed: the first removal may have failed.
+        let purged = cache.purge(code, link.told().as_ref()).await;
+        if !purged {
+            let reason = self.management.hurry(code).await.err();
+            let reason = reason.map(|error| error.to_string());
+            tracing::warn!(
+                event = "purge_postponed",
+                link.code = code.as_str(),
+                error.message = reason,
+                "purge_postponed"
+            );
+        }
+        Ok((changed, purged))
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable, and in the cache if the cache

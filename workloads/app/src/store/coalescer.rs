@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use futures::{
@@ -28,7 +29,14 @@ pub struct Coalescer<T: Clone> {
     numbers: AtomicU64,
 }
 
-type Table<T> = HashMap<String, (u64, WeakShared<BoxFuture<'static, T>>)>;
+type Table<T> = HashMap<String, Computation<T>>;
+
+/// A computation in flight.
+struct Computation<T> {
+    number: u64,
+    began: Instant,
+    result: WeakShared<BoxFuture<'static, T>>,
+}
 
 impl<T: Clone> Default for Coalescer<T> {
     fn default() -> Self {
@@ -43,27 +51,33 @@ impl<T: Clone> Default for Coalescer<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
-    /// Starts the computation for this key, or joins the one in flight. The second value is true if the computation
-    /// began after this call; an older result may miss changes made in between.
-    pub async fn join<F>(self: &Arc<Self>, key: &str, work: impl FnOnce() -> F) -> (T, bool)
+    /// Starts the computation for this key, or joins the one in flight. The second value is the age that the latter had
+    /// at this call, and `None` if the computation began after it; an older result may miss changes made in between.
+    pub async fn join<F>(
+        self: &Arc<Self>,
+        key: &str,
+        work: impl FnOnce() -> F,
+    ) -> (T, Option<Duration>)
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let (future, fresh) = self.join_or_start(key, work);
-        (future.await, fresh)
+        let (future, age) = self.join_or_start(key, work);
+        (future.await, age)
     }
 
     fn join_or_start<F>(
         self: &Arc<Self>,
         key: &str,
         work: impl FnOnce() -> F,
-    ) -> (SharedFuture<T>, bool)
+    ) -> (SharedFuture<T>, Option<Duration>)
     where
         F: Future<Output = T> + Send + 'static,
     {
         let mut table = self.table(key);
-        if let Some(future) = table.get(key).and_then(|(_, future)| future.upgrade()) {
-            return (future, false);
+        if let Some(computation) = table.get(key)
+            && let Some(future) = computation.result.upgrade()
+        {
+            return (future, Some(computation.began.elapsed()));
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let remove = RemoveOnDrop {
@@ -77,10 +91,15 @@ impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
             work.await
         };
         let future = work.boxed().shared();
-        if let Some(weak) = future.downgrade() {
-            table.insert(key.to_owned(), (number, weak));
+        if let Some(result) = future.downgrade() {
+            let computation = Computation {
+                number,
+                began: Instant::now(),
+                result,
+            };
+            table.insert(key.to_owned(), computation);
         }
-        (future, true)
+        (future, None)
     }
 
     fn table(&self, key: &str) -> MutexGuard<'_, Table<T>> {
@@ -102,7 +121,7 @@ impl<T: Clone + Send + Sync + 'static> Drop for RemoveOnDrop<T> {
         // The next computation of this key may have started already.
         if table
             .get(&self.key)
-            .is_some_and(|(number, _)| *number == self.number)
+            .is_some_and(|computation| computation.number == self.number)
         {
             table.remove(&self.key);
         }
@@ -131,12 +150,14 @@ mod tests {
     async fn who_asks_meanwhile_gets_the_same_answer_and_knows_that_it_is_older() {
         let coalescer = coalescer();
         let (answer, question) = oneshot::channel();
-        let (first, fresh) = coalescer.join_or_start("a", || question.map(Result::unwrap));
-        assert!(fresh);
-        let (second, fresh) = coalescer.join_or_start("a", || async { unreachable!() });
-        assert!(!fresh);
-        let (other, fresh) = coalescer.join_or_start("b", || async { 2 });
-        assert!(fresh);
+        let (first, age) = coalescer.join_or_start("a", || question.map(Result::unwrap));
+        assert_eq!(age, None);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(1) {}
+        let (second, age) = coalescer.join_or_start("a", || async { unreachable!() });
+        assert!(age >= Some(Duration::from_millis(1)), "{age:?}");
+        let (other, age) = coalescer.join_or_start("b", || async { 2 });
+        assert_eq!(age, None);
         answer.send(1).unwrap();
         assert_eq!((first.await, second.await, other.await), (1, 1, 2));
         assert_eq!(in_flight(&coalescer), 0);
@@ -145,8 +166,8 @@ mod tests {
     #[tokio::test]
     async fn a_later_question_starts_anew() {
         let coalescer = coalescer();
-        assert_eq!(coalescer.join("a", || async { 1 }).await, (1, true));
-        assert_eq!(coalescer.join("a", || async { 2 }).await, (2, true));
+        assert_eq!(coalescer.join("a", || async { 1 }).await, (1, None));
+        assert_eq!(coalescer.join("a", || async { 2 }).await, (2, None));
     }
 
     #[tokio::test]
@@ -166,6 +187,6 @@ mod tests {
         let (first, _) = coalescer.join_or_start("a", std::future::pending);
         drop(first);
         assert_eq!(in_flight(&coalescer), 0);
-        assert_eq!(coalescer.join("a", || async { 2 }).await, (2, true));
+        assert_eq!(coalescer.join("a", || async { 2 }).await, (2, None));
     }
 }

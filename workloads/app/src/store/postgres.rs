@@ -1,5 +1,7 @@
 //! Links in PostgreSQL. Every query is prepared once per connection.
 
+mod once;
+
 use jiff::Timestamp;
 use shortener_common::{
     backends::StoreState,
@@ -7,18 +9,22 @@ use shortener_common::{
 };
 use sqlx::{PgExecutor, PgPool};
 
-use super::{Link, Stored};
+pub use self::once::RequestKey;
+use super::{
+    Link, Stored,
+    management::{Management, takedown},
+};
 use crate::{
     code::{Code, CodeSpace},
-    location,
+    location, target,
 };
 
-const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint \
-    FROM links WHERE code = $1";
+const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint, \
+    disabled_as, notice FROM links WHERE code = $1";
 
-const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at) \
-    VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', timestamptz 'epoch' + $4 * interval '1 microsecond') \
-    ON CONFLICT (code) DO NOTHING";
+const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
+    VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', \
+    timestamptz 'epoch' + $4 * interval '1 microsecond', $5, $6) ON CONFLICT (code) DO NOTHING";
 
 /// Selects the oldest link, so that the result does not depend on the query plan.
 const FIND_LASTING: &str = "SELECT code, (extract(epoch FROM created_at) * 1000000)::bigint FROM links \
@@ -47,8 +53,12 @@ pub struct NewLink {
     pub created_at: Timestamp,
     /// The expiry time.
     pub expires_at: Option<Timestamp>,
+    /// The client that creates the link; `None` without a key.
+    pub created_by: Option<String>,
     /// True if an existing link to the same destination without expiry may be returned.
     pub reuse: bool,
+    /// The key under which repeated requests are one; `None` if each creates a link.
+    pub once: Option<RequestKey>,
 }
 
 /// The result of creating a [`NewLink`].
@@ -60,6 +70,10 @@ pub enum Outcome {
     Reused(Link),
     /// The chosen code belongs to another link, or no free code was found.
     Taken,
+    /// An earlier request with this key has stored the link, or found the one to reuse.
+    Repeated(Link),
+    /// The key was used with another body before.
+    OtherBody,
 }
 
 impl Links {
@@ -75,12 +89,25 @@ impl Links {
         self.database.store_state()
     }
 
+    /// Returns the management of the same links.
+    #[must_use]
+    pub fn management(&self) -> Management {
+        Management::new(self.database.clone())
+    }
+
     /// Reads a code; `None` if it was never assigned.
     ///
     /// # Errors
     /// Fails if the database is down.
     pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
-        let row: Option<(Option<String>, Option<bool>, Option<i64>)> = self
+        type Row = (
+            Option<String>,
+            Option<bool>,
+            Option<i64>,
+            Option<String>,
+            Option<String>,
+        );
+        let row: Option<Row> = self
             .database
             .look_up("SELECT links", |pool| async move {
                 sqlx::query_as(FIND)
@@ -89,13 +116,16 @@ impl Links {
                     .await
             })
             .await?;
-        Ok(row.map(|(url, expired, expires_at)| match url {
-            Some(url) if expired != Some(true) => Stored::Live {
-                url: location::ascii(&url).into_owned(),
-                expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
+        Ok(row.map(
+            |(url, expired, expires_at, disabled_as, notice)| match (disabled_as, url) {
+                (Some(how), _) => Stored::Down(takedown(&how, notice)),
+                (None, Some(url)) if expired != Some(true) => Stored::Live {
+                    url: location::ascii(&url).into_owned(),
+                    expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
+                },
+                (None, _) => Stored::Expired,
             },
-            _ => Stored::Expired,
-        }))
+        ))
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable.
@@ -103,6 +133,14 @@ impl Links {
     /// # Errors
     /// Fails if the database is down. The link may then exist, but its code was not returned to any client.
     pub async fn create(&self, link: &NewLink) -> Result<Outcome, StoreError> {
+        if let Some(once) = &link.once {
+            return self
+                .database
+                .run("INSERT link_keys", |pool| {
+                    self.create_once(pool, link, once)
+                })
+                .await;
+        }
         // A request for a link that expires must not get one that does not.
         if link.reuse && link.expires_at.is_none() {
             let found = self
@@ -133,16 +171,24 @@ impl Links {
         link: &NewLink,
     ) -> Result<Outcome, sqlx::Error> {
         let mut transaction = pool.begin().await?;
-        sqlx::query(LOCK_URL)
-            .bind(&link.url)
-            .execute(&mut *transaction)
-            .await?;
-        let outcome = match find_lasting(&mut *transaction, link).await? {
-            Some(outcome) => outcome,
-            None => self.insert(&mut transaction, link).await?,
-        };
+        let outcome = self.find_or_insert(&mut transaction, link).await?;
         transaction.commit().await?;
         Ok(outcome)
+    }
+
+    async fn find_or_insert(
+        &self,
+        connection: &mut sqlx::PgConnection,
+        link: &NewLink,
+    ) -> Result<Outcome, sqlx::Error> {
+        sqlx::query(LOCK_URL)
+            .bind(&link.url)
+            .execute(&mut *connection)
+            .await?;
+        match find_lasting(&mut *connection, link).await? {
+            Some(outcome) => Ok(outcome),
+            None => self.insert(connection, link).await,
+        }
     }
 
     async fn insert(
@@ -150,15 +196,17 @@ impl Links {
         connection: &mut sqlx::PgConnection,
         link: &NewLink,
     ) -> Result<Outcome, sqlx::Error> {
+        let host = target::host(&link.url);
+        let host = host.as_deref();
         if let Some(code) = &link.code {
-            return Ok(match insert_one(connection, link, code).await? {
+            return Ok(match insert_one(connection, link, host, code).await? {
                 true => Outcome::Created(stored(link, code.clone(), link.created_at)),
                 false => Outcome::Taken,
             });
         }
         for length in self.space.lengths() {
             let code = self.space.generate(length, &mut rand::rng());
-            if insert_one(connection, link, &code).await? {
+            if insert_one(connection, link, host, &code).await? {
                 return Ok(Outcome::Created(stored(link, code, link.created_at)));
             }
         }
@@ -166,10 +214,15 @@ impl Links {
     }
 }
 
+fn time(microseconds: i64) -> Result<Timestamp, sqlx::Error> {
+    Timestamp::from_microsecond(microseconds).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
 /// Inserts a link. Returns true if the code was free.
 async fn insert_one(
     connection: &mut sqlx::PgConnection,
     link: &NewLink,
+    host: Option<&str>,
     code: &str,
 ) -> Result<bool, sqlx::Error> {
     let result = sqlx::query(INSERT)
@@ -177,6 +230,8 @@ async fn insert_one(
         .bind(&link.url)
         .bind(link.created_at.as_microsecond())
         .bind(link.expires_at.map(Timestamp::as_microsecond))
+        .bind(host)
+        .bind(link.created_by.as_deref())
         .execute(connection)
         .await?;
     Ok(result.rows_affected() == 1)
@@ -196,9 +251,7 @@ async fn find_lasting(
     else {
         return Ok(None);
     };
-    let created_at = Timestamp::from_microsecond(created_at)
-        .map_err(|error| sqlx::Error::Decode(error.into()))?;
-    Ok(Some(Outcome::Reused(stored(link, code, created_at))))
+    Ok(Some(Outcome::Reused(stored(link, code, time(created_at)?))))
 }
 
 fn stored(link: &NewLink, code: String, created_at: Timestamp) -> Link {

@@ -1,6 +1,6 @@
 //! Links in the cache: section 3.1 of the specification, row by row.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use prometheus_client::metrics::gauge::Gauge;
@@ -221,17 +221,22 @@ async fn a_hundred_redirects_of_one_code_at_once_are_one_database_read() {
     cache.ask::<()>(&["FLUSHALL"]).await;
     let mut reads = Reads::count(&database).await;
     let blocker = Blocker::hold(&database).await;
+    let begun = Instant::now();
     let mut redirects = JoinSet::new();
     for _ in 0..100 {
         let path = format!("/{code}");
         redirects.spawn(async move { get(app.public, &path).await });
     }
     until((0, 100), || counts(&app)).await;
+    let at_once = begun.elapsed() < Duration::from_millis(80);
     blocker.release().await;
     for response in redirects.join_all().await {
         assert_redirects(&response, URL);
     }
-    assert_eq!(reads.so_far().await, 1);
+    // Requests that come later take no result that old, because the link may have been taken down meanwhile; they share
+    // a second read.
+    let reads = reads.so_far().await;
+    assert!(reads == 1 || reads == 2 && !at_once, "{reads}");
 }
 
 #[tokio::test]
@@ -250,14 +255,17 @@ async fn without_a_cache_too_redirects_at_once_are_one_database_read() {
     assert_eq!(reads.so_far().await, 1);
 }
 
-/// Counts reads of the only row of the table: every read advances a sequence.
+/// Counts reads of the only row of the table: every read advances a sequence. The function costs so much that it is
+/// evaluated after all other conditions, so only rows that are found count.
 pub struct Reads(sqlx::PgConnection);
 
 impl Reads {
     pub async fn count(database: &PgConnectOptions) -> Self {
         let mut connection = database.connect().await.unwrap();
         let swap = "CREATE SEQUENCE reads MINVALUE 0; ALTER TABLE links RENAME TO rows; \
-            CREATE VIEW links AS SELECT * FROM rows WHERE nextval('reads') >= 0";
+            CREATE FUNCTION is_read() RETURNS boolean LANGUAGE plpgsql COST 1000000 \
+            AS 'BEGIN RETURN nextval(''reads'') >= 0; END'; \
+            CREATE VIEW links AS SELECT * FROM rows WHERE is_read()";
         connection.execute(swap).await.unwrap();
         Self(connection)
     }

@@ -35,7 +35,7 @@ fn mount(folder: &Path, version: &str, entries: &[(&str, &str)]) {
     fs::rename(link, folder.join("..data")).unwrap();
 }
 
-fn secret(entries: &[(&str, &str)]) -> TempDir {
+pub fn secret(entries: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     mount(folder.path(), "..1", entries);
     folder

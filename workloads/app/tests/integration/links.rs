@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Executor};
 use tokio::task::JoinSet;
 
 use crate::{
-    client::{get, post, request, send, shorten},
+    client::{Response, get, post, post_bytes, request, send, shorten},
     support::{App, config, url_of},
 };
 
@@ -224,6 +224,107 @@ async fn reuse_asked_for_by_many_at_once_makes_one_link() {
         .iter()
         .map(|response| response.json()["code"].to_string())
         .collect();
+    assert_eq!(codes.len(), 1);
+}
+
+#[tokio::test]
+async fn new_links_lead_only_where_the_rules_of_the_stack_allow() {
+    let database = TestDatabase::new().await;
+    let open = App::start(&database).await;
+    let earlier = json!({"url": "https://www.bad.example/", "code": "earlier"});
+    shorten(open.public, earlier).await;
+    let app = App::start_with(&database, |config| {
+        let rules = &mut config.destinations;
+        rules.gateway_host = Some("links.example.com".to_owned());
+        rules.links_deny_hosts = vec!["*.bad.example".parse().unwrap()];
+        rules.links_deny_private_addresses = true;
+    })
+    .await;
+    for (url, rule) in [
+        ("https://www.bad.example/x", "denies it"),
+        ("http://[::ffff:127.0.0.1]/", "private address"),
+        ("https://links.example.com/x", "this service itself"),
+        ("http://sho.rt:8080/x", "this service itself"),
+    ] {
+        let refused = post(app.public, "/shorten", json!({"url": url}).to_string()).await;
+        let problem = refused.problem(400, "invalid-fields");
+        assert_eq!(problem["errors"][0]["field"], "url");
+        let reason = problem["errors"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains(rule), "{url}: {reason}");
+    }
+    shorten(app.public, json!({"url": "https://bad.example/"})).await;
+    let followed = get(app.public, "/earlier").await;
+    assert_eq!(followed.status, 302, "links that exist are not touched");
+}
+
+/// Creates a link under an idempotency key.
+async fn once(app: &App, key: &str, body: &str) -> Response {
+    let headers = format!("idempotency-key: {key}\r\n");
+    let bytes = post_bytes("/shorten", &headers, body.as_bytes());
+    send(app.public, bytes).await
+}
+
+#[tokio::test]
+async fn requests_with_one_idempotency_key_create_one_link() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let body = r#"{"url":"https://example.com/once","code":"mine","ttl_seconds":60}"#;
+    let first = once(&app, "k-1", body).await;
+    assert_eq!(first.status, 201, "{first:?}");
+    // Also with quotes, as the draft of the header has it.
+    for key in ["k-1", "\"k-1\""] {
+        let again = once(&app, key, body).await;
+        assert_eq!((again.status, again.json()), (201, first.json()));
+        assert_eq!(again.header("location"), first.header("location"));
+    }
+    let other = r#"{"url":"https://example.com/other"}"#;
+    let refused = once(&app, "k-1", other).await;
+    refused.problem(422, "idempotency-key-reused");
+    let taken = once(&app, "k-2", body).await;
+    taken.problem(409, "code-taken");
+    let free = once(&app, "k-2", other).await;
+    assert_eq!(
+        free.status, 201,
+        "a request that failed leaves its key free"
+    );
+    let bad = once(&app, "a b", other).await;
+    bad.problem(400, "invalid-fields");
+
+    let mut connection = database.connect().await.unwrap();
+    connection
+        .execute("UPDATE link_keys SET created_at = now() - interval '25 hours'")
+        .await
+        .unwrap();
+    let next_day = once(&app, "k-1", other).await;
+    assert_eq!(next_day.status, 201, "{next_day:?}");
+}
+
+#[tokio::test]
+async fn an_idempotency_key_and_reuse_go_together() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/same"})).await;
+    let body = r#"{"url":"https://example.com/same","reuse":true}"#;
+    for _ in 0..2 {
+        let reused = once(&app, "k-1", body).await;
+        assert_eq!((reused.status, &reused.json()["code"]), (200, &json!(code)));
+    }
+}
+
+#[tokio::test]
+async fn one_idempotency_key_at_once_is_one_link() {
+    let database = TestDatabase::new().await;
+    let app = std::sync::Arc::new(App::start(&database).await);
+    let mut posts = JoinSet::new();
+    for _ in 0..16 {
+        let app = std::sync::Arc::clone(&app);
+        posts.spawn(async move {
+            let response = once(&app, "k-1", r#"{"url":"https://example.com/"}"#).await;
+            assert_eq!(response.status, 201, "{response:?}");
+            response.json()["code"].as_str().unwrap().to_owned()
+        });
+    }
+    let codes: HashSet<String> = posts.join_all().await.into_iter().collect();
     assert_eq!(codes.len(), 1);
 }
 

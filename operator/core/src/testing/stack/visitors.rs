@@ -1,4 +1,4 @@
-//! A stack with answers of its own to visitors.
+//! A stack with answers of its own to visitors, and with rules for destinations.
 
 use serde_json::json;
 
@@ -15,6 +15,12 @@ impl ValidatedStack {
                 "unknownTarget": "https://www.example.com/404?from=links&x=(1)#top",
                 "expiredTarget": "http://www.example.com:8080/ended/%C3%BC",
                 "forwardQuery": true,
+                // Each is a pattern by the schema, also where no destination has such a host.
+                "destinations": {
+                    "allowHosts": ["*.example.com", "123", "192.0.2.7", "xn--a.example", "a--b"],
+                    "denyHosts": ["bad.example.com"],
+                    "denyPrivateAddresses": true,
+                },
             },
             "gateway": {"cors": {"allowOrigins": origins}},
         }))

@@ -1,19 +1,18 @@
-//! The two keys of a code, and the lifetime of their entries.
+//! The keys of a code, and the lifetime of their entries.
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use redis::{Cmd, ToRedisArgs};
-
 use crate::code::{self, Code};
+use jiff::Timestamp;
 
 /// The prefix of the keys of destinations.
 pub const PREFIX: &str = "link:";
 const OPENING: &str = "{";
 const CLOSING: &str = "}:none";
+const HOLDING: &str = "}:hold";
 
 /// `link:<code>` and `{link:<code>}:none`, built in place. A cluster hashes only the part in braces, which equals
-/// the first key, so both keys are on the same node.
+/// the first key, so all keys of a code are on the same node.
 pub struct Keys {
     buffer: [u8; OPENING.len() + PREFIX.len() + code::MAX_LENGTH + CLOSING.len()],
     /// The end of the first key in the buffer.
@@ -53,10 +52,16 @@ impl Keys {
         &self.buffer[OPENING.len()..self.end]
     }
 
-    /// Returns the key of the negative entry.
+    /// Returns the key of the negative entry, and of the mark of a link that was taken down.
     #[must_use]
     pub fn none(&self) -> &[u8] {
         &self.buffer[..self.end + CLOSING.len()]
+    }
+
+    /// Returns the key of the hold. Only changes need it, so it is not part of the buffer.
+    #[must_use]
+    pub fn hold(&self) -> Vec<u8> {
+        [&self.buffer[..self.end], HOLDING.as_bytes()].concat()
     }
 }
 
@@ -96,16 +101,13 @@ impl Lifetime {
         (end > now.as_second()).then_some(Self::Until(end))
     }
 
-    /// Returns `SET key value` with this lifetime.
+    /// Returns the option of `SET` for this lifetime, and its value.
     #[must_use]
-    pub fn set(self, key: &[u8], value: impl ToRedisArgs) -> Cmd {
-        let mut command = redis::cmd("SET");
-        command.arg(key).arg(value);
+    pub fn option(self) -> (&'static str, String) {
         match self {
-            Self::Seconds(seconds) => command.arg("EX").arg(seconds),
-            Self::Until(second) => command.arg("EXAT").arg(second),
-        };
-        command
+            Self::Seconds(seconds) => ("EX", seconds.to_string()),
+            Self::Until(second) => ("EXAT", second.to_string()),
+        }
     }
 }
 
@@ -120,11 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_keeps_both_keys_of_a_code_on_one_node() {
+    fn a_cluster_keeps_all_keys_of_a_code_on_one_node() {
         for name in ["a", "k7Qm2xB", &"x".repeat(code::MAX_LENGTH)] {
             let keys = Keys::of(Code::parse(name).unwrap());
             assert_eq!(keys.link(), format!("link:{name}").as_bytes());
             assert_eq!(keys.none(), format!("{{link:{name}}}:none").as_bytes());
+            assert_eq!(keys.hold(), format!("{{link:{name}}}:hold").as_bytes());
         }
     }
 

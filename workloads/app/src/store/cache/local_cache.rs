@@ -8,8 +8,8 @@
 //! - All entries are dropped with the connection, because invalidations end with it. On a connection that dies silently
 //!   an entry counts no longer than one lease, which is one deadline of the cache: while entries are used, the connection
 //!   is asked for an answer, and the server sends invalidations before the answers to later questions.
-//! - Only destinations are kept, and no negative entries. Links never change, so an entry is never wrong, even if
-//!   its invalidation is late.
+//! - Only destinations are kept, and no negative entries. A link that is taken down or changed is invalidated like any
+//!   other key, so an earlier state of it counts no longer than one lease.
 
 use std::{
     num::NonZeroU64,

@@ -9,6 +9,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::{code::Code, store::Link};
 
+/// The time for which links are kept: twice that of a negative entry, because a slow reader may write one some time
+/// after the link was created.
+pub const RETENTION: Duration = Duration::from_secs(30);
 /// The maximum number of links, above what one client can create in the period; beyond it, the oldest are dropped.
 const CAPACITY: usize = 4096;
 
@@ -49,6 +52,11 @@ impl PendingWrites {
     pub fn holds(&self, code: Code<'_>) -> bool {
         let links = self.recent();
         links.iter().any(|(_, link)| link.code == code.as_str())
+    }
+
+    /// Removes the link of this code, because it was changed.
+    pub fn forget(&self, code: Code<'_>) {
+        self.recent().retain(|(_, link)| link.code != code.as_str());
     }
 
     /// Removes a link that was written to the cache.
@@ -118,6 +126,11 @@ mod tests {
         pending.push(link.clone());
         assert!(holds() && !pending.holds(Code::parse("another").unwrap()));
         pending.written(&link);
+        assert!(!holds());
+        pending.push(link.clone());
+        pending.forget(Code::parse("another").unwrap());
+        assert!(holds());
+        pending.forget(Code::parse(&link.code).unwrap());
         assert!(!holds());
     }
 }

@@ -1,5 +1,7 @@
 //! The app's Deployment. Migrations run in an init container, so that a pod starts with the schema that it expects.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Container, EnvVar, PodSecurityContext, PodSpec},
@@ -126,6 +128,9 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     env.extend(jobs(stack));
     env.extend(purge(&stack.purge));
     env.extend(links(app));
+    if !app.gateway_host.is_empty() {
+        env.push(pod::env("GATEWAY_HOST", &app.gateway_host));
+    }
     env.extend(otel::env(stack, Component::App));
     env
 }
@@ -161,10 +166,14 @@ fn purge(purge: &Purge) -> Vec<EnvVar> {
     env
 }
 
-/// Returns the settings of what visitors and scripts of other origins get; none for a stack that leaves them out.
+/// Returns the settings of what visitors and scripts of other origins get, and of where links may lead; none for a stack
+/// that leaves them out.
 fn links(app: &App) -> Vec<EnvVar> {
     let links = &app.links;
-    let origins: Vec<&str> = app.cors.iter().map(String::as_str).collect();
+    let rules = links.destinations.as_ref();
+    let allowed = rules.and_then(|rules| rules.allow_hosts.as_ref());
+    let denied = rules.and_then(|rules| rules.deny_hosts.as_ref());
+    let denies_private = rules.is_some_and(|rules| rules.deny_private_addresses);
     let settings = [
         ("LINKS_ROOT_TARGET", links.root_target.clone()),
         ("LINKS_UNKNOWN_TARGET", links.unknown_target.clone()),
@@ -173,15 +182,24 @@ fn links(app: &App) -> Vec<EnvVar> {
             "LINKS_FORWARD_QUERY",
             links.forward_query.then(|| true.to_string()),
         ),
+        ("LINKS_ALLOW_HOSTS", allowed.and_then(list)),
+        ("LINKS_DENY_HOSTS", denied.and_then(list)),
         (
-            "CORS_ALLOW_ORIGINS",
-            (!origins.is_empty()).then(|| origins.join(",")),
+            "LINKS_DENY_PRIVATE_ADDRESSES",
+            denies_private.then(|| true.to_string()),
         ),
+        ("CORS_ALLOW_ORIGINS", list(&app.cors)),
     ];
     let set = settings
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
     set.map(|(name, value)| pod::env(name, value)).collect()
+}
+
+/// Returns the values separated by commas, if there are any.
+fn list(values: &BTreeSet<String>) -> Option<String> {
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    (!values.is_empty()).then(|| values.join(","))
 }
 
 #[cfg(test)]
@@ -233,7 +251,8 @@ mod tests {
             links(app),
             purge(&stack.purge),
         ];
-        assert_eq!(variables[1].len(), 5);
+        assert_eq!(variables[1].len(), 8);
+        assert!(known.contains(&"GATEWAY_HOST"));
         for variable in variables.into_iter().flatten() {
             assert!(known.contains(&variable.name.as_str()), "{variable:?}");
         }
@@ -289,6 +308,18 @@ mod tests {
         }
         let parsed = <shortener_app::config::Cli as clap::Parser>::try_parse_from(arguments);
         assert!(parsed.is_ok(), "{parsed:?}");
+    }
+
+    #[test]
+    fn no_link_leads_to_the_host_of_the_gateway() {
+        let mut stack = minimal_stack();
+        for host in ["go.example.com", ""] {
+            stack.app.gateway_host = host.to_owned();
+            let found = env(&stack).into_iter();
+            let found = found.find(|variable| variable.name == "GATEWAY_HOST");
+            let expected = (!host.is_empty()).then(|| pod::env("GATEWAY_HOST", host));
+            assert_eq!(found, expected);
+        }
     }
 
     #[test]

@@ -1,0 +1,44 @@
+//! The settings of destinations.
+
+use clap::{ArgAction, Args};
+use url::Url;
+
+use crate::{
+    destination::{Destinations, HostPattern},
+    target::OwnAddress,
+};
+
+/// The destinations that links may have.
+#[derive(Clone, Debug, Args)]
+pub struct DestinationArgs {
+    /// Host of the gateway, to which no link leads. No link leads to the public URL either.
+    #[arg(long, env)]
+    pub gateway_host: Option<String>,
+    /// Hosts to which links may lead, separated by commas: `example.com`, or `*.example.com` for all names below it. Without
+    /// any, links lead everywhere.
+    #[arg(long, env, value_delimiter = ',')]
+    pub links_allow_hosts: Vec<HostPattern>,
+    /// Hosts to which links do not lead, in the same form, also if they are allowed.
+    #[arg(long, env, value_delimiter = ',')]
+    pub links_deny_hosts: Vec<HostPattern>,
+    /// Refuses links to private addresses and names if true.
+    #[arg(long, env, default_value_t = false, action = ArgAction::Set)]
+    pub links_deny_private_addresses: bool,
+}
+
+impl DestinationArgs {
+    /// Returns the rules of a service at this URL.
+    #[must_use]
+    pub fn destinations(&self, public_url: &Url) -> Destinations {
+        let gateway = self.gateway_host.as_deref().map(OwnAddress::of_host);
+        Destinations {
+            own: [OwnAddress::from(public_url)]
+                .into_iter()
+                .chain(gateway)
+                .collect(),
+            allow: self.links_allow_hosts.clone(),
+            deny: self.links_deny_hosts.clone(),
+            deny_private: self.links_deny_private_addresses,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The destinations that links may have: the form of a URL ([`crate::target`]), and the rules of a stack for hosts.
+//!
+//! The rules are about the text. No name is resolved, because the app never opens a connection to a destination: a name
+//! can lead to another address tomorrow, and for another client.
+
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+use url::{Host, Url};
+
+use crate::target::{self, OwnAddress, TargetError};
+
+/// The ends of names that are used within a host, a network or a cluster only.
+const PRIVATE_NAMES: [&str; 4] = [".localhost", ".local", ".internal", ".svc"];
+
+/// The reason why a text is not a destination here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DestinationError {
+    /// It is a destination nowhere.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// There is a list of allowed hosts, and the host is not on it.
+    #[error("must lead to a host that this service allows")]
+    NotAllowed,
+    /// The host is on the list of denied hosts.
+    #[error("must not lead to this host, because this service denies it")]
+    Denied,
+    /// The host is an address or a name of a private network.
+    #[error("must not lead to a private address")]
+    Private,
+}
+
+/// A host, or `*.` and a host for all names below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostPattern {
+    /// This host.
+    Exact(String),
+    /// Names with this end, which begins with a dot.
+    Below(String),
+}
+
+impl FromStr for HostPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let below = text.strip_prefix("*.");
+        let host = below.unwrap_or(text);
+        let plain = |sign: u8| sign.is_ascii_alphanumeric() || matches!(sign, b'-' | b'.');
+        let host = match target::canonical_host(host) {
+            Some(host) if !host.contains('*') => host,
+            // No destination has such a host, so the pattern matches none. It is no reason to refuse the settings.
+            None if !host.is_empty() && host.bytes().all(plain) => host.to_owned(),
+            _ => {
+                return Err(format!(
+                    "{text} is not a host: write one such as example.com, or *.example.com for all names below it"
+                ));
+            }
+        };
+        Ok(match below {
+            None => Self::Exact(host),
+            Some(_) => Self::Below(format!(".{host}")),
+        })
+    }
+}
+
+impl HostPattern {
+    fn matches(&self, host: &str) -> bool {
+        match self {
+            Self::Exact(name) => host == name,
+            Self::Below(end) => host.len() > end.len() && host.ends_with(end),
+        }
+    }
+}
+
+/// The rules for destinations of one stack.
+#[derive(Clone, Debug, Default)]
+pub struct Destinations {
+    /// The addresses of the service itself, which no link leads to.
+    pub own: Vec<OwnAddress>,
+    /// The hosts that links may lead to; all if empty.
+    pub allow: Vec<HostPattern>,
+    /// The hosts that links do not lead to, also if they are allowed.
+    pub deny: Vec<HostPattern>,
+    /// True if links do not lead to private addresses.
+    pub deny_private: bool,
+}
+
+impl From<&Url> for Destinations {
+    /// Returns the rules of a service at this URL without rules of its own.
+    fn from(public_url: &Url) -> Self {
+        Self {
+            own: vec![OwnAddress::from(public_url)],
+            ..Self::default()
+        }
+    }
+}
+
+impl Destinations {
+    /// Checks a destination.
+    ///
+    /// # Errors
+    /// Returns the first rule that the text violates.
+    pub fn check(&self, text: &str) -> Result<(), DestinationError> {
+        let url = target::check(text, &self.own)?;
+        let host = url.host().ok_or(TargetError::Host)?;
+        let host = target::canonical(&host);
+        let name = host.to_string();
+        let is_in = |patterns: &[HostPattern]| patterns.iter().any(|one| one.matches(&name));
+        if !self.allow.is_empty() && !is_in(&self.allow) {
+            Err(DestinationError::NotAllowed)
+        } else if is_in(&self.deny) {
+            Err(DestinationError::Denied)
+        } else if self.deny_private && is_private(&host) {
+            Err(DestinationError::Private)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn is_private(host: &Host<String>) -> bool {
+    match host {
+        Host::Domain(name) => {
+            name == "localhost" || PRIVATE_NAMES.iter().any(|end| name.ends_with(end))
+        }
+        Host::Ipv4(address) => is_private_v4(*address),
+        Host::Ipv6(address) => is_private_v6(*address),
+    }
+}
+
+fn is_private_v4(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    // "This network" (RFC 1122), and addresses that providers share among customers (RFC 6598).
+    let is_this_network = first == 0;
+    let is_shared = first == 100 && second & 0xc0 == 64;
+    address.is_loopback()
+        || address.is_private()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_broadcast()
+        || is_this_network
+        || is_shared
+}
+
+fn is_private_v6(address: Ipv6Addr) -> bool {
+    let within = match address.segments() {
+        // Mapped and compatible addresses (RFC 4291), and those of a translator (RFC 6052).
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
+        }
+        _ => None,
+    };
+    // A translator within a network (RFC 8215).
+    let is_local_translator = address.segments()[..3] == [0x64, 0xff9b, 1];
+    address.is_loopback()
+        || address.is_unspecified()
+        || address.is_multicast()
+        || address.is_unique_local()
+        || address.is_unicast_link_local()
+        || is_local_translator
+        || within.is_some_and(is_private_v4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(texts: &[&str]) -> Vec<HostPattern> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn rules(allow: &[&str], deny: &[&str], deny_private: bool) -> Destinations {
+        Destinations {
+            own: vec![OwnAddress::of_host("go.example.com")],
+            allow: patterns(allow),
+            deny: patterns(deny),
+            deny_private,
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_a_host_or_everything_below_one() {
+        for (pattern, matching, others) in [
+            (
+                "example.com",
+                &["https://example.com/", "http://EXAMPLE.com.:8080/x"][..],
+                &["https://www.example.com/", "https://badexample.com/"][..],
+            ),
+            (
+                "*.example.com",
+                &["https://a.example.com/", "https://a.b.example.com"],
+                &["https://example.com/", "https://badexample.com/"],
+            ),
+            (
+                "xn--bcher-kva.example",
+                &["https://Bücher.example/"],
+                &["https://bucher.example/"],
+            ),
+            ("192.0.2.7", &["http://0xc0000207/"], &["http://192.0.2.8/"]),
+        ] {
+            let (allowed, denied) = (rules(&[pattern], &[], false), rules(&[], &[pattern], false));
+            for url in matching {
+                assert_eq!(allowed.check(url), Ok(()), "{url}");
+                assert_eq!(denied.check(url), Err(DestinationError::Denied), "{url}");
+            }
+            for url in others {
+                let not_allowed = Err(DestinationError::NotAllowed);
+                assert_eq!(allowed.check(url), not_allowed, "{url}");
+                assert_eq!(denied.check(url), Ok(()), "{url}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_denied_is_denied_although_it_is_allowed() {
+        let rules = rules(&["*.example.com"], &["bad.example.com"], false);
+        assert_eq!(rules.check("https://good.example.com/"), Ok(()));
+        let denied = rules.check("https://bad.example.com/");
+        assert_eq!(denied, Err(DestinationError::Denied));
+    }
+
+    #[test]
+    fn no_rule_allows_the_service_itself_or_what_is_no_destination() {
+        let rules = rules(&["go.example.com"], &[], false);
+        for own in ["https://go.example.com/a", "http://Go.Example.Com./"] {
+            let refused = Err(DestinationError::Target(TargetError::OwnHost));
+            assert_eq!(rules.check(own), refused, "{own}");
+        }
+        assert_eq!(rules.check("https://go.example.com:8443/"), Ok(()));
+        let refused = Err(DestinationError::Target(TargetError::Scheme));
+        assert_eq!(rules.check("javascript:alert(1)"), refused);
+    }
+
+    #[test]
+    fn private_addresses_are_refused_in_every_form() {
+        let (open, closed) = (rules(&[], &[], false), rules(&[], &[], true));
+        for private in [
+            "http://localhost/",
+            "http://LOCALHOST./",
+            "http://a.localhost/",
+            "http://printer.local/",
+            "http://metadata.google.internal/",
+            "http://demo-app.links.svc/",
+            "http://demo-app.links.svc.cluster.local:3000/",
+            "http://127.0.0.1/",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://10.1.2.3/",
+            "http://172.16.0.1/",
+            "http://192.168.1.1/",
+            "http://169.254.169.254/latest/meta-data",
+            "http://100.64.0.1/",
+            "http://0.0.0.0/",
+            "http://224.0.0.1/",
+            "http://255.255.255.255/",
+            "http://[::]/",
+            "http://[::1]/",
+            "http://[::127.0.0.1]/",
+            "http://[::ffff:10.0.0.1]/",
+            "http://[64:ff9b::a00:1]/",
+            "http://[64:ff9b:1::808:808]/",
+            "http://[fd00::1]/",
+            "http://[fe80::1]/",
+            "http://[ff02::1]/",
+        ] {
+            assert_eq!(open.check(private), Ok(()), "{private}");
+            let refused = Err(DestinationError::Private);
+            assert_eq!(closed.check(private), refused, "{private}");
+        }
+        for public in [
+            "https://example.com/",
+            "https://localhost.example.com/",
+            "https://mylocal/",
+            "http://8.8.8.8/",
+            "http://172.32.0.1/",
+            "http://100.128.0.1/",
+            "http://[2001:db8::1]/",
+            "http://[64:ff9b::808:808]/",
+            "http://[::ffff:8.8.8.8]/",
+        ] {
+            assert_eq!(closed.check(public), Ok(()), "{public}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_a_host_in_any_spelling_and_nothing_else() {
+        for (text, pattern) in [
+            ("Example.com.", HostPattern::Exact("example.com".to_owned())),
+            (
+                "*.Bücher.example",
+                HostPattern::Below(".xn--bcher-kva.example".to_owned()),
+            ),
+            (
+                "[2001:DB8::1]",
+                HostPattern::Exact("[2001:db8::1]".to_owned()),
+            ),
+            ("1.2.3.256", HostPattern::Exact("1.2.3.256".to_owned())),
+        ] {
+            assert_eq!(text.parse::<HostPattern>(), Ok(pattern), "{text}");
+        }
+        for wrong in [
+            "",
+            "*",
+            "*.",
+            "*.*.example",
+            "a.*.example",
+            "https://example.com",
+            "example.com:80",
+            "example.com/",
+            "a b",
+        ] {
+            assert!(wrong.parse::<HostPattern>().is_err(), "{wrong:?}");
+        }
+    }
+}

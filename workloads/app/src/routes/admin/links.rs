@@ -1,0 +1,272 @@
+//! The management of links: to look at them, take them down, change and delete them, and create many at once.
+
+pub mod bodies;
+mod fields;
+mod many;
+
+use axum::{
+    Json,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, Uri, header::CACHE_CONTROL};
+use jiff::Timestamp;
+use serde::Serialize;
+use shortener_common::telemetry::span::with_current_span;
+use tracing::field::display;
+
+use self::bodies::{
+    DisableRequest, ExpiryRequest, LinkDetails, LinkPage, LinksRequest, LinksResponse,
+};
+use crate::{
+    auth, body,
+    code::{Code, OwnedCode},
+    error::{BodyProblem, Error, PROBLEM_JSON, Problem},
+    state::AppState,
+    store::management::{Change, Changed, LinkRecord},
+};
+
+/// The path of the links.
+const PATH: &str = "/api/admin/links/";
+/// The maximum size of a change in bytes.
+pub const MAX_BODY: usize = 16 * 1024;
+
+/// Returns a link without following it.
+#[utoipa::path(
+    get,
+    path = "/api/admin/links/{code}",
+    operation_id = "link",
+    params(("code" = String, Path, description = "The short code")),
+    responses(
+        (status = 200, description = "The link", body = LinkDetails),
+        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+    )
+)]
+pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
+    let code = code_in(&uri)?;
+    let link = state.links.management().find(code.borrow()).await?;
+    let link = link.ok_or(Error::NotFound)?;
+    Ok(private(LinkDetails::new(link, &state.public_base)))
+}
+
+/// Takes a link down.
+///
+/// It answers 410 then, or 451 with the notice if there are legal reasons. If `purged` is true, no replica redirects it
+/// later than 100 ms after the response. A link that is disabled already stays as it is.
+#[utoipa::path(
+    post,
+    path = "/api/admin/links/{code}/disable",
+    operation_id = "disable_link",
+    params(("code" = String, Path, description = "The short code")),
+    request_body = DisableRequest,
+    responses(
+        (status = 200, description = "The link is disabled", body = LinkDetails),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "The link has expired or was deleted", body = Problem, content_type = PROBLEM_JSON),
+        BodyProblem,
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+    )
+)]
+pub async fn disable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let (code, by) = target(&request)?;
+    let body = body::json_object(request, MAX_BODY).await?;
+    apply(&state, code, fields::disable(body)?, by).await
+}
+
+/// Puts a link back that was disabled.
+#[utoipa::path(
+    post,
+    path = "/api/admin/links/{code}/enable",
+    operation_id = "enable_link",
+    params(("code" = String, Path, description = "The short code")),
+    responses(
+        (status = 200, description = "The link is not disabled", body = LinkDetails),
+        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "The link was deleted, or it has expired and its destination was removed", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+    )
+)]
+pub async fn enable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let (code, by) = target(&request)?;
+    // The body is read, so that the proxy can reuse the connection.
+    body::discard(request, MAX_BODY).await?;
+    apply(&state, code, Change::Enable, by).await
+}
+
+/// Changes the expiry of a link. The destination of a link never changes.
+#[utoipa::path(
+    patch,
+    path = "/api/admin/links/{code}",
+    operation_id = "change_link",
+    params(("code" = String, Path, description = "The short code")),
+    request_body = ExpiryRequest,
+    responses(
+        (status = 200, description = "The link has this expiry", body = LinkDetails),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "The link has expired or was deleted", body = Problem, content_type = PROBLEM_JSON),
+        BodyProblem,
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+    )
+)]
+pub async fn change(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let (code, by) = target(&request)?;
+    let body = body::json_object(request, MAX_BODY).await?;
+    let end = fields::expiry(body, Timestamp::now())?;
+    apply(&state, code, Change::Expire(end), by).await
+}
+
+/// Deletes a link. Its destination is removed, and its code is never given out again.
+#[utoipa::path(
+    delete,
+    path = "/api/admin/links/{code}",
+    operation_id = "delete_link",
+    params(("code" = String, Path, description = "The short code")),
+    responses(
+        (status = 204, description = "The link is deleted"),
+        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+    )
+)]
+pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let (code, by) = target(&request)?;
+    body::discard(request, MAX_BODY).await?;
+    apply(&state, code, Change::Delete, by).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Lists the links to a host in the order of their creation, or those that were taken down in the order of that.
+#[utoipa::path(
+    get,
+    path = "/api/admin/links",
+    operation_id = "links",
+    params(
+        ("host" = Option<String>, Query, description = "The host of the destinations; required unless the state is `disabled` or `deleted`"),
+        ("state" = Option<String>, Query, description = "`live`, `expired`, `disabled` or `deleted`; every state by default"),
+        ("limit" = Option<u64>, Query, description = "The maximum number of links; 100 by default", minimum = 1, maximum = 100),
+        ("after" = Option<String>, Query, description = "The `next` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "A page of links", body = LinkPage),
+        (status = 400, description = "Invalid parameters", body = Problem, content_type = PROBLEM_JSON),
+        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+    )
+)]
+pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
+    let listing = fields::listing(uri.query())?;
+    let page = state.links.management().list(&listing).await?;
+    Ok(private(LinkPage::new(page, &state.public_base)))
+}
+
+/// Creates up to 100 links, with a result for each.
+///
+/// The results are in the order of the links. A link with status 503 may have been created.
+#[utoipa::path(
+    post,
+    path = "/api/admin/links",
+    operation_id = "create_links",
+    request_body = LinksRequest,
+    responses(
+        (status = 200, description = "The results", body = LinksResponse),
+        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
+        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
+        BodyProblem,
+    )
+)]
+pub async fn create(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
+    let by = client(&request)?;
+    let body = body::json_object(request, many::MAX_BODY).await?;
+    let results = many::create(&state, fields::links(body)?, &by).await;
+    Ok(private(LinksResponse { results }))
+}
+
+/// Returns the code in a path and the client that sent the request.
+fn target(request: &Request) -> Result<(OwnedCode, String), Error> {
+    Ok((code_in(request.uri())?, client(request)?))
+}
+
+fn code_in(uri: &Uri) -> Result<OwnedCode, Error> {
+    let rest = uri.path().strip_prefix(PATH).unwrap_or_default();
+    let code = rest.split('/').next().unwrap_or_default();
+    let code = Code::parse(code).map_err(|_| Error::NotFound)?;
+    Ok(code.to_owned())
+}
+
+/// Returns the name of the client. These routes have none without: their scope is always protected.
+fn client(request: &Request) -> Result<String, Error> {
+    let name = auth::client_of(request).map(str::to_owned);
+    name.ok_or_else(|| Error::Internal("management without a client".to_owned()))
+}
+
+/// Makes a change. The work continues if the request is cancelled: interrupted halfway, it could leave the link in the
+/// cache.
+async fn apply(
+    state: &AppState,
+    code: OwnedCode,
+    change: Change,
+    by: String,
+) -> Result<Response, Error> {
+    let links = state.clone();
+    let work = with_current_span(async move {
+        let changed = links.links.change(code.borrow(), &change, &by).await;
+        if let Ok((Changed::Done(link), _)) = &changed {
+            record(&change, link, &by);
+        }
+        changed
+    });
+    let changed = tokio::spawn(work).await;
+    let (changed, purged) = changed.map_err(|error| Error::Internal(error.to_string()))??;
+    match changed {
+        Changed::Done(link) | Changed::Already(link) => {
+            let details = LinkDetails::new(link, &state.public_base);
+            Ok(private(details.purged(purged)))
+        }
+        Changed::Gone => Err(Error::LinkGone),
+        Changed::Unknown => Err(Error::NotFound),
+    }
+}
+
+/// Writes the line about a change. The lines of all replicas are the audit log.
+fn record(change: &Change, link: &LinkRecord, by: &str) {
+    let expires_at = link.expires_at.map(display);
+    macro_rules! line {
+        ($event:literal, $reason:expr) => {
+            tracing::info!(
+                event = $event,
+                link.code = link.code.as_str(),
+                link.expires_at = expires_at,
+                auth.client = by,
+                reason = $reason,
+                $event
+            )
+        };
+    }
+    let none = None::<&str>;
+    match change {
+        Change::Disable { reason, .. } => line!("link_disabled", Some(reason.as_str())),
+        Change::Enable => line!("link_enabled", none),
+        Change::Expire(_) => line!("link_expiry_changed", none),
+        Change::Delete => line!("link_deleted", none),
+    }
+}
+
+/// Returns a response that no cache keeps.
+fn private(body: impl Serialize) -> Response {
+    let no_store = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    ([no_store], Json(body)).into_response()
+}

@@ -1,0 +1,325 @@
+//! The parsers of bodies and of the query of a list. Each reports every fault at once.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use url::form_urlencoded;
+
+use super::bodies::DisableRequest;
+use crate::{
+    body,
+    error::{Error, FieldError},
+    routes::shorten::{self, fault, whole_microseconds},
+    store::{
+        MAX_TEXT,
+        management::{Change, LinkState, Listed, Listing, Position},
+    },
+    target,
+};
+
+/// The maximum number of links on a page.
+const MAX_PAGE: usize = 100;
+/// The maximum number of links that one request creates.
+const MAX_LINKS: usize = 100;
+/// The parameters of a list.
+const PARAMETERS: [&str; 4] = ["host", "state", "limit", "after"];
+
+/// Parses a takedown.
+///
+/// # Errors
+/// Returns [`Error::InvalidFields`] with one entry per invalid field.
+pub(super) fn disable(body: Map<String, Value>) -> Result<Change, Error> {
+    let request: DisableRequest = body::fields(body)?;
+    let mut faults = Vec::new();
+    let reason = match request.reason {
+        None => Err("is required".to_owned()),
+        Some(reason) => text(reason),
+    };
+    let reason = reason.unwrap_or_else(|rule| fault(&mut faults, "reason", rule));
+    let legal = match request.legal {
+        None => false,
+        Some(Value::Bool(legal)) => legal,
+        Some(_) => fault(&mut faults, "legal", "must be true or false".to_owned()),
+    };
+    let notice = match request.notice {
+        Some(_) if !legal => Err("needs legal: true".to_owned()),
+        notice => notice.map(text).transpose(),
+    };
+    let notice = notice.unwrap_or_else(|rule| fault(&mut faults, "notice", rule));
+    sound(
+        faults,
+        Change::Disable {
+            legal,
+            reason,
+            notice,
+        },
+    )
+}
+
+fn text(value: Value) -> Result<String, String> {
+    let rule = || format!("must be 1 to {MAX_TEXT} characters without control characters");
+    match value {
+        Value::String(text)
+            if (1..=MAX_TEXT).contains(&text.chars().count())
+                && !text.chars().any(char::is_control) =>
+        {
+            Ok(text)
+        }
+        Value::String(_) => Err(rule()),
+        _ => Err("must be a string".to_owned()),
+    }
+}
+
+/// Parses a new expiry. `None` means that the link shall not expire.
+///
+/// # Errors
+/// Returns [`Error::InvalidFields`] with one entry per invalid field.
+pub(super) fn expiry(
+    mut body: Map<String, Value>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Error> {
+    let mut faults = Vec::new();
+    if body.contains_key("url") {
+        let rule = "never changes: create another link, and delete this one".to_owned();
+        fault(&mut faults, "url", rule)
+    }
+    let never = body.get("expires_at").is_some_and(Value::is_null);
+    let mut field = |name: &str| body.remove(name).filter(|value| !value.is_null());
+    let end = match (field("ttl_seconds"), field("expires_at")) {
+        (None, None) if never => Ok(None),
+        (None, None) => Err((
+            "expires_at",
+            "is required, or ttl_seconds; null means that the link does not expire".to_owned(),
+        )),
+        (Some(_), None) if never => Err((
+            "expires_at",
+            "must not be combined with ttl_seconds".to_owned(),
+        )),
+        (ttl_seconds, expires_at) => {
+            shorten::expiry(ttl_seconds, expires_at, whole_microseconds(now))
+        }
+    };
+    let end = end.unwrap_or_else(|(field, rule)| fault(&mut faults, field, rule));
+    sound(faults, end)
+}
+
+/// Returns the links to be created. Their fields are parsed one by one later.
+///
+/// # Errors
+/// Returns [`Error::InvalidFields`] if there are none or too many.
+pub(super) fn links(mut body: Map<String, Value>) -> Result<Vec<Value>, Error> {
+    match body.remove("links") {
+        Some(Value::Array(links)) if (1..=MAX_LINKS).contains(&links.len()) => Ok(links),
+        _ => {
+            let rule = format!("must be an array of 1 to {MAX_LINKS} links");
+            Err(Error::InvalidFields(vec![FieldError {
+                field: "links",
+                reason: rule,
+            }]))
+        }
+    }
+}
+
+/// Parses the query of a list.
+///
+/// # Errors
+/// Returns [`Error::InvalidFields`] with one entry per invalid parameter.
+pub(super) fn listing(query: Option<&str>) -> Result<Listing, Error> {
+    let mut faults = Vec::new();
+    let [host, state, limit, after] = parameters(query, &mut faults);
+    let host = host.map(|host| {
+        target::canonical_host(&host)
+            .unwrap_or_else(|| fault(&mut faults, "host", "must be a host".to_owned()))
+    });
+    let state = state.and_then(|word| {
+        let known = LinkState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == word);
+        known.or_else(|| {
+            let rule = "must be live, expired, disabled or deleted".to_owned();
+            fault(&mut faults, "state", rule)
+        })
+    });
+    let limit = limit.map_or(MAX_PAGE, |limit| {
+        let limit = limit
+            .parse::<usize>()
+            .ok()
+            .filter(|limit| (1..=MAX_PAGE).contains(limit));
+        limit.unwrap_or_else(|| {
+            let rule = format!("must be a whole number from 1 to {MAX_PAGE}");
+            fault(&mut faults, "limit", rule)
+        })
+    });
+    let after = after.map_or_else(Position::default, |after| {
+        Position::parse(&after).unwrap_or_else(|| {
+            let rule = "must be the next of the page before".to_owned();
+            fault(&mut faults, "after", rule)
+        })
+    });
+    let of = match (host, state) {
+        (Some(host), state) => Some(Listed::Host { host, state }),
+        (None, Some(LinkState::Disabled)) => Some(Listed::TakenDown { deleted: false }),
+        (None, Some(LinkState::Deleted)) => Some(Listed::TakenDown { deleted: true }),
+        (None, _) => None,
+    };
+    match of {
+        Some(of) => sound(faults, Listing { of, limit, after }),
+        None => {
+            let rule = "is required unless state is disabled or deleted".to_owned();
+            fault::<()>(&mut faults, "host", rule);
+            Err(Error::InvalidFields(faults))
+        }
+    }
+}
+
+/// Returns the values of [`PARAMETERS`].
+fn parameters(query: Option<&str>, faults: &mut Vec<FieldError>) -> [Option<String>; 4] {
+    let mut values = <[Option<String>; 4]>::default();
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        match PARAMETERS.iter().position(|known| *known == name) {
+            Some(place) if values[place].is_none() => values[place] = Some(value.into_owned()),
+            Some(place) => fault(faults, PARAMETERS[place], "must be there once".to_owned()),
+            None => {
+                let rule = format!("has only the parameters {}", PARAMETERS.join(", "));
+                fault(faults, "query", rule)
+            }
+        }
+    }
+    values
+}
+
+fn sound<T>(faults: Vec<FieldError>, value: T) -> Result<T, Error> {
+    if faults.is_empty() {
+        Ok(value)
+    } else {
+        Err(Error::InvalidFields(faults))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: &str = "2030-01-01T00:00:00.123456789Z";
+
+    fn object(value: Value) -> Map<String, Value> {
+        match value {
+            Value::Object(object) => object,
+            other => panic!("{other} is no object"),
+        }
+    }
+
+    fn faults<T: std::fmt::Debug>(result: Result<T, Error>) -> Vec<&'static str> {
+        match result {
+            Err(Error::InvalidFields(faults)) => faults.iter().map(|fault| fault.field).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn expiry_of(body: Value) -> Result<Option<Timestamp>, Error> {
+        expiry(object(body), NOW.parse().unwrap())
+    }
+
+    #[test]
+    fn a_takedown_has_a_reason_and_a_legal_one_may_have_a_notice() {
+        let takedown = |body| disable(object(body));
+        let body = json!({"reason": "spam", "legal": null, "notice": null, "more": 1});
+        assert_eq!(
+            takedown(body).unwrap(),
+            Change::Disable {
+                legal: false,
+                reason: "spam".to_owned(),
+                notice: None
+            }
+        );
+        let body = json!({"reason": "order 7", "legal": true, "notice": "ü".repeat(500)});
+        assert!(matches!(
+            takedown(body),
+            Ok(Change::Disable {
+                legal: true,
+                notice: Some(_),
+                ..
+            })
+        ));
+        for (body, fields) in [
+            (json!({}), &["reason"][..]),
+            (json!({"reason": ""}), &["reason"]),
+            (json!({"reason": 7, "legal": "yes"}), &["reason", "legal"]),
+            (json!({"reason": "a\nb"}), &["reason"]),
+            (json!({"reason": "a\0"}), &["reason"]),
+            (json!({"reason": "x".repeat(501)}), &["reason"]),
+            (json!({"reason": "a", "notice": "b"}), &["notice"]),
+            (
+                json!({"reason": "a", "legal": true, "notice": ["b"]}),
+                &["notice"],
+            ),
+        ] {
+            assert_eq!(faults(takedown(body.clone())), fields, "{body}");
+        }
+    }
+
+    #[test]
+    fn null_is_an_expiry_that_never_comes_and_absence_is_none() {
+        assert_eq!(expiry_of(json!({"expires_at": null})).unwrap(), None);
+        let end = expiry_of(json!({"ttl_seconds": 60, "title": 1})).unwrap();
+        assert_eq!(end.unwrap().to_string(), "2030-01-01T00:01:00.123456Z");
+        assert!(expiry_of(json!({"expires_at": "2031-01-01T00:00:00Z"})).is_ok());
+        for (body, fields) in [
+            (json!({}), &["expires_at"][..]),
+            (json!({"ttl_seconds": null}), &["expires_at"]),
+            (json!({"ttl_seconds": 59}), &["ttl_seconds"]),
+            (
+                json!({"ttl_seconds": 60, "expires_at": null}),
+                &["expires_at"],
+            ),
+            (
+                json!({"ttl_seconds": 60, "expires_at": "2031-01-01T00:00:00Z"}),
+                &["expires_at"],
+            ),
+            (
+                json!({"url": "https://example.com/", "ttl_seconds": 1}),
+                &["url", "ttl_seconds"],
+            ),
+        ] {
+            assert_eq!(faults(expiry_of(body.clone())), fields, "{body}");
+        }
+    }
+
+    #[test]
+    fn one_to_a_hundred_links_are_created_at_once() {
+        let with = |count| links(object(json!({"links": vec![json!({}); count]})));
+        assert_eq!(with(1).unwrap().len(), 1);
+        assert_eq!(with(100).unwrap().len(), 100);
+        for bad in [with(0), with(101), links(object(json!({"links": {}})))] {
+            assert_eq!(faults(bad), ["links"]);
+        }
+    }
+
+    #[test]
+    fn a_list_is_of_a_host_or_of_what_was_taken_down() {
+        let list = listing(Some(
+            "host=B%C3%BCcher.Example.&state=live&limit=7&after=5.abc",
+        ));
+        let list = list.unwrap();
+        let host = "xn--bcher-kva.example".to_owned();
+        let state = Some(LinkState::Live);
+        assert_eq!(list.of, Listed::Host { host, state });
+        assert_eq!((list.limit, list.after.to_string().as_str()), (7, "5.abc"));
+        let list = listing(Some("state=deleted")).unwrap();
+        assert_eq!(list.of, Listed::TakenDown { deleted: true });
+        assert_eq!((list.limit, list.after), (100, Position::default()));
+        for (query, fields) in [
+            ("", &["host"][..]),
+            ("state=live", &["host"]),
+            ("state=disabled&limit=0&after=x", &["limit", "after"]),
+            ("host=a%20b&limit=101", &["host", "limit"]),
+            ("host=a&host=b", &["host"]),
+            ("host=a&stat=live", &["query"]),
+            ("host=a&state=gone", &["state"]),
+        ] {
+            assert_eq!(faults(listing(Some(query))), fields, "{query}");
+        }
+        assert_eq!(faults(listing(None)), ["host"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! The management of links in PostgreSQL: takedown, change and list. The database is the truth; what the cache holds is
+//! removed after each change, see [`super::cached`].
+
+mod change;
+mod listing;
+mod record;
+
+use shortener_common::database::{Database, StoreError};
+
+use self::record::{Row, columns};
+pub use self::{
+    change::{Change, Changed},
+    listing::{Listed, Listing, Page, Position},
+    record::{How, LinkRecord, LinkState, TakedownRecord},
+};
+use super::Takedown;
+use crate::code::Code;
+
+/// The maximum number of links that are claimed at once.
+pub const BATCH: usize = 100;
+
+const FIND: &str = concat!("SELECT ", columns!(), " FROM links WHERE code = $1");
+
+/// `SKIP LOCKED` makes two replicas claim different links. A link whose replica ends meanwhile becomes due again.
+const CLAIM: &str = "UPDATE links SET purge_due_at = now() + interval '30 seconds' \
+    WHERE code IN (SELECT code FROM links WHERE purge_due_at <= now() ORDER BY purge_due_at LIMIT $1 FOR UPDATE SKIP LOCKED) \
+    RETURNING code, disabled_as, notice, (extract(epoch FROM purge_due_at) * 1000000)::bigint";
+
+/// Leaves a link alone that was changed again meanwhile.
+const PURGED: &str = "UPDATE links SET purge_due_at = NULL \
+    WHERE code = $1 AND purge_due_at = timestamptz 'epoch' + $2 * interval '1 microsecond'";
+
+const HURRY: &str = "UPDATE links SET purge_due_at = now() WHERE code = $1";
+
+/// A link that has to be removed from the cache once more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The code.
+    pub code: String,
+    /// The takedown, if the link is down.
+    pub takedown: Option<Takedown>,
+    /// The end of the claim, in microseconds of the Unix epoch.
+    until: i64,
+}
+
+/// The management of the links of one stack; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Management(Database);
+
+impl Management {
+    /// Returns the management of the links in this database.
+    #[must_use]
+    pub fn new(database: Database) -> Self {
+        Self(database)
+    }
+
+    /// Returns the database.
+    pub(super) fn database(&self) -> &Database {
+        &self.0
+    }
+
+    /// Reads a link; `None` if the code was never assigned.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn find(&self, code: Code<'_>) -> Result<Option<LinkRecord>, StoreError> {
+        self.0
+            .look_up("SELECT links", |pool| async move {
+                let row: Option<Row> = sqlx::query_as(FIND)
+                    .bind(code.as_str())
+                    .fetch_optional(&pool)
+                    .await?;
+                row.map(LinkRecord::try_from).transpose()
+            })
+            .await
+    }
+
+    /// Changes a link, if its state allows it.
+    ///
+    /// # Errors
+    /// Fails if the database is down. The change may then have been made.
+    pub async fn change(
+        &self,
+        code: Code<'_>,
+        change: &Change,
+        by: &str,
+    ) -> Result<Changed, StoreError> {
+        self.0
+            .run("UPDATE links", |pool| async move {
+                change::make(&pool, code, change, by).await
+            })
+            .await
+    }
+
+    /// Lists links, oldest first.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
+        self.0
+            .run("SELECT links", |pool| async move {
+                listing::read(&pool, listing).await
+            })
+            .await
+    }
+
+    /// Claims up to [`BATCH`] links that have to be removed from the cache once more, for a limited time.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn claim(&self) -> Result<Vec<Due>, StoreError> {
+        let rows: Vec<(String, Option<String>, Option<String>, i64)> = self
+            .0
+            .run("UPDATE links", |pool| async move {
+                let claim = sqlx::query_as(CLAIM).bind(BATCH as i64);
+                claim.fetch_all(&pool).await
+            })
+            .await?;
+        let due = |(code, disabled_as, notice, until): (_, Option<String>, _, _)| Due {
+            code,
+            takedown: disabled_as.map(|how| record::takedown(&how, notice)),
+            until,
+        };
+        Ok(rows.into_iter().map(due).collect())
+    }
+
+    /// Records that the cache has removed a link.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn purged(&self, due: &Due) -> Result<(), StoreError> {
+        self.0
+            .run("UPDATE links", |pool| async move {
+                let purged = sqlx::query(PURGED).bind(&due.code).bind(due.until);
+                purged.execute(&pool).await
+            })
+            .await
+            .map(drop)
+    }
+
+    /// Makes a link due at once, for any replica that reaches the cache.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn hurry(&self, code: Code<'_>) -> Result<(), StoreError> {
+        self.0
+            .run("UPDATE links", |pool| async move {
+                sqlx::query(HURRY).bind(code.as_str()).execute(&pool).await
+            })
+            .await
+            .map(drop)
+    }
+}
+
+/// Returns the takedown that a row records, as clients that follow the link are told.
+pub(super) fn takedown(disabled_as: &str, notice: Option<String>) -> Takedown {
+    record::takedown(disabled_as, notice)
+}

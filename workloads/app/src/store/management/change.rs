@@ -1,0 +1,240 @@
+//! The changes of a link: which of them its state allows, and the statement for each.
+//!
+//! Every change makes the link due for a second removal from the cache, because a reader of an earlier release may write
+//! the earlier state after the first one. See [`crate::store::purge_sweeper`].
+
+use jiff::Timestamp;
+use sqlx::{PgConnection, PgPool};
+
+use super::record::{LinkRecord, LinkState, Row, columns};
+use crate::code::Code;
+
+/// A change of a link. Its destination never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Takes the link down.
+    Disable {
+        /// True if that has legal reasons.
+        legal: bool,
+        /// The reason, for the operators of the service.
+        reason: String,
+        /// The reason, for those who follow the link.
+        notice: Option<String>,
+    },
+    /// Undoes a takedown.
+    Enable,
+    /// Sets the expiry time; `None` if the link shall not expire.
+    Expire(Option<Timestamp>),
+    /// Removes the destination for good. The code is never assigned again.
+    Delete,
+}
+
+/// The result of a [`Change`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// The link was changed; this is its new state.
+    Done(LinkRecord),
+    /// The link was in that state already.
+    Already(LinkRecord),
+    /// The link has expired or was deleted, so nothing can be changed.
+    Gone,
+    /// The code was never assigned.
+    Unknown,
+}
+
+/// The verdict on a change before it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allowed,
+    Needless,
+    Refused,
+}
+
+const LOCK: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM links WHERE code = $1 FOR UPDATE"
+);
+
+macro_rules! update {
+    ($assignments:literal) => {
+        concat!(
+            "UPDATE links SET ",
+            $assignments,
+            ", purge_due_at = now() + interval '6 seconds' WHERE code = $1 RETURNING ",
+            columns!()
+        )
+    };
+}
+
+const DISABLE: &str = update!(
+    "disabled_url = url, url = NULL, disabled_at = now(), disabled_as = $2, \
+    disabled_by = $3, reason = $4, notice = $5"
+);
+
+const ENABLE: &str = update!(
+    "url = disabled_url, disabled_url = NULL, disabled_at = NULL, disabled_as = NULL, \
+    disabled_by = NULL, reason = NULL, notice = NULL"
+);
+
+const EXPIRE: &str = update!("expires_at = timestamptz 'epoch' + $2 * interval '1 microsecond'");
+
+/// The host is part of the destination, and goes with it.
+const DELETE: &str = update!(
+    "url = NULL, disabled_url = NULL, host = NULL, disabled_at = now(), disabled_as = 'deleted', \
+    disabled_by = $2, notice = NULL"
+);
+
+/// Makes a change, if the state of the link allows it.
+pub(super) async fn make(
+    pool: &PgPool,
+    code: Code<'_>,
+    change: &Change,
+    by: &str,
+) -> Result<Changed, sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    let row: Option<Row> = sqlx::query_as(LOCK)
+        .bind(code.as_str())
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let Some(row) = row else {
+        return Ok(Changed::Unknown);
+    };
+    let link = LinkRecord::try_from(row)?;
+    match verdict(change, &link) {
+        Verdict::Needless => Ok(Changed::Already(link)),
+        Verdict::Refused => Ok(Changed::Gone),
+        Verdict::Allowed => {
+            let row = write(&mut transaction, code, change, by).await?;
+            let link = LinkRecord::try_from(row)?;
+            transaction.commit().await?;
+            Ok(Changed::Done(link))
+        }
+    }
+}
+
+/// Expiry is final, whether the destination was purged since or not. A takedown of an expired link is still possible
+/// before: there may be legal reasons to tell.
+fn verdict(change: &Change, link: &LinkRecord) -> Verdict {
+    let has_url = link.url.is_some();
+    match (change, link.state()) {
+        (Change::Delete, LinkState::Deleted) => Verdict::Needless,
+        (Change::Delete, _) => Verdict::Allowed,
+        (_, LinkState::Deleted) => Verdict::Refused,
+        (Change::Disable { .. }, LinkState::Disabled) => Verdict::Needless,
+        (Change::Disable { .. }, _) if has_url => Verdict::Allowed,
+        (Change::Enable, LinkState::Disabled) if has_url => Verdict::Allowed,
+        (Change::Enable, LinkState::Live | LinkState::Expired) => Verdict::Needless,
+        (Change::Expire(_), _) if has_url && !link.is_expired => Verdict::Allowed,
+        _ => Verdict::Refused,
+    }
+}
+
+async fn write(
+    connection: &mut PgConnection,
+    code: Code<'_>,
+    change: &Change,
+    by: &str,
+) -> Result<Row, sqlx::Error> {
+    let code = code.as_str();
+    match change {
+        Change::Disable {
+            legal,
+            reason,
+            notice,
+        } => {
+            let how = if *legal { "legal" } else { "gone" };
+            let disable = sqlx::query_as(DISABLE).bind(code).bind(how).bind(by);
+            let disable = disable.bind(reason.as_str()).bind(notice.as_deref());
+            disable.fetch_one(connection).await
+        }
+        Change::Enable => {
+            sqlx::query_as(ENABLE)
+                .bind(code)
+                .fetch_one(connection)
+                .await
+        }
+        Change::Expire(end) => {
+            let end = end.map(Timestamp::as_microsecond);
+            let expire = sqlx::query_as(EXPIRE).bind(code).bind(end);
+            expire.fetch_one(connection).await
+        }
+        Change::Delete => {
+            let delete = sqlx::query_as(DELETE).bind(code).bind(by);
+            delete.fetch_one(connection).await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict::*, *};
+    use crate::store::management::{How, TakedownRecord};
+
+    fn link(url: bool, is_expired: bool, how: Option<How>) -> LinkRecord {
+        LinkRecord {
+            code: "a".to_owned(),
+            url: url.then(|| "https://example.com/".to_owned()),
+            host: None,
+            created_by: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            expires_at: is_expired.then_some(Timestamp::UNIX_EPOCH),
+            is_expired,
+            takedown: how.map(|how| TakedownRecord {
+                at: Timestamp::UNIX_EPOCH,
+                by: None,
+                how,
+                reason: None,
+                notice: None,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_state_of_a_link_decides_which_changes_are_allowed() {
+        let disable = Change::Disable {
+            legal: false,
+            reason: "spam".to_owned(),
+            notice: None,
+        };
+        let changes = [
+            disable,
+            Change::Enable,
+            Change::Expire(None),
+            Change::Delete,
+        ];
+        for (link, verdicts) in [
+            (
+                link(true, false, None),
+                [Allowed, Needless, Allowed, Allowed],
+            ),
+            (
+                link(true, true, None),
+                [Allowed, Needless, Refused, Allowed],
+            ),
+            (
+                link(false, true, None),
+                [Refused, Needless, Refused, Allowed],
+            ),
+            (
+                link(true, false, Some(How::Legal)),
+                [Needless, Allowed, Allowed, Allowed],
+            ),
+            (
+                link(true, true, Some(How::Gone)),
+                [Needless, Allowed, Refused, Allowed],
+            ),
+            (
+                link(false, true, Some(How::Gone)),
+                [Needless, Refused, Refused, Allowed],
+            ),
+            (
+                link(false, false, Some(How::Deleted)),
+                [Refused, Refused, Refused, Needless],
+            ),
+        ] {
+            let found = changes.each_ref().map(|change| verdict(change, &link));
+            assert_eq!(found, verdicts, "{link:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A link with everything that is known of it.
+
+use jiff::Timestamp;
+
+use crate::store::Takedown;
+
+/// The columns of a `Row`, for a statement that selects or returns it.
+macro_rules! columns {
+    () => {
+        "code, coalesce(url, disabled_url), host, created_by, \
+        (extract(epoch FROM created_at) * 1000000)::bigint, \
+        (extract(epoch FROM expires_at) * 1000000)::bigint, coalesce(expires_at <= now(), false), \
+        (extract(epoch FROM disabled_at) * 1000000)::bigint, disabled_as, disabled_by, reason, notice"
+    };
+}
+pub(super) use columns;
+
+/// A row of the table.
+pub(super) type Row = (
+    String,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    i64,
+    Option<i64>,
+    bool,
+    Option<i64>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+);
+
+/// A link with everything that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkRecord {
+    /// The short code.
+    pub code: String,
+    /// The destination, followed or not; `None` once it was removed.
+    pub url: Option<String>,
+    /// The host of the destination; `None` if it was removed, and until it was filled in.
+    pub host: Option<String>,
+    /// The client that created the link; `None` if it had no key.
+    pub created_by: Option<String>,
+    /// The creation time.
+    pub created_at: Timestamp,
+    /// The expiry time.
+    pub expires_at: Option<Timestamp>,
+    /// True if that time is over.
+    pub is_expired: bool,
+    /// The takedown, if the link is down.
+    pub takedown: Option<TakedownRecord>,
+}
+
+/// A takedown with everything that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakedownRecord {
+    /// The time at which the link was taken down.
+    pub at: Timestamp,
+    /// The client that did it.
+    pub by: Option<String>,
+    /// The kind of takedown.
+    pub how: How,
+    /// The reason, for the operators of the service.
+    pub reason: Option<String>,
+    /// The reason, for those who follow the link.
+    pub notice: Option<String>,
+}
+
+/// The kinds of takedowns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Disabled.
+    Gone,
+    /// Disabled for legal reasons.
+    Legal,
+    /// Deleted, without a way back.
+    Deleted,
+}
+
+impl How {
+    const ALL: [Self; 3] = [Self::Gone, Self::Legal, Self::Deleted];
+
+    /// Returns the word for it in the table and in answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Legal => "legal",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// The states of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It redirects.
+    Live,
+    /// Its time is over.
+    Expired,
+    /// It was disabled, expired or not.
+    Disabled,
+    /// It was deleted.
+    Deleted,
+}
+
+impl LinkState {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Live, Self::Expired, Self::Disabled, Self::Deleted];
+
+    /// Returns the word for it in queries and in answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Expired => "expired",
+            Self::Disabled => "disabled",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+impl LinkRecord {
+    /// Returns the state of the link.
+    #[must_use]
+    pub fn state(&self) -> LinkState {
+        match &self.takedown {
+            Some(takedown) if takedown.how == How::Deleted => LinkState::Deleted,
+            Some(_) => LinkState::Disabled,
+            None if self.is_expired => LinkState::Expired,
+            None => LinkState::Live,
+        }
+    }
+
+    /// Returns the takedown as clients that follow the link are told; `None` if the link is not down.
+    #[must_use]
+    pub fn told(&self) -> Option<Takedown> {
+        let record = self.takedown.as_ref()?;
+        Some(takedown(record.how.as_str(), record.notice.clone()))
+    }
+}
+
+/// Returns the takedown as clients that follow the link are told.
+pub(super) fn takedown(disabled_as: &str, notice: Option<String>) -> Takedown {
+    if disabled_as == How::Legal.as_str() {
+        Takedown::Legal { notice }
+    } else {
+        Takedown::Disabled
+    }
+}
+
+impl TryFrom<Row> for LinkRecord {
+    type Error = sqlx::Error;
+
+    fn try_from(row: Row) -> Result<Self, sqlx::Error> {
+        let (code, url, host, created_by, created_at, expires_at, is_expired, ..) = row;
+        let (.., disabled_at, disabled_as, by, reason, notice) = row;
+        let takedown = match disabled_at {
+            Some(at) => Some(TakedownRecord {
+                at: time(at)?,
+                by,
+                how: how(disabled_as.as_deref())?,
+                reason,
+                notice,
+            }),
+            None => None,
+        };
+        Ok(Self {
+            code,
+            url,
+            host,
+            created_by,
+            created_at: time(created_at)?,
+            expires_at: expires_at.map(time).transpose()?,
+            is_expired,
+            takedown,
+        })
+    }
+}
+
+fn time(microseconds: i64) -> Result<Timestamp, sqlx::Error> {
+    Timestamp::from_microsecond(microseconds).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
+fn how(word: Option<&str>) -> Result<How, sqlx::Error> {
+    let known = How::ALL.into_iter().find(|how| Some(how.as_str()) == word);
+    known.ok_or_else(|| sqlx::Error::Decode("a takedown of an unknown kind".into()))
+}

@@ -1,0 +1,80 @@
+//! Idempotency keys of requests for links. A key and its link are written in one transaction.
+
+use sqlx::PgPool;
+
+use super::{Links, NewLink, Outcome, time};
+use crate::store::Link;
+
+/// Claims the key of a request unless it is claimed already. A key expires after a day, longer than any client retries.
+/// A second request waits for the end of the first one here.
+const CLAIM: &str = "INSERT INTO link_keys (key, body_sha256) VALUES ($1, $2) \
+    ON CONFLICT (key) DO UPDATE SET body_sha256 = excluded.body_sha256, code = NULL, created_at = now() \
+    WHERE link_keys.created_at < now() - interval '1 day'";
+
+const CLAIMED: &str = "UPDATE link_keys SET code = $2 WHERE key = $1";
+
+/// Reads the claim of another request. It has a link: both are written in one transaction.
+const HOLDER: &str = "SELECT body_sha256 = $2, links.code, (extract(epoch FROM links.created_at) * 1000000)::bigint, \
+    (extract(epoch FROM links.expires_at) * 1000000)::bigint \
+    FROM link_keys JOIN links ON links.code = link_keys.code WHERE key = $1";
+
+/// The idempotency key of a request, with what it stands for.
+#[derive(Clone, Debug)]
+pub struct RequestKey {
+    /// The key.
+    pub key: String,
+    /// The SHA-256 of the body.
+    pub body_sha256: [u8; 32],
+}
+
+impl Links {
+    /// Stores a link under its key, or finds that of an earlier request.
+    pub(super) async fn create_once(
+        &self,
+        pool: PgPool,
+        link: &NewLink,
+        once: &RequestKey,
+    ) -> Result<Outcome, sqlx::Error> {
+        let mut transaction = pool.begin().await?;
+        let claim = sqlx::query(CLAIM)
+            .bind(&once.key)
+            .bind(&once.body_sha256[..]);
+        let claimed = claim.execute(&mut *transaction).await?;
+        if claimed.rows_affected() == 0 {
+            return repeated(&mut transaction, link, once).await;
+        }
+        let outcome = match link.reuse && link.expires_at.is_none() {
+            true => self.find_or_insert(&mut transaction, link).await?,
+            false => self.insert(&mut transaction, link).await?,
+        };
+        // A request that failed leaves its key free.
+        if let Outcome::Created(stored) | Outcome::Reused(stored) = &outcome {
+            let claimed = sqlx::query(CLAIMED).bind(&once.key).bind(&stored.code);
+            claimed.execute(&mut *transaction).await?;
+            transaction.commit().await?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Returns the link of an earlier request with this key.
+async fn repeated(
+    connection: &mut sqlx::PgConnection,
+    link: &NewLink,
+    once: &RequestKey,
+) -> Result<Outcome, sqlx::Error> {
+    let holder = sqlx::query_as(HOLDER)
+        .bind(&once.key)
+        .bind(&once.body_sha256[..]);
+    let (same_body, code, created_at, expires_at): (bool, String, i64, Option<i64>) =
+        holder.fetch_one(connection).await?;
+    if !same_body {
+        return Ok(Outcome::OtherBody);
+    }
+    Ok(Outcome::Repeated(Link {
+        code,
+        url: link.url.clone(),
+        created_at: time(created_at)?,
+        expires_at: expires_at.map(time).transpose()?,
+    }))
+}
