@@ -245,7 +245,10 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use shortener_common::exposition::Format;
+    use shortener_common::{
+        exposition::Format,
+        memory::{Buffer, Memory},
+    };
 
     use super::*;
 
@@ -310,6 +313,7 @@ mod tests {
         let _auth = metrics.with_auth();
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();
+        metrics.register(Memory::default().metrics(&Buffer::ALL));
         let text = Format::Classic.encode(metrics.registry()).unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);
         assert_eq!(undocumented, Vec::<&str>::new());

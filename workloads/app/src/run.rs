@@ -6,6 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
     database::Database,
     documents::Documents,
+    memory::{Buffer, Memory},
     server::{self, Settings, listen},
     telemetry::span::Tracer,
     vector::VectorStore,
@@ -63,10 +64,10 @@ impl Server {
         mut metrics: Metrics,
         tracer: Tracer,
         space: CodeSpace,
+        memory: Memory,
     ) -> anyhow::Result<Self> {
         let public = listen(config.listen)?;
         let internal = listen(config.internal_listen)?;
-        let queue = config.queue.broker()?;
         let options = config.database.connect_options()?;
         let database = Database::connect(
             "shortener-app",
@@ -79,11 +80,8 @@ impl Server {
             metrics.database_admission.clone(),
         );
         // Startup does not wait for the broker, because links do not need it.
-        let queue = queue.map(|broker| Queue {
-            jobs: Jobs::new(database.clone()),
-            publisher: Publisher::start(broker, metrics.with_publisher(), tracer.clone()),
-        });
-        let cache = cache(&config, &mut metrics)?;
+        let queue = queue(&config, &mut metrics, &memory, &database, &tracer)?;
+        let cache = cache(&config, &mut metrics, &memory)?;
         if let Some(cache) = &cache {
             cache.wait_until_up().await;
         }
@@ -103,7 +101,11 @@ impl Server {
             queue,
             vector,
         };
-        let observed = Observed { metrics, tracer };
+        let observed = Observed {
+            metrics,
+            tracer,
+            memory,
+        };
         Ok(Self {
             state: AppState::new(
                 config,
@@ -167,6 +169,25 @@ impl Server {
     }
 }
 
+fn queue(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    memory: &Memory,
+    database: &Database,
+    tracer: &Tracer,
+) -> anyhow::Result<Option<Queue>> {
+    let broker = config.queue.broker()?;
+    Ok(broker.map(|broker| Queue {
+        jobs: Jobs::new(database.clone()),
+        publisher: Publisher::start(
+            broker,
+            memory.budget(Buffer::Jobs),
+            metrics.with_publisher(),
+            tracer.clone(),
+        ),
+    }))
+}
+
 /// Returns the check of keys, and follows their folders in the background.
 fn guard(config: &ServeArgs, metrics: &mut Metrics, background: &mut JoinSet<()>) -> Guard {
     let folders = config.auth.auth_keys_directory.clone();
@@ -183,11 +204,15 @@ fn guard(config: &ServeArgs, metrics: &mut Metrics, background: &mut JoinSet<()>
     guard
 }
 
-fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc<Cache>>> {
+fn cache(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    memory: &Memory,
+) -> anyhow::Result<Option<Arc<Cache>>> {
     let source = Source::new(&config.cache)?;
     Ok(source.map(|source| {
         let metrics = metrics.with_cache();
-        Arc::new(Cache::start(source, &config.cache, metrics))
+        Arc::new(Cache::start(source, &config.cache, memory, metrics))
     }))
 }
 

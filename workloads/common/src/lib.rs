@@ -1,4 +1,4 @@
-//! Code that the app and the worker share: settings, the HTTP server and its internal port, access to the database,
+//! Code that the app and the worker share: settings, memory, the HTTP server and its internal port, access to the database,
 //! the message broker and the vector store with TLS, structured logging, traces and their export, and the exposition of
 //! metrics.
 
@@ -10,6 +10,7 @@ pub mod documents;
 pub mod exposition;
 pub mod internal;
 pub mod logging;
+pub mod memory;
 pub mod program;
 pub mod queue;
 pub mod server;

@@ -7,6 +7,7 @@ use prometheus_client::collector::Collector;
 use crate::{
     config::{LogArgs, TelemetryArgs},
     logging::Logging,
+    memory::Memory,
     telemetry::{Service, Telemetry, span::Tracer},
 };
 
@@ -31,7 +32,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Starts the export and the log.
+    /// Starts the export and the log within this memory.
     ///
     /// # Errors
     /// Fails if a setting is malformed.
@@ -40,6 +41,7 @@ impl Observed {
         version: &'static str,
         log: &LogArgs,
         telemetry: &TelemetryArgs,
+        memory: &Memory,
     ) -> anyhow::Result<Self> {
         let host = &log.host();
         let service = Service {
@@ -47,8 +49,8 @@ impl Observed {
             version,
             host,
         };
-        let telemetry = telemetry.start(service)?;
-        let log = log.start(telemetry.log_records())?;
+        let telemetry = telemetry.start(service, memory)?;
+        let log = log.start(telemetry.log_records(), memory)?;
         Ok(Self { telemetry, log })
     }
 

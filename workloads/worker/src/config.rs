@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use clap::Parser;
 use shortener_common::{
-    config::{DatabaseArgs, LogArgs, QueueArgs, TelemetryArgs, seconds},
+    config::{DatabaseArgs, LogArgs, MemoryArgs, QueueArgs, TelemetryArgs, seconds},
     vector::VectorArgs,
 };
 
@@ -27,6 +27,9 @@ pub struct WorkerArgs {
     /// The export of traces and logs.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
+    /// The memory.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
     /// Listening address of probes and metrics.
     #[arg(long, env = "WORKER_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,

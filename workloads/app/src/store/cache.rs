@@ -27,6 +27,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Bytes;
 use jiff::Timestamp;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, Value};
+use shortener_common::memory::{Buffer, Memory};
 use tokio::time::Instant;
 
 use self::{
@@ -65,16 +66,22 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Starts connecting to the cache.
+    /// Starts connecting to the cache. Commands, and links that the cache has missed, fit into this memory.
     #[must_use]
-    pub fn start(source: Source, args: &CacheArgs, metrics: CacheMetrics) -> Self {
+    pub fn start(source: Source, args: &CacheArgs, memory: &Memory, metrics: CacheMetrics) -> Self {
         // Twice the time, because a slow reader may write a negative entry some time after the link was created.
-        let pending = Arc::new(PendingWrites::new(DENIAL * 2));
+        let writes = memory.budget(Buffer::CacheWrites);
+        let pending = Arc::new(PendingWrites::new(DENIAL * 2, writes));
         let ttl = args.ttl();
         let unwritten = Arc::clone(&pending);
         let check = move |connection| check(connection, Arc::clone(&unwritten), ttl);
         Self {
-            breaker: Breaker::start(source, metrics.clone(), check),
+            breaker: Breaker::start(
+                source,
+                memory.budget(Buffer::CacheCommands),
+                metrics.clone(),
+                check,
+            ),
             ttl,
             pending,
             metrics,
@@ -129,8 +136,12 @@ impl Cache {
             None => Some(Lifetime::Seconds(DENIAL.as_secs()).set(keys.none(), "1")),
         };
         if let Some(command) = command {
+            let bytes = match stored {
+                Some(Stored::Live { url, .. }) => url.len(),
+                Some(Stored::Expired) | None => 0,
+            };
             self.breaker
-                .run("SET", |mut connection| async move {
+                .run_large("SET", bytes, |mut connection| async move {
                     command.exec_async(&mut connection).await
                 })
                 .await;
@@ -140,8 +151,10 @@ impl Cache {
     /// Writes a new link through, so that its first redirect is a cache hit.
     pub async fn created(&self, link: &Link, code_was_chosen: bool) {
         let write = || {
+            // As a URI, a byte takes up to three.
+            let bytes = 3 * link.url.len();
             self.breaker
-                .run("SET", |connection| tell(connection, link, self.ttl))
+                .run_large("SET", bytes, |connection| tell(connection, link, self.ttl))
         };
         if write().await.is_some() || !code_was_chosen {
             // There can be no negative entry for a random code, because no request used it before it existed.

@@ -14,7 +14,7 @@ use crate::{
     plan::{
         build::otel,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
-        objects::{deployment, pod, volume},
+        objects::{deployment, memory, pod, volume},
         stores::{certificates, clients},
     },
 };
@@ -111,6 +111,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
             app.limits.requests_burst.to_string(),
         ),
     ]);
+    env.extend(memory::env());
     env.extend(app.auth.iter().flat_map(auth));
     env.extend(otel::env(stack, Component::App));
     env

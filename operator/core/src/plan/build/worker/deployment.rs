@@ -15,7 +15,7 @@ use crate::{
     plan::{
         build::{app, otel},
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
-        objects::{deployment, pod},
+        objects::{deployment, memory, pod},
         stores::{certificates, clients},
     },
 };
@@ -69,6 +69,7 @@ fn work(stack: &ValidatedStack, queue: &Queue) -> Container {
 fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Worker);
     env.push(pod::name_env());
+    env.extend(memory::env());
     env.extend(otel::env(stack, Component::Worker));
     env
 }

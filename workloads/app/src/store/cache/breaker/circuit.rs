@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
-use shortener_common::{stall::awake_for, telemetry::call::Server};
+use shortener_common::{budget::Budget, stall::awake_for, telemetry::call::Server};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -37,6 +37,8 @@ pub(super) struct Circuit {
     /// Set from the first late answer until a probe has decided.
     doubted: AtomicBool,
     pub(super) doubts: Notify,
+    /// The memory of the commands of requests.
+    pub(super) budget: Budget,
     metrics: CacheMetrics,
     /// The last reason that was logged for a rejected command. A full cache rejects every write, which is logged
     /// once.
@@ -66,7 +68,7 @@ impl From<RedisError> for Failure {
 
 impl Circuit {
     /// Returns the state before the first connection.
-    pub(super) fn open_for(source: &Source, metrics: CacheMetrics) -> Self {
+    pub(super) fn open_for(source: &Source, budget: Budget, metrics: CacheMetrics) -> Self {
         Self {
             server: source.server(),
             deadline: source.deadline(),
@@ -74,6 +76,7 @@ impl Circuit {
             failed: Notify::new(),
             doubted: AtomicBool::new(false),
             doubts: Notify::new(),
+            budget,
             metrics,
             refusal: Mutex::default(),
         }
