@@ -2,7 +2,6 @@
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
-use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
     database::Database,
     documents::Documents,
@@ -40,8 +39,6 @@ use crate::{
 const DATABASE_GRACE: Duration = Duration::from_secs(2);
 /// The time to wait for the vector store before serving without it.
 const VECTOR_GRACE: Duration = Duration::from_secs(1);
-/// The maximum number of connections on the internal port: a few scrapers and the kubelet.
-const INTERNAL_CONNECTIONS: usize = 64;
 
 /// A server that listens but does not serve yet.
 pub struct Server {
@@ -139,17 +136,14 @@ impl Server {
         let config = &state.config;
         let settings = Settings {
             max_connections: config.max_connections as usize,
+            memory: state.memory.budget(Buffer::Connections),
+            heads: state.memory.budget(Buffer::Heads),
             header_timeout: config.header_timeout,
             write_timeout: config.request_timeout,
             drain_timeout: config.drain_timeout,
             open_connections: state.metrics.open_connections.clone(),
         };
-        let internal_settings = Settings {
-            max_connections: INTERNAL_CONNECTIONS,
-            drain_timeout: Duration::from_secs(1),
-            open_connections: Gauge::default(),
-            ..settings.clone()
-        };
+        let internal_settings = Settings::internal(config.header_timeout, config.request_timeout);
         // Probes and metrics are answered until the very end.
         let (finished, mut wait_finished) = watch::channel(false);
         let internal = tokio::spawn(server::serve(

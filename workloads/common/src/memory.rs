@@ -80,10 +80,10 @@ impl Buffer {
     const fn row(self) -> (&'static str, u64) {
         match self {
             // 1,024 of them, see the server.
-            Self::Connections => ("connections", 28),
+            Self::Connections => ("connections", 32),
             Self::Heads => ("heads", 4),
-            Self::Bodies => ("bodies", 14),
-            Self::Jobs => ("jobs", 12),
+            Self::Bodies => ("bodies", 12),
+            Self::Jobs => ("jobs", 10),
             Self::CacheCommands => ("cache_commands", 2),
             Self::CacheWrites => ("cache_writes", 2),
             Self::Spans => ("spans", 4),
