@@ -107,6 +107,13 @@ impl Share {
         }
         fits
     }
+
+    /// Frees bytes that this item took.
+    pub fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.budget.release(bytes);
+        self.bytes -= bytes;
+    }
 }
 
 impl Drop for Share {
@@ -133,10 +140,15 @@ mod tests {
     }
 
     #[test]
-    fn an_item_may_grow_within_the_limit() {
+    fn an_item_may_grow_within_the_limit_and_shrink() {
         let budget = Budget::new(100);
         let mut item = budget.take(60).unwrap();
         assert!(item.grow(40) && !item.grow(1));
+        item.shrink(30);
+        assert_eq!(budget.used(), 70);
+        item.shrink(usize::MAX);
+        assert_eq!(budget.used(), 0);
+        assert!(item.grow(100));
         drop(item);
         assert_eq!(budget.used(), 0);
     }

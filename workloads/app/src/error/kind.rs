@@ -24,7 +24,7 @@ impl Error {
                 "request-timeout",
                 "Request timeout",
             ),
-            Self::BodyTooLarge(_) => (
+            Self::BodyTooLarge(_) | Self::BodyTooHeavy => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body-too-large",
                 "Body too large",
@@ -97,6 +97,7 @@ impl Error {
                 "database-busy",
                 "Database busy",
             ),
+            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "Busy"),
             Self::Deadline => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "deadline-exceeded",
@@ -124,6 +125,7 @@ impl Error {
             | Self::DatabaseBusy
             | Self::QueueUnavailable(_)
             | Self::VectorUnavailable(_)
+            | Self::Busy
             | Self::Deadline => Some(1),
             // The user has to act first.
             Self::OtherCollection(_) => Some(60),

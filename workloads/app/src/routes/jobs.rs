@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    body,
+    body::{self, Held},
     error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     publisher::NewJob,
     state::{AppState, Queue},
@@ -95,18 +95,19 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     };
     let key = idempotency_key(request.headers())?;
     let (trace, tracestate) = trace_of(&request);
-    let body = body::json_object_text(request, MAX_BODY).await?;
-    let job = |id| NewJob {
+    let text = body::json_object_text(request, MAX_BODY, &state.bodies).await?;
+    let job = |id, text: Held<Bytes>| NewJob {
         id,
-        body: body.clone(),
+        // The publisher has memory for it: while the broker is slow, others need that of bodies.
+        body: text.release(),
         request: Some(trace),
         tracestate,
     };
     let id = match key {
-        Some(key) => once(queue, &key, &body, job).await?,
+        Some(key) => once(queue, &key, text, job).await?,
         None => {
             let id = Uuid::now_v7();
-            queue.publisher.publish(job(id)).await?;
+            queue.publisher.publish(job(id, text)).await?;
             id
         }
     };
@@ -123,15 +124,15 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
 async fn once(
     queue: &Queue,
     key: &str,
-    body: &Bytes,
-    job: impl FnOnce(Uuid) -> NewJob,
+    text: Held<Bytes>,
+    job: impl FnOnce(Uuid, Held<Bytes>) -> NewJob,
 ) -> Result<Uuid, Error> {
-    let id = match queue.jobs.claim(key, body).await? {
+    let id = match queue.jobs.claim(key, &text.content).await? {
         Claim::OtherBody => return Err(Error::KeyReused),
         Claim::Enqueued(id) => return Ok(id),
         Claim::ToPublish(id) => id,
     };
-    queue.publisher.publish(job(id)).await?;
+    queue.publisher.publish(job(id, text)).await?;
     if let Err(error) = queue.jobs.enqueued(key, id).await {
         tracing::warn!(event = "key_not_noted", job.id = %id, error.message = %error, "key_not_noted");
     }

@@ -88,8 +88,8 @@ pub struct ShortenResponse {
     )
 )]
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
-    let body = body::json_object(request, MAX_BODY).await?;
-    let link = parse(body, &state.own_address, Timestamp::now())?;
+    let body = body::json_object(request, MAX_BODY, &state.bodies).await?;
+    let link = parse(body.content, &state.own_address, Timestamp::now())?;
     match state.links.create(&link).await? {
         Outcome::Created(link) => answer(StatusCode::CREATED, link, &state.public_base),
         Outcome::Reused(link) => answer(StatusCode::OK, link, &state.public_base),

@@ -1,15 +1,12 @@
 //! Connections share bounded memory. Slow clients keep no others out, and requests in progress keep their place.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use shortener_testing::database::TestDatabase;
+use shortener_testing::{database::TestDatabase, metrics::value};
 use tokio::time::timeout;
 
 use crate::{
-    client::{Connection, get},
+    client::{Connection, get, post},
     support::{App, Blocker},
 };
 
@@ -25,14 +22,6 @@ async fn until(what: &str, met: impl AsyncFn() -> bool) {
     while !met().await {
         assert!(start.elapsed() < SOON * 5, "waited in vain for {what}");
     }
-}
-
-/// Returns the value of a series.
-async fn value_of(internal: SocketAddr, series: &str) -> f64 {
-    let text = get(internal, "/metrics").await.text();
-    let value = text.lines().find_map(|line| line.strip_prefix(series));
-    let value = value.unwrap_or_else(|| panic!("there is no {series} in {text}"));
-    value.trim().parse().unwrap()
 }
 
 #[tokio::test]
@@ -57,7 +46,7 @@ async fn a_new_connection_takes_the_place_of_the_one_that_has_waited_longest() {
     second.write(HEALTH).await;
     assert_eq!(second.response(true).await.unwrap().status, 200);
     let refused = "buffer_refused_total{buffer=\"connections\"}";
-    assert_eq!(value_of(app.internal, refused).await, 2.0);
+    assert_eq!(value(app.internal, refused).await, 2);
 }
 
 #[tokio::test]
@@ -152,10 +141,10 @@ async fn large_heads_share_bounded_memory() {
     }
     let refused = "buffer_refused_total{buffer=\"heads\"}";
     until("a refused head", async || {
-        value_of(app.internal, refused).await > 0.0
+        value(app.internal, refused).await > 0
     })
     .await;
-    assert!(value_of(app.internal, used).await <= value_of(app.internal, limit).await);
+    assert!(value(app.internal, used).await <= value(app.internal, limit).await);
     assert_eq!(
         get(app.public, "/health").await.status,
         200,
@@ -169,4 +158,47 @@ async fn large_heads_share_bounded_memory() {
         response.is_some_and(|response| response.status == 200)
     })
     .await;
+}
+
+#[tokio::test]
+async fn bodies_share_bounded_memory() {
+    let database = TestDatabase::new().await;
+    let app = App::start_with(&database, |config| {
+        config.memory.memory_limit_bytes = Some(SMALLEST);
+    })
+    .await;
+    let (used, limit) = (
+        "buffer_bytes{buffer=\"bodies\"}",
+        "buffer_limit_bytes{buffer=\"bodies\"}",
+    );
+    let head = "POST /shorten HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 16000\r\n\r\n";
+    let begun = format!(
+        "{head}{{\"url\":\"https://example.com/\",\"pad\":\"{}",
+        "x".repeat(15_000)
+    );
+    let mut slow = Vec::new();
+    for _ in 0..200 {
+        let mut connection = Connection::open(app.public).await;
+        connection.write(begun.as_bytes()).await;
+        slow.push(connection);
+    }
+    let refused = "buffer_refused_total{buffer=\"bodies\"}";
+    until("a refused body", async || {
+        value(app.internal, refused).await > 0
+    })
+    .await;
+    assert!(value(app.internal, used).await <= value(app.internal, limit).await);
+    // The last clients to come found no memory.
+    let last = slow.last_mut().unwrap();
+    let answer = last.response(true).await.unwrap();
+    answer.problem(503, "busy");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(get(app.public, "/none").await.status, 404);
+    drop(slow);
+    until("memory for bodies", async || {
+        value(app.internal, used).await == 0
+    })
+    .await;
+    let link = r#"{"url":"https://example.com/"}"#;
+    assert_eq!(post(app.public, "/shorten", link).await.status, 201);
 }
