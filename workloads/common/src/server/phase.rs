@@ -33,8 +33,8 @@ pub(super) const GONE: u8 = 6;
 pub(super) const SMALL_HEAD: usize = 8 * 1024;
 /// The memory of a large head besides the first buffer, in bytes. The connection keeps its buffer until it ends.
 const LARGE_HEAD: usize = MAX_HEAD - SMALL_HEAD;
-/// The time after which a client that has not completed its request counts as slow.
-const SLOW: Duration = Duration::from_secs(2);
+/// The time after which a client counts as slow that has not completed its request, or has not read its response.
+pub(super) const SLOW: Duration = Duration::from_secs(2);
 
 /// The wish for room, and the news that there may be some.
 pub(super) struct Vacancy {
@@ -53,7 +53,8 @@ impl Vacancy {
         }
     }
 
-    /// Asks for news. Connections that begin to wait after this give them; others have to be looked for afterwards.
+    /// Asks for news, or no longer. Connections that begin to wait after this give them; others have to be looked for
+    /// afterwards.
     pub(super) fn want(&self, wanted: bool) {
         self.wanted.store(wanted, Ordering::SeqCst);
     }
@@ -104,7 +105,7 @@ pub(super) struct Claim {
 /// The order in which connections are closed. Within a rank, the oldest is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// The client has not completed its request for a while.
+    /// The client has not completed its request, or has not read its response, for a while.
     Slow,
     /// The client may send another request.
     Idle,
@@ -207,12 +208,13 @@ impl Phase {
         }
     }
 
-    /// Records whether the client reads its response.
-    pub(super) fn set_stuck(&self, stuck: bool) {
-        self.0.stuck.store(stuck, Ordering::SeqCst);
-        if !stuck {
-            self.0.vacancy.tell();
+    /// Records that the client does not read its response, since this time; or that it does, without a time.
+    pub(super) fn set_stuck(&self, since: Option<Instant>) {
+        if let Some(time) = since {
+            self.wait_since(time);
         }
+        self.0.stuck.store(since.is_some(), Ordering::SeqCst);
+        self.0.vacancy.tell();
     }
 
     fn unless_gone(&self, to: u8) -> bool {
@@ -226,16 +228,19 @@ impl Phase {
         false
     }
 
-    /// Returns the claim to this connection at this time; `None` while a request is handled or a response is sent.
+    /// Returns the claim to this connection at this time; `None` while a request is handled, or a response is read.
     pub(super) fn claim(&self, now: Instant) -> Option<Claim> {
         let shared = &*self.0;
         let phase = self.get();
         let since = shared.since.load(Ordering::Relaxed);
         let age = shared.vacancy.since_start(now).saturating_sub(since);
+        let stuck = shared.stuck.load(Ordering::SeqCst);
+        let slow = u128::from(age) >= SLOW.as_micros();
         let rank = match phase {
-            NEW | HEAD | BODY if u128::from(age) >= SLOW.as_micros() => Rank::Slow,
-            IDLE if shared.stuck.load(Ordering::SeqCst) => return None,
+            ANSWERED | IDLE if stuck && slow => Rank::Slow,
+            ANSWERED | IDLE if stuck => return None,
             IDLE => Rank::Idle,
+            NEW | HEAD | BODY if slow => Rank::Slow,
             NEW | HEAD | BODY => Rank::Young,
             _ => return None,
         };
@@ -292,10 +297,12 @@ mod tests {
         assert_eq!(rank(&phase), None);
         phase.end_request();
         assert_eq!(rank(&phase), None, "the response may not have been sent");
-        phase.set_stuck(true);
+        phase.set_stuck(Some(Instant::now()));
         phase.rest(Instant::now());
-        assert_eq!(rank(&phase), None, "the client does not read");
-        phase.set_stuck(false);
+        assert_eq!(rank(&phase), None, "the client may only be a little slow");
+        advance(SLOW).await;
+        assert_eq!(rank(&phase), Some(Rank::Slow));
+        phase.set_stuck(None);
         assert_eq!(rank(&phase), Some(Rank::Idle));
         assert!(phase.begin_head(IDLE, Some(Instant::now())));
         assert_eq!(rank(&phase), Some(Rank::Young));

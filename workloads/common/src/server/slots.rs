@@ -4,11 +4,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     PER_CONNECTION, Settings,
-    phase::{Claim, GONE, Phase, Vacancy},
+    phase::{Claim, GONE, Phase, SLOW, Vacancy},
 };
 use crate::budget::Budget;
 
@@ -59,7 +59,8 @@ impl Slots {
                 break slot;
             }
             self.close_one();
-            self.vacancy.heard().await;
+            // A client becomes slow without any news.
+            let _ = timeout(SLOW, self.vacancy.heard()).await;
         };
         self.vacancy.want(false);
         slot
@@ -119,5 +120,87 @@ impl Drop for Slot {
         self.open.lock().remove(&self.number);
         self.memory.release(PER_CONNECTION);
         self.vacancy.tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, time::Duration};
+
+    use tokio::task::{JoinHandle, yield_now};
+
+    use super::*;
+
+    /// Returns places for two connections, by their number or by their memory.
+    fn two() -> [Slots; 2] {
+        let settings = || Settings::internal(Duration::ZERO, Duration::ZERO);
+        let by_number = Settings {
+            max_connections: 2,
+            ..settings()
+        };
+        let by_memory = Settings {
+            memory: Budget::new(2 * PER_CONNECTION + 1),
+            ..settings()
+        };
+        [by_number, by_memory].map(|settings| Slots::new(&settings))
+    }
+
+    /// Returns a connection that stays where it is until it is closed.
+    fn connection(slot: Slot) -> (Phase, JoinHandle<()>) {
+        let phase = slot.phase();
+        let task = tokio::spawn(async move {
+            let _slot = slot;
+            pending().await
+        });
+        phase.runs_as(task.abort_handle());
+        (phase, task)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_waits_for_its_client_makes_room() {
+        for mut slots in two() {
+            let (_, first) = connection(slots.enter().await);
+            let (_, second) = connection(slots.enter().await);
+            assert_eq!(slots.memory.refused(), 0);
+            let _third = slots.enter().await;
+            assert!(first.await.unwrap_err().is_cancelled());
+            assert!(!second.is_finished());
+            assert_eq!(slots.memory.refused(), 1);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_all_are_busy_a_new_connection_waits_for_one_that_has_answered_or_ended() {
+        for mut slots in two() {
+            let (busy, first) = connection(slots.enter().await);
+            let second = slots.enter().await;
+            assert!(busy.begin_request() && second.phase().begin_request());
+            let early = timeout(Duration::from_secs(60), slots.enter()).await;
+            assert!(early.is_err(), "a request was given up");
+            let end = async {
+                yield_now().await;
+                drop(second);
+            };
+            let (third, ()) = tokio::join!(slots.enter(), end);
+            assert!(third.phase().begin_request());
+            let answer = async {
+                yield_now().await;
+                busy.end_request();
+                busy.rest(Instant::now());
+            };
+            let (_fourth, ()) = tokio::join!(slots.enter(), answer);
+            assert!(first.await.unwrap_err().is_cancelled());
+        }
+    }
+
+    #[tokio::test]
+    async fn everything_is_free_again_in_the_end() {
+        for mut slots in two() {
+            let all = [slots.enter().await, slots.enter().await];
+            assert_eq!(slots.memory.used(), 2 * PER_CONNECTION);
+            drop(all);
+            assert_eq!(slots.memory.used(), 0);
+            assert!(slots.open.lock().is_empty());
+        }
     }
 }

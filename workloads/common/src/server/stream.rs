@@ -114,16 +114,16 @@ impl TimedStream {
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
             if self.write_deadline.take().is_some() {
-                self.phase.set_stuck(false);
+                self.phase.set_stuck(None);
             }
             return outcome;
         }
         let deadline = match self.write_deadline {
             Some(deadline) => deadline,
             None => {
-                self.phase.set_stuck(true);
-                let deadline = Instant::now() + self.write_timeout;
-                *self.write_deadline.insert(deadline)
+                let now = Instant::now();
+                self.phase.set_stuck(Some(now));
+                *self.write_deadline.insert(now + self.write_timeout)
             }
         };
         ready!(self.write_alarm.poll(deadline, context));
