@@ -10,12 +10,26 @@ use http::{
     HeaderMap,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE},
 };
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use shortener_common::budget::{Budget, Share};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
+
+/// The memory of a body for each of its bytes: a buffer that grows doubles its size.
+const GROWTH: usize = 2;
+/// The memory of a value in bytes: a list that grows has up to three places for each of its values, and a string has an
+/// allocation of its own.
+const VALUE: usize = 4 * size_of::<Value>();
+/// The memory of an entry of an object in bytes: its nodes are half full at least, and a name has an allocation of its
+/// own.
+const ENTRY: usize = 2 * PLACE + 32;
+/// The memory of an object's first node in bytes, which has places for eleven entries.
+const NODE: usize = 11 * PLACE + 32;
+/// The size of an entry in a node, in bytes.
+const PLACE: usize = size_of::<String>() + size_of::<Value>();
 
 /// The deadline of the response to a request; set by [`crate::observe`].
 #[derive(Clone, Copy, Debug)]
@@ -39,48 +53,156 @@ impl Deadline {
     }
 }
 
-/// Reads a body of at most `limit` bytes that must contain a JSON object.
+/// What was read from a body, with its share of the memory for bodies. The share is free again once this is dropped.
+#[derive(Debug)]
+pub struct Held<T> {
+    /// What was read.
+    pub content: T,
+    share: Share,
+}
+
+impl<T> Held<T> {
+    /// Returns what was read, and frees its share: it has memory elsewhere from now on.
+    #[must_use]
+    pub fn release(self) -> T {
+        self.content
+    }
+}
+
+impl Held<Bytes> {
+    /// Parses the text as a JSON object, whose values take their share of the memory beside the text.
+    ///
+    /// # Errors
+    /// Fails if the text is not a JSON object, or if there is no memory for its values.
+    pub fn object(&mut self, memory: &Budget) -> Result<Map<String, Value>, Error> {
+        let weight = weight(&self.content);
+        if weight > memory.limit() {
+            return Err(Error::BodyTooHeavy);
+        }
+        if !self.share.grow(weight) {
+            return Err(Error::Busy);
+        }
+        parse_object(&self.content)
+    }
+}
+
+/// Reads a body of at most `limit` bytes that must contain a JSON object. The bytes and the values fit into the memory.
 ///
 /// # Errors
-/// Fails if the media type is not JSON, or if the body is too large, too slow or not a JSON object.
-pub async fn json_object(request: Request, limit: usize) -> Result<Map<String, Value>, Error> {
-    let text = json_text(request, limit).await?;
-    parse_object(&text)
+/// Fails if the media type is not JSON, or if the body is too large, too slow or not a JSON object, or if there is no
+/// memory for it.
+pub async fn json_object(
+    request: Request,
+    limit: usize,
+    memory: &Budget,
+) -> Result<Held<Map<String, Value>>, Error> {
+    let mut text = json_text(request, limit, memory).await?;
+    let content = text.object(memory)?;
+    let share = text.share;
+    Ok(Held { content, share })
 }
 
 /// Reads a body of at most `limit` bytes that says that it is JSON, and does not parse it.
 ///
 /// # Errors
-/// Fails if the media type is not JSON, or if the body is too large or too slow.
-pub async fn json_text(request: Request, limit: usize) -> Result<Bytes, Error> {
+/// Fails if the media type is not JSON, if the body is too large or too slow, or if there is no memory for it.
+pub async fn json_text(
+    request: Request,
+    limit: usize,
+    memory: &Budget,
+) -> Result<Held<Bytes>, Error> {
     if !is_plain_json(request.headers()) {
         return Err(Error::UnsupportedMediaType);
     }
-    read(request, limit).await
+    read(request, limit, memory).await
 }
 
 /// Reads a body of at most `limit` bytes.
-async fn read(request: Request, limit: usize) -> Result<Bytes, Error> {
+async fn read(request: Request, limit: usize, memory: &Budget) -> Result<Held<Bytes>, Error> {
+    let mut share = memory.take(0).ok_or(Error::Busy)?;
+    let mut text = Vec::new();
+    // The parts are copied, because each keeps the whole buffer of the connection in which it arrived.
+    let keep = |part: Bytes| {
+        if !share.grow(GROWTH * part.len()) {
+            return Err(Error::Busy);
+        }
+        text.extend_from_slice(&part);
+        Ok(())
+    };
+    receive(request, limit, keep).await?;
+    let content = text.into();
+    Ok(Held { content, share })
+}
+
+/// Passes on the parts of a body of at most `limit` bytes until its end.
+async fn receive(
+    request: Request,
+    limit: usize,
+    mut take: impl FnMut(Bytes) -> Result<(), Error>,
+) -> Result<(), Error> {
     if announced_length(request.headers()).is_some_and(|length| length > limit as u64) {
         return Err(Error::BodyTooLarge(limit));
     }
     let deadline = request.extensions().get::<Deadline>().copied();
-    let collect = Limited::new(request.into_body(), limit).collect();
-    let collected = match deadline {
-        Some(deadline) => timeout_at(deadline.of_body(), collect)
+    let received = async {
+        let mut body = request.into_body();
+        let mut size = 0;
+        while let Some(frame) = body.frame().await {
+            let incomplete = || Error::MalformedJson("The request body is incomplete.".to_owned());
+            let frame = frame.map_err(|_| incomplete())?;
+            // Everything else is trailers, which have no meaning here.
+            let Ok(part) = frame.into_data() else {
+                continue;
+            };
+            size += part.len();
+            if size > limit {
+                return Err(Error::BodyTooLarge(limit));
+            }
+            take(part)?;
+        }
+        Ok(())
+    };
+    match deadline {
+        Some(deadline) => timeout_at(deadline.of_body(), received)
             .await
             .map_err(|_| Error::RequestTimeout)?,
-        None => collect.await,
-    };
-    collected
-        .map(http_body_util::Collected::to_bytes)
-        .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                Error::BodyTooLarge(limit)
-            } else {
-                Error::MalformedJson("The request body is incomplete.".to_owned())
+        None => received.await,
+    }
+}
+
+/// Returns the memory that the values of a JSON text take at most while it is parsed, in bytes. Small values take many
+/// times their size in the text.
+fn weight(text: &[u8]) -> usize {
+    let (mut values, mut entries, mut objects) = (1, 0, 0);
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => skip_string(&mut bytes),
+            b',' | b'[' => values += 1,
+            b'{' => {
+                values += 1;
+                objects += 1;
             }
-        })
+            b':' => entries += 1,
+            _ => {}
+        }
+    }
+    // An empty object has no node.
+    let nodes = entries.min(objects);
+    text.len() + values * VALUE + entries * ENTRY + nodes * NODE
+}
+
+/// Skips a string after its first quotation mark.
+fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => {
+                bytes.next();
+            }
+            _ => {}
+        }
+    }
 }
 
 fn announced_length(headers: &HeaderMap) -> Option<u64> {
@@ -140,7 +262,7 @@ pub fn fields<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, Erro
 /// # Errors
 /// Returns the errors of [`json_object`] for size and time.
 pub async fn discard(request: Request<Body>, limit: usize) -> Result<(), Error> {
-    read(request, limit).await.map(drop)
+    receive(request, limit, |_| Ok(())).await
 }
 
 #[cfg(test)]
@@ -182,6 +304,79 @@ mod tests {
             (CONTENT_TYPE, "application/json"),
             (CONTENT_ENCODING, "identity")
         ])));
+    }
+
+    fn request(text: &str) -> Request {
+        let mut request = Request::new(Body::from(text.to_owned()));
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, "application/json".parse().unwrap());
+        request
+    }
+
+    #[test]
+    fn small_values_weigh_many_times_their_size_and_text_its_size() {
+        let zeros = format!("[{}0]", "0,".repeat(999));
+        assert!(weight(zeros.as_bytes()) >= 1000 * VALUE);
+        let objects = format!("[{}{{}}]", "{\"\":0},".repeat(999));
+        assert!(weight(objects.as_bytes()) >= 999 * (NODE + ENTRY + VALUE));
+        // Empty objects, and signs in a string, are nothing but values and text.
+        let empty = format!("[{}{{}}]", "{},".repeat(999));
+        assert!(weight(empty.as_bytes()) < 2100 * VALUE + empty.len());
+        let text = format!("{{\"a\":\"{}\"}}", "{,[:\\\"\\\\".repeat(1000));
+        assert!(parse_object(text.as_bytes()).is_ok());
+        let weight = weight(text.as_bytes());
+        assert!(weight < text.len() + 2 * VALUE + ENTRY + NODE + 1);
+    }
+
+    #[tokio::test]
+    async fn a_body_holds_its_memory_until_it_is_dropped() {
+        let memory = Budget::new(48 * 1024);
+        let text = format!("{{\"a\":\"{}\"}}", "x".repeat(10_000));
+        let held = json_object(request(&text), 16 * 1024, &memory)
+            .await
+            .unwrap();
+        let used = memory.used();
+        assert!((3 * text.len()..4 * text.len()).contains(&used), "{used}");
+        let second = json_object(request(&text), 16 * 1024, &memory).await;
+        assert!(matches!(second, Err(Error::Busy)), "{second:?}");
+        assert_eq!(memory.used(), used, "a refused body holds nothing");
+        let content = held.content;
+        assert_eq!(content["a"].as_str().unwrap().len(), 10_000);
+        drop(held.share);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_text_holds_memory_for_its_values_if_it_is_parsed_and_none_once_it_is_passed_on() {
+        let memory = Budget::new(64 * 1024);
+        let text = format!("{{\"a\":\"{}\"}}", "x".repeat(10_000));
+        let held = json_text(request(&text), 16 * 1024, &memory).await;
+        let mut held = held.unwrap();
+        assert_eq!(memory.used(), GROWTH * text.len());
+        assert_eq!(held.object(&memory).unwrap().len(), 1);
+        assert_eq!(memory.used(), GROWTH * text.len() + weight(text.as_bytes()));
+        assert_eq!(held.release(), text.as_bytes());
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_with_more_values_than_there_is_memory_is_too_large() {
+        let memory = Budget::new(64 * 1024);
+        let text = format!("{{\"a\":[{}0]}}", "0,".repeat(4000));
+        let refused = json_object(request(&text), 16 * 1024, &memory).await;
+        assert!(matches!(refused, Err(Error::BodyTooHeavy)), "{refused:?}");
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_limit_counts_what_arrives_and_not_what_is_announced() {
+        let memory = Budget::new(64 * 1024);
+        let text = format!("{{\"a\":\"{}\"}}", "x".repeat(10_000));
+        let refused = json_object(request(&text), 10_000, &memory).await;
+        assert!(matches!(refused, Err(Error::BodyTooLarge(10_000))));
+        let refused = discard(request(&text), 10_000).await;
+        assert!(matches!(refused, Err(Error::BodyTooLarge(10_000))));
+        assert!(discard(request(&text), text.len()).await.is_ok());
     }
 
     #[test]

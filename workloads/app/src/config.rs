@@ -11,7 +11,8 @@ use std::{net::SocketAddr, time::Duration};
 use clap::{ArgAction, Args, Parser, Subcommand};
 use http::HeaderValue;
 use shortener_common::{
-    config::{DatabaseArgs, LogArgs, QueueArgs, TelemetryArgs, seconds},
+    config::{DatabaseArgs, LogArgs, MemoryArgs, QueueArgs, TelemetryArgs, seconds},
+    memory::{Memory, TooLow},
     vector::VectorArgs,
 };
 use url::Url;
@@ -24,6 +25,10 @@ pub use self::{
     purge::ScheduleArgs,
 };
 use crate::cors;
+
+/// The memory of the payloads that queries hold at the same time, in bytes: a hundred of the largest ones, with the
+/// answer of the vector store, the values, and the response.
+pub const PAYLOADS: u64 = 64 * 1024 * 1024;
 
 /// The link-shortening application.
 #[derive(Debug, Parser)]
@@ -148,7 +153,11 @@ pub struct ServeArgs {
     /// origin. Without an origin, only pages of the service itself may.
     #[arg(long, env, value_delimiter = ',', value_parser = cors::origin)]
     pub cors_allow_origins: Vec<HeaderValue>,
-    /// Maximum number of open connections on the public port; further ones wait to be accepted.
+    /// The memory.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+    /// Maximum number of open connections on the public port, where the memory has room for so many. For a further one,
+    /// a connection is closed that waits for its client.
     #[arg(long, env, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
     /// Time limit of a request, in seconds.
@@ -163,6 +172,18 @@ pub struct ServeArgs {
     /// Time limit for requests in flight after that delay, in seconds.
     #[arg(long = "drain-timeout-seconds", env = "DRAIN_TIMEOUT_SECONDS", default_value = "15", value_parser = seconds)]
     pub drain_timeout: Duration,
+}
+
+impl ServeArgs {
+    /// Divides the memory among the buffers, except what copies of links and payloads of documents may take.
+    ///
+    /// # Errors
+    /// Fails if the memory limit is too low.
+    pub fn divide_memory(&self) -> Result<Memory, TooLow> {
+        let copies = self.cache.near_memory();
+        let payloads = self.vector.url().map_or(0, |_| PAYLOADS);
+        self.memory.divide(copies.saturating_add(payloads))
+    }
 }
 
 /// Parses an absolute URL to which short codes can be appended.
@@ -229,6 +250,26 @@ mod tests {
     }
 
     #[test]
+    fn copies_and_payloads_have_memory_of_their_own() {
+        let near = "--cache-near-bytes=16777216";
+        let vector = "--vector-url=http://vector:6334";
+        let divided = |mebibytes: u64, flags: &[&str]| {
+            let limit = format!("--memory-limit-bytes={}", mebibytes << 20);
+            let flags = [&[limit.as_str()][..], flags].concat();
+            serve(&flags).unwrap().divide_memory().is_ok()
+        };
+        for (needed, flags) in [
+            (64, vec![]),
+            (64 + 24, vec![near]),
+            (64 + 64, vec![vector]),
+            (64 + 24 + 64, vec![near, vector]),
+        ] {
+            assert!(divided(needed, &flags), "{flags:?}");
+            assert!(!divided(needed - 1, &flags), "{flags:?}");
+        }
+    }
+
+    #[test]
     fn malformed_settings_are_refused_with_the_name_of_the_flag() {
         for (flag, value) in [
             ("--public-url", "localhost:8080"),
@@ -237,6 +278,7 @@ mod tests {
             ("--request-timeout-seconds", "-1"),
             ("--request-timeout-seconds", "soon"),
             ("--max-connections", "0"),
+            ("--memory-limit-bytes", "128Mi"),
             ("--cache-ttl-seconds", "0"),
             ("--cache-mode", "Single!"),
             ("--auth-protect", "admin"),

@@ -42,6 +42,9 @@ pub enum Error {
     /// The body is larger than this many bytes.
     #[error("The request body may be at most {0} bytes long.")]
     BodyTooLarge(usize),
+    /// The values in the body take more than all the memory for bodies.
+    #[error("The body has more values than there is memory for; send fewer values.")]
+    BodyTooHeavy,
     /// The path and the query are longer than this many bytes.
     #[error("The path and query may be at most {0} bytes long.")]
     UriTooLong(usize),
@@ -119,6 +122,9 @@ pub enum Error {
     /// Every connection to the database is in use.
     #[error("The database is busy; retry later.")]
     DatabaseBusy,
+    /// There is no memory for the body of the request beside those of others.
+    #[error("There are too many large requests at the moment; retry later.")]
+    Busy,
     /// The response was not ready before the deadline of the request.
     #[error("The request took longer than its time limit; retry later.")]
     Deadline,

@@ -10,6 +10,7 @@ use shortener_app::{
     store::migrate::migrate,
 };
 use shortener_common::{
+    memory::{Buffer, Memory},
     program::{self, Observed},
     signal::termination,
 };
@@ -27,14 +28,17 @@ async fn main() -> ExitCode {
 
 async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
-    let observed = Observed::start("app", version, &args.log, &args.telemetry)?;
+    let memory = args.divide_memory()?;
+    let observed = Observed::start("app", version, &args.log, &args.telemetry, &memory)?;
     // As early as possible, so that an early SIGTERM is not lost.
     let stop = termination()?;
     let mut metrics = Metrics::default();
     for losses in observed.losses() {
         metrics.register(losses);
     }
-    let server = Server::bind(args, metrics, observed.tracer(), CodeSpace::default()).await?;
+    metrics.register(memory.metrics(&Buffer::ALL));
+    let tracer = observed.tracer();
+    let server = Server::bind(args, metrics, tracer, CodeSpace::default(), memory).await?;
     let (public, internal) = server.addresses()?;
     tracing::info!(event = "listening", public.address = %public, internal.address = %internal, "listening");
     server.run(stop).await;
@@ -43,7 +47,7 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
-    let _log = args.log.start(None)?;
+    let _log = args.log.start(None, &Memory::default())?;
     migrate(args.database.connect_options()?, args.timeout).await?;
     tracing::info!(event = "migrated", "migrated");
     Ok(())

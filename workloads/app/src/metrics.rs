@@ -257,7 +257,10 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use shortener_common::exposition::Format;
+    use shortener_common::{
+        exposition::Format,
+        memory::{Buffer, Memory},
+    };
 
     use super::*;
 
@@ -323,6 +326,7 @@ mod tests {
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();
         let _purge = metrics.with_purge();
+        metrics.register(Memory::default().metrics(&Buffer::ALL));
         let text = Format::Classic.encode(metrics.registry()).unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);
         assert_eq!(undocumented, Vec::<&str>::new());

@@ -35,8 +35,6 @@ use crate::{
 const CONFIRM: Duration = Duration::from_secs(5);
 /// The maximum number of jobs that wait to be sent.
 const WAITING: usize = 1024;
-/// The maximum size of the jobs that wait to be sent or to be confirmed, in bytes. Redirects use the same memory.
-const WAITING_BYTES: usize = 12 * 1024 * 1024;
 /// The number of copies of a job: the library has its own until the broker confirms it.
 const COPIES: usize = 2;
 
@@ -120,9 +118,16 @@ struct Pending {
 }
 
 impl Publisher {
-    /// Starts the task that connects, without a limit on attempts. It ends when the last handle is dropped.
+    /// Starts the task that connects, without a limit on attempts. It ends when the last handle is dropped. Jobs that
+    /// wait to be sent or to be confirmed fit into the budget.
     #[must_use]
-    pub fn start(broker: Broker, ids: JobIds, metrics: PublisherMetrics, tracer: Tracer) -> Self {
+    pub fn start(
+        broker: Broker,
+        ids: JobIds,
+        budget: Budget,
+        metrics: PublisherMetrics,
+        tracer: Tracer,
+    ) -> Self {
         let (waiting, jobs) = mpsc::channel(WAITING);
         let (publish, state) = watch::channel(None);
         let health = Health::default();
@@ -131,7 +136,7 @@ impl Publisher {
         Self {
             ids,
             waiting,
-            budget: Budget::new(WAITING_BYTES),
+            budget,
             state,
             health,
             metrics,

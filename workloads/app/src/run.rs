@@ -2,10 +2,10 @@
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
-use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
     database::Database,
     documents::Documents,
+    memory::{Buffer, Memory},
     purge::Purge,
     server::{self, Settings, listen},
     telemetry::span::Tracer,
@@ -44,8 +44,6 @@ use crate::{
 const DATABASE_GRACE: Duration = Duration::from_secs(2);
 /// The time to wait for the vector store before serving without it.
 const VECTOR_GRACE: Duration = Duration::from_secs(1);
-/// The maximum number of connections on the internal port: a few scrapers and the kubelet.
-const INTERNAL_CONNECTIONS: usize = 64;
 
 /// A server that listens but does not serve yet.
 pub struct Server {
@@ -68,10 +66,10 @@ impl Server {
         mut metrics: Metrics,
         tracer: Tracer,
         space: CodeSpace,
+        memory: Memory,
     ) -> anyhow::Result<Self> {
         let public = listen(config.listen)?;
         let internal = listen(config.internal_listen)?;
-        let queue = config.queue.broker()?;
         let options = config.database.connect_options()?;
         let database = Database::connect(
             "shortener-app",
@@ -84,16 +82,8 @@ impl Server {
             metrics.database_admission.clone(),
         );
         // Startup does not wait for the broker, because links do not need it.
-        let queue = queue.map(|broker| Queue {
-            jobs: Jobs::new(database.clone()),
-            publisher: Publisher::start(
-                broker,
-                job_ids(&config),
-                metrics.with_publisher(),
-                tracer.clone(),
-            ),
-        });
-        let cache = cache(&config, &mut metrics)?;
+        let queue = queue(&config, &mut metrics, &memory, &database, &tracer)?;
+        let cache = cache(&config, &mut metrics, &memory)?;
         if let Some(cache) = &cache {
             cache.wait_until_up().await;
         }
@@ -117,7 +107,11 @@ impl Server {
             queue,
             vector,
         };
-        let observed = Observed { metrics, tracer };
+        let observed = Observed {
+            metrics,
+            tracer,
+            memory,
+        };
         Ok(Self {
             state: AppState::new(
                 config,
@@ -151,17 +145,14 @@ impl Server {
         let config = &state.config;
         let settings = Settings {
             max_connections: config.max_connections as usize,
+            memory: state.memory.budget(Buffer::Connections),
+            heads: state.memory.budget(Buffer::Heads),
             header_timeout: config.header_timeout,
             write_timeout: config.request_timeout,
             drain_timeout: config.drain_timeout,
             open_connections: state.metrics.open_connections.clone(),
         };
-        let internal_settings = Settings {
-            max_connections: INTERNAL_CONNECTIONS,
-            drain_timeout: Duration::from_secs(1),
-            open_connections: Gauge::default(),
-            ..settings.clone()
-        };
+        let internal_settings = Settings::internal(config.header_timeout, config.request_timeout);
         // Probes and metrics are answered until the very end.
         let (finished, mut wait_finished) = watch::channel(false);
         let internal = tokio::spawn(server::serve(
@@ -181,10 +172,26 @@ impl Server {
     }
 }
 
-/// Returns the identifiers of jobs.
-fn job_ids(config: &ServeArgs) -> JobIds {
+/// Returns the state for jobs; `None` without a broker.
+fn queue(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    memory: &Memory,
+    database: &Database,
+    tracer: &Tracer,
+) -> anyhow::Result<Option<Queue>> {
+    let broker = config.queue.broker()?;
     let keep_days = config.purge.extent.purge_keep_days;
-    JobIds::new(config.job_id_key.as_deref(), keep_days)
+    Ok(broker.map(|broker| Queue {
+        jobs: Jobs::new(database.clone()),
+        publisher: Publisher::start(
+            broker,
+            JobIds::new(config.job_id_key.as_deref(), keep_days),
+            memory.budget(Buffer::Jobs),
+            metrics.with_publisher(),
+            tracer.clone(),
+        ),
+    }))
 }
 
 /// Returns the check of keys, and follows their folders in the background.
@@ -224,11 +231,15 @@ fn scheduler(
     })
 }
 
-fn cache(config: &ServeArgs, metrics: &mut Metrics) -> anyhow::Result<Option<Arc<Cache>>> {
+fn cache(
+    config: &ServeArgs,
+    metrics: &mut Metrics,
+    memory: &Memory,
+) -> anyhow::Result<Option<Arc<Cache>>> {
     let source = Source::new(&config.cache)?;
     Ok(source.map(|source| {
         let metrics = metrics.with_cache();
-        Arc::new(Cache::start(source, &config.cache, metrics))
+        Arc::new(Cache::start(source, &config.cache, memory, metrics))
     }))
 }
 

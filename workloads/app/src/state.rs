@@ -11,7 +11,12 @@ use std::{
 use axum::body::Bytes;
 use prometheus_client::registry::Registry;
 use shortener_common::{
-    backends::Backends, documents::Documents, internal::Process, telemetry::span::Tracer,
+    backends::Backends,
+    budget::Budget,
+    documents::Documents,
+    internal::Process,
+    memory::{Buffer, Memory},
+    telemetry::span::Tracer,
     vector::VectorStore,
 };
 use tokio::sync::Semaphore;
@@ -59,6 +64,10 @@ pub struct Shared {
     pub metrics: Metrics,
     /// The factory of spans.
     pub tracer: Tracer,
+    /// The memory of the buffers.
+    pub memory: Memory,
+    /// The memory of request bodies and the values in them.
+    pub bodies: Budget,
     /// The check of keys.
     pub guard: Guard,
     /// The origins whose scripts may use the API.
@@ -85,12 +94,14 @@ pub struct Profiles {
     pub vector: Option<Vector>,
 }
 
-/// The metrics and the tracer of the process.
+/// The metrics, the tracer and the memory of the process.
 pub struct Observed {
     /// The metrics.
     pub metrics: Metrics,
     /// The factory of spans.
     pub tracer: Tracer,
+    /// The memory of the buffers.
+    pub memory: Memory,
 }
 
 /// The state for jobs.
@@ -117,7 +128,7 @@ impl AppState {
     #[must_use]
     pub fn new(
         config: ServeArgs,
-        Observed { metrics, tracer }: Observed,
+        observed: Observed,
         links: CachedLinks,
         profiles: Profiles,
         openapi: Bytes,
@@ -131,8 +142,10 @@ impl AppState {
             links,
             queue: profiles.queue,
             vector: profiles.vector,
-            metrics,
-            tracer,
+            metrics: observed.metrics,
+            tracer: observed.tracer,
+            bodies: observed.memory.budget(Buffer::Bodies),
+            memory: observed.memory,
             limits: Limits::by_address(&config, cache),
             key_limits: Limits::by_key(&config, cache),
             guard: profiles.guard,

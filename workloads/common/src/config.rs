@@ -1,5 +1,6 @@
 //! Settings that more than one program reads. Every flag has an environment variable of the same name.
 
+mod memory;
 mod pooler;
 mod purge;
 mod queue;
@@ -13,9 +14,11 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::{
     logging::{self, Logging},
+    memory::Memory,
     telemetry::{LogRecords, Service, Telemetry},
     tls::ClientTls,
 };
+pub use memory::MemoryArgs;
 pub use pooler::Pooler;
 use pooler::with_session_settings;
 pub use purge::PurgeArgs;
@@ -185,12 +188,12 @@ impl LogArgs {
             .unwrap_or_else(|| "unknown".to_owned())
     }
 
-    /// Starts the log. Its events are exported as well if `records` is given.
+    /// Starts the log within this memory. Its events are exported as well if `records` is given.
     ///
     /// # Errors
     /// Fails if the filter is malformed.
-    pub fn start(&self, records: Option<LogRecords>) -> anyhow::Result<Logging> {
-        logging::init(&self.rust_log, &self.host(), records)
+    pub fn start(&self, records: Option<LogRecords>, memory: &Memory) -> anyhow::Result<Logging> {
+        logging::init(&self.rust_log, &self.host(), records, memory)
             .map_err(|error| anyhow!(error))
             .context("RUST_LOG is invalid")
     }
@@ -206,12 +209,12 @@ pub struct TelemetryArgs {
 }
 
 impl TelemetryArgs {
-    /// Starts the export on behalf of this service.
+    /// Starts the export on behalf of this service, within this memory.
     ///
     /// # Errors
     /// Fails if the endpoint is malformed.
-    pub fn start(&self, service: Service<'_>) -> anyhow::Result<Telemetry> {
-        Telemetry::start(given(&self.otel_exporter_otlp_endpoint), service)
+    pub fn start(&self, service: Service<'_>, memory: &Memory) -> anyhow::Result<Telemetry> {
+        Telemetry::start(given(&self.otel_exporter_otlp_endpoint), service, memory)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Code that the app and the worker share: settings, the HTTP server and its internal port, access to the database,
+//! Code that the app and the worker share: settings, memory, the HTTP server and its internal port, access to the database,
 //! the message broker and the vector store with TLS, the state of the stores, the removal of expired data, structured
 //! logging, traces and their export, and the exposition of metrics.
 
@@ -11,6 +11,7 @@ pub mod documents;
 pub mod exposition;
 pub mod internal;
 pub mod logging;
+pub mod memory;
 pub mod program;
 pub mod purge;
 pub mod queue;

@@ -31,7 +31,10 @@ use self::{
     batches::Batches,
     room::{LINES, Room},
 };
-use crate::telemetry::{LogRecords, implied_trace};
+use crate::{
+    memory::{Buffer, Memory},
+    telemetry::{LogRecords, implied_trace},
+};
 
 /// The time for which lines are collected after a write.
 const GATHER: Duration = Duration::from_millis(5);
@@ -65,7 +68,7 @@ impl Collector for DroppedLines {
 }
 
 /// Writes every event to standard output as JSON, with the field `host` in each line, and to the collector if
-/// `records` is given.
+/// `records` is given. Lines that wait fit into this memory.
 ///
 /// # Errors
 /// Fails if `filter` is not a valid `RUST_LOG` directive, or if a subscriber is already installed.
@@ -73,9 +76,10 @@ pub fn init(
     filter: &str,
     host: &str,
     records: Option<LogRecords>,
+    memory: &Memory,
 ) -> Result<Logging, Box<dyn std::error::Error + Send + Sync>> {
     // A request never waits for the reader of the log: the line is dropped and counted instead.
-    let room = Room::new();
+    let room = Room::new(memory.budget(Buffer::LogLines));
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(LINES)

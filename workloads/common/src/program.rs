@@ -8,6 +8,7 @@ use crate::{
     backends::Unusable,
     config::{LogArgs, TelemetryArgs},
     logging::Logging,
+    memory::Memory,
     telemetry::{Service, Telemetry, span::Tracer},
 };
 
@@ -37,7 +38,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Starts the export and the log.
+    /// Starts the export and the log within this memory.
     ///
     /// # Errors
     /// Fails if a setting is malformed.
@@ -46,6 +47,7 @@ impl Observed {
         version: &'static str,
         log: &LogArgs,
         telemetry: &TelemetryArgs,
+        memory: &Memory,
     ) -> anyhow::Result<Self> {
         let host = &log.host();
         let service = Service {
@@ -53,8 +55,8 @@ impl Observed {
             version,
             host,
         };
-        let telemetry = telemetry.start(service)?;
-        let log = log.start(telemetry.log_records())?;
+        let telemetry = telemetry.start(service, memory)?;
+        let log = log.start(telemetry.log_records(), memory)?;
         Ok(Self { telemetry, log })
     }
 

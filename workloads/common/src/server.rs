@@ -1,17 +1,22 @@
 //! The accept loop: a bounded number of connections, timeouts for reads and writes, and a graceful shutdown.
 
+mod body;
+mod phase;
+mod slots;
 mod stream;
 
 use std::{
-    future::Future,
+    convert::Infallible,
+    future::{Future, pending},
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{Arc, atomic::AtomicU32},
+    sync::atomic::AtomicU32,
     time::Duration,
 };
 
 use anyhow::Context;
 use axum::{Router, body::Body, extract::Request};
+use http::{HeaderValue, header::CONNECTION};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -21,24 +26,27 @@ use prometheus_client::metrics::gauge::Gauge;
 use socket2::{Domain, Socket, Type};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tower::Service;
 
-use crate::server::stream::{Phase, TimedStream};
+use self::{body::RequestBody, phase::Phase, slots::Slots, stream::TimedStream};
+use crate::budget::Budget;
 
 /// The remote address of the connection, as a request extension. An IPv4 address is never mapped to IPv6.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
-/// The keep-alive timeout. Proxies keep idle connections for about a minute. Closing later than they do means that
-/// no proxy sends a request into a connection that is being closed.
-const IDLE: Duration = Duration::from_secs(75);
-
 /// The maximum size of a request head in bytes. It exceeds the limits of the app, so that the app can answer a head
 /// that is too large with a complete error response.
 const MAX_HEAD: usize = 40 * 1024;
+
+/// The memory of a connection in bytes: a buffer of 8 KiB to write, one to read and a second one while a request is
+/// handled, and its task with the request.
+const PER_CONNECTION: usize = 32 * 1024;
+
+/// The maximum number of connections on an internal port: a few scrapers and the kubelet.
+const INTERNAL_CONNECTIONS: usize = 64;
 
 /// The number of connections that the kernel queues until they are accepted; its own limit may be lower.
 const BACKLOG: i32 = 1024;
@@ -52,8 +60,12 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 /// The limits of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Maximum number of open connections; further ones wait in the kernel's queue.
+    /// Maximum number of open connections.
     pub max_connections: usize,
+    /// The memory of open connections.
+    pub memory: Budget,
+    /// The memory of large request heads.
+    pub heads: Budget,
     /// Time limit for a request head, counted from its first byte or from the start of the connection.
     pub header_timeout: Duration,
     /// Time limit for a client that does not read its response.
@@ -62,6 +74,22 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// The number of open connections.
     pub open_connections: Gauge<u32, AtomicU32>,
+}
+
+impl Settings {
+    /// Returns the settings of an internal port with these timeouts for reads and writes.
+    #[must_use]
+    pub fn internal(header_timeout: Duration, write_timeout: Duration) -> Self {
+        Self {
+            max_connections: INTERNAL_CONNECTIONS,
+            memory: Budget::new(INTERNAL_CONNECTIONS * PER_CONNECTION),
+            heads: Budget::new(2 * MAX_HEAD),
+            header_timeout,
+            write_timeout,
+            drain_timeout: Duration::from_secs(1),
+            open_connections: Gauge::default(),
+        }
+    }
 }
 
 /// Opens the listening socket. `[::]` accepts IPv6 and IPv4, or only IPv4 on a machine without IPv6.
@@ -110,27 +138,31 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> bool {
     let graceful = GracefulShutdown::new();
-    let slots = Arc::new(Semaphore::new(settings.max_connections));
+    let mut slots = Slots::new(&settings);
     let mut stop = std::pin::pin!(stop);
     loop {
         let next = async {
-            // The slot first: a connection that cannot be served is not accepted either.
-            let slot = Arc::clone(&slots).acquire_owned().await;
-            (slot, accept(&listener).await)
+            let (stream, peer) = accept(&listener).await;
+            // Only now: no connection is closed unless another one needs its place.
+            (slots.enter().await, stream, peer)
         };
-        let (slot, (stream, peer)) = tokio::select! {
+        let (slot, stream, peer) = tokio::select! {
             biased;
             () = &mut stop => break,
             next = next => next,
         };
-        let connection = graceful.watch(connection(stream, peer, router.clone(), &settings));
+        let phase = slot.phase();
+        let stream = TimedStream::new(stream, phase.clone(), &settings);
+        let connection = connection(stream, peer, router.clone(), phase.clone());
+        let connection = graceful.watch(connection);
         let open = Open::new(&settings.open_connections);
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // Only the client causes errors here: a broken connection or an unreadable request, answered as far as
             // possible.
             let _ = connection.await;
             drop((open, slot));
         });
+        phase.runs_as(task.abort_handle());
     }
     drop(listener);
     timeout(settings.drain_timeout, graceful.shutdown())
@@ -143,7 +175,11 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     let mut pause = BACKOFF.0;
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, canonical(peer)),
+            Ok((stream, peer)) => {
+                // Responses are small and complete: waiting to merge packets only adds latency.
+                let _ = stream.set_nodelay(true);
+                return (stream, canonical(peer));
+            }
             Err(error) if is_peer_error(&error) => {}
             Err(error) => {
                 // Out of descriptors or memory: a busy loop would keep the CPU from the tasks that could release
@@ -175,37 +211,32 @@ fn is_peer_error(error: &io::Error) -> bool {
 type Connection<S> = http1::Connection<TokioIo<TimedStream>, S>;
 
 fn connection(
-    stream: TcpStream,
+    stream: TimedStream,
     peer: SocketAddr,
     router: Router,
-    settings: &Settings,
+    phase: Phase,
 ) -> Connection<
-    impl hyper::service::HttpService<
-        Incoming,
-        ResBody = Body,
-        Error = std::convert::Infallible,
-        Future: Send,
-    > + use<>,
+    impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<>,
 > {
-    // Responses are small and complete: waiting to merge packets only adds latency.
-    let _ = stream.set_nodelay(true);
-    let phase = Phase::default();
-    let stream = TimedStream::new(
-        stream,
-        phase.clone(),
-        settings.header_timeout,
-        settings.write_timeout,
-    );
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        phase.begin_request();
-        let mut request: Request = request.map(Body::new);
+        let phase = phase.clone();
+        let begins = phase.begin_request();
+        let mut request: Request =
+            request.map(|body| Body::new(RequestBody::new(body, phase.clone())));
         request.extensions_mut().insert(Peer(peer));
         let answered = router.clone().call(request);
-        let phase = phase.clone();
         async move {
-            let response = answered.await;
+            if !begins {
+                // The task of the connection is about to end.
+                return pending().await;
+            }
+            let Ok(mut response) = answered.await;
             phase.end_request();
-            response
+            if phase.crowds() {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(CONNECTION, close);
+            }
+            Ok::<_, Infallible>(response)
         }
     });
     http1::Builder::new()
@@ -213,8 +244,8 @@ fn connection(
         // TimedStream does this and more; hyper's timer would also close connections that are merely idle.
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD)
-        // A client that closes its sending side early still gets its response.
-        .half_close(true)
+        // The end of what a client sends is the only sign that it has left. Work for it is given up then.
+        .half_close(false)
         .serve_connection(TokioIo::new(stream), service)
 }
 

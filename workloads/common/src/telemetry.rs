@@ -34,6 +34,7 @@ use self::{
     queue::Queue,
     span::Tracer,
 };
+use crate::memory::{Buffer, Memory};
 
 /// The timeout of one batch, including attempts to connect.
 const EXPORT: Duration = Duration::from_secs(5);
@@ -67,11 +68,16 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Starts the export to this endpoint. Without an endpoint nothing is exported.
+    /// Starts the export to this endpoint, with queues that fit into this memory. Without an endpoint nothing is
+    /// exported.
     ///
     /// # Errors
     /// Fails if the endpoint is malformed. A collector that is down is not an error.
-    pub fn start(endpoint: Option<&str>, service: Service<'_>) -> anyhow::Result<Self> {
+    pub fn start(
+        endpoint: Option<&str>,
+        service: Service<'_>,
+        memory: &Memory,
+    ) -> anyhow::Result<Self> {
         let mut telemetry = Self {
             tracer: Tracer::default(),
             log_records: None,
@@ -88,12 +94,14 @@ impl Telemetry {
 
         let (spans, work) = Queue::start(
             ExportSpans(span_exporter(channel.clone(), &resource)?),
+            memory.budget(Buffer::Spans),
             telemetry.dropped.traces.clone(),
             end(),
         );
         telemetry.exports.spawn(work);
         let (records, work) = Queue::start(
             ExportLogs::new(log_exporter(channel, &resource)?, scope.clone()),
+            memory.budget(Buffer::LogRecords),
             telemetry.dropped.logs.clone(),
             end(),
         );
@@ -194,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_an_endpoint_nothing_is_exported() {
-        let telemetry = Telemetry::start(None, SERVICE).unwrap();
+        let telemetry = Telemetry::start(None, SERVICE, &Memory::default()).unwrap();
         assert!(telemetry.log_records().is_none() && telemetry.dropped().is_none());
         assert!(!telemetry.tracer().is_on());
         telemetry.shutdown().await;
@@ -203,8 +211,8 @@ mod tests {
     #[tokio::test]
     async fn a_malformed_endpoint_is_refused_by_the_name_of_its_setting() {
         for bad in ["collector:4317", "ftp://collector", "http://", "a b", ""] {
-            let message = Telemetry::start(Some(bad), SERVICE).unwrap_err();
-            let message = format!("{message:#}");
+            let error = Telemetry::start(Some(bad), SERVICE, &Memory::default()).unwrap_err();
+            let message = format!("{error:#}");
             assert!(message.contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{message}");
         }
     }
@@ -214,7 +222,7 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         for good in ["http://collector:4317", "https://collector.example"] {
             assert!(
-                Telemetry::start(Some(good), SERVICE)
+                Telemetry::start(Some(good), SERVICE, &Memory::default())
                     .unwrap()
                     .tracer()
                     .is_on()

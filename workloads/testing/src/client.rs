@@ -90,6 +90,11 @@ impl Connection {
         self.stream.write_all(bytes).await.is_ok()
     }
 
+    /// Closes the sending side, as a client does that has left. Responses can still be received.
+    pub async fn close_sending(&mut self) {
+        self.stream.shutdown().await.unwrap();
+    }
+
     /// Returns the next response, or `None` if the server closed the connection instead.
     pub async fn response(&mut self, has_body: bool) -> Option<Response> {
         let end = loop {

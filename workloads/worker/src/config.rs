@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use clap::Parser;
 use shortener_common::{
-    config::{DatabaseArgs, LogArgs, PurgeArgs, QueueArgs, TelemetryArgs, seconds},
+    config::{DatabaseArgs, LogArgs, MemoryArgs, PurgeArgs, QueueArgs, TelemetryArgs, seconds},
     vector::VectorArgs,
 };
 
@@ -30,6 +30,9 @@ pub struct WorkerArgs {
     /// The removal of expired data.
     #[command(flatten)]
     pub purge: PurgeArgs,
+    /// The memory.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
     /// Listening address of probes and metrics.
     #[arg(long, env = "WORKER_INTERNAL_LISTEN", default_value = "[::]:9090")]
     pub internal_listen: SocketAddr,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use shortener_common::{
+    memory::Buffer,
     program::{self, Observed},
     signal::termination,
 };
@@ -16,13 +17,15 @@ async fn main() -> ExitCode {
 
 async fn work(args: WorkerArgs) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
-    let observed = Observed::start("worker", version, &args.log, &args.telemetry)?;
+    let memory = args.memory.divide(0)?;
+    let observed = Observed::start("worker", version, &args.log, &args.telemetry, &memory)?;
     // As early as possible, so that an early SIGTERM is not lost.
     let stop = termination()?;
     let mut metrics = Metrics::default();
     for losses in observed.losses() {
         metrics.register(losses);
     }
+    metrics.register(memory.metrics(&Buffer::OF_TELEMETRY));
     let worker = Worker::bind(args, metrics, observed.tracer(), Registry::default()).await?;
     tracing::info!(event = "listening", internal.address = %worker.address()?, "listening");
     worker.run(stop).await;

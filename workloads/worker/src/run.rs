@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::anyhow;
-use prometheus_client::{metrics::gauge::Gauge, registry::Registry as MetricsRegistry};
+use prometheus_client::registry::Registry as MetricsRegistry;
 use shortener_common::{
     backends::{Backends, Health},
     database::Database,
@@ -33,8 +33,6 @@ use crate::{
 
 /// One job at a time needs one connection; the other is available while the first is being returned to the pool.
 const DATABASE_CONNECTIONS: u32 = 2;
-/// The maximum number of connections on the internal port: a few scrapers and the kubelet.
-const INTERNAL_CONNECTIONS: usize = 64;
 /// The read and write timeout of the internal port.
 const INTERNAL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -178,13 +176,7 @@ impl Worker {
             consumer,
             probed,
         } = self;
-        let settings = Settings {
-            max_connections: INTERNAL_CONNECTIONS,
-            header_timeout: INTERNAL_TIMEOUT,
-            write_timeout: INTERNAL_TIMEOUT,
-            drain_timeout: Duration::from_secs(1),
-            open_connections: Gauge::default(),
-        };
+        let settings = Settings::internal(INTERNAL_TIMEOUT, INTERNAL_TIMEOUT);
         // Probes and metrics are answered until the very end.
         let (finished, mut wait_finished) = watch::channel(false);
         let server = server::serve(

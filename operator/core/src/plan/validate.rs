@@ -21,7 +21,7 @@ use super::{
     },
 };
 use crate::{
-    api::{DeletionPolicy, ShortenerStack, ShortenerStackSpec},
+    api::{DeletionPolicy, Profile, ShortenerStack, ShortenerStackSpec},
     model::{
         checksum::CHECKSUM_KEY,
         credentials::{self, JOB_IDS_KEY},
@@ -157,12 +157,13 @@ fn app(
 ) -> App {
     let near_memory = cache.map_or(0, |cache| cache.near_memory);
     let cors = spec.gateway.cors.clone();
+    let documents = spec.profiles.contains(&Profile::Vector);
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
         pod: pod(
             &spec.app.pod,
             &defaults.images.app,
-            build::app::default_resources(near_memory),
+            build::app::default_resources(near_memory, documents),
         ),
         limits: spec.limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,

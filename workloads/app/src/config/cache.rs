@@ -103,6 +103,14 @@ impl CacheArgs {
         NonZeroU64::new(self.cache_near_bytes)
     }
 
+    /// Returns the memory that copies in this process take at most, in bytes. Freed memory returns to the system in
+    /// whole pages only.
+    #[must_use]
+    pub fn near_memory(&self) -> u64 {
+        self.cache_near_bytes
+            .saturating_add(self.cache_near_bytes / 2)
+    }
+
     /// Returns the time to live of a cached link.
     #[must_use]
     pub fn ttl(&self) -> Duration {

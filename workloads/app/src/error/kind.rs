@@ -24,7 +24,7 @@ impl Error {
                 "request-timeout",
                 "Request timeout",
             ),
-            Self::BodyTooLarge(_) => (
+            Self::BodyTooLarge(_) | Self::BodyTooHeavy => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body-too-large",
                 "Body too large",
@@ -107,6 +107,7 @@ impl Error {
                 "database-busy",
                 "Database busy",
             ),
+            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "Busy"),
             Self::Deadline => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "deadline-exceeded",
@@ -134,6 +135,7 @@ impl Error {
             | Self::DatabaseBusy
             | Self::QueueUnavailable(_)
             | Self::VectorUnavailable(_)
+            | Self::Busy
             | Self::Deadline => Some(1),
             // The user has to act first.
             Self::OtherCollection(_) => Some(60),

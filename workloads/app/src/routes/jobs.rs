@@ -19,8 +19,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    auth::Identity,
-    body,
+    auth::{self, Identity},
+    body::{self, Held},
     error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
     publisher::NewJob,
     scope::Scope,
@@ -134,27 +134,28 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
         body::discard(request, MAX_BODY).await?;
         return Err(Error::ProfileDisabled("queue"));
     };
-    let key = idempotency_key(request.headers(), crate::auth::client_of(&request))?;
+    let key = idempotency_key(request.headers(), auth::client_of(&request))?;
     let (trace, tracestate) = trace_of(&request);
     let identity = identity_of(&request);
     let origin = origin_of(&identity);
-    let body = body::json_text(request, MAX_BODY).await?;
-    let task = task_of(&body).map_err(body::malformed)?;
+    let text = body::json_text(request, MAX_BODY, &state.bodies).await?;
+    let task = task_of(&text.content).map_err(body::malformed)?;
     if origin == Origin::Anonymous && !state.config.queue.public_tasks.contains(&task) {
         return Err(needs_key(&state, &identity));
     }
-    let job = |id| NewJob {
+    let job = |id, text: Held<Bytes>| NewJob {
         id,
         origin,
-        body: body.clone(),
+        // The publisher has memory for it: while the broker is slow, others need that of bodies.
+        body: text.release(),
         request: Some(trace),
         tracestate,
     };
     let id = match key {
-        Some(key) => once(queue, &key, &body, job).await?,
+        Some(key) => once(queue, &key, text, job).await?,
         None => {
             let id = queue.publisher.ids.mint();
-            queue.publisher.publish(job(id)).await?;
+            queue.publisher.publish(job(id, text)).await?;
             id
         }
     };
@@ -193,16 +194,16 @@ fn needs_key(state: &Shared, identity: &Identity) -> Error {
 async fn once(
     queue: &Queue,
     key: &str,
-    body: &Bytes,
-    job: impl FnOnce(Uuid) -> NewJob,
+    text: Held<Bytes>,
+    job: impl FnOnce(Uuid, Held<Bytes>) -> NewJob,
 ) -> Result<Uuid, Error> {
     let new = queue.publisher.ids.mint();
-    let id = match queue.jobs.claim(key, body, new).await? {
+    let id = match queue.jobs.claim(key, &text.content, new).await? {
         Claim::OtherBody => return Err(Error::KeyReused),
         Claim::Enqueued(id) => return Ok(id),
         Claim::ToPublish(id) => id,
     };
-    queue.publisher.publish(job(id)).await?;
+    queue.publisher.publish(job(id, text)).await?;
     if let Err(error) = queue.jobs.enqueued(key, id).await {
         tracing::warn!(event = "key_not_noted", job.id = %id, error.message = %error, "key_not_noted");
     }

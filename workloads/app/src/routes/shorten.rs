@@ -94,12 +94,12 @@ pub struct ShortenResponse {
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let created_by = auth::client_of(&request).map(str::to_owned);
     let key = idempotency_key(request.headers(), created_by.as_deref())?;
-    let text = body::json_text(request, MAX_BODY).await?;
-    let body = body::parse_object(&text)?;
+    let mut text = body::json_text(request, MAX_BODY, &state.bodies).await?;
+    let body = text.object(&state.bodies)?;
     let mut link = parse(body, &state.destinations, Timestamp::now())?;
     link.once = key.map(|key| RequestKey {
         key,
-        body_sha256: Sha256::digest(&text).into(),
+        body_sha256: Sha256::digest(&text.content).into(),
     });
     link.created_by = created_by;
     let (status, body) = create(&state, &link).await?;

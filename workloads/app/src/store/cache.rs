@@ -31,6 +31,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Bytes;
 use jiff::Timestamp;
 use redis::RedisResult;
+use shortener_common::memory::{Buffer, Memory};
 use tokio::time::Instant;
 
 use self::{
@@ -79,15 +80,21 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Starts connecting to the cache.
+    /// Starts connecting to the cache. Commands, and links that the cache has missed, fit into this memory.
     #[must_use]
-    pub fn start(source: Source, args: &CacheArgs, metrics: CacheMetrics) -> Self {
-        let pending = Arc::new(PendingWrites::new(pending_writes::RETENTION));
+    pub fn start(source: Source, args: &CacheArgs, memory: &Memory, metrics: CacheMetrics) -> Self {
+        let writes = memory.budget(Buffer::CacheWrites);
+        let pending = Arc::new(PendingWrites::new(pending_writes::RETENTION, writes));
         let ttl = args.ttl();
         let unwritten = Arc::clone(&pending);
         let check = move |connection| check(connection, Arc::clone(&unwritten), ttl);
         Self {
-            breaker: Breaker::start(source, metrics.clone(), check),
+            breaker: Breaker::start(
+                source,
+                memory.budget(Buffer::CacheCommands),
+                metrics.clone(),
+                check,
+            ),
             ttl,
             pending,
             metrics,
@@ -159,7 +166,7 @@ impl Cache {
             lifetime,
         };
         self.breaker
-            .run("EVALSHA", |connection| {
+            .run_large("EVALSHA", value.len(), |connection| {
                 changes::fill(connection, &keys, entry)
             })
             .await;
@@ -168,8 +175,11 @@ impl Cache {
     /// Writes a new link through, so that its first redirect is a cache hit.
     pub async fn created(&self, link: &Link, code_was_chosen: bool) {
         let write = || {
-            self.breaker
-                .run("EVALSHA", |connection| tell(connection, link, self.ttl))
+            // As a URI, a byte takes up to three.
+            let bytes = 3 * link.url.len();
+            self.breaker.run_large("EVALSHA", bytes, |connection| {
+                tell(connection, link, self.ttl)
+            })
         };
         if write().await.is_some() || !code_was_chosen {
             // There can be no negative entry for a random code, because no request used it before it existed.
@@ -188,8 +198,9 @@ impl Cache {
         self.pending.forget(code);
         let keys = Keys::of(code);
         let longest = self.ttl.mul_f64(*JITTER.end());
+        let bytes = takedown.map_or(0, |takedown| changes::mark_of(takedown).len());
         for _ in 0..TRIES {
-            let purged = self.breaker.run("EVALSHA", |connection| {
+            let purged = self.breaker.run_large("EVALSHA", bytes, |connection| {
                 changes::purge(connection, &keys, takedown, longest)
             });
             if purged.await.is_some() {

@@ -4,10 +4,13 @@ use std::{collections::BTreeSet, net::SocketAddr};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shortener_common::queue::{
-    job::Job,
-    origin::Origin,
-    public_tasks::{PublicTasks, RESERVED},
+use shortener_common::{
+    memory::{Buffer, DEFAULT_LIMIT, Memory},
+    queue::{
+        job::Job,
+        origin::Origin,
+        public_tasks::{PublicTasks, RESERVED},
+    },
 };
 use shortener_testing::{
     broker::{Broker, until},
@@ -25,9 +28,13 @@ use crate::{
 /// The example of the specification.
 const JOB: &str = r#"{"task":"email","id":1}"#;
 
-/// Starts an app that publishes to this broker, and waits until it is connected.
+/// Starts an app with the default memory limit that publishes to this broker, and waits until it is connected.
 async fn app_with(database: &PgConnectOptions, url: String) -> App {
-    let app = App::start_with(database, |config| config.queue.queue_url = Some(url)).await;
+    let app = App::start_with(database, |config| {
+        config.queue.queue_url = Some(url);
+        config.memory.memory_limit_bytes = Some(DEFAULT_LIMIT);
+    })
+    .await;
     metrics::wait_for(app.internal, "queue_up 1").await;
     app
 }
@@ -294,7 +301,8 @@ async fn survives(database: &PgConnectOptions, path_of_bytes: Path) {
 
 #[tokio::test]
 async fn jobs_at_a_silent_broker_are_bounded_by_their_bytes() {
-    const JOBS: usize = 200;
+    // Their bodies fit into the memory of bodies, even if all of them are read at the same time.
+    const JOBS: usize = 95;
     let database = TestDatabase::new().await;
     let broker = Broker::new().await;
     let proxy = Proxy::before(broker.address()).await;
@@ -305,10 +313,15 @@ async fn jobs_at_a_silent_broker_are_bounded_by_their_bytes() {
     answers.iter().for_each(refused);
     let busy = "messaging_client_sent_messages_total{messaging_system=\"rabbitmq\",\
         messaging_operation_name=\"publish\",messaging_destination_name=\"jobs\",error_type=\"busy\"}";
-    // 12 MiB for jobs, of which the library has a copy each.
-    let fit = 12 * 1024 * 1024 / (2 * job.len());
+    // The library has a copy of each.
+    let fit = Memory::default().budget(Buffer::Jobs).limit() / (2 * job.len());
     let refused = metrics::value(app.internal, busy).await;
     assert_eq!(refused, (JOBS - fit) as u64);
+    assert_eq!(
+        metrics::value(app.internal, "buffer_bytes{buffer=\"bodies\"}").await,
+        0,
+        "jobs that wait leave the memory of bodies to others"
+    );
 }
 
 #[tokio::test]

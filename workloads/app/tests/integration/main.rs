@@ -15,6 +15,7 @@ mod cache_faults;
 mod cache_modes;
 mod cache_near;
 mod cache_server;
+mod connections;
 mod corpus;
 mod docs;
 mod docs_faults;

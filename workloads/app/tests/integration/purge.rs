@@ -10,7 +10,11 @@ use shortener_app::{
     store::migrate::migrate,
 };
 use shortener_common::{
-    database::Database, exposition::Format, purge::Purge, telemetry::span::Tracer,
+    database::Database,
+    exposition::Format,
+    memory::{Buffer, Memory},
+    purge::Purge,
+    telemetry::span::Tracer,
 };
 use shortener_testing::{
     broker::{Broker, until},
@@ -46,7 +50,8 @@ impl Replica {
             config.queue.queue_url = Some(url.to_owned());
             let broker = config.queue.broker().unwrap().unwrap();
             let metrics = PublisherMetrics::register(&mut Registry::default());
-            Publisher::start(broker, JobIds::default(), metrics, Tracer::default())
+            let room = Memory::default().budget(Buffer::Jobs);
+            Publisher::start(broker, JobIds::default(), room, metrics, Tracer::default())
         });
         let mut metrics = Metrics::default();
         let (purge, schedule) = metrics.with_purge();

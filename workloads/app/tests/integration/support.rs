@@ -13,7 +13,7 @@ use shortener_app::{
     run::Server,
     store::migrate::migrate,
 };
-use shortener_common::telemetry::Service;
+use shortener_common::{memory::Buffer, telemetry::Service};
 use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -79,12 +79,14 @@ impl App {
     }
 
     pub async fn serve(config: ServeArgs, space: CodeSpace) -> Self {
-        let telemetry = config.telemetry.start(SERVICE).unwrap();
+        let memory = config.divide_memory().unwrap();
+        let telemetry = config.telemetry.start(SERVICE, &memory).unwrap();
         let mut metrics = Metrics::default();
         if let Some(dropped) = telemetry.dropped() {
             metrics.register(Box::new(dropped));
         }
-        let server = Server::bind(config, metrics, telemetry.tracer(), space)
+        metrics.register(memory.metrics(&Buffer::ALL));
+        let server = Server::bind(config, metrics, telemetry.tracer(), space, memory)
             .await
             .unwrap();
         let (public, internal) = server.addresses().unwrap();

@@ -15,7 +15,7 @@ use shortener_app::{
         postgres::Links,
     },
 };
-use shortener_common::database::Database;
+use shortener_common::{database::Database, memory::Memory};
 use shortener_testing::{
     database::TestDatabase,
     proxy::{Path, Proxy},
@@ -169,7 +169,7 @@ async fn cache_at(server: &Redis) -> Cache {
     server.configure(&mut config);
     let source = Source::new(&config.cache).unwrap().unwrap();
     let metrics = CacheMetrics::register(&mut Registry::default());
-    let cache = Cache::start(source, &config.cache, metrics);
+    let cache = Cache::start(source, &config.cache, &Memory::default(), metrics);
     until(true, || async { cache.breaker().is_closed() }).await;
     cache
 }

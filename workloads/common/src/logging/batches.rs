@@ -60,6 +60,11 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::budget::Budget;
+
+    fn room() -> Room {
+        Room::new(Budget::new(1024))
+    }
 
     /// Records each write and its time.
     #[derive(Default)]
@@ -79,7 +84,7 @@ mod tests {
     #[test]
     fn what_gathered_is_written_at_once_and_before_the_rest() {
         let rest = Duration::from_millis(20);
-        let room = Room::new();
+        let room = room();
         let mut batches = Batches::new(Written::default(), rest, room.clone());
         for line in [b"a\n", b"b\n"] {
             assert!(room.enter(line.len()));
@@ -96,7 +101,7 @@ mod tests {
 
     #[test]
     fn without_a_line_there_is_no_rest() {
-        let mut batches = Batches::new(Written::default(), Duration::MAX, Room::new());
+        let mut batches = Batches::new(Written::default(), Duration::MAX, room());
         batches.flush().unwrap();
         assert!(batches.buffer.get_ref().0.is_empty());
     }

@@ -9,8 +9,6 @@ use crate::budget::Budget;
 
 /// The maximum number of lines that wait before further lines are dropped.
 pub(super) const LINES: usize = 16 * 1024;
-/// The maximum size of these lines in bytes: about ten thousand lines of requests.
-const BYTES: usize = 8 * 1024 * 1024;
 
 /// The room of one log; clones share it.
 #[derive(Clone, Debug)]
@@ -21,10 +19,11 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new() -> Self {
+    /// Returns a room for lines that take this memory.
+    pub(super) fn new(bytes: Budget) -> Self {
         Self {
             lines: Budget::new(LINES),
-            bytes: Budget::new(BYTES),
+            bytes,
             dropped: Arc::default(),
         }
     }
@@ -66,6 +65,12 @@ impl Room {
 mod tests {
     use super::*;
 
+    const BYTES: usize = 1024 * 1024;
+
+    fn room() -> Room {
+        Room::new(Budget::new(BYTES))
+    }
+
     /// Returns the number of lines of this size that enter.
     fn entering(room: &Room, bytes: usize) -> usize {
         std::iter::from_fn(|| room.enter(bytes).then_some(())).count()
@@ -73,8 +78,8 @@ mod tests {
 
     #[test]
     fn short_lines_are_bounded_by_number_and_long_ones_by_bytes() {
-        assert_eq!(entering(&Room::new(), 1), LINES);
-        let room = Room::new();
+        assert_eq!(entering(&room(), 1), LINES);
+        let room = room();
         let long = 4 * 1024;
         assert_eq!(entering(&room, long), BYTES / long);
         assert_eq!(room.dropped(), 1);

@@ -5,10 +5,6 @@
 use std::{
     io::{self, IoSlice},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -19,42 +15,26 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
+use super::{
+    Settings,
+    phase::{ANSWERED, BODY, BUSY, HEAD, IDLE, NEW, Phase, SMALL_HEAD},
+};
+
 /// The time and the number of bytes for which a closing connection keeps reading. Closing a socket with unread
 /// bytes resets the connection, and the client would lose the response that asks it to send less (RFC 9112, section
 /// 9.6).
 const LINGER: (Duration, usize) = (Duration::from_secs(1), 256 * 1024);
 
-/// No byte has arrived on this connection yet.
-const NEW: u8 = 0;
-/// The first bytes of a request head have arrived.
-const HEAD: u8 = 1;
-/// A request is being handled; its body and its handler have timeouts of their own.
-const BUSY: u8 = 2;
-/// Between two requests.
-const IDLE: u8 = 3;
-
-/// The phase of a connection, shared by its stream and its service.
-#[derive(Clone, Default)]
-pub(super) struct Phase(Arc<AtomicU8>);
-
-impl Phase {
-    /// Records that the head of a request is complete.
-    pub(super) fn begin_request(&self) {
-        self.0.store(BUSY, Ordering::Relaxed);
-    }
-
-    /// Records that the response is ready.
-    pub(super) fn end_request(&self) {
-        self.0.store(IDLE, Ordering::Relaxed);
-    }
-}
+/// The keep-alive timeout. Proxies keep idle connections for about a minute. Closing later than they do means that
+/// no proxy sends a request into a connection that is being closed.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
 /// A TCP stream with a timer for reads and a timer for writes.
 pub(super) struct TimedStream {
     inner: TcpStream,
     phase: Phase,
-    /// The phase for which `read_deadline` was set.
-    seen: u8,
+    /// The number of bytes of the current request head.
+    head: usize,
     read_deadline: Instant,
     header_timeout: Duration,
     /// The time by which the client must have read something; unset while it reads.
@@ -67,20 +47,15 @@ pub(super) struct TimedStream {
 }
 
 impl TimedStream {
-    pub(super) fn new(
-        inner: TcpStream,
-        phase: Phase,
-        header_timeout: Duration,
-        write_timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(inner: TcpStream, phase: Phase, settings: &Settings) -> Self {
         Self {
             inner,
             phase,
-            seen: NEW,
-            read_deadline: Instant::now() + header_timeout,
-            header_timeout,
+            head: 0,
+            read_deadline: Instant::now() + settings.header_timeout,
+            header_timeout: settings.header_timeout,
             write_deadline: None,
-            write_timeout,
+            write_timeout: settings.write_timeout,
             read_alarm: Alarm::default(),
             write_alarm: Alarm::default(),
             linger: None,
@@ -89,24 +64,46 @@ impl TimedStream {
 
     /// Returns the time by which more bytes must arrive, if there is one.
     fn current_read_deadline(&mut self) -> Option<Instant> {
-        let phase = self.phase.0.load(Ordering::Relaxed);
-        if phase == IDLE && self.seen != IDLE {
-            self.read_deadline = Instant::now() + super::IDLE;
+        match self.phase.get() {
+            BUSY | BODY => return None,
+            ANSWERED => {
+                let now = Instant::now();
+                self.read_deadline = now + KEEP_ALIVE;
+                self.phase.rest(now);
+            }
+            _ => {}
         }
-        self.seen = phase;
-        (phase != BUSY).then_some(self.read_deadline)
+        Some(self.read_deadline)
     }
 
-    /// Starts the timeout of a request head at its first byte. On a new connection that timeout is already running.
-    fn received(&mut self) {
-        let phase = self.phase.0.load(Ordering::Relaxed);
-        if phase == IDLE {
-            self.read_deadline = Instant::now() + self.header_timeout;
+    /// Counts the bytes of a request head, and starts its timeout at the first one. On a new connection that timeout is
+    /// already running.
+    ///
+    /// # Errors
+    /// Fails if there is no memory for a head of this size, or if the connection is about to be closed.
+    fn received(&mut self, bytes: usize) -> io::Result<()> {
+        let phase = self.phase.get();
+        let goes_on = match phase {
+            // The bytes belong to a body or to a later request.
+            BUSY | BODY => return Ok(()),
+            HEAD => true,
+            NEW => self.phase.begin_head(phase, None),
+            ANSWERED | IDLE => {
+                let now = Instant::now();
+                self.read_deadline = now + self.header_timeout;
+                self.head = 0;
+                self.phase.begin_head(phase, Some(now))
+            }
+            _ => false,
+        };
+        if !goes_on {
+            return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        if phase != BUSY {
-            self.seen = HEAD;
-            self.phase.0.store(HEAD, Ordering::Relaxed);
+        self.head += bytes;
+        if self.head > SMALL_HEAD && !self.phase.enlarge() {
+            return Err(io::ErrorKind::OutOfMemory.into());
         }
+        Ok(())
     }
 
     /// Passes on the result of a write, or fails if the client has not read for too long.
@@ -116,13 +113,19 @@ impl TimedStream {
         outcome: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            self.write_deadline = None;
+            if self.write_deadline.take().is_some() {
+                self.phase.set_stuck(None);
+            }
             return outcome;
         }
-        let timeout = self.write_timeout;
-        let deadline = *self
-            .write_deadline
-            .get_or_insert_with(|| Instant::now() + timeout);
+        let deadline = match self.write_deadline {
+            Some(deadline) => deadline,
+            None => {
+                let now = Instant::now();
+                self.phase.set_stuck(Some(now));
+                *self.write_deadline.insert(now + self.write_timeout)
+            }
+        };
         ready!(self.write_alarm.poll(deadline, context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -137,8 +140,9 @@ impl AsyncRead for TimedStream {
         let before = buffer.filled().len();
         match Pin::new(&mut self.inner).poll_read(context, buffer) {
             Poll::Ready(outcome) => {
-                if buffer.filled().len() > before {
-                    self.received();
+                let bytes = buffer.filled().len() - before;
+                if bytes > 0 {
+                    self.received(bytes)?;
                 }
                 Poll::Ready(outcome)
             }
@@ -185,6 +189,8 @@ impl AsyncWrite for TimedStream {
         let this = &mut *self;
         if this.linger.is_none() {
             ready!(Pin::new(&mut this.inner).poll_shutdown(context))?;
+            // Everything was sent, so this connection may be closed for a new one.
+            this.phase.rest(Instant::now());
         }
         let (deadline, budget) = this
             .linger

@@ -12,16 +12,14 @@ use crate::budget::{Budget, Share};
 
 /// The maximum number of queued items: a tenth of a second at the highest load.
 const CAPACITY: usize = 8192;
-/// The maximum size of all queued items in bytes, while the collector is silent.
-const CAPACITY_BYTES: usize = 8 * 1024 * 1024;
-/// The number of queued items from which on the task sends at once; it is the same part of the bytes.
-const PLENTY: usize = CAPACITY / 4;
+/// The fullness of the queue from which on the task sends at once: one part of so many, of the items or of the bytes.
+const PLENTY: usize = 4;
 /// The maximum number of items in a batch. Smaller batches would need too many round trips at tens of thousands of
 /// requests per second.
 const BATCH: usize = 2048;
 /// The size from which on a batch is full, in bytes. A gRPC server accepts 4 MiB and refuses a larger batch with all its
-/// items. Items take more bytes in memory than on the way.
-const BATCH_BYTES: usize = 2 * 1024 * 1024;
+/// items. Items take more bytes in memory than on the way, and [`crate::memory`] has room for three times this size.
+const BATCH_BYTES: usize = 1024 * 1024;
 /// The time for which the first item waits for others.
 const GATHER: Duration = Duration::from_secs(1);
 
@@ -64,9 +62,11 @@ impl<T> Clone for Queue<T> {
 }
 
 impl<T: Weigh + Send + 'static> Queue<T> {
-    /// Returns a queue and the task that empties it. The task runs until `end` is true and the queue is empty.
+    /// Returns a queue of this size and the task that empties it. The task runs until `end` is true and the queue is
+    /// empty.
     pub(super) fn start<E: Export<Item = T>>(
         exporter: E,
+        budget: Budget,
         dropped: Counter,
         end: watch::Receiver<bool>,
     ) -> (Self, impl Future<Output = ()> + Send) {
@@ -81,7 +81,7 @@ impl<T: Weigh + Send + 'static> Queue<T> {
         };
         let queue = Self {
             waiting,
-            budget: Budget::new(CAPACITY_BYTES),
+            budget,
             plenty,
             dropped,
         };
@@ -94,11 +94,14 @@ impl<T: Weigh + Send + 'static> Queue<T> {
         let queued = share.is_some_and(|share| self.waiting.try_send((item, share)).is_ok());
         if !queued {
             self.dropped.inc();
-        } else if self.waiting.capacity() <= CAPACITY - PLENTY
-            || self.budget.used() >= CAPACITY_BYTES / 4
-        {
+        } else if self.has_plenty() {
             self.plenty.notify_one();
         }
+    }
+
+    fn has_plenty(&self) -> bool {
+        self.waiting.capacity() <= CAPACITY - CAPACITY / PLENTY
+            || self.budget.used() >= self.budget.limit() / PLENTY
     }
 }
 
@@ -205,6 +208,8 @@ mod tests {
 
     use super::*;
 
+    const BYTES: usize = 4 * 1024 * 1024;
+
     /// An item of this many bytes.
     struct Weight(usize);
 
@@ -246,7 +251,8 @@ mod tests {
 
     fn start(taker: &Taker) -> Started {
         let (dropped, end) = (Counter::default(), watch::Sender::new(false));
-        let (queue, work) = Queue::start(taker.clone(), dropped.clone(), end.subscribe());
+        let budget = Budget::new(BYTES);
+        let (queue, work) = Queue::start(taker.clone(), budget, dropped.clone(), end.subscribe());
         Started {
             queue,
             dropped,
@@ -284,7 +290,7 @@ mod tests {
     async fn plenty_goes_out_at_once_in_batches_of_bounded_size() {
         let taker = Taker::default();
         let started = start(&taker);
-        let items = PLENTY + BATCH;
+        let items = CAPACITY / PLENTY + BATCH;
         offer(&started, items);
         let sent = async {
             while taker.batches.lock().unwrap().iter().sum::<usize>() < items {
@@ -352,7 +358,7 @@ mod tests {
         // As large as the log record of a request with a path of 8 KiB.
         let large = 16 * 1024;
         offer_of(&started, CAPACITY, large);
-        let fit = CAPACITY_BYTES / large;
+        let fit = BYTES / large;
         assert_eq!(started.dropped.get(), (CAPACITY - fit) as u64);
         sleep(GATHER * 2).await;
         let batches = taker.batches.lock().unwrap().clone();

@@ -41,9 +41,10 @@ pub async fn start(database: &PgConnectOptions, queue_url: &str, flags: &[String
     let Command::Serve(config) = Cli::parse_from(arguments).command else {
         unreachable!()
     };
-    let telemetry = config.telemetry.start(SERVICE).unwrap();
+    let memory = config.divide_memory().unwrap();
+    let telemetry = config.telemetry.start(SERVICE, &memory).unwrap();
     let (metrics, tracer) = (Metrics::default(), telemetry.tracer());
-    let server = Server::bind(*config, metrics, tracer, CodeSpace::default());
+    let server = Server::bind(*config, metrics, tracer, CodeSpace::default(), memory);
     let server = server.await.unwrap();
     let (public, _) = server.addresses().unwrap();
     tokio::spawn(async {

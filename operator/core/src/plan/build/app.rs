@@ -9,20 +9,30 @@ pub use deployment::deployment;
 pub(super) use deployment::migrate;
 pub use service::service;
 
-use crate::plan::objects::pod;
+use crate::plan::objects::{memory, pod};
 
 /// Port of the public routes.
 pub const PORT: i32 = 3000;
 /// Name of the port of the public routes.
 const PORT_NAME: &str = "http";
 
-/// Returns the default requests and limits of the app's container, with memory for copies of links in bytes.
-pub fn default_resources(near_memory: u64) -> ResourceRequirements {
+/// Memory for the payloads of documents that queries hold at the same time, in bytes. The app sets it aside from its
+/// limit.
+const PAYLOADS: u64 = 64 << 20;
+
+/// Returns the default requests and limits of the app's container, with memory for copies of links in bytes, and for
+/// documents if there are any.
+pub fn default_resources(near_memory: u64, documents: bool) -> ResourceRequirements {
     let own = pod::resources(["50m", "32Mi"], ["2", "128Mi"]);
+    let own = if documents {
+        memory::with_more(own, 0, PAYLOADS)
+    } else {
+        own
+    };
     if near_memory == 0 {
         own
     } else {
-        pod::with_extra_memory(own, near_memory)
+        memory::with_copies(own, near_memory)
     }
 }
 
@@ -33,20 +43,33 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
     use super::*;
+    use crate::model::quantity;
 
     #[test]
     fn copies_of_links_have_room_beside_the_app() {
-        let memory = |near_memory| {
-            let resources = default_resources(near_memory);
+        let memory = |near_memory, documents| {
+            let resources = default_resources(near_memory, documents);
             let of = |quantities: Option<BTreeMap<String, Quantity>>| {
                 quantities.unwrap()["memory"].0.clone()
             };
             (of(resources.requests), of(resources.limits))
         };
-        assert_eq!(memory(0), ("32Mi".to_owned(), "128Mi".to_owned()));
-        assert_eq!(
-            memory(16 << 20),
-            ("50331648".to_owned(), "159383552".to_owned())
-        );
+        let texts = |request: &str, limit: &str| (request.to_owned(), limit.to_owned());
+        assert_eq!(memory(0, false), texts("32Mi", "128Mi"));
+        assert_eq!(memory(16 << 20, false), texts("50331648", "159383552"));
+        assert_eq!(memory(0, true), texts("32Mi", "201326592"));
+        assert_eq!(memory(16 << 20, true), texts("50331648", "226492416"));
+    }
+
+    #[test]
+    fn by_default_the_app_has_the_memory_that_its_buffers_are_made_for() {
+        let bytes = |near_memory, documents| {
+            let limits = default_resources(near_memory, documents).limits.unwrap();
+            quantity::bytes(&limits["memory"].0).unwrap()
+        };
+        let default = shortener_common::memory::DEFAULT_LIMIT;
+        assert_eq!(bytes(0, false), default);
+        assert_eq!(bytes(0, true), default + shortener_app::config::PAYLOADS);
+        assert_eq!(bytes(16 << 20, false), default + (24 << 20));
     }
 }

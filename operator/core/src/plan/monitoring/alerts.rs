@@ -15,7 +15,7 @@ pub(super) struct Alert {
 }
 
 /// Every alert of a stack. The metrics of a part that is off have no series, so its alerts do not fire.
-pub(super) const ALERTS: [Alert; 17] = [
+pub(super) const ALERTS: [Alert; 18] = [
     // The objective is 99.9 % of requests without a server error. At this rate, a month's error budget lasts two
     // days.
     Alert {
@@ -52,6 +52,13 @@ pub(super) const ALERTS: [Alert; 17] = [
         hold: "10m",
         severity: "critical",
         summary: "No pod of the app exports metrics.",
+    },
+    Alert {
+        name: "ShortenerBufferFull",
+        expression: r"sum by (buffer) (rate(buffer_refused_total{%STACK%}[5m])) > 0",
+        hold: "10m",
+        severity: "warning",
+        summary: "A buffer of the app or the workers is full: its memory limit is too low for the load.",
     },
     Alert {
         name: "ShortenerDatabaseDown",

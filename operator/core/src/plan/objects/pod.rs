@@ -17,7 +17,6 @@ use sha2::{Digest, Sha256};
 
 use crate::model::{
     metadata::{CONFIG_CHECKSUM, Component, component_name, labels, selector},
-    quantity,
     stack::{Pod, ValidatedStack},
 };
 
@@ -222,25 +221,6 @@ pub(in crate::plan) fn resources(requests: [&str; 2], limits: [&str; 2]) -> Reso
         limits: Some(quantities(limits)),
         ..ResourceRequirements::default()
     }
-}
-
-/// Adds memory for a program's copies of data, in bytes. The request grows by the size of the copies, the limit by one
-/// and a half times that size, because freed memory returns to the system in whole pages only.
-pub(in crate::plan) fn with_extra_memory(
-    mut resources: ResourceRequirements,
-    copies: u64,
-) -> ResourceRequirements {
-    for (quantities, more) in [
-        (&mut resources.requests, copies),
-        (&mut resources.limits, copies.saturating_add(copies / 2)),
-    ] {
-        let quantities = quantities.get_or_insert_default();
-        let own = quantities.get("memory");
-        let own = own.and_then(|own| quantity::bytes(&own.0)).unwrap_or(0);
-        let memory = Quantity(own.saturating_add(more).to_string());
-        quantities.insert("memory".to_owned(), memory);
-    }
-    resources
 }
 
 /// Returns the hash of a configuration for the checksum of its pods. A plain hash suffices: a configuration holds no

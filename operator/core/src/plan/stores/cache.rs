@@ -16,7 +16,7 @@ use crate::{
     model::{
         access::Part, credentials::PASSWORD_KEY, external::ExternalReference, metadata::Component,
     },
-    plan::objects::pod,
+    plan::objects::{memory, pod},
 };
 
 /// The cache among the stores.
@@ -66,7 +66,7 @@ fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {
 fn default_resources(max_memory: u64) -> ResourceRequirements {
     // Memory of the server itself, with its connections.
     let own = pod::resources(["20m", "32Mi"], ["1", "32Mi"]);
-    pod::with_extra_memory(own, max_memory)
+    memory::with_copies(own, max_memory)
 }
 
 #[cfg(test)]

@@ -75,8 +75,8 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
 )]
 pub async fn disable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
-    let body = body::json_object(request, MAX_BODY).await?;
-    apply(&state, code, fields::disable(body)?, by).await
+    let body = body::json_object(request, MAX_BODY, &state.bodies).await?;
+    apply(&state, code, fields::disable(body.content)?, by).await
 }
 
 /// Puts a link back that was disabled.
@@ -121,8 +121,8 @@ pub async fn enable(State(state): State<AppState>, request: Request) -> Result<R
 )]
 pub async fn change(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
-    let body = body::json_object(request, MAX_BODY).await?;
-    let end = fields::expiry(body, Timestamp::now())?;
+    let body = body::json_object(request, MAX_BODY, &state.bodies).await?;
+    let end = fields::expiry(body.content, Timestamp::now())?;
     apply(&state, code, Change::Expire(end), by).await
 }
 
@@ -186,12 +186,13 @@ pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, E
         (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
         (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
         BodyProblem,
+        (status = 503, description = "There is no memory for the body at the moment", body = Problem, content_type = PROBLEM_JSON),
     )
 )]
 pub async fn create(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let by = client(&request)?;
-    let body = body::json_object(request, many::MAX_BODY).await?;
-    let results = many::create(&state, fields::links(body)?, &by).await;
+    let body = body::json_object(request, many::MAX_BODY, &state.bodies).await?;
+    let results = many::create(&state, fields::links(body.content)?, &by).await;
     Ok(private(LinksResponse { results }))
 }
 

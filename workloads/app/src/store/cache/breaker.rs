@@ -14,6 +14,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use redis::{RedisError, RedisResult};
 use shortener_common::{
     backends::{Fault, StoreState, Unusable},
+    budget::Budget,
     tls,
 };
 use tokio::{
@@ -36,6 +37,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// connections but does not answer requests would cost each request the deadline.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
+/// The memory of a command without values, and of its answer, in bytes.
+const COMMAND: usize = 1024;
+
 /// The circuit breaker and its connection. Dropping it stops the reconnecting task.
 pub struct Breaker {
     shared: Arc<Circuit>,
@@ -44,12 +48,13 @@ pub struct Breaker {
 
 impl Breaker {
     /// Starts connecting. `check` runs on a new connection before any request does, and periodically after that.
-    pub fn start<C, F>(source: Source, metrics: CacheMetrics, check: C) -> Self
+    /// Commands fit into the budget.
+    pub fn start<C, F>(source: Source, budget: Budget, metrics: CacheMetrics, check: C) -> Self
     where
         C: Fn(Connection) -> F + Send + Sync + 'static,
         F: Future<Output = RedisResult<()>> + Send + 'static,
     {
-        let shared = Arc::new(Circuit::open_for(&source, metrics));
+        let shared = Arc::new(Circuit::open_for(&source, budget, metrics));
         let mut search = JoinSet::new();
         search.spawn(look_for(source, Arc::clone(&shared), check));
         Self {
@@ -89,7 +94,7 @@ impl Breaker {
     }
 
     /// Runs one operation in a span with the name of its command. Returns `None` if the cache is down, does not
-    /// answer in time or rejects the command.
+    /// answer in time or rejects the command, or if too many commands wait for it.
     pub async fn run<T, F>(
         &self,
         command: &'static str,
@@ -98,6 +103,20 @@ impl Breaker {
     where
         F: Future<Output = RedisResult<T>>,
     {
+        self.run_large(command, 0, operation).await
+    }
+
+    /// Runs one operation like [`run`](Self::run), with a value of this many bytes in its command.
+    pub async fn run_large<T, F>(
+        &self,
+        command: &'static str,
+        bytes: usize,
+        operation: impl FnOnce(Connection) -> F,
+    ) -> Option<T>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let _share = self.shared.budget.take(COMMAND + bytes)?;
         self.shared.run(command, operation).await
     }
 }

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{keys, local_cache::LocalCache, refusal::is_refusal};
 
 /// The maximum number of commands waiting to be sent. It is far above the usual number, so that no command waits
-/// for a free slot.
-const QUEUE: usize = 4096;
+/// for a free slot. A command stays here although its request no longer waits for it.
+const QUEUE: usize = 1024;
 
 /// A multiplexed connection for all requests; cheap to clone.
 #[derive(Clone)]

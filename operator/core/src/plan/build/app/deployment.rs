@@ -17,7 +17,7 @@ use crate::{
     plan::{
         build::otel,
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
-        objects::{deployment, pod, volume},
+        objects::{deployment, memory, pod, volume},
         stores::{certificates, clients, external::MIGRATE},
     },
 };
@@ -124,6 +124,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
             app.limits.requests_burst.to_string(),
         ),
     ]);
+    env.extend(memory::env());
     env.extend(app.auth.iter().flat_map(auth));
     env.extend(jobs(stack));
     env.extend(purge(&stack.purge));

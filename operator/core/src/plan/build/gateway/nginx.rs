@@ -133,7 +133,10 @@ mod tests {
     use shortener_app::code::Code;
 
     use super::*;
-    use crate::testing::{golden_text, stack::minimal_stack};
+    use crate::{
+        model::quantity,
+        testing::{golden_text, stack::minimal_stack},
+    };
 
     fn rendered(stack: &ValidatedStack) -> String {
         let config = render(stack).unwrap();
@@ -214,6 +217,46 @@ mod tests {
             assert_eq!(server.matches(HEADER).count(), expected, "{server}");
             assert_eq!(server.matches(value).count(), expected, "{server}");
         }
+    }
+
+    /// Returns the first number of a directive, in bytes if it is a size.
+    fn number(config: &str, directive: &str) -> u64 {
+        let mut lines = config.lines().map(str::trim);
+        let prefix = format!("{directive} ");
+        let value = lines.find_map(|line| line.strip_prefix(prefix.as_str()));
+        let value = value.unwrap_or_else(|| panic!("{directive} is missing"));
+        let value = value.trim_end_matches(';').rsplit(' ').next().unwrap();
+        match value.strip_suffix('k') {
+            Some(kibibytes) => kibibytes.parse::<u64>().unwrap() * 1024,
+            None => value.parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn all_connections_together_fit_the_memory_limit() {
+        // What nginx allocates for a request head and copies for the app: four large buffers, at most.
+        const HEAD: u64 = 4 * 8 * 1024;
+        // Its pools, and the first buffer of the head.
+        const REQUEST: u64 = 6 * 1024;
+        // The programs, the configuration and the connections themselves.
+        const FIXED: u64 = 16 * 1024 * 1024;
+        let config = rendered(&minimal_stack().standalone());
+        let connections =
+            number(&config, "worker_processes") * number(&config, "worker_connections");
+        let response =
+            number(&config, "proxy_buffer_size") + 4 * number(&config, "proxy_buffers 4");
+        let body = number(&config, "client_body_buffer_size");
+        // A request that is passed on takes two connections.
+        let passed_on = connections / 2 * (REQUEST + 2 * HEAD + body + response);
+        let slow_heads = connections * (REQUEST + HEAD);
+        let limits = super::super::default_resources().limits.unwrap();
+        let limit = quantity::bytes(&limits["memory"].0).unwrap();
+        for used in [passed_on, slow_heads] {
+            assert!(FIXED + used <= limit, "{used} bytes of {limit}");
+        }
+        // Nothing waits in files instead.
+        assert!(config.contains("proxy_request_buffering off;"));
+        assert_eq!(number(&config, "proxy_max_temp_file_size"), 0);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use shortener_worker::config::WorkerArgs;
 use super::{ValidatedStack, pods::pods};
 use crate::testing::stack::{every_profile, minimal_stack};
 
-/// Variable that OpenTelemetry's own libraries read.
-const OF_OPENTELEMETRY: &str = "OTEL_RESOURCE_ATTRIBUTES";
+/// Variables that libraries read: OpenTelemetry's, and the C library.
+const OF_LIBRARIES: [&str; 2] = ["OTEL_RESOURCE_ATTRIBUTES", "MALLOC_ARENA_MAX"];
 
 /// Returns a stack with every profile and managed stores, one with external stores, one with external stores over TLS, and
 /// one with a pooler before its database.
@@ -32,7 +32,7 @@ fn environment(stack: &ValidatedStack, component: &str) -> Vec<EnvVar> {
     let env = pod.containers.into_iter().next().unwrap().env.unwrap();
     let own = env
         .into_iter()
-        .filter(|variable| variable.name != OF_OPENTELEMETRY);
+        .filter(|variable| !OF_LIBRARIES.contains(&variable.name.as_str()));
     own.collect()
 }
 
@@ -41,8 +41,13 @@ fn environment(stack: &ValidatedStack, component: &str) -> Vec<EnvVar> {
 fn command_line(env: Vec<EnvVar>) -> impl Iterator<Item = String> {
     env.into_iter().map(|variable| {
         let flag = variable.name.to_lowercase().replace('_', "-");
-        // A value from a Secret may be any text.
-        let value = variable.value.unwrap_or_else(|| "secret".to_owned());
+        let source = variable.value_from.unwrap_or_default();
+        let value = match (variable.value, source.resource_field_ref) {
+            (Some(value), _) => value,
+            (None, Some(_)) => "134217728".to_owned(),
+            // A value from a Secret may be any text.
+            (None, None) => "secret".to_owned(),
+        };
         format!("--{flag}={value}")
     })
 }

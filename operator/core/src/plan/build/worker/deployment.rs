@@ -15,7 +15,7 @@ use crate::{
     plan::{
         build::{app, otel},
         monitoring::{INTERNAL_PORT, PORT_NAME as INTERNAL_PORT_NAME},
-        objects::{deployment, pod},
+        objects::{deployment, memory, pod},
         stores::{certificates, clients},
     },
 };
@@ -70,6 +70,7 @@ fn env(stack: &ValidatedStack) -> Vec<EnvVar> {
     let mut env = clients::env(stack, Component::Worker);
     let keep_days = stack.purge.keep_days.to_string();
     env.extend([pod::name_env(), pod::env("PURGE_KEEP_DAYS", keep_days)]);
+    env.extend(memory::env());
     env.extend(otel::env(stack, Component::Worker));
     env
 }

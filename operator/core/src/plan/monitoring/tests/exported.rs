@@ -5,7 +5,11 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use shortener_app::route::Route;
 use shortener_common::{
-    exposition::Format, telemetry::Dropped, trace::TraceContext, vector::VectorMetrics,
+    exposition::Format,
+    memory::{Buffer, Memory},
+    telemetry::Dropped,
+    trace::TraceContext,
+    vector::VectorMetrics,
 };
 use shortener_worker::metrics::Processed;
 
@@ -63,6 +67,7 @@ fn ask(store: &VectorMetrics) {
 fn app() -> String {
     let mut metrics = shortener_app::metrics::Metrics::default();
     metrics.register(Box::new(Dropped::default()));
+    metrics.register(Memory::default().metrics(&Buffer::ALL));
     let _cache = metrics.with_cache();
     let publisher = metrics.with_publisher();
     let _purge = metrics.with_purge();
@@ -82,6 +87,7 @@ fn app() -> String {
 fn worker() -> String {
     let mut metrics = shortener_worker::metrics::Metrics::default();
     metrics.register(Box::new(Dropped::default()));
+    metrics.register(Memory::default().metrics(&Buffer::OF_TELEMETRY));
     ask(&metrics.with_vector());
     metrics.processed(Processed::Done, Duration::ZERO, trace());
     Format::OpenMetrics.encode(metrics.registry()).unwrap()

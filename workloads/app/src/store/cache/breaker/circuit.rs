@@ -8,7 +8,9 @@ use std::{
 
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
-use shortener_common::{backends::Health, stall::awake_for, telemetry::call::Server};
+use shortener_common::{
+    backends::Health, budget::Budget, stall::awake_for, telemetry::call::Server,
+};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -38,6 +40,8 @@ pub(super) struct Circuit {
     doubted: AtomicBool,
     pub(super) doubts: Notify,
     pub(super) health: Health,
+    /// The memory of the commands of requests.
+    pub(super) budget: Budget,
     metrics: CacheMetrics,
     /// The last reason that was logged for a rejected command. A full cache rejects every write, which is logged
     /// once.
@@ -67,7 +71,7 @@ impl From<RedisError> for Failure {
 
 impl Circuit {
     /// Returns the state before the first connection.
-    pub(super) fn open_for(source: &Source, metrics: CacheMetrics) -> Self {
+    pub(super) fn open_for(source: &Source, budget: Budget, metrics: CacheMetrics) -> Self {
         Self {
             server: source.server(),
             deadline: source.deadline(),
@@ -76,6 +80,7 @@ impl Circuit {
             doubted: AtomicBool::new(false),
             doubts: Notify::new(),
             health: Health::default(),
+            budget,
             metrics,
             refusal: Mutex::default(),
         }
