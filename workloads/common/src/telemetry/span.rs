@@ -276,6 +276,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::{super::queue::Export, *};
+    use crate::budget::Budget;
 
     /// Keeps spans in memory.
     #[derive(Clone, Default)]
@@ -293,7 +294,8 @@ mod tests {
     /// Returns the spans of the work, in the order in which they ended.
     async fn spans_of<F: Future<Output = ()>>(work: impl FnOnce(Tracer) -> F) -> Vec<SpanData> {
         let (kept, end) = (Kept::default(), watch::Sender::new(true));
-        let (queue, drain) = Queue::start(kept.clone(), Counter::default(), end.subscribe());
+        let (budget, dropped) = (Budget::new(1024 * 1024), Counter::default());
+        let (queue, drain) = Queue::start(kept.clone(), budget, dropped, end.subscribe());
         let scope = InstrumentationScope::builder("test").build();
         work(Tracer::new(queue, scope)).await;
         drain.await;
