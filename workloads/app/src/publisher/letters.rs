@@ -7,7 +7,7 @@
 
 mod session;
 
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use lapin::message::Delivery;
 use shortener_common::{
@@ -21,6 +21,8 @@ use uuid::Uuid;
 use self::session::Session;
 use super::{NewJob, Publisher, Refusal};
 
+/// The default time limit of one request. It leaves time for the response within that of every request.
+const LIMIT: Duration = Duration::from_secs(5);
 /// The memory for one dead letter, in bytes: the largest job, and the frames in which it arrives.
 const LETTER: usize = 2 * 64 * 1024;
 
@@ -73,6 +75,8 @@ pub enum LettersError {
 /// A handle to the dead letters; cheap to clone.
 #[derive(Clone)]
 pub struct DeadLetters {
+    /// The time limit for receiving dead letters. One is always received.
+    pub limit: Duration,
     broker: Arc<Broker>,
     publisher: Publisher,
     /// Locked while a request works on the dead letters: another one would not see those that it has received.
@@ -84,6 +88,7 @@ impl DeadLetters {
     #[must_use]
     pub fn new(broker: Broker, publisher: Publisher) -> Self {
         Self {
+            limit: LIMIT,
             broker: Arc::new(broker),
             publisher,
             turn: Arc::default(),
@@ -96,7 +101,7 @@ impl DeadLetters {
     /// Fails if another request works on them, or if the broker fails.
     pub async fn list(&self, limit: usize) -> Result<(Vec<DeadLetter>, usize), LettersError> {
         let _turn = self.turn()?;
-        let mut session = Session::open(&self.broker).await?;
+        let mut session = Session::open(&self.broker, self.limit).await?;
         let mut letters = Vec::new();
         while letters.len() < limit
             && let Some(letter) = session.receive().await?
@@ -116,7 +121,7 @@ impl DeadLetters {
     /// Fails if another request works on the dead letters, if the broker fails, or if there are too many before it.
     pub async fn find(&self, id: Uuid) -> Result<Option<(DeadLetter, Vec<u8>)>, LettersError> {
         let _turn = self.turn()?;
-        let mut session = Session::open(&self.broker).await?;
+        let mut session = Session::open(&self.broker, self.limit).await?;
         let mut found = None;
         while found.is_none()
             && let Some(mut letter) = session.receive().await?
@@ -143,7 +148,7 @@ impl DeadLetters {
         by: &str,
     ) -> Result<Swept, LettersError> {
         let _turn = self.turn()?;
-        let mut session = Session::open(&self.broker).await?;
+        let mut session = Session::open(&self.broker, self.limit).await?;
         let mut wanted = match choice {
             Choice::All => None,
             Choice::Ids(ids) => Some(ids),

@@ -1,15 +1,30 @@
 //! The management of dead letters by `/api/admin/dead-letters`.
 
+use std::time::Duration;
+
 use futures::future::select;
 use lapin::{
     BasicProperties,
     options::BasicRejectOptions,
     types::{AMQPValue, FieldTable},
 };
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use shortener_common::queue::{
-    job::{Job, tracestate_of},
-    origin::Origin,
+use shortener_app::{
+    job_ids::JobIds,
+    publisher::{
+        Publisher,
+        letters::{Choice, DeadLetters, LettersError, Operation},
+        metrics::PublisherMetrics,
+    },
+};
+use shortener_common::{
+    memory::{Buffer, Memory},
+    queue::{
+        job::{Job, tracestate_of},
+        origin::Origin,
+    },
+    telemetry::span::Tracer,
 };
 use shortener_testing::{
     broker::{Broker, until},
@@ -24,7 +39,7 @@ use crate::{
     keys::secret,
     management::{Keys, administer},
     process::{addresses, migrated, serving, start},
-    support::App,
+    support::{App, config},
 };
 
 const LETTERS: &str = "/api/admin/dead-letters";
@@ -284,6 +299,31 @@ async fn an_outage_of_the_broker_loses_no_dead_letter() {
     metrics::wait_for(world.app.internal, "queue_up 1").await;
     world.swept("replay", json!({"all": true}), 2, 0).await;
     world.broker.wait_for("jobs", (2, 0)).await;
+}
+
+#[tokio::test]
+async fn what_the_time_limit_leaves_out_is_told() {
+    let world = World::new().await;
+    world.dead(&["{}", "{}", "{}"]).await;
+    let mut config = config("postgres://u:p@db/x");
+    config.queue.queue_url = Some(world.broker.url());
+    let broker = config.queue.broker().unwrap().unwrap();
+    let metrics = PublisherMetrics::register(&mut Registry::default());
+    let (room, ids) = (Memory::default().budget(Buffer::Jobs), JobIds::default());
+    let publisher = Publisher::start(broker.clone(), ids, room, metrics, Tracer::default());
+    let mut letters = DeadLetters::new(broker, publisher);
+    letters.limit = Duration::ZERO;
+
+    let (listed, total) = letters.list(100).await.unwrap();
+    assert_eq!((listed.len(), total), (1, 3));
+    world.broker.wait_for("jobs.dlq", (3, 0)).await;
+    let found = letters.find(UNKNOWN.parse().unwrap()).await;
+    assert!(matches!(found, Err(LettersError::OutOfTime)));
+    world.broker.wait_for("jobs.dlq", (3, 0)).await;
+    let swept = letters.sweep(Choice::All, Operation::Drop, "desk").await;
+    let swept = swept.unwrap();
+    assert_eq!((swept.done, swept.complete), (1, false));
+    world.broker.wait_for("jobs.dlq", (2, 0)).await;
 }
 
 #[tokio::test]

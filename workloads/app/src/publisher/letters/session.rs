@@ -12,8 +12,6 @@ use shortener_common::queue::{
 };
 use tokio::time::Instant;
 
-/// The time limit for receiving dead letters. It leaves time for the response within that of every request.
-const LIMIT: Duration = Duration::from_secs(5);
 /// The delivery tag that stands for every message without an acknowledgement.
 const EVERY: u64 = 0;
 
@@ -31,8 +29,8 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects, which is a part of the time limit.
-    pub(super) async fn open(broker: &Broker) -> lapin::Result<Self> {
-        let end = Instant::now() + LIMIT;
+    pub(super) async fn open(broker: &Broker, limit: Duration) -> lapin::Result<Self> {
+        let end = Instant::now() + limit;
         let connection = connect(broker, "shortener-app-dead-letters").await?;
         let channel = with_timeout(OPERATION_TIMEOUT, connection.create_channel()).await?;
         Ok(Self {
@@ -45,7 +43,8 @@ impl Session {
 
     /// Receives the next dead letter; `None` at the end of the queue, or of the time.
     pub(super) async fn receive(&mut self) -> lapin::Result<Option<Delivery>> {
-        if self.is_at_the_end() || Instant::now() >= self.end {
+        let is_late = self.left.is_some() && Instant::now() >= self.end;
+        if is_late || self.is_at_the_end() {
             return Ok(None);
         }
         let options = BasicGetOptions::default();

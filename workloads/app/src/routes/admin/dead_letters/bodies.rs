@@ -62,9 +62,10 @@ pub struct DeadLetterPage {
 pub struct SweepResponse {
     /// Number of dead letters that were replayed or deleted.
     done: usize,
-    /// Chosen identifiers of which no dead letter was found.
+    /// Chosen identifiers of which no dead letter was found; if `complete` is false, there may be one.
     missing: Vec<String>,
-    /// False if the time limit ended before every chosen dead letter was found; then send the request again.
+    /// False if the time limit ended before every chosen dead letter was found. If all are chosen, send the request
+    /// again.
     complete: bool,
 }
 
