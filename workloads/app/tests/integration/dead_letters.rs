@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::select;
 use lapin::{
     BasicProperties,
-    options::BasicRejectOptions,
+    options::{BasicPublishOptions, BasicRejectOptions},
     types::{AMQPValue, FieldTable},
 };
 use prometheus_client::registry::Registry;
@@ -279,6 +279,28 @@ async fn all_dead_letters_are_replayed_or_dropped_and_what_never_was_a_job_is_no
     world.swept("drop", json!({"all": true}), 2, 0).await;
     world.swept("drop", json!({"all": true}), 0, 0).await;
     assert_eq!(world.broker.counts("jobs").await.0, 0);
+}
+
+#[tokio::test]
+async fn many_dead_letters_return_to_their_queue_and_leave_it_together() {
+    let world = World::new().await;
+    for _ in 0..150 {
+        let id = Uuid::now_v7().to_string();
+        let properties = BasicProperties::default().with_message_id(id.into());
+        let (queue, options) = ("jobs.dlq".into(), BasicPublishOptions::default());
+        let channel = &world.broker.channel;
+        let sent = channel.basic_publish("".into(), queue, options, b"{}", properties);
+        sent.await.unwrap();
+    }
+    world.broker.wait_for("jobs.dlq", (150, 0)).await;
+    let page = world.get("").await;
+    assert_eq!(listed(&page).len(), 100);
+    assert_eq!(page.json()["total"], 150);
+    world.broker.wait_for("jobs.dlq", (150, 0)).await;
+    let unknown = world.get(&format!("/{UNKNOWN}")).await;
+    unknown.problem(404, "not-found");
+    world.broker.wait_for("jobs.dlq", (150, 0)).await;
+    world.swept("drop", json!({"all": true}), 150, 0).await;
 }
 
 #[tokio::test]
