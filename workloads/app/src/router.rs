@@ -15,7 +15,10 @@ use utoipa_axum::{
 use crate::{
     error::Error,
     observe,
-    routes::{admin::links, docs, health, jobs, metrics, openapi, preview, redirect, shorten},
+    routes::{
+        admin::{dead_letters, links},
+        docs, health, jobs, metrics, openapi, preview, redirect, shorten,
+    },
     state::AppState,
 };
 
@@ -37,6 +40,10 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(links::get, links::change, links::delete))
         .routes(routes!(links::disable))
         .routes(routes!(links::enable))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::get))
+        .routes(routes!(dead_letters::replay))
+        .routes(routes!(dead_letters::remove))
         .routes(routes!(openapi::openapi))
         .routes(routes!(redirect::follow))
         .routes(routes!(redirect::root));
@@ -110,6 +117,10 @@ mod tests {
             "LinkPage",
             "LinksRequest",
             "LinksResponse",
+            "DeadLetterDetails",
+            "DeadLetterPage",
+            "SweepRequest",
+            "SweepResponse",
         ] {
             assert!(
                 document["components"]["schemas"][schema].is_object(),
