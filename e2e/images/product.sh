@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The project's own images: each has one static binary, compiled by this machine's cargo or in a
+# The project's own images: static binaries, compiled by this machine's cargo or in a
 # container. Sourced by build.sh.
 # shellcheck disable=SC2154 # cache, repo, version and images_dir come from cluster/lib.sh and build.sh
 set -euo pipefail
@@ -66,11 +66,12 @@ ca_bundle() {
   die "this machine has no bundle of certificate authorities" "install the package ca-certificates"
 }
 
-# ensure_product_image <image> <binary> <Dockerfile>
+# ensure_product_image <image> <binary> <Dockerfile> [another binary]...
 ensure_product_image() {
-  local image=$1 binary=$2 dockerfile=$3 context key
+  local image=$1 binary=$2 dockerfile=$3 context key name
+  shift 3
   context=$(empty_context "$binary")
-  cp "$binaries/$binary" "$context/$binary"
+  for name in "$binary" "$@"; do cp "$binaries/$name" "$context/$name"; done
   cp "$bundle" "$context/ca-certificates.crt"
   cp "$dockerfile" "$context/Dockerfile"
   key=$(content_key "$context")
@@ -87,6 +88,6 @@ build_product() {
   ensure_product_image "$operator_image" operator "$repo/operator/Dockerfile"
   ensure_product_image "$app_image" app "$repo/workloads/app/Dockerfile"
   ensure_product_image "$worker_image" worker "$repo/workloads/worker/Dockerfile"
-  ensure_product_image "$echo_image" echo "$images_dir/echo/Dockerfile"
+  ensure_product_image "$echo_image" echo "$images_dir/echo/Dockerfile" load
   ensure_product_image "$sink_image" otlp-sink "$images_dir/otlp-sink/Dockerfile"
 }

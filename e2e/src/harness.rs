@@ -3,9 +3,11 @@
 
 mod checkout;
 mod children;
+mod curve;
 mod dump;
 mod forward;
 mod kubectl;
+mod memory;
 mod merge;
 mod meter;
 mod node;
@@ -21,14 +23,17 @@ mod wait;
 
 pub use checkout::checkout;
 pub use children::{Child, child_kinds, children_of, monitoring_kinds};
+pub use curve::Curve;
 pub use forward::Forward;
 pub use kubectl::{kubectl, kubectl_with_input};
+pub use memory::MemoryMeter;
 pub use merge::merge;
 pub use meter::{Meter, Reading};
 pub use node::node_address;
 pub use operator::{OPERATOR_NAMESPACE, Operator};
 pub use pods::{
-    is_ready, log_lines, pods_of, restricted_container, restricted_pod, run_script, settled,
+    is_ready, log_lines, output_of, pods_of, restricted_container, restricted_pod, run_script,
+    settled,
 };
 pub use release::Release;
 pub use settings::Settings;

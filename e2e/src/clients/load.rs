@@ -1,6 +1,9 @@
 //! An open-loop load: requests are sent at fixed times, regardless of the outcome of earlier ones.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use reqwest::Method;
@@ -12,6 +15,8 @@ use tokio::{
 
 use crate::clients::GatewayClient;
 
+/// The destination of the links that are followed.
+const TARGET: &str = "https://example.com/under?load=1";
 const MOST_IN_FLIGHT: usize = 600;
 const KEPT_FAILURES: usize = 20;
 
@@ -28,6 +33,32 @@ pub struct LoadReport {
     pub failures: Vec<String>,
     /// The time of the slowest success.
     pub slowest: Duration,
+    /// The times of all successes.
+    pub times: Times,
+}
+
+/// The times of requests, in the order of their answers.
+#[derive(Clone, Default)]
+pub struct Times(Vec<Duration>);
+
+impl Times {
+    /// Returns the time within which 99 of 100 requests were answered; zero without any.
+    #[must_use]
+    pub fn p99(&self) -> Duration {
+        let mut times = self.0.clone();
+        times.sort_unstable();
+        let place = (times.len() * 99).div_ceil(100);
+        times
+            .get(place.saturating_sub(1))
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Times {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} of them, p99 {:?}", self.0.len(), self.p99())
+    }
 }
 
 /// Sends 200 requests per second, half of them redirects and half `POST`s, until `work` is done.
@@ -38,7 +69,9 @@ pub async fn under_load(
     gateway: &GatewayClient,
     work: impl Future<Output = Result<()>>,
 ) -> Result<LoadReport> {
-    send(gateway, Duration::from_millis(5), 2, work).await
+    let code = gateway.shorten(TARGET).await?;
+    let (report, ()) = send(gateway, &code, Duration::from_millis(5), 2, work).await?;
+    Ok(report)
 }
 
 /// Follows a link 100 times per second until `work` is done.
@@ -46,51 +79,61 @@ pub async fn follow_links(
     gateway: &GatewayClient,
     work: impl Future<Output = Result<()>>,
 ) -> Result<LoadReport> {
-    send(gateway, Duration::from_millis(10), 1, work).await
+    let code = gateway.shorten(TARGET).await?;
+    let (report, ()) = follow_link(gateway, &code, work).await?;
+    Ok(report)
+}
+
+/// Follows a link that exists already 100 times per second until `work` is done, and returns its result as well.
+pub async fn follow_link<T>(
+    gateway: &GatewayClient,
+    code: &str,
+    work: impl Future<Output = Result<T>>,
+) -> Result<(LoadReport, T)> {
+    send(gateway, code, Duration::from_millis(10), 1, work).await
 }
 
 /// Sends one request per period: every `one_reads`th is a redirect, the others are `POST`s.
-async fn send(
+async fn send<T>(
     gateway: &GatewayClient,
+    code: &str,
     period: Duration,
     one_reads: u64,
-    work: impl Future<Output = Result<()>>,
-) -> Result<LoadReport> {
-    let target = "https://example.com/under?load=1";
-    let code = gateway.shorten(target).await?;
+    work: impl Future<Output = Result<T>>,
+) -> Result<(LoadReport, T)> {
     let mut report = LoadReport::default();
     let mut running = JoinSet::new();
     let mut clock = interval(period);
     clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut work = std::pin::pin!(work);
-    loop {
+    let outcome = loop {
         tokio::select! {
-            result = &mut work => {
-                result?;
-                break;
-            }
+            result = &mut work => break result?,
             _ = clock.tick() => {
                 report.due += 1;
                 if running.len() < MOST_IN_FLIGHT {
                     let reads = report.due.is_multiple_of(one_reads);
-                    running.spawn(one(gateway.clone(), code.clone(), target, reads));
+                    running.spawn(one(gateway.clone(), code.to_owned(), reads));
                 } else {
                     report.fail(format!("{MOST_IN_FLIGHT} requests are unanswered"));
                 }
             }
             Some(outcome) = running.join_next() => report.count(outcome?),
         }
-    }
+    };
     while let Some(outcome) = running.join_next().await {
         report.count(outcome?);
     }
-    Ok(report)
+    Ok((report, outcome))
 }
 
 impl LoadReport {
     fn count(&mut self, outcome: Result<Duration>) {
         match outcome {
-            Ok(time) => self.slowest = self.slowest.max(time),
+            Ok(time) => {
+                self.slowest = self.slowest.max(time);
+                self.times.0.push(time);
+            }
             Err(error) => {
                 let met_an_app = error
                     .downcast_ref::<Answered>()
@@ -124,12 +167,7 @@ impl std::fmt::Display for Answered {
 
 impl std::error::Error for Answered {}
 
-async fn one(
-    gateway: GatewayClient,
-    code: String,
-    target: &'static str,
-    reads: bool,
-) -> Result<Duration> {
+async fn one(gateway: GatewayClient, code: String, reads: bool) -> Result<Duration> {
     let begin = Instant::now();
     let (request, right) = if reads {
         (
@@ -137,7 +175,7 @@ async fn one(
             302,
         )
     } else {
-        let body = json!({"url": target, "reuse": true});
+        let body = json!({"url": TARGET, "reuse": true});
         (
             gateway.request(Method::POST, "/api/shorten").json(&body),
             200,
@@ -152,4 +190,18 @@ async fn one(
         .into());
     }
     Ok(begin.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_a_hundred_requests_may_be_slower_than_p99() {
+        let times = |count: u64| Times((1..=count).rev().map(Duration::from_millis).collect());
+        for (count, p99) in [(0, 0), (1, 1), (99, 99), (100, 99), (1000, 990)] {
+            assert_eq!(times(count).p99(), Duration::from_millis(p99), "{count}");
+        }
+        assert_eq!(format!("{:?}", times(100)), "100 of them, p99 99ms");
+    }
 }

@@ -1,4 +1,4 @@
-//! Outages of a stack's stores: stopping, killing and isolating them, and recovery.
+//! Outages of a stack's stores: stopping, killing, isolating and freezing them, and recovery.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod, networking::v1::NetworkPolicy};
@@ -8,7 +8,20 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::harness::{Stack, await_condition, is_ready};
+use crate::harness::{Stack, await_condition, is_ready, kubectl};
+
+/// Sends a signal to the broker's process. Nothing stops the first process of a container from inside, and that is a
+/// shell.
+const SIGNAL: &str = r#"
+set -eu
+found=no
+for process in /proc/[0-9]*; do
+  case $(readlink "$process/exe" || true) in
+    */beam.smp) kill -s "$1" "${process#/proc/}" && found=yes ;;
+  esac
+done
+test "$found" = yes
+"#;
 
 impl Stack {
     /// Pauses the operator's work on this stack, because it would revert the changes of a test.
@@ -49,6 +62,27 @@ impl Stack {
             .patch(&name, &PatchParams::default(), &closed)
             .await?;
         self.kill(store).await
+    }
+
+    /// Stops the process of the managed broker until [`Stack::thaw_broker`]. The kernel takes connections for it, so its
+    /// pod stays ready, and nothing answers.
+    pub async fn freeze_broker(&self) -> Result<()> {
+        self.signal_broker("STOP").await
+    }
+
+    /// Lets the process of the managed broker go on.
+    pub async fn thaw_broker(&self) -> Result<()> {
+        self.signal_broker("CONT").await
+    }
+
+    async fn signal_broker(&self, signal: &str) -> Result<()> {
+        let pod = format!("{}-rabbitmq-0", self.name);
+        kubectl(
+            self,
+            &["exec", &pod, "--", "sh", "-c", SIGNAL, "sh", signal],
+        )
+        .await?;
+        Ok(())
     }
 
     /// Kills the pod of a store without a grace period, and waits until its replacement is ready.

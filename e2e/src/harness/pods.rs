@@ -106,20 +106,29 @@ pub async fn run_script(space: &Space, name: &str, labels: Value, script: &str) 
     let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
     let pod = restricted_pod(name, &labels, container, json!([]))?;
     pods.create(&PostParams::default(), &pod).await?;
-    let phase = await_condition(&format!("the script of pod {name} has ended"), async || {
-        let phase = pods.get(name).await?.status.and_then(|status| status.phase);
-        match phase.as_deref() {
-            Some(phase @ ("Succeeded" | "Failed")) => Ok(phase.to_owned()),
-            other => bail!("the pod is in phase {other:?}"),
-        }
-    })
+    output_of(space, name).await
+}
+
+/// Waits until a pod has ended, removes it, and returns its output.
+pub async fn output_of(space: &Space, name: &str) -> Result<String> {
+    let pods = Api::<Pod>::namespaced(space.client.clone(), &space.name);
+    let phase = await_condition(
+        &format!("the program of pod {name} has ended"),
+        async || {
+            let phase = pods.get(name).await?.status.and_then(|status| status.phase);
+            match phase.as_deref() {
+                Some(phase @ ("Succeeded" | "Failed")) => Ok(phase.to_owned()),
+                other => bail!("the pod is in phase {other:?}"),
+            }
+        },
+    )
     .await?;
     let printed = pods
         .logs(name, &LogParams::default())
         .await
         .with_context(|| format!("cannot read the log of pod {name}"))?;
     if phase == "Failed" {
-        bail!("the script of pod {name} failed: {printed}");
+        bail!("the program of pod {name} failed: {printed}");
     }
     pods.delete(name, &Default::default()).await?;
     Ok(printed)

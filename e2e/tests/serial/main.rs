@@ -7,6 +7,7 @@ mod monitoring;
 mod profiles;
 mod rest;
 mod rollout;
+mod starvation;
 mod upgrade;
 
 use anyhow::{Result, ensure};

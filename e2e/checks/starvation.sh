@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Floods a stack with everything that could starve it, for E2E_STARVE_SECONDS each (120), and prints the curves of its
+# memory. It creates the cluster of `make test` for that, and removes it afterwards.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/test-cluster.sh"
+
+export E2E_STARVE_SECONDS=${E2E_STARVE_SECONDS:-120}
+
+exec 8>"$cache/test.lock"
+flock -n 8 || die "a run of the tests has not ended" "wait until it ends: both use the cluster $CLUSTER_NAME"
+trap cluster_down EXIT
+claim_target
+# The lock is ours alone: an engine that is started here would hold it for ever.
+cluster_parts 8>&-
+e2e/images/build.sh 8>&-
+cluster_is_up=yes
+cluster_up 8>&-
+cluster_tests serial starvation:: --test-threads=1 --show-output 8>&-

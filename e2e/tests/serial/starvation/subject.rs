@@ -1,0 +1,283 @@
+//! The stack that is flooded, and what is watched on it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use futures::future::{try_join, try_join_all};
+use k8s_openapi::api::{core::v1::Pod, networking::v1::NetworkPolicy};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use serde_json::json;
+use shortener_e2e::{
+    Caller, Curve, FLOOD_LABEL, Flood, GatewayClient, LoadReport, MemoryMeter, Provider,
+    SINK_ENDPOINT, Sink, SinkMode, Space, Stack, Tally, await_condition, await_within, follow_link,
+};
+
+/// The time of the redirects without a load.
+const QUIET: Duration = Duration::from_secs(10);
+/// The time by which a flood is longer than the readings: its pods do not begin at the same moment.
+const LEAD: Duration = Duration::from_secs(6);
+/// The shortest wait for something that does not come: that for the cache. On a busy machine, slower redirects than
+/// twice the quiet ones prove nothing below it.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+/// The time after a load within which requests that need no broker work as before.
+const SOON: Duration = Duration::from_secs(5);
+/// The same for jobs. After a silence the app connects again, with at most 5 s between two attempts of at most 5 s.
+const RECONNECTED: Duration = Duration::from_secs(15);
+/// The longest time until a span reaches the sink: batches of a second each, on a busy machine.
+const EXPORTED: Duration = Duration::from_secs(10);
+
+/// The default memory limit of the app and of the gateway, in bytes.
+const MEMORY: u64 = 128 * 1024 * 1024;
+
+const URL: &str = "https://example.com/followed/under/load";
+const GATEWAY: &str = "acme-gateway:80";
+const APP: &str = "acme-app:3000";
+
+/// Uid and restarts of each pod, by its name.
+type Pods = BTreeMap<String, (Option<String>, i32)>;
+
+/// The stack.
+pub(super) struct Subject<'a> {
+    space: &'a Space,
+    stack: Stack,
+    gateway: GatewayClient,
+    sink: Sink,
+    app_meter: MemoryMeter,
+    gateway_meter: MemoryMeter,
+    /// The link that is followed.
+    code: String,
+    /// The limit for p99 of the redirects.
+    limit: Duration,
+    /// The time of the readings.
+    time: Duration,
+}
+
+impl<'a> Subject<'a> {
+    /// Starts the stack with the default resources, and measures redirects without a load.
+    pub(super) async fn start(space: &'a Space, time: Duration) -> Result<Self> {
+        let sink = Sink::start(space).await?;
+        let changes = json!({
+            "profiles": ["caching", "queue", "observability"],
+            "app": {"resources": null},
+            "gateway": {"resources": null},
+            "workers": {"replicas": 1, "resources": null},
+            "database": {"managed": {"resources": null}},
+            "cache": {"managed": {"resources": null}},
+            "queue": {"managed": {"resources": null}},
+            // The sink serves as the collector.
+            "observability": {"collector": {"external": {"endpoint": SINK_ENDPOINT}}},
+        });
+        let (stack, gateway) = space.serve(Provider::Standalone, changes).await?;
+        admit_floods(space).await?;
+        let code = gateway.shorten(URL).await?;
+        gateway.assert_redirects(&code, URL).await?;
+        let app_meter = MemoryMeter::join(space, &stack, "app").await?;
+        let gateway_meter = MemoryMeter::join(space, &stack, "gateway").await?;
+        let reading = try_join(app_meter.read(QUIET), gateway_meter.read(QUIET));
+        let (redirects, (app, proxy)) = follow_link(&gateway, &code, reading).await?;
+        println!("without a load: redirects: {:?}", redirects.times);
+        println!("   app: {app}\n   gateway: {proxy}");
+        ensure!(redirects.failed == 0, "{redirects:#?}");
+        // It also proves that the meters read the control groups of these containers.
+        for curve in [&app, &proxy] {
+            ensure!(curve.limit == MEMORY, "the limit is {}", curve.limit);
+        }
+        Ok(Self {
+            limit: (2 * redirects.times.p99()).max(SHORTEST_WAIT),
+            space,
+            stack,
+            gateway,
+            sink,
+            app_meter,
+            gateway_meter,
+            code,
+            time,
+        })
+    }
+
+    /// Sends a flood while the collector takes everything and answers nothing.
+    pub(super) async fn without_collector(&self, flood: Flood) -> Result<()> {
+        self.sink.behave(SinkMode::Frozen).await?;
+        let outcome = self.during(flood).await;
+        self.sink.behave(SinkMode::Taking).await?;
+        outcome
+    }
+
+    /// Sends a flood while the process of the broker is stopped.
+    pub(super) async fn without_broker(&self, flood: Flood) -> Result<()> {
+        self.stack.freeze_broker().await?;
+        let outcome = self.during(flood).await;
+        self.stack.thaw_broker().await?;
+        outcome
+    }
+
+    /// Sends a flood, and checks memory and redirects meanwhile.
+    pub(super) async fn during(&self, flood: Flood) -> Result<()> {
+        let dropped = self.dropped(flood).await?;
+        let starts = targets(flood)
+            .iter()
+            .map(|(to, clients)| flood.start(self.space, to, *clients, self.time + LEAD));
+        let floods = try_join_all(starts).await?;
+        let reading = try_join(
+            self.app_meter.read(self.time),
+            self.gateway_meter.read(self.time),
+        );
+        let (redirects, curves) = follow_link(&self.gateway, &self.code, reading).await?;
+        let mut tally = Tally::default();
+        for flood in floods {
+            tally.add(flood.ended().await?);
+        }
+        println!("{}: {tally}", flood.as_str());
+        println!(
+            "   redirects: {:?}, {} failed",
+            redirects.times, redirects.failed
+        );
+        println!("   app: {}\n   gateway: {}", curves.0, curves.1);
+        self.redirects_were_quick(&redirects)?;
+        memory_was_flat(&[("app", curves.0), ("gateway", curves.1)])?;
+        let more = self.dropped(flood).await?.saturating_sub(dropped);
+        arrived(flood, &tally, more)
+    }
+
+    /// Checks that what clients need works soon after a flood.
+    pub(super) async fn works(&self, flood: Flood) -> Result<()> {
+        let gateway = &self.gateway;
+        await_within(SOON, "links are created and followed", async || {
+            gateway.assert_redirects(&self.code, URL).await?;
+            let code = gateway.shorten(URL).await?;
+            gateway.assert_redirects(&code, URL).await
+        })
+        .await?;
+        let within = match flood {
+            Flood::LargeJobs => RECONNECTED,
+            _ => SOON,
+        };
+        let job = json!({"task": "email", "id": 1});
+        await_within(within, "a job is accepted", async || {
+            gateway.enqueue(&job).await
+        })
+        .await?;
+        await_condition("new traces reach the sink", async || {
+            let caller = Caller::new();
+            let path = format!("/{}", self.code);
+            gateway.get_traced(&path, &caller).await?;
+            await_within(EXPORTED, "the trace has the request", async || {
+                let trace = self.sink.trace(&caller.trace_id).await?;
+                trace.span("GET /{code}").map(|_| ())
+            })
+            .await
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Returns the pods of the stack.
+    pub(super) async fn pods(&self) -> Result<Pods> {
+        let selected = format!("app.kubernetes.io/instance={}", self.stack.name);
+        let pods = Api::<Pod>::namespaced(self.stack.client.clone(), &self.stack.namespace)
+            .list(&ListParams::default().labels(&selected))
+            .await?;
+        let pods = pods.into_iter().map(|pod| {
+            let containers = pod.status.as_ref();
+            let containers = containers.and_then(|status| status.container_statuses.as_ref());
+            let restarts = containers.into_iter().flatten();
+            let restarts = restarts
+                .map(|container| container.restart_count)
+                .sum::<i32>();
+            (pod.name_any(), (pod.uid(), restarts))
+        });
+        Ok(pods.collect())
+    }
+
+    /// Returns the number of things that the app has dropped or closed because of such a flood.
+    async fn dropped(&self, flood: Flood) -> Result<u64> {
+        let series = match flood {
+            Flood::LongPaths => r#"otel_dropped_total{signal="traces"}"#,
+            Flood::SlowBodies => r#"buffer_refused_total{buffer="connections"}"#,
+            Flood::HalfClosed | Flood::UnknownCodes | Flood::LargeJobs => return Ok(0),
+        };
+        self.gateway.count(series).await
+    }
+
+    fn redirects_were_quick(&self, redirects: &LoadReport) -> Result<()> {
+        ensure!(redirects.failed == 0, "{redirects:#?}");
+        let p99 = redirects.times.p99();
+        ensure!(
+            p99 <= self.limit,
+            "99 of 100 redirects were answered within {p99:?} (limit {:?})",
+            self.limit
+        );
+        Ok(())
+    }
+}
+
+/// Returns the Services that a flood is sent to, each with a number of clients.
+fn targets(flood: Flood) -> &'static [(&'static str, usize)] {
+    match flood {
+        // The app has fewer places for connections, and so has the gateway, which closes none of them for a new one.
+        Flood::SlowBodies => &[(APP, 1000), (APP, 1000), (GATEWAY, 300)],
+        // The gateway would close the other side as well.
+        Flood::HalfClosed => &[(APP, 500)],
+        Flood::LargeJobs => &[(GATEWAY, 200)],
+        Flood::LongPaths | Flood::UnknownCodes => &[(GATEWAY, 50)],
+    }
+}
+
+fn memory_was_flat(curves: &[(&str, Curve)]) -> Result<()> {
+    for (component, curve) in curves {
+        ensure!(
+            curve.is_flat(),
+            "the memory of the {component} is not flat: {curve}"
+        );
+    }
+    Ok(())
+}
+
+/// Checks that a flood had the effect that it is sent for: without it, the rest would prove nothing.
+fn arrived(flood: Flood, tally: &Tally, dropped: u64) -> Result<()> {
+    let clients: usize = targets(flood).iter().map(|(_, clients)| clients).sum();
+    ensure!(tally.all() >= clients as u64, "only {tally}");
+    match flood {
+        Flood::LongPaths => ensure!(dropped > 0, "no span was dropped"),
+        Flood::SlowBodies => ensure!(dropped > 0, "no connection was closed for another one"),
+        Flood::HalfClosed => ensure!(tally.unanswered > 0, "no work was given up: {tally}"),
+        Flood::UnknownCodes => {
+            let refused = tally.with(404) + tally.with(503);
+            ensure!(tally.with(404) > 0, "no code was looked up: {tally}");
+            ensure!(refused + tally.unanswered == tally.all(), "{tally}");
+        }
+        Flood::LargeJobs => {
+            ensure!(tally.with(503) > 0, "no job was refused: {tally}");
+            ensure!(tally.with(202) == 0, "the broker took jobs: {tally}");
+        }
+    }
+    Ok(())
+}
+
+/// Admits the pods of floods to the app, to which otherwise only the gateway may connect.
+async fn admit_floods(space: &Space) -> Result<()> {
+    let (key, value) = FLOOD_LABEL;
+    let app = json!({
+        "app.kubernetes.io/instance": "acme",
+        "app.kubernetes.io/component": "app",
+    });
+    let policy: NetworkPolicy = serde_json::from_value(json!({
+        "metadata": {"name": "floods"},
+        "spec": {
+            "podSelector": {"matchLabels": app},
+            "policyTypes": ["Ingress"],
+            "ingress": [{
+                "from": [{"podSelector": {"matchLabels": {key: value}}}],
+                "ports": [{"port": 3000, "protocol": "TCP"}],
+            }],
+        },
+    }))?;
+    Api::<NetworkPolicy>::namespaced(space.client.clone(), &space.name)
+        .create(&PostParams::default(), &policy)
+        .await
+        .context("cannot admit floods to the app")?;
+    Ok(())
+}
