@@ -12,7 +12,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use http::HeaderValue;
 use shortener_common::{
     config::{DatabaseArgs, LogArgs, MemoryArgs, QueueArgs, TelemetryArgs, seconds},
-    memory::{Memory, TooLow},
+    memory::{Buffer, Memory, TooLow},
+    server::most_connections,
     vector::VectorArgs,
 };
 use url::Url;
@@ -29,6 +30,10 @@ use crate::cors;
 /// The memory of the payloads that queries hold at the same time, in bytes: a hundred of the largest ones, with the
 /// answer of the vector store, the values, and the response.
 pub const PAYLOADS: u64 = 64 * 1024 * 1024;
+
+/// The open files beside the connections of clients and to the database: those to other stores and to the collector, and
+/// what the runtime has open.
+const OTHER_FILES: u64 = 128;
 
 /// The link-shortening application.
 #[derive(Debug, Parser)]
@@ -184,6 +189,14 @@ impl ServeArgs {
         let payloads = self.vector.url().map_or(0, |_| PAYLOADS);
         self.memory.divide(copies.saturating_add(payloads))
     }
+
+    /// Returns the highest number of files that the app has open at the same time, with its memory divided like this.
+    #[must_use]
+    pub fn open_files(&self, memory: &Memory) -> u64 {
+        let connections = memory.budget(Buffer::Connections);
+        let clients = most_connections(self.max_connections as usize, &connections);
+        clients as u64 + u64::from(self.database_max_connections) + OTHER_FILES
+    }
 }
 
 /// Parses an absolute URL to which short codes can be appended.
@@ -267,6 +280,20 @@ mod tests {
             assert!(divided(needed, &flags), "{flags:?}");
             assert!(!divided(needed - 1, &flags), "{flags:?}");
         }
+    }
+
+    #[test]
+    fn the_open_files_have_room_for_the_connections_that_the_memory_holds() {
+        let files = |flags: &[&str]| {
+            let flags = [&["--memory-limit-bytes=134217728"][..], flags].concat();
+            let args = serve(&flags).unwrap();
+            args.open_files(&args.divide_memory().unwrap())
+        };
+        let beside = 64 + 10 + OTHER_FILES;
+        assert_eq!(files(&[]), 1024 + beside);
+        assert_eq!(files(&["--max-connections=100"]), 100 + beside);
+        let pool = "--database-max-connections=30";
+        assert_eq!(files(&[pool]), 1024 + 20 + beside);
     }
 
     #[test]

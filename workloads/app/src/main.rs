@@ -11,6 +11,7 @@ use shortener_app::{
 };
 use shortener_common::{
     memory::{Buffer, Memory},
+    open_files,
     program::{self, Observed},
     signal::termination,
 };
@@ -32,6 +33,7 @@ async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let observed = Observed::start("app", version, &args.log, &args.telemetry, &memory)?;
     // As early as possible, so that an early SIGTERM is not lost.
     let stop = termination()?;
+    open_files::allow(args.open_files(&memory));
     let mut metrics = Metrics::default();
     for losses in observed.losses() {
         metrics.register(losses);

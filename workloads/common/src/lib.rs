@@ -1,6 +1,6 @@
-//! Code that the app and the worker share: settings, memory, the HTTP server and its internal port, access to the database,
-//! the message broker and the vector store with TLS, the state of the stores, the removal of expired data, structured
-//! logging, traces and their export, and the exposition of metrics.
+//! Code that the app and the worker share: settings, memory, open files, the HTTP server and its internal port, access
+//! to the database, the message broker and the vector store with TLS, the state of the stores, the removal of expired
+//! data, structured logging, traces and their export, and the exposition of metrics.
 
 pub mod backends;
 pub mod backoff;
@@ -12,6 +12,7 @@ pub mod exposition;
 pub mod internal;
 pub mod logging;
 pub mod memory;
+pub mod open_files;
 pub mod program;
 pub mod purge;
 pub mod queue;

@@ -92,6 +92,13 @@ impl Settings {
     }
 }
 
+/// Returns the highest number of connections to a program with a public and an internal port: on the public one there is
+/// room for so many, and for as many as this memory holds.
+#[must_use]
+pub fn most_connections(max_connections: usize, memory: &Budget) -> usize {
+    max_connections.min(memory.limit() / PER_CONNECTION) + INTERNAL_CONNECTIONS
+}
+
 /// Opens the listening socket. `[::]` accepts IPv6 and IPv4, or only IPv4 on a machine without IPv6.
 ///
 /// # Errors

@@ -1,10 +1,10 @@
 //! The binary: commands, log lines, signals and exit codes.
 
-use std::{io::Write, net::SocketAddr};
+use std::{io::Write, net::SocketAddr, time::Duration};
 
 use shortener_testing::{database::TestDatabase, process::Process, servers};
 use sqlx::postgres::PgConnectOptions;
-use tokio::process::Command;
+use tokio::{process::Command, time::timeout};
 
 use crate::{
     cache_modes::file,
@@ -98,15 +98,42 @@ async fn every_request_is_one_log_line_with_its_fields() {
     assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
 }
 
+/// Starts the app with a limit of open files, in the words of the shell.
+fn start_with_files(limit: &str, url: &str) -> Process {
+    let script = format!("ulimit {limit} && exec \"$0\"");
+    Process::spawn(
+        Command::new("sh")
+            .args(["-c", script.as_str(), BINARY])
+            .envs(serving(url)),
+    )
+}
+
+#[tokio::test]
+async fn the_process_opens_as_many_files_as_the_system_allows() {
+    let database = TestDatabase::new().await;
+    let url = migrated(&database).await;
+    let mut process = start_with_files("-S -n 64", &url);
+    let (public, _) = addresses(&mut process).await;
+    let mut held = Vec::new();
+    for _ in 0..100 {
+        held.push(Connection::open(public).await);
+    }
+    // The app closes the held connections later than this.
+    let answer = timeout(Duration::from_secs(5), get(public, "/health")).await;
+    assert_eq!(answer.unwrap().status, 200);
+    drop(held);
+    process.terminate().await;
+    assert!(process.exit().await.success());
+}
+
 #[tokio::test]
 async fn out_of_file_descriptors_the_process_waits_and_then_goes_on() {
     let database = TestDatabase::new().await;
     let url = migrated(&database).await;
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "ulimit -n 64 && exec \"$0\"", BINARY])
-        .envs(serving(&url));
-    let mut process = Process::spawn(&mut command);
+    let mut process = start_with_files("-n 64", &url);
+    let warning = process.event("open_files_limited").await;
+    assert_eq!(warning["open_files.limit"], 64);
+    assert!(warning["open_files.needed"].as_u64().unwrap() > 64);
     let (public, _) = addresses(&mut process).await;
     let mut held = Vec::new();
     for _ in 0..100 {
