@@ -32,6 +32,9 @@ import (
 // The prefix of the annotations that a controller compatible with ingress-nginx reads.
 const annotations = "nginx.ingress.kubernetes.io/"
 
+// The annotation that is for nginx alone: the buffers that a response may hold. Traefik does not need it.
+const buffers = annotations + "proxy-busy-buffers-size"
+
 // The time limit for the provider's configuration.
 const deadline = 60 * time.Second
 
@@ -142,7 +145,8 @@ func check(ingresses []netv1.Ingress) error {
 	return routed(configuration.HTTP, secure, "https://"+host)
 }
 
-// Checks that Traefik has every annotation in its table. It ignores others without a word.
+// Checks that Traefik has every annotation in its table, but for the one that it does not need. It ignores others without
+// a word.
 func known(ingresses []netv1.Ingress) error {
 	table := reflect.TypeFor[ingressnginx.IngressConfig]()
 	var names []string
@@ -151,7 +155,7 @@ func known(ingresses []netv1.Ingress) error {
 	}
 	for _, ingress := range ingresses {
 		for name := range ingress.Annotations {
-			if strings.HasPrefix(name, annotations) && !slices.Contains(names, name) {
+			if name != buffers && strings.HasPrefix(name, annotations) && !slices.Contains(names, name) {
 				return fmt.Errorf("Traefik does not know the annotation %s of Ingress %s", name, ingress.Name)
 			}
 		}

@@ -10,6 +10,7 @@ conformance!(
     health_names_the_replica_and_its_role,
     metrics_are_text_and_openmetrics_on_request,
     a_shortened_url_redirects_by_both_paths_to_exactly_that_url,
+    a_long_destination_outside_ascii_redirects_to_the_whole_of_it,
     head_is_answered_like_get_without_a_body,
     jobs_are_refused_while_the_queue_is_not_enabled,
     every_error_is_a_problem_document,
@@ -89,6 +90,24 @@ mod checks {
             );
             assert_eq!(answer.header("cache-control"), "no-store");
             assert_eq!(answer.body, "");
+        }
+        Ok(())
+    }
+
+    pub(super) async fn a_long_destination_outside_ascii_redirects_to_the_whole_of_it(
+        gateway: &GatewayClient,
+    ) -> Result<()> {
+        // A letter of two bytes takes six in a URI: 2,048 bytes become 6,104, more than the default buffer of nginx.
+        let site = "https://example.com/";
+        let letters = (2048 - site.len()) / 2;
+        let code = gateway
+            .shorten(&format!("{site}{}", "\u{fc}".repeat(letters)))
+            .await?;
+        let expected = format!("{site}{}", "%C3%BC".repeat(letters));
+        for path in [format!("/api/links/{code}"), format!("/{code}")] {
+            let answer = gateway.get(&path).await?;
+            ensure!(answer.status == 302, "{path}: {answer:?}");
+            assert_eq!(answer.header("location"), expected, "{path}");
         }
         Ok(())
     }

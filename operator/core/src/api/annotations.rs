@@ -4,9 +4,11 @@ use kube_core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// Annotations of Ingresses that the user cannot set: the operator sets them, or a field replaces them.
-pub const RESERVED_ANNOTATIONS: [&str; 8] = [
+pub const RESERVED_ANNOTATIONS: [&str; 10] = [
     "kubernetes.io/ingress.class",
     "nginx.ingress.kubernetes.io/proxy-body-size",
+    "nginx.ingress.kubernetes.io/proxy-buffer-size",
+    "nginx.ingress.kubernetes.io/proxy-busy-buffers-size",
     "nginx.ingress.kubernetes.io/proxy-connect-timeout",
     "nginx.ingress.kubernetes.io/proxy-read-timeout",
     "nginx.ingress.kubernetes.io/proxy-send-timeout",

@@ -85,6 +85,10 @@ fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> 
     annotations(&mut ingress).extend([
         (annotation("use-regex"), "true".to_owned()),
         (annotation("proxy-body-size"), "128k".to_owned()),
+        // Room for a Location of 8 KiB, as in the gateway of its own. The second size is nginx's own default for the
+        // first one. Some versions of the controller set a smaller one, with which nginx refuses its configuration.
+        (annotation("proxy-buffer-size"), "12k".to_owned()),
+        (annotation("proxy-busy-buffers-size"), "24k".to_owned()),
         (annotation("proxy-connect-timeout"), "5".to_owned()),
         (annotation("proxy-send-timeout"), "15".to_owned()),
         (annotation("proxy-read-timeout"), "15".to_owned()),
@@ -121,6 +125,8 @@ fn annotations(ingress: &mut Ingress) -> &mut BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use shortener_app::target::MAX_LOCATION;
+
     use super::*;
     use crate::{
         api::RESERVED_ANNOTATIONS,
@@ -161,6 +167,24 @@ mod tests {
             let annotations = ingress.unwrap().metadata.annotations.unwrap();
             assert_eq!(annotations[issuer], "letsencrypt");
             assert_eq!(annotations[&limit], "128k");
+        }
+    }
+
+    #[test]
+    fn the_longest_location_fits_into_a_buffer_and_nginx_accepts_its_size() {
+        // The other fields of a response, and the buffers of a controller by default.
+        const FIELDS: usize = 2 * 1024;
+        const BUFFERS: usize = 4;
+        let stack = minimal_stack();
+        for ingress in [api_ingress(&stack), ingress(&stack)] {
+            let annotations = ingress.unwrap().metadata.annotations.unwrap();
+            let size = |name: &str| {
+                let kibibytes = annotations[&annotation(name)].strip_suffix('k').unwrap();
+                kibibytes.parse::<usize>().unwrap() * 1024
+            };
+            let (one, busy) = (size("proxy-buffer-size"), size("proxy-busy-buffers-size"));
+            assert!(one >= MAX_LOCATION + FIELDS, "{one}");
+            assert!(busy >= one && busy <= (BUFFERS - 1) * one, "{busy}");
         }
     }
 
