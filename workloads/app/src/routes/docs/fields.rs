@@ -16,9 +16,9 @@ const DEFAULT_LIMIT: u64 = 10;
 /// The maximum nesting of a payload. The store's own format doubles every level, and its parser reads at most 100.
 const MAX_DEPTH: usize = 16;
 /// The maximum number of values in a payload, including nested ones. Each needs many times its size in the body.
-const MAX_VALUES: usize = 1000;
+pub const MAX_VALUES: usize = 1000;
 /// The maximum number of fields in a filter.
-const MAX_CONDITIONS: usize = 16;
+pub const MAX_CONDITIONS: usize = 16;
 /// The payload fields that must be strings.
 const TEXTS: [(&str, &str); 2] = [("title", "payload.title"), ("category", "payload.category")];
 
