@@ -15,11 +15,11 @@ use shortener_common::{
     trace::TraceContext,
 };
 
+pub use self::fields::{MAX_CONDITIONS, MAX_VALUES};
 use self::{
     bodies::{DocumentRequest, DocumentResponse, DocumentWritten, QueryRequest, QueryResponse},
     fields::Content,
 };
-pub use self::fields::{MAX_CONDITIONS, MAX_VALUES};
 use super::jobs::trace_of;
 use crate::{
     body,

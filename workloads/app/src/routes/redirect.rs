@@ -12,12 +12,7 @@ use http::{
 
 use super::preview::preview;
 use crate::{
-    code::Code,
-    error::Error,
-    location,
-    route::PREVIEW_SUFFIX,
-    state::AppState,
-    store::Resolved,
+    code::Code, error::Error, location, route::PREVIEW_SUFFIX, state::AppState, store::Resolved,
     target::MAX_LOCATION,
 };
 

@@ -40,7 +40,7 @@ pub const MAX_LIFE: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
 pub struct ShortenRequest {
     /// Destination: http:// or https:// with a host, without a user name, at most 2048 bytes, and allowed by the rules of
     /// the service.
-    #[schema(value_type = String, format = "iri", pattern = "^https?://[^\\s]+$", example = "https://example.com/a?b=c", max_length = 2048)]
+    #[schema(value_type = String, format = "url", pattern = "^https?://[^\\s\\\\\\u0000-\\u001f\\u007f-\\u009f]+$", example = "https://example.com/a?b=c", max_length = 2048)]
     url: Option<Value>,
     /// Code chosen by the client; generated if absent. The first segments of other paths are reserved.
     #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_-]{1,64}$", max_length = 64)]
@@ -50,7 +50,7 @@ pub struct ShortenRequest {
     ttl_seconds: Option<Value>,
     /// Expiry time of the link (RFC 3339), from a minute to 5 years of 365 days from now. Must not be combined with
     /// `ttl_seconds`.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, min_length = 20)]
     expires_at: Option<Value>,
     /// Returns an existing link to the same destination instead, if there is one that never expires.
     #[schema(value_type = Option<bool>)]
@@ -223,12 +223,15 @@ pub(super) fn expiry(
             ));
         }
         (Some(ttl), None) => {
-            let seconds = ttl.as_u64().ok_or_else(|| {
-                (
-                    "ttl_seconds",
-                    "must be a whole number of seconds".to_owned(),
-                )
-            })?;
+            let seconds = ttl
+                .as_number()
+                .and_then(body::whole::<u64>)
+                .ok_or_else(|| {
+                    (
+                        "ttl_seconds",
+                        "must be a whole number of seconds".to_owned(),
+                    )
+                })?;
             ("ttl_seconds", Duration::from_secs(seconds))
         }
         (None, Some(end)) => {

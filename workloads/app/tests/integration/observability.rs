@@ -126,7 +126,7 @@ async fn the_openapi_document_describes_this_service() {
     let response = get(app.public, "/openapi.json").await;
     assert_eq!(response.header("content-type"), Some("application/json"));
     let document = response.json();
-    assert_eq!(document["servers"][0]["url"], "https://sho.rt");
+    assert_eq!(document["servers"][0]["url"], "http://sho.rt:8080");
     let paths = document["paths"].as_object().unwrap();
     for path in ["/", "/{code}", "/{code}+", "/shorten", "/api/admin/links"] {
         assert!(paths.contains_key(path), "{path}");

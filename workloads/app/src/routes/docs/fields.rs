@@ -147,7 +147,8 @@ fn limit(value: Option<Value>) -> Result<u64, String> {
     match value {
         None => Ok(DEFAULT_LIMIT),
         Some(value) => value
-            .as_u64()
+            .as_number()
+            .and_then(body::whole::<u64>)
             .filter(|limit| (1..=MAX_LIMIT).contains(limit))
             .ok_or_else(|| format!("must be a whole number from 1 to {MAX_LIMIT}")),
     }
@@ -174,7 +175,7 @@ fn condition((field, value): (String, Value)) -> Result<(String, Match), String>
     let wanted = match value {
         Value::String(text) => Some(Match::Text(text)),
         Value::Bool(flag) => Some(Match::Flag(flag)),
-        Value::Number(number) => number.as_i64().map(Match::Number),
+        Value::Number(number) => body::whole::<i64>(&number).map(Match::Number),
         _ => None,
     };
     wanted.map(|wanted| (field, wanted)).ok_or_else(|| {

@@ -33,7 +33,7 @@ pub struct ExpiryRequest {
     #[schema(minimum = 60, maximum = 157_680_000)]
     pub ttl_seconds: Option<u64>,
     /// Expiry time of the link (RFC 3339), within the same bounds; `null` if it shall not expire.
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, min_length = 20)]
     pub expires_at: Option<String>,
 }
 
