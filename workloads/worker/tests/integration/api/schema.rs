@@ -31,14 +31,7 @@ const CHECKED: [&str; 22] = [
     "not",
 ];
 /// The keywords that bind no value. Formats are known to [`Samples`].
-const FREE: [&str; 6] = [
-    "format",
-    "description",
-    "example",
-    "examples",
-    "title",
-    "default",
-];
+const FREE: [&str; 4] = ["format", "description", "example", "title"];
 
 /// Values of formats.
 pub struct Samples {
@@ -252,10 +245,14 @@ fn is_exact(bound: Option<&Number>) -> bool {
     bound.is_none_or(|bound| exact(bound).is_some())
 }
 
-/// Returns a number that has no fraction and is not written as if it had one.
+/// Returns a number without a fraction, unless it is far larger than any identifier.
 fn exact(number: &Number) -> Option<i128> {
     let signed = number.as_i64().map(i128::from);
-    signed.or_else(|| number.as_u64().map(i128::from))
+    let integer = signed.or_else(|| number.as_u64().map(i128::from));
+    integer.or_else(|| {
+        let number = number.as_f64()?;
+        (number.fract() == 0.0 && number.abs() < 1e19).then_some(number as i128)
+    })
 }
 
 fn texts(schema: &Value, samples: &Samples) -> Vec<Value> {
