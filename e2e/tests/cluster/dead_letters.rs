@@ -65,7 +65,7 @@ async fn a_dead_letter_is_replayed_under_its_own_id() -> Result<()> {
 }
 
 /// Runs `operator dlq <action>` on the stack.
-async fn dlq(shared: &SharedStack, action: &str, arguments: &[&str]) -> Result<String> {
+pub async fn dlq(shared: &SharedStack, action: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(&shared.space.settings.operator);
     command.args(["dlq", action, &shared.stack.name]);
     command.args(["--namespace", &shared.stack.namespace]);

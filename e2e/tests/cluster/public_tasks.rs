@@ -5,6 +5,8 @@ use reqwest::Method;
 use serde_json::json;
 use shortener_e2e::{Broker, await_condition, publication, with_queue};
 
+use crate::dead_letters::dlq;
+
 #[tokio::test]
 async fn a_task_that_is_not_public_is_refused_and_no_worker_sees_it() -> Result<()> {
     with_queue(async |shared| {
@@ -37,7 +39,11 @@ async fn a_task_that_is_not_public_is_refused_and_no_worker_sees_it() -> Result<
             Ok(())
         })
         .await?;
-        broker.ask(Method::DELETE, letters, None).await.map(|_| ())
+        // An administrator answers for the job.
+        dlq(shared, "replay", &[id]).await?;
+        let entry = shared.gateway.wait_for_job_status(id, "done").await?;
+        assert_eq!(entry["attempts"], 2, "{entry}");
+        Ok(())
     })
     .await
 }

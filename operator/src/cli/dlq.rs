@@ -112,12 +112,19 @@ pub enum DlqError {
     /// A request to the broker failed.
     #[error(transparent)]
     Broker(#[from] BrokerError),
-    /// No dead letter has this id.
+    /// No dead letter that was read has this id.
     #[error(
         "dead letter {0} not found (`show` searches only the first {limit}): list the ids with `operator dlq ls --limit {limit}`",
         limit = letters::SCAN
     )]
     Unknown(String),
+    /// No dead letter has these ids.
+    #[error(
+        "no dead letter has the id {}: list the ids with `operator dlq ls --limit {limit}`",
+        .0.join(", "),
+        limit = letters::SCAN
+    )]
+    Missing(Vec<String>),
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Print(#[from] std::io::Error),
@@ -181,9 +188,9 @@ async fn sweep(
         Operation::Drop => "deleted",
     };
     writeln!(out, "{} {verb}", count(done))?;
-    match missing.into_iter().next() {
-        Some(id) => Err(DlqError::Unknown(id)),
-        None => Ok(()),
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(DlqError::Missing(missing)),
     }
 }
 
@@ -265,15 +272,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_done_is_told_even_when_an_id_is_unknown() {
+    async fn what_was_done_is_told_even_when_ids_are_unknown() {
         let fake = FakeBroker::default();
         fake.fill(DEAD_LETTERS, ["m1"].map(letter));
         let mut out = Vec::new();
-        let choice = Choice::Ids(["m1".to_owned(), "m9".to_owned()].into());
+        let choice = Choice::Ids(["m1", "m9", "m8"].map(str::to_owned).into());
         let error = sweep(&fake.broker(), choice, Operation::Replay, &mut out)
             .await
             .unwrap_err();
-        assert!(matches!(error, DlqError::Unknown(id) if id == "m9"));
+        assert!(error.to_string().contains("id m8, m9: "), "{error}");
         assert_eq!(text(out), "1 dead letter put back into the queue\n");
         assert_eq!(fake.ids(JOBS), ["m1"]);
     }

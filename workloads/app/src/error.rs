@@ -18,7 +18,11 @@ use http::{
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
 pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem, UnreadBody};
-use crate::{auth::Denial, publisher::Refusal, store::Takedown};
+use crate::{
+    auth::Denial,
+    publisher::{Refusal, letters::LettersError},
+    store::Takedown,
+};
 
 /// An error of a request. The variants are grouped by subject, as are their problems.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +109,9 @@ pub enum Error {
         "The Idempotency-Key was already used with another body; use a new key for another request."
     )]
     KeyReused,
+    /// Another request works on the dead letters.
+    #[error("Another request works on the dead letters; retry later.")]
+    DeadLettersBusy,
 
     // What the app depends on, and the app itself.
     /// The queue does not accept the job now; the reason is logged and never shown.
@@ -172,6 +179,17 @@ impl From<Denial> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Self::QueueUnavailable(refusal.to_string())
+    }
+}
+
+impl From<LettersError> for Error {
+    fn from(error: LettersError) -> Self {
+        match error {
+            LettersError::Busy => Self::DeadLettersBusy,
+            LettersError::OutOfTime => Self::Deadline,
+            LettersError::Refused(refusal) => refusal.into(),
+            LettersError::Broker(error) => Self::QueueUnavailable(error.to_string()),
+        }
     }
 }
 

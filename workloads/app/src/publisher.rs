@@ -7,6 +7,7 @@
 
 mod channel;
 mod connection;
+pub mod letters;
 pub mod metrics;
 
 use std::time::{Duration, Instant};

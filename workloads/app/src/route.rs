@@ -39,7 +39,7 @@ const PREVIEW: &str = "/{code}+";
 pub const PREVIEW_SUFFIX: char = '+';
 
 /// The routes. The first one stands for every request that matched none.
-pub const ROUTES: [Row; 16] = [
+pub const ROUTES: [Row; 20] = [
     page("unmatched"),
     page(REDIRECT),
     Row {
@@ -56,6 +56,10 @@ pub const ROUTES: [Row; 16] = [
     scoped("/api/admin/links/{code}", Scope::Admin),
     scoped("/api/admin/links/{code}/disable", Scope::Admin),
     scoped("/api/admin/links/{code}/enable", Scope::Admin),
+    scoped("/api/admin/dead-letters", Scope::Admin),
+    scoped("/api/admin/dead-letters/{id}", Scope::Admin),
+    scoped("/api/admin/dead-letters/replay", Scope::Admin),
+    scoped("/api/admin/dead-letters/drop", Scope::Admin),
     open("/openapi.json"),
     page("/"),
     page(PREVIEW),

@@ -16,7 +16,10 @@ use crate::{
     config::ServeArgs,
     error::Error,
     observe,
-    routes::{admin::links, docs, health, jobs, metrics, openapi, preview, redirect, shorten},
+    routes::{
+        admin::{dead_letters, links},
+        docs, health, jobs, metrics, openapi, preview, redirect, shorten,
+    },
     state::AppState,
 };
 
@@ -38,6 +41,10 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(links::get, links::change, links::delete))
         .routes(routes!(links::disable))
         .routes(routes!(links::enable))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::get))
+        .routes(routes!(dead_letters::replay))
+        .routes(routes!(dead_letters::remove))
         .routes(routes!(openapi::openapi))
         .routes(routes!(redirect::follow))
         .routes(routes!(redirect::root));

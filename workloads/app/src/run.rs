@@ -25,7 +25,7 @@ use crate::{
     indexer::Indexer,
     job_ids::JobIds,
     metrics::Metrics,
-    publisher::Publisher,
+    publisher::{Publisher, letters::DeadLetters},
     router,
     routes::docs::MAX_PAYLOADS,
     scheduler::Scheduler,
@@ -177,15 +177,19 @@ fn queue(
 ) -> anyhow::Result<Option<Queue>> {
     let broker = config.queue.broker()?;
     let keep_days = config.purge.extent.purge_keep_days;
-    Ok(broker.map(|broker| Queue {
-        jobs: Jobs::new(database.clone()),
-        publisher: Publisher::start(
-            broker,
+    Ok(broker.map(|broker| {
+        let publisher = Publisher::start(
+            broker.clone(),
             JobIds::new(config.job_id_key.as_deref(), keep_days),
             memory.budget(Buffer::Jobs),
             metrics.with_publisher(),
             tracer.clone(),
-        ),
+        );
+        Queue {
+            jobs: Jobs::new(database.clone()),
+            letters: DeadLetters::new(broker, publisher.clone()),
+            publisher,
+        }
     }))
 }
 

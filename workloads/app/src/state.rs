@@ -28,7 +28,7 @@ use crate::{
     destination::Destinations,
     limits::Limits,
     metrics::Metrics,
-    publisher::Publisher,
+    publisher::{Publisher, letters::DeadLetters},
     store::{cache::Cache, cached::CachedLinks, jobs::Jobs},
 };
 
@@ -110,6 +110,8 @@ pub struct Queue {
     pub jobs: Jobs,
     /// The publisher of jobs.
     pub publisher: Publisher,
+    /// The jobs that were given up.
+    pub letters: DeadLetters,
 }
 
 /// The state for documents.

@@ -48,6 +48,10 @@ const ADDED: [&str; 5] = [
     "x-delivery-count",
     COPIED_BY,
 ];
+/// Header with the sender of a job, as the app writes it.
+const ORIGIN: &str = "shortener-origin";
+/// Its value for a sender without a key, from whom the workers refuse some tasks.
+const ANONYMOUS: &str = "anonymous";
 
 impl Message {
     /// Returns the id that the app gave the job.
@@ -77,16 +81,20 @@ impl Message {
         Some(body.get("task")?.as_str()?.to_owned())
     }
 
-    /// Returns the job as if it had never failed: same id, same body, same trace.
+    /// Returns the job as if it had never failed: same id, same body, same trace. If it came without a key, the
+    /// administrator who replays it answers for it: the workers would otherwise refuse a task that is not public.
     #[must_use]
     pub fn for_replay(&self) -> Self {
-        self.without_headers(|header| ADDED.iter().any(|name| header.starts_with(name)))
+        self.without_headers(|header, value| {
+            let is_anonymous = header == ORIGIN && value.as_str() == Some(ANONYMOUS);
+            is_anonymous || ADDED.iter().any(|name| header.starts_with(name))
+        })
     }
 
     /// Returns the dead letter for the end of its queue, without its delivery count.
     #[must_use]
     pub fn for_requeue(&self) -> Self {
-        self.without_headers(|header| header == "x-delivery-count")
+        self.without_headers(|header, _| header == "x-delivery-count")
     }
 
     /// Returns the message with the name of the operation that copies it.
@@ -108,10 +116,10 @@ impl Message {
         by == Some(operation)
     }
 
-    fn without_headers(&self, unwanted: impl Fn(&str) -> bool) -> Self {
+    fn without_headers(&self, unwanted: impl Fn(&str, &Value) -> bool) -> Self {
         let mut message = self.clone();
         if let Some(Value::Object(headers)) = message.properties.0.get_mut("headers") {
-            headers.retain(|name, _| !unwanted(name));
+            headers.retain(|name, value| !unwanted(name, value));
         }
         message
     }
@@ -160,6 +168,18 @@ mod tests {
             job.properties.0["headers"],
             json!({"traceparent": "00-abc"})
         );
+    }
+
+    #[test]
+    fn whoever_replays_a_job_answers_for_a_sender_without_a_key() {
+        for (sender, stays) in [("anonymous", false), ("key:shop", true), ("internal", true)] {
+            let mut letter = dead_letter();
+            let sender = Value::from(sender);
+            letter.properties.0["headers"][ORIGIN] = sender.clone();
+            let sender_of = |message: Message| message.properties.0["headers"].get(ORIGIN).cloned();
+            assert_eq!(sender_of(letter.for_requeue()), Some(sender.clone()));
+            assert_eq!(sender_of(letter.for_replay()), stays.then_some(sender));
+        }
     }
 
     #[test]

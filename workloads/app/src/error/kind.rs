@@ -80,6 +80,11 @@ impl Error {
                 "idempotency-key-reused",
                 "Idempotency key reused",
             ),
+            Self::DeadLettersBusy => (
+                StatusCode::CONFLICT,
+                "dead-letters-busy",
+                "Dead letters busy",
+            ),
 
             // What the app depends on, and the app itself.
             Self::QueueUnavailable(_) => (
@@ -135,6 +140,7 @@ impl Error {
             | Self::DatabaseBusy
             | Self::QueueUnavailable(_)
             | Self::VectorUnavailable(_)
+            | Self::DeadLettersBusy
             | Self::Busy
             | Self::Deadline => Some(1),
             // The user has to act first.

@@ -18,6 +18,7 @@ pub(super) fn complete(schemas: &mut Value, config: &ServeArgs) {
     let is_legal = json!({"required": ["legal"], "properties": {"legal": {"const": true}}});
     schemas["DisableRequest"]["anyOf"] = json!([absent("notice"), is_legal]);
     expiry(&mut schemas["ExpiryRequest"]);
+    choice(&mut schemas["SweepRequest"]);
 }
 
 fn field<'a>(schemas: &'a mut Value, body: &str, name: &str) -> &'a mut Value {
@@ -60,4 +61,19 @@ fn expiry(schema: &mut Value) {
         {"required": ["expires_at"], "properties": {"ttl_seconds": {"type": "null"}}},
     ]);
     schema["not"] = json!({"required": ["url"]});
+}
+
+/// A choice of dead letters is a list of identifiers, or everything.
+fn choice(schema: &mut Value) {
+    let hex = "[0-9a-fA-F]";
+    let id = format!("^{hex}{{8}}(-{hex}{{4}}){{3}}-{hex}{{12}}$");
+    schema["properties"]["ids"]["items"]["format"] = "uuid".into();
+    schema["properties"]["ids"]["items"]["pattern"] = id.into();
+    schema["anyOf"] = json!([
+        {"required": ["all"], "properties": {"all": {"const": true}, "ids": {"type": "null"}}},
+        {
+            "required": ["ids"],
+            "properties": {"ids": {"type": "array"}, "all": {"enum": [false, null]}},
+        },
+    ]);
 }

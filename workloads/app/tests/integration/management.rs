@@ -45,17 +45,21 @@ impl Keys {
     }
 }
 
-/// Sends a request with the key of `desk`.
+/// Sends a request about links with the key of `desk`.
 pub async fn manage(app: &App, method: &str, path: &str, body: Option<Value>) -> Response {
-    let path = format!("/api/admin/links{path}");
+    administer(app, method, &format!("/api/admin/links{path}"), body).await
+}
+
+/// Sends a request with the key of `desk`.
+pub async fn administer(app: &App, method: &str, path: &str, body: Option<Value>) -> Response {
     let headers = format!("authorization: Bearer {KEY}\r\n");
     match body {
         Some(body) => {
             let body = body.to_string();
-            let bytes = json_bytes(method, &path, &headers, body.as_bytes());
+            let bytes = json_bytes(method, path, &headers, body.as_bytes());
             send(app.public, bytes).await
         }
-        None => request(app.public, method, &path, &headers).await,
+        None => request(app.public, method, path, &headers).await,
     }
 }
 
@@ -97,6 +101,10 @@ async fn management_needs_a_key_with_its_scope_also_where_nothing_else_does() {
         ("DELETE", "/api/admin/links/a"),
         ("POST", "/api/admin/links/a/disable"),
         ("POST", "/api/admin/links/a/enable"),
+        ("GET", "/api/admin/dead-letters"),
+        ("GET", "/api/admin/dead-letters/a"),
+        ("POST", "/api/admin/dead-letters/replay"),
+        ("POST", "/api/admin/dead-letters/drop"),
     ];
     for (method, path) in routes {
         for app in [&plain, &app] {

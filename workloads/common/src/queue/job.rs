@@ -84,11 +84,7 @@ impl Job {
     /// # Errors
     /// Fails if the message is not a job. Such a message never becomes one.
     pub fn parse(properties: &BasicProperties, body: Vec<u8>) -> Result<Self, Invalid> {
-        let id = properties
-            .message_id()
-            .as_ref()
-            .and_then(|id| id.as_str().parse().ok())
-            .ok_or(Invalid::MessageId)?;
+        let id = id_of(properties).ok_or(Invalid::MessageId)?;
         let text = String::from_utf8(body).map_err(|_| Invalid::Body)?;
         let Ok(Value::Object(payload)) = serde_json::from_str(&text) else {
             return Err(Invalid::Body);
@@ -107,15 +103,36 @@ impl Job {
     }
 }
 
+/// Returns the identifier of the job in a message; `None` if the message never becomes a job.
+#[must_use]
+pub fn id_of(properties: &BasicProperties) -> Option<Uuid> {
+    properties.message_id().as_ref()?.as_str().parse().ok()
+}
+
 /// Returns the trace context of the processing, for jobs and for invalid messages.
 #[must_use]
 pub fn trace_of(properties: &BasicProperties) -> TraceContext {
-    let traceparent = match header(properties, TRACEPARENT.as_str()) {
-        Some(AMQPValue::LongString(value)) => Some(value.as_bytes()),
-        Some(AMQPValue::ShortString(value)) => Some(value.as_str().as_bytes()),
-        _ => None,
-    };
-    TraceContext::continuing(traceparent)
+    let traceparent = header(properties, TRACEPARENT.as_str());
+    TraceContext::continuing(traceparent.and_then(text_of))
+}
+
+/// Returns the trace context of the publication, of which another publication of the same job is a part; `None` if the
+/// message does not tell it.
+#[must_use]
+pub fn publication_of(properties: &BasicProperties) -> Option<TraceContext> {
+    let processing = trace_of(properties);
+    processing.parent.map(|publication| TraceContext {
+        span_id: publication,
+        parent: None,
+        ..processing
+    })
+}
+
+/// Returns the `tracestate` of a message.
+#[must_use]
+pub fn tracestate_of(properties: &BasicProperties) -> Option<String> {
+    let tracestate = header(properties, TRACESTATE.as_str()).and_then(text_of)?;
+    String::from_utf8(tracestate.to_vec()).ok()
 }
 
 /// Reads the count of returns. The broker may encode the number in any width.
@@ -133,12 +150,21 @@ fn returns(properties: &BasicProperties) -> u32 {
     count.max(0).try_into().unwrap_or(u32::MAX)
 }
 
-fn header<'a>(properties: &'a BasicProperties, name: &str) -> Option<&'a AMQPValue> {
+pub(super) fn header<'a>(properties: &'a BasicProperties, name: &str) -> Option<&'a AMQPValue> {
     properties.headers().as_ref()?.inner().get(name)
 }
 
+/// Returns the bytes of a text, which has two forms.
+pub(super) fn text_of(value: &AMQPValue) -> Option<&[u8]> {
+    match value {
+        AMQPValue::LongString(value) => Some(value.as_bytes()),
+        AMQPValue::ShortString(value) => Some(value.as_str().as_bytes()),
+        _ => None,
+    }
+}
+
 /// Keeps a string as it is, and formats any other value as JSON.
-fn client_id(id: &Value) -> Option<String> {
+pub(super) fn client_id(id: &Value) -> Option<String> {
     match id {
         Value::Null => None,
         Value::String(id) => Some(label(id)),
@@ -147,7 +173,7 @@ fn client_id(id: &Value) -> Option<String> {
 }
 
 /// Shortens a text for log lines, and replaces the one character that PostgreSQL cannot store.
-fn label(text: &str) -> String {
+pub(super) fn label(text: &str) -> String {
     text.chars()
         .take(MAX_LABEL)
         .map(|character| {
@@ -300,8 +326,22 @@ mod tests {
     #[test]
     fn a_malformed_trace_context_starts_a_new_trace() {
         for value in [AMQPValue::Void, AMQPValue::LongString("00-x".into())] {
-            assert_eq!(trace_of(&with_header("traceparent", value)).parent, None);
+            let properties = with_header("traceparent", value);
+            assert_eq!(trace_of(&properties).parent, None);
+            assert_eq!(publication_of(&properties), None);
+            assert_eq!(tracestate_of(&properties), None);
         }
+    }
+
+    #[test]
+    fn another_publication_of_a_job_is_a_part_of_the_first_one() {
+        let (_, trace, properties) = published();
+        let first = publication_of(&properties).unwrap();
+        assert_eq!(
+            (first.trace_id, first.span_id),
+            (trace.trace_id, trace.span_id)
+        );
+        assert_eq!(tracestate_of(&properties).as_deref(), Some("vendor=1"));
     }
 
     proptest! {

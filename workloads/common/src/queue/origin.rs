@@ -25,7 +25,8 @@ pub enum Origin {
 
 impl Origin {
     /// Returns the value of the header.
-    pub(super) fn value(&self) -> Cow<'static, str> {
+    #[must_use]
+    pub fn value(&self) -> Cow<'static, str> {
         match self {
             Self::Anonymous => ANONYMOUS.into(),
             Self::Client(name) => format!("{KEY}{name}").into(),

@@ -5,21 +5,20 @@ mod fields;
 mod many;
 
 use axum::{
-    Json,
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
-use http::{HeaderValue, StatusCode, Uri, header::CACHE_CONTROL};
+use http::{StatusCode, Uri};
 use jiff::Timestamp;
-use serde::Serialize;
 use shortener_common::telemetry::span::with_current_span;
 use tracing::field::display;
 
 use self::bodies::{
     DisableRequest, ExpiryRequest, LinkDetails, LinkPage, LinksRequest, LinksResponse,
 };
+use super::{client, private};
 use crate::{
-    auth, body,
+    body,
     code::{Code, OwnedCode},
     error::{BodyProblem, Error, UnreadBody},
     state::AppState,
@@ -196,12 +195,6 @@ fn code_in(uri: &Uri) -> Result<OwnedCode, Error> {
     Ok(code.to_owned())
 }
 
-/// Returns the name of the client. These routes have none without: their scope is always protected.
-fn client(request: &Request) -> Result<String, Error> {
-    let name = auth::client_of(request).map(str::to_owned);
-    name.ok_or_else(|| Error::Internal("management without a client".to_owned()))
-}
-
 /// Makes a change. The work continues if the request is cancelled: interrupted halfway, it could leave the link in the
 /// cache.
 async fn apply(
@@ -252,10 +245,4 @@ fn record(change: &Change, link: &LinkRecord, by: &str) {
         Change::Expire(_) => line!("link_expiry_changed", none),
         Change::Delete => line!("link_deleted", none),
     }
-}
-
-/// Returns a response that no cache keeps.
-fn private(body: impl Serialize) -> Response {
-    let no_store = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    ([no_store], Json(body)).into_response()
 }

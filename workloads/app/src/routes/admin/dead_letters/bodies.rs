@@ -1,0 +1,119 @@
+//! The request and response bodies, as shown in the OpenAPI document.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::Serialize;
+use shortener_common::queue::dead_letter::DeadLetter;
+use utoipa::ToSchema;
+
+use crate::publisher::letters::Swept;
+
+/// A choice of dead letters: one of the two fields. Unknown fields are ignored, and `null` means absent.
+// Only for the OpenAPI document: the parser reports the fault itself.
+#[derive(Debug, ToSchema)]
+pub struct SweepRequest {
+    /// Identifiers of jobs.
+    #[schema(min_items = 1, max_items = 100, example = json!(["0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11"]))]
+    pub ids: Option<Vec<String>>,
+    /// True for every dead letter that is in the queue now.
+    pub all: Option<bool>,
+}
+
+/// A dead letter.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeadLetterDetails {
+    /// Identifier of the job; null if the message never was a job.
+    #[schema(format = "uuid")]
+    id: Option<String>,
+    /// Name of the task; empty if the job has none.
+    task: String,
+    /// The client's own `id`, as a string; null if it is a list or an object.
+    client_id: Option<String>,
+    /// Sender: `anonymous`, `key:` and the name of the client, or `internal`.
+    #[schema(example = "key:shop")]
+    origin: String,
+    /// Reason: `delivery_limit`, `rejected`, `expired` or `maxlen`; null if the broker does not tell it.
+    #[schema(example = "delivery_limit")]
+    reason: Option<String>,
+    /// Time at which the job was given up (RFC 3339); null if the broker does not tell it.
+    #[schema(format = DateTime)]
+    died_at: Option<String>,
+    /// Size of the body in bytes.
+    bytes: usize,
+    /// Body, in the answer about one dead letter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    /// Encoding of the body: `text`, or `base64` if it is no text.
+    #[schema(example = "text")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
+}
+
+/// Dead letters.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeadLetterPage {
+    /// Dead letters, the oldest first.
+    dead_letters: Vec<DeadLetterDetails>,
+    /// Number of all dead letters.
+    total: usize,
+}
+
+/// The result of working on dead letters.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SweepResponse {
+    /// Number of dead letters that were replayed or deleted.
+    done: usize,
+    /// Chosen identifiers of which no dead letter was found; if `complete` is false, there may be one.
+    missing: Vec<String>,
+    /// False if the time limit ended before every chosen dead letter was found. If all are chosen, send the request
+    /// again.
+    complete: bool,
+}
+
+impl From<DeadLetter> for DeadLetterDetails {
+    fn from(letter: DeadLetter) -> Self {
+        Self {
+            id: letter.id.map(|id| id.to_string()),
+            task: letter.task,
+            client_id: letter.client_id,
+            origin: letter.origin.value().into_owned(),
+            reason: letter.reason,
+            died_at: letter.died_at.map(|time| time.to_string()),
+            bytes: letter.bytes,
+            body: None,
+            encoding: None,
+        }
+    }
+}
+
+impl DeadLetterDetails {
+    pub(super) fn with_body(self, body: Vec<u8>) -> Self {
+        let (body, encoding) = match String::from_utf8(body) {
+            Ok(text) => (text, "text"),
+            Err(error) => (STANDARD.encode(error.as_bytes()), "base64"),
+        };
+        Self {
+            body: Some(body),
+            encoding: Some(encoding),
+            ..self
+        }
+    }
+}
+
+impl DeadLetterPage {
+    pub(super) fn new(letters: Vec<DeadLetter>, total: usize) -> Self {
+        Self {
+            dead_letters: letters.into_iter().map(Into::into).collect(),
+            total,
+        }
+    }
+}
+
+impl From<Swept> for SweepResponse {
+    fn from(swept: Swept) -> Self {
+        Self {
+            done: swept.done,
+            missing: swept.missing.iter().map(ToString::to_string).collect(),
+            complete: swept.complete,
+        }
+    }
+}

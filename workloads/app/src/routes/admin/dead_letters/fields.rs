@@ -1,0 +1,146 @@
+//! The parsers of a choice and of the query of a list.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use url::form_urlencoded;
+use uuid::Uuid;
+
+use crate::{
+    error::{Error, FieldError},
+    publisher::letters::Choice,
+};
+
+/// The maximum number of dead letters in a list.
+const MAX_PAGE: usize = 100;
+/// The maximum number of identifiers in a choice.
+const MAX_IDS: usize = 100;
+
+/// Parses the query of a list.
+///
+/// # Errors
+/// Returns [`Error::InvalidFields`] if it has anything but one valid limit.
+pub(super) fn limit(query: Option<&str>) -> Result<usize, Error> {
+    let mut limit = None;
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        if name != "limit" {
+            return Err(fault("query", "has only the parameter limit".to_owned()));
+        }
+        let number: Option<usize> = value.parse().ok();
+        let number = number.filter(|number| (1..=MAX_PAGE).contains(number));
+        if number.is_none() || limit.is_some() {
+            let rule = format!("must be there once, as a whole number from 1 to {MAX_PAGE}");
+            return Err(fault("limit", rule));
+        }
+        limit = number;
+    }
+    Ok(limit.unwrap_or(MAX_PAGE))
+}
+
+/// Parses a choice.
+///
+/// # Errors
+/// Returns [`Error::InvalidFields`] unless it is either a list of identifiers or everything.
+pub(super) fn choice(mut body: Map<String, Value>) -> Result<Choice, Error> {
+    let mut field = |name: &str| body.remove(name).filter(|value| !value.is_null());
+    match (field("ids"), field("all")) {
+        (None, Some(Value::Bool(true))) => Ok(Choice::All),
+        (Some(ids), None | Some(Value::Bool(false))) => ids_of(ids).map(Choice::Ids),
+        (Some(_), Some(Value::Bool(true))) => {
+            Err(fault("all", "must not be combined with ids".to_owned()))
+        }
+        (_, Some(other)) if !other.is_boolean() => {
+            Err(fault("all", "must be true or false".to_owned()))
+        }
+        _ => Err(fault("ids", "is required, unless all is true".to_owned())),
+    }
+}
+
+fn ids_of(value: Value) -> Result<BTreeSet<Uuid>, Error> {
+    let rule = || format!("must be an array of 1 to {MAX_IDS} identifiers of jobs");
+    let Value::Array(ids) = value else {
+        return Err(fault("ids", rule()));
+    };
+    if !(1..=MAX_IDS).contains(&ids.len()) {
+        return Err(fault("ids", rule()));
+    }
+    let ids: Option<BTreeSet<Uuid>> = ids.iter().map(|id| id.as_str()?.parse().ok()).collect();
+    ids.ok_or_else(|| fault("ids", rule()))
+}
+
+fn fault(field: &'static str, reason: String) -> Error {
+    Error::InvalidFields(vec![FieldError { field, reason }])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ID: &str = "0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11";
+
+    fn field_of<T: std::fmt::Debug>(result: Result<T, Error>) -> &'static str {
+        match result {
+            Err(Error::InvalidFields(faults)) => faults[0].field,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn choice_of(body: Value) -> Result<Choice, Error> {
+        match body {
+            Value::Object(body) => choice(body),
+            other => panic!("{other} is no object"),
+        }
+    }
+
+    #[test]
+    fn a_list_has_a_limit_from_1_to_100() {
+        for (query, expected) in [
+            (None, 100),
+            (Some(""), 100),
+            (Some("limit=1"), 1),
+            (Some("limit=100"), 100),
+        ] {
+            assert_eq!(limit(query).unwrap(), expected, "{query:?}");
+        }
+        for wrong in [
+            "limit=0",
+            "limit=101",
+            "limit=",
+            "limit=x",
+            "limit=1&limit=1",
+        ] {
+            assert_eq!(field_of(limit(Some(wrong))), "limit", "{wrong}");
+        }
+        assert_eq!(field_of(limit(Some("limit=1&after=x"))), "query");
+    }
+
+    #[test]
+    fn a_choice_is_either_everything_or_a_list_of_identifiers() {
+        let some = Choice::Ids(BTreeSet::from([ID.parse().unwrap()]));
+        for (body, expected) in [
+            (json!({"all": true}), &Choice::All),
+            (json!({"all": true, "ids": null}), &Choice::All),
+            (json!({"ids": [ID]}), &some),
+            (json!({"ids": [ID, ID], "all": false, "more": 1}), &some),
+            (json!({"ids": vec![ID; 100]}), &some),
+        ] {
+            assert_eq!(&choice_of(body).unwrap(), expected);
+        }
+        for (body, field) in [
+            (json!({}), "ids"),
+            (json!({"all": false}), "ids"),
+            (json!({"ids": []}), "ids"),
+            (json!({"ids": ID}), "ids"),
+            (json!({"ids": [ID, 7]}), "ids"),
+            (json!({"ids": ["m1"]}), "ids"),
+            (json!({"ids": vec![ID; 101]}), "ids"),
+            (json!({"all": "yes"}), "all"),
+            (json!({"ids": [ID], "all": 1}), "all"),
+            (json!({"ids": [ID], "all": true}), "all"),
+        ] {
+            assert_eq!(field_of(choice_of(body.clone())), field, "{body}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A dead letter: the message of a job that was given up. The broker keeps the message as it was, and adds the reason.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use lapin::{
+    BasicProperties,
+    types::{AMQPValue, FieldTable},
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    job::{client_id, header, id_of, label, task_of, text_of},
+    origin::{ORIGIN, Origin},
+};
+
+/// The broker's list of the deaths of a message, the last one first.
+const DEATHS: &str = "x-death";
+
+/// What a list of dead letters shows of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The identifier of the job; `None` if the message never was one.
+    pub id: Option<Uuid>,
+    /// The client's name of the task; empty if there is none.
+    pub task: String,
+    /// The client's name of the job, unless it is a list or an object.
+    pub client_id: Option<String>,
+    /// The sender.
+    pub origin: Origin,
+    /// The broker's word for the reason: `delivery_limit`, `rejected`, `expired` or `maxlen`.
+    pub reason: Option<String>,
+    /// The time at which the job was given up, in whole seconds.
+    pub died_at: Option<Timestamp>,
+    /// The size of the body in bytes.
+    pub bytes: usize,
+}
+
+impl DeadLetter {
+    /// Reads a message of the dead-letter queue. Its values are not kept, so that a large job takes no more memory.
+    #[must_use]
+    pub fn read(properties: &BasicProperties, body: &[u8]) -> Self {
+        let task = task_of(body).ok();
+        // Without an object there is no field.
+        let named = task
+            .is_some()
+            .then(|| serde_json::from_slice::<Named>(body).ok());
+        let death = last_death(properties);
+        let of_death = |name: &str| death.and_then(|death| death.inner().get(name));
+        let reason = of_death("reason").and_then(text_of);
+        Self {
+            id: id_of(properties),
+            task: task.unwrap_or_default(),
+            client_id: named.flatten().and_then(|named| client_id(&named.id?.0?)),
+            origin: Origin::of(header(properties, ORIGIN)),
+            reason: reason.map(|reason| label(&String::from_utf8_lossy(reason))),
+            died_at: of_death("time").and_then(time),
+            bytes: body.len(),
+        }
+    }
+}
+
+fn last_death(properties: &BasicProperties) -> Option<&FieldTable> {
+    match header(properties, DEATHS)? {
+        AMQPValue::FieldArray(deaths) => match deaths.as_slice().first()? {
+            AMQPValue::FieldTable(death) => Some(death),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn time(value: &AMQPValue) -> Option<Timestamp> {
+    match value {
+        AMQPValue::Timestamp(seconds) => Timestamp::from_second(i64::try_from(*seconds).ok()?).ok(),
+        _ => None,
+    }
+}
+
+/// The field of a job that a list shows beside its task.
+#[derive(Deserialize)]
+struct Named {
+    id: Option<Plain>,
+}
+
+/// A value; `None` for a list or an object, which may be as large as the job.
+struct Plain(Option<Value>);
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PlainVisitor)
+    }
+}
+
+struct PlainVisitor;
+
+impl<'de> Visitor<'de> for PlainVisitor {
+    type Value = Plain;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Plain, E> {
+        Ok(Plain(Some(value.into())))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Plain, E> {
+        Ok(Plain(Some(value.into())))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Plain, E> {
+        Ok(Plain(Some(value.into())))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Plain, E> {
+        Ok(Plain(Some(value.into())))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Plain, E> {
+        Ok(Plain(Some(text.into())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Plain, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Plain(None))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Plain, A::Error> {
+        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Plain(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{queue::job, trace::TraceContext};
+
+    const ID: &str = "0197f2a4-8c1e-7b54-9d7b-2f6f0a7f3c11";
+
+    fn table(entries: &[(&str, AMQPValue)]) -> FieldTable {
+        let mut table = FieldTable::default();
+        for (name, value) in entries {
+            table.insert((*name).into(), value.clone());
+        }
+        table
+    }
+
+    fn text(text: &str) -> AMQPValue {
+        AMQPValue::LongString(text.into())
+    }
+
+    fn death(reason: &str, seconds: u64) -> AMQPValue {
+        AMQPValue::FieldTable(table(&[
+            ("count", AMQPValue::LongLongInt(1)),
+            ("reason", text(reason)),
+            ("queue", text("jobs")),
+            ("time", AMQPValue::Timestamp(seconds)),
+        ]))
+    }
+
+    /// Returns the message of a job by `shop` that RabbitMQ has dead-lettered twice, with these changes of its headers.
+    fn message(changes: &[(&str, AMQPValue)]) -> BasicProperties {
+        let origin = Origin::Client("shop".into());
+        let published = job::properties(ID.parse().unwrap(), &origin, TraceContext::root(), None);
+        let mut headers = published.headers().clone().unwrap();
+        let deaths = vec![
+            death("delivery_limit", 1_795_254_292),
+            death("rejected", 1_795_000_000),
+        ];
+        headers.insert(DEATHS.into(), AMQPValue::FieldArray(deaths.into()));
+        for (name, value) in changes {
+            headers.insert((*name).into(), value.clone());
+        }
+        published.with_headers(headers)
+    }
+
+    #[test]
+    fn a_dead_letter_tells_what_it_is_and_why_it_died() {
+        let body = br#"{"task":"email","id":7,"to":[1,2]}"#;
+        assert_eq!(
+            DeadLetter::read(&message(&[]), body),
+            DeadLetter {
+                id: Some(ID.parse().unwrap()),
+                task: "email".to_owned(),
+                client_id: Some("7".to_owned()),
+                origin: Origin::Client("shop".into()),
+                reason: Some("delivery_limit".to_owned()),
+                died_at: Some("2026-11-21T09:44:52Z".parse().unwrap()),
+                bytes: 34,
+            }
+        );
+    }
+
+    #[test]
+    fn a_message_that_never_was_a_job_is_shown_as_far_as_it_goes() {
+        let bare = DeadLetter::read(&BasicProperties::default(), b"\xff");
+        assert_eq!((bare.id, bare.task.as_str(), bare.bytes), (None, "", 1));
+        assert_eq!(
+            (bare.client_id, bare.reason, bare.died_at),
+            (None, None, None)
+        );
+        let empty = Vec::<AMQPValue>::new();
+        for deaths in [
+            AMQPValue::Void,
+            AMQPValue::FieldArray(empty.into()),
+            AMQPValue::FieldArray(vec![AMQPValue::Void].into()),
+            AMQPValue::FieldArray(vec![death("", u64::MAX)].into()),
+        ] {
+            let letter = DeadLetter::read(&message(&[(DEATHS, deaths)]), b"{}");
+            assert_eq!(letter.died_at, None);
+        }
+    }
+
+    #[test]
+    fn the_client_s_own_name_of_a_job_is_shown_unless_it_may_be_large() {
+        for (body, expected) in [
+            ("{}", None),
+            (r#"{"id":null}"#, None),
+            (r#"{"id":"a\u0000"}"#, Some("a\u{fffd}")),
+            (r#"{"id":-1}"#, Some("-1")),
+            (r#"{"id":1.0}"#, Some("1.0")),
+            (r#"{"id":true}"#, Some("true")),
+            (r#"{"id":[1,[2]],"task":"a"}"#, None),
+            (r#"{"id":{"a":1},"task":"a"}"#, None),
+            (r#"{"deep":{"id":1}}"#, None),
+            (r#"{"id":1"#, None),
+            ("[1]", None),
+        ] {
+            let letter = DeadLetter::read(&message(&[]), body.as_bytes());
+            assert_eq!(letter.client_id.as_deref(), expected, "{body}");
+        }
+        let long = format!("{{\"id\":\"{}\"}}", "x".repeat(300));
+        let letter = DeadLetter::read(&message(&[]), long.as_bytes());
+        assert_eq!(letter.client_id.unwrap().len(), 256);
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_is_read_without_a_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(DeadLetter::read(&message(&[]), &body).bytes, body.len());
+        }
+    }
+}
