@@ -9,7 +9,7 @@ use crate::{
 
 /// Completes the schemas of the bodies.
 pub(super) fn complete(schemas: &mut Value, config: &ServeArgs) {
-    for body in ["DocumentRequest", "QueryRequest", "DocumentResponse"] {
+    for body in ["DocumentRequest", "QueryRequest"] {
         vector(field(schemas, body, "vector"), config.vector.vector_size);
     }
     payload(field(schemas, "DocumentRequest", "payload"));
@@ -30,7 +30,7 @@ fn absent(field: &str) -> Value {
     json!({"properties": {field: {"type": "null"}}})
 }
 
-/// A vector has the dimensions of the collection, in single precision.
+/// A vector has the dimensions of the collection. It is read in single precision, in which larger numbers are infinite.
 fn vector(schema: &mut Value, size: u32) {
     schema["minItems"] = size.into();
     schema["maxItems"] = size.into();
