@@ -54,6 +54,7 @@ impl Service {
             format!("--vector-api-key={}", store.key),
             format!("--vector-collection={}", store.name),
             format!("--job-id-key={KEY}"),
+            "--cors-allow-origins=https://app.example.com".to_owned(),
             // The limits are told, and never reached.
             "--limit-shorten-per-minute=4000000".to_owned(),
             "--limit-shorten-burst=4000000".to_owned(),

@@ -128,13 +128,14 @@ impl<'a> Schemas<'a> {
         }
         if types.contains("array") {
             values.extend(self.arrays(schema, samples));
-        } else {
-            values.push(json!([]));
         }
         if types.contains("object") {
             values.extend(self.objects(schema, samples));
         }
         values.extend([json!(null), json!("a b"), json!(0.5)]);
+        if !types.contains("array") {
+            values.push(json!([]));
+        }
         values
     }
 
