@@ -12,7 +12,7 @@ use http::{
 };
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use shortener_common::budget::{Budget, Share};
 use tokio::time::{Instant, timeout_at};
 
@@ -257,6 +257,19 @@ pub fn fields<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, Erro
     })
 }
 
+/// Returns a number without a fraction; `None` if it has one, or if it does not fit. To JSON Schema, `60`, `60.0` and `6e1`
+/// are one number.
+#[must_use]
+pub fn whole<T: TryFrom<i128>>(number: &Number) -> Option<T> {
+    let exact = number.as_i64().map(i128::from);
+    let exact = exact.or_else(|| number.as_u64().map(i128::from));
+    let whole = exact.or_else(|| {
+        let number = number.as_f64().filter(|number| number.fract() == 0.0);
+        number.map(|number| number as i128)
+    });
+    T::try_from(whole?).ok()
+}
+
 /// Reads a body to its end and drops it.
 ///
 /// # Errors
@@ -377,6 +390,19 @@ mod tests {
         let refused = discard(request(&text), 10_000).await;
         assert!(matches!(refused, Err(Error::BodyTooLarge(10_000))));
         assert!(discard(request(&text), text.len()).await.is_ok());
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        let number = |text: &str| serde_json::from_str(text).unwrap();
+        for text in ["60", "60.0", "6e1", "600e-1"] {
+            assert_eq!(whole::<u64>(&number(text)), Some(60), "{text}");
+        }
+        assert_eq!(whole::<i64>(&number("-60.0")), Some(-60));
+        assert_eq!(whole(&number("18446744073709551615")), Some(u64::MAX));
+        for text in ["60.5", "-1", "-1.0", "1e300", "18446744073709551616"] {
+            assert_eq!(whole::<u64>(&number(text)), None, "{text}");
+        }
     }
 
     #[test]

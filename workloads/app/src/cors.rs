@@ -22,7 +22,7 @@ use url::Url;
 use crate::route::Route;
 
 /// The word for every origin.
-const ANY: &str = "*";
+pub const ANY: &str = "*";
 /// The methods of the routes for scripts.
 const METHODS: &str = "GET, POST, PUT, DELETE";
 /// The fields that a request may have.

@@ -17,7 +17,7 @@ use http::{
 };
 use shortener_common::{database::StoreError, documents::IndexError, vector::VectorError};
 
-pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem};
+pub use self::problem::{BodyProblem, FieldError, PROBLEM_JSON, Problem, UnreadBody};
 use crate::{
     auth::Denial,
     publisher::{Refusal, letters::LettersError},
@@ -303,10 +303,16 @@ mod tests {
             Error::RequestTimeout,
             Error::BodyTooLarge(0),
             Error::UnsupportedMediaType,
-            Error::RateLimited(Duration::ZERO),
         ];
         let statuses = errors.map(|error| error.kind().0.as_str().to_owned());
         assert!(BodyProblem::responses().into_keys().eq(statuses));
+        let errors = [
+            Error::MalformedJson(String::new()),
+            Error::RequestTimeout,
+            Error::BodyTooLarge(0),
+        ];
+        let statuses = errors.map(|error| error.kind().0.as_str().to_owned());
+        assert!(UnreadBody::responses().into_keys().eq(statuses));
     }
 
     #[test]

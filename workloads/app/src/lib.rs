@@ -16,6 +16,7 @@ pub mod limits;
 pub mod location;
 pub mod metrics;
 pub mod observe;
+pub mod openapi;
 pub mod page;
 pub mod publisher;
 pub mod route;

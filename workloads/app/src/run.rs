@@ -112,14 +112,9 @@ impl Server {
             tracer,
             memory,
         };
+        let document = router::openapi_document(&config);
         Ok(Self {
-            state: AppState::new(
-                config,
-                observed,
-                links,
-                profiles,
-                router::openapi_document(),
-            ),
+            state: AppState::new(config, observed, links, profiles, document),
             public,
             internal,
             background,

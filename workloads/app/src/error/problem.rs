@@ -37,7 +37,8 @@ pub struct Problem {
     pub trace_id: Option<String>,
 }
 
-/// The error responses of every route that reads a JSON body, for the OpenAPI document. It shows these comments.
+/// The error responses of every route that reads a JSON body, for the OpenAPI document. It shows these comments, and
+/// [`crate::openapi`] adds those of every route.
 #[derive(Debug, IntoResponses)]
 pub enum BodyProblem {
     /// The body did not arrive in time
@@ -49,7 +50,18 @@ pub enum BodyProblem {
     /// The body is not application/json
     #[response(status = 415, content_type = PROBLEM_JSON)]
     NotJson(Problem),
-    /// Too many requests from one address
-    #[response(status = 429, content_type = PROBLEM_JSON)]
-    RateLimited(Problem),
+}
+
+/// The error responses of every route that reads a body to its end without a use for it, for the OpenAPI document.
+#[derive(Debug, IntoResponses)]
+pub enum UnreadBody {
+    /// The body is incomplete
+    #[response(status = 400, content_type = PROBLEM_JSON)]
+    Incomplete(Problem),
+    /// The body did not arrive in time
+    #[response(status = 408, content_type = PROBLEM_JSON)]
+    Late(Problem),
+    /// The body is too large
+    #[response(status = 413, content_type = PROBLEM_JSON)]
+    TooLarge(Problem),
 }

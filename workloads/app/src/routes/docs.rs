@@ -15,6 +15,7 @@ use shortener_common::{
     trace::TraceContext,
 };
 
+pub use self::fields::{MAX_CONDITIONS, MAX_VALUES};
 use self::{
     bodies::{DocumentRequest, DocumentResponse, DocumentWritten, QueryRequest, QueryResponse},
     fields::Content,
@@ -22,7 +23,7 @@ use self::{
 use super::jobs::trace_of;
 use crate::{
     body,
-    error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
+    error::{BodyProblem, Error, FieldError, UnreadBody},
     indexer::{index_job, log_refusal},
     state::{AppState, Queue, Vector},
 };
@@ -46,10 +47,10 @@ pub const MAX_PAYLOADS: usize = fields::MAX_LIMIT as usize;
         (status = 200, description = "The document was replaced, and queries find it", body = DocumentWritten),
         (status = 201, description = "The document was stored, and queries find it", body = DocumentWritten),
         (status = 202, description = "The document was stored, and queries will find it", body = DocumentWritten),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Malformed JSON or invalid fields"),
         BodyProblem,
-        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 501, description = "The vector profile is not enabled"),
+        (status = 503, description = "The database or, without the queue profile, the vector store is not available"),
     )
 )]
 pub async fn put(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -87,12 +88,12 @@ pub async fn put(State(state): State<AppState>, request: Request) -> Result<Resp
     get,
     path = "/docs/{id}",
     operation_id = "document",
-    params(("id" = u64, Path, description = "The document")),
+    params(("id" = u64, Path, description = "The document", maximum = 9_223_372_036_854_775_807_u64)),
     responses(
         (status = 200, description = "The document", body = DocumentResponse),
-        (status = 404, description = "No such document", body = Problem, content_type = PROBLEM_JSON),
-        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such document"),
+        (status = 501, description = "The vector profile is not enabled"),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<DocumentResponse>, Error> {
@@ -109,13 +110,14 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Json<Documen
     delete,
     path = "/docs/{id}",
     operation_id = "delete_document",
-    params(("id" = u64, Path, description = "The document")),
+    params(("id" = u64, Path, description = "The document", maximum = 9_223_372_036_854_775_807_u64)),
     responses(
         (status = 202, description = "The document was deleted, and queries will no longer find it", body = DocumentWritten),
         (status = 204, description = "The document was deleted, and queries no longer find it"),
-        (status = 404, description = "No such document", body = Problem, content_type = PROBLEM_JSON),
-        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database or, without the queue profile, the vector store is not available", body = Problem, content_type = PROBLEM_JSON),
+        UnreadBody,
+        (status = 404, description = "No such document"),
+        (status = 501, description = "The vector profile is not enabled"),
+        (status = 503, description = "The database or, without the queue profile, the vector store is not available"),
     )
 )]
 pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -141,10 +143,10 @@ pub async fn delete(State(state): State<AppState>, request: Request) -> Result<R
     request_body = QueryRequest,
     responses(
         (status = 200, description = "The nearest documents", body = QueryResponse),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Malformed JSON or invalid fields"),
         BodyProblem,
-        (status = 501, description = "The vector profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The vector store is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 501, description = "The vector profile is not enabled"),
+        (status = 503, description = "The vector store is not available"),
     )
 )]
 pub async fn query(State(state): State<AppState>, request: Request) -> Result<Response, Error> {

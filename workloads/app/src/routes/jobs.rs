@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::{
     auth::{self, Identity},
     body::{self, Held},
-    error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
+    error::{BodyProblem, Error, FieldError},
     publisher::NewJob,
     scope::Scope,
     state::{AppState, Queue, Shared},
@@ -34,7 +34,7 @@ pub const MAX_BODY: usize = 64 * 1024;
 /// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The maximum length of a key in bytes.
-const MAX_KEY: usize = 255;
+pub const MAX_KEY: usize = 255;
 /// The maximum length of a `tracestate` that is forwarded, in bytes; every tracing system must accept this length.
 const MAX_TRACESTATE: usize = 512;
 
@@ -115,17 +115,17 @@ impl JobStatus {
     post,
     path = "/jobs",
     operation_id = "enqueue",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day create one job")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day create one job", example = "8e03978e-40d5")),
     request_body(content = Object, description = "The job, at most 64 KiB", example = json!({"task": "email", "id": 1})),
     responses(
         (status = 202, description = "The queue has stored the job", body = Enqueued),
-        (status = 400, description = "Not a JSON object, or an invalid key", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Not a JSON object, or an invalid key"),
         BodyProblem,
-        (status = 401, description = "The task needs a key", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The task needs a key with the scope `jobs`, or the service has no keys", body = Problem, content_type = PROBLEM_JSON),
-        (status = 422, description = "The key was already used with another body", body = Problem, content_type = PROBLEM_JSON),
-        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The queue does not accept jobs at the moment", body = Problem, content_type = PROBLEM_JSON),
+        (status = 401, description = "The task needs a key"),
+        (status = 403, description = "The task needs a key with the scope `jobs`, or the service has no keys"),
+        (status = 422, description = "The key was already used with another body"),
+        (status = 501, description = "The queue profile is not enabled"),
+        (status = 503, description = "The queue does not accept jobs at the moment"),
     )
 )]
 pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -218,12 +218,12 @@ async fn once(
     get,
     path = "/jobs/{id}",
     operation_id = "job",
-    params(("id" = String, Path, description = "The `id` in the response to `POST /jobs`")),
+    params(("id" = String, Path, description = "The `id` in the response to `POST /jobs`", format = "uuid")),
     responses(
         (status = 200, description = "The state of the job", body = JobStatus),
-        (status = 404, description = "No such job", body = Problem, content_type = PROBLEM_JSON),
-        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "No such job"),
+        (status = 501, description = "The queue profile is not enabled"),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn job(State(state): State<AppState>, uri: Uri) -> Result<Json<JobStatus>, Error> {

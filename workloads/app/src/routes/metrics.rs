@@ -12,7 +12,7 @@ use crate::{error::Error, state::AppState};
     path = "/metrics",
     operation_id = "metrics",
     responses(
-        (status = 200, description = "All metrics of the replica", body = String, content_type = "text/plain"),
+        (status = 200, description = "All metrics of the replica", content((String = "text/plain"), (String = "application/openmetrics-text"))),
         (status = 404, description = "Metrics are not served on the public port"),
     )
 )]

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use crate::{
     code::Code,
-    error::{Error, PROBLEM_JSON, Problem},
+    error::Error,
     page::{self, Html, TEXT_HTML},
     route::PREVIEW_SUFFIX,
     state::AppState,
@@ -48,11 +48,11 @@ pub struct Preview {
     operation_id = "preview",
     params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$")),
     responses(
-        (status = 200, description = "The link", content((Preview = "application/json"), (String = TEXT_HTML))),
-        (status = 404, description = "No such code, or not a valid code", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
-        (status = 410, description = "The link has expired or was taken down", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
-        (status = 451, description = "The link was disabled for legal reasons", content((Problem = PROBLEM_JSON), (String = TEXT_HTML)), headers(("Link" = String, description = "The service, with `rel=\"blocked-by\"` (RFC 7725)"))),
-        (status = 503, description = "The database is not available", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
+        (status = 200, description = "The link", content((Preview = "application/json"), (String = TEXT_HTML)), headers(("Cache-Control" = String, description = "No cache keeps the preview"), ("Vary" = String, description = "The preview depends on `Accept`"), ("X-Robots-Tag" = String, description = "Search engines do not list the preview"))),
+        (status = 404, description = "No such code, or not a valid code"),
+        (status = 410, description = "The link has expired or was taken down"),
+        (status = 451, description = "The link was disabled for legal reasons", headers(("Link" = String, description = "The service, with `rel=\"blocked-by\"` (RFC 7725)"))),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn preview(State(state): State<AppState>, request: Request) -> Result<Response, Error> {

@@ -12,13 +12,7 @@ use http::{
 
 use super::preview::preview;
 use crate::{
-    code::Code,
-    error::{Error, PROBLEM_JSON, Problem},
-    location,
-    page::TEXT_HTML,
-    route::PREVIEW_SUFFIX,
-    state::AppState,
-    store::Resolved,
+    code::Code, error::Error, location, route::PREVIEW_SUFFIX, state::AppState, store::Resolved,
     target::MAX_LOCATION,
 };
 
@@ -29,12 +23,12 @@ use crate::{
     operation_id = "follow",
     params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$")),
     responses(
-        (status = 302, description = "The destination is in `Location`, or the target for unknown or expired codes if there is one", headers(("Location" = String, description = "The destination as a URI: as it was given, with characters that no URI contains encoded, and with the query of the request where queries are forwarded"))),
-        (status = 404, description = "No such code, or not a valid code", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
-        (status = 410, description = "The link has expired or was taken down", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
-        (status = 414, description = "The destination is too long together with the query", body = Problem, content_type = PROBLEM_JSON),
-        (status = 451, description = "The link was disabled for legal reasons", content((Problem = PROBLEM_JSON), (String = TEXT_HTML)), headers(("Link" = String, description = "The service, with `rel=\"blocked-by\"` (RFC 7725)"))),
-        (status = 503, description = "The database is not available", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
+        (status = 302, description = "The destination is in `Location`, or the target for unknown or expired codes if there is one", headers(("Cache-Control" = String, description = "No cache keeps the redirect"), ("Location" = String, description = "The destination as a URI: as it was given, with characters that no URI contains encoded, and with the query of the request where queries are forwarded"))),
+        (status = 404, description = "No such code, or not a valid code"),
+        (status = 410, description = "The link has expired or was taken down"),
+        (status = 414, description = "The destination is too long together with the query"),
+        (status = 451, description = "The link was disabled for legal reasons", headers(("Link" = String, description = "The service, with `rel=\"blocked-by\"` (RFC 7725)"))),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn follow(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -64,8 +58,8 @@ pub async fn follow(State(state): State<AppState>, request: Request) -> Result<R
     path = "/",
     operation_id = "root",
     responses(
-        (status = 302, description = "The home page of the service is in `Location`", headers(("Location" = String, description = "The home page"))),
-        (status = 404, description = "The service has no home page", content((Problem = PROBLEM_JSON), (String = TEXT_HTML))),
+        (status = 302, description = "The home page of the service is in `Location`", headers(("Cache-Control" = String, description = "No cache keeps the redirect"), ("Location" = String, description = "The home page"))),
+        (status = 404, description = "The service has no home page"),
     )
 )]
 pub async fn root(State(state): State<AppState>) -> Result<Response, Error> {

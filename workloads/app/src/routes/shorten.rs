@@ -19,7 +19,7 @@ use crate::{
     auth, body,
     code::Code,
     destination::Destinations,
-    error::{BodyProblem, Error, FieldError, PROBLEM_JSON, Problem},
+    error::{BodyProblem, Error, FieldError},
     state::AppState,
     store::{
         Link,
@@ -38,17 +38,19 @@ pub const MAX_LIFE: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
 // The parser accepts any value in a field, so that it can report every invalid one.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct ShortenRequest {
-    /// Destination: http:// or https://, at most 2048 bytes.
-    #[schema(value_type = String, example = "https://example.com/a?b=c", max_length = 2048)]
+    /// Destination: http:// or https:// with a host, without a user name, at most 2048 bytes, and allowed by the rules of
+    /// the service.
+    #[schema(value_type = String, format = "url", pattern = "^https?://[^\\s\\\\\\u0000-\\u001f\\u007f-\\u009f]+$", example = "https://example.com/a?b=c", max_length = 2048)]
     url: Option<Value>,
-    /// Code chosen by the client; generated if absent.
-    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_-]{1,64}$")]
+    /// Code chosen by the client; generated if absent. The first segments of other paths are reserved.
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_-]{1,64}$", max_length = 64)]
     code: Option<Value>,
     /// Seconds until the link expires. Must not be combined with `expires_at`.
     #[schema(value_type = Option<u64>, minimum = 60, maximum = 157_680_000)]
     ttl_seconds: Option<Value>,
-    /// Expiry time of the link (RFC 3339). Must not be combined with `ttl_seconds`.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    /// Expiry time of the link (RFC 3339), from a minute to 5 years of 365 days from now. Must not be combined with
+    /// `ttl_seconds`.
+    #[schema(value_type = Option<String>, format = DateTime, min_length = 20)]
     expires_at: Option<Value>,
     /// Returns an existing link to the same destination instead, if there is one that never expires.
     #[schema(value_type = Option<bool>)]
@@ -79,16 +81,16 @@ pub struct ShortenResponse {
     post,
     path = "/shorten",
     operation_id = "shorten",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day create one link")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body within a day create one link", example = "8e03978e-40d5")),
     request_body = ShortenRequest,
     responses(
         (status = 201, description = "The link was created", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
         (status = 200, description = "An existing link is reused", body = ShortenResponse, headers(("Location" = String, description = "The short URL"))),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Malformed JSON or invalid fields"),
         BodyProblem,
-        (status = 409, description = "The code is taken", body = Problem, content_type = PROBLEM_JSON),
-        (status = 422, description = "The key was already used with another body", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "The code is taken"),
+        (status = 422, description = "The key was already used with another body"),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -221,12 +223,15 @@ pub(super) fn expiry(
             ));
         }
         (Some(ttl), None) => {
-            let seconds = ttl.as_u64().ok_or_else(|| {
-                (
-                    "ttl_seconds",
-                    "must be a whole number of seconds".to_owned(),
-                )
-            })?;
+            let seconds = ttl
+                .as_number()
+                .and_then(body::whole::<u64>)
+                .ok_or_else(|| {
+                    (
+                        "ttl_seconds",
+                        "must be a whole number of seconds".to_owned(),
+                    )
+                })?;
             ("ttl_seconds", Duration::from_secs(seconds))
         }
         (None, Some(end)) => {

@@ -8,6 +8,7 @@
     reason = "everything here is a test, helpers included"
 )]
 
+mod api;
 mod application;
 mod documents;
 mod drain;

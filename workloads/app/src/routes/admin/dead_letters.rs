@@ -15,7 +15,7 @@ use self::bodies::{DeadLetterDetails, DeadLetterPage, SweepRequest, SweepRespons
 use super::{client, private};
 use crate::{
     body,
-    error::{BodyProblem, Error, PROBLEM_JSON, Problem},
+    error::{BodyProblem, Error},
     publisher::letters::{DeadLetters, Operation},
     state::AppState,
 };
@@ -33,12 +33,10 @@ pub const MAX_BODY: usize = 16 * 1024;
     params(("limit" = Option<u64>, Query, description = "The maximum number of dead letters; 100 by default", minimum = 1, maximum = 100)),
     responses(
         (status = 200, description = "The dead letters", body = DeadLetterPage),
-        (status = 400, description = "Invalid parameters", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "Another request works on the dead letters", body = Problem, content_type = PROBLEM_JSON),
-        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The queue is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Invalid parameters"),
+        (status = 409, description = "Another request works on the dead letters"),
+        (status = 501, description = "The queue profile is not enabled"),
+        (status = 503, description = "The queue is not available"),
     )
 )]
 pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
@@ -53,15 +51,13 @@ pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, E
     get,
     path = "/api/admin/dead-letters/{id}",
     operation_id = "dead_letter",
-    params(("id" = String, Path, description = "The identifier of the job")),
+    params(("id" = String, Path, description = "The identifier of the job", format = "uuid")),
     responses(
         (status = 200, description = "The dead letter", body = DeadLetterDetails),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "The job has no dead letter", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "Another request works on the dead letters", body = Problem, content_type = PROBLEM_JSON),
-        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The queue is not available, or the dead letter was not reached in time", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "The job has no dead letter"),
+        (status = 409, description = "Another request works on the dead letters"),
+        (status = 501, description = "The queue profile is not enabled"),
+        (status = 503, description = "The queue is not available, or the dead letter was not reached in time"),
     )
 )]
 pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
@@ -82,13 +78,11 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
     request_body = SweepRequest,
     responses(
         (status = 200, description = "The number of dead letters that are in the queue of jobs again", body = SweepResponse),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "Another request works on the dead letters", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Malformed JSON or invalid fields"),
+        (status = 409, description = "Another request works on the dead letters"),
         BodyProblem,
-        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The queue is not available; some dead letters may be replayed", body = Problem, content_type = PROBLEM_JSON),
+        (status = 501, description = "The queue profile is not enabled"),
+        (status = 503, description = "The queue is not available; some dead letters may be replayed"),
     )
 )]
 pub async fn replay(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -103,13 +97,11 @@ pub async fn replay(State(state): State<AppState>, request: Request) -> Result<R
     request_body = SweepRequest,
     responses(
         (status = 200, description = "The number of dead letters that were deleted", body = SweepResponse),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "Another request works on the dead letters", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Malformed JSON or invalid fields"),
+        (status = 409, description = "Another request works on the dead letters"),
         BodyProblem,
-        (status = 501, description = "The queue profile is not enabled", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The queue is not available; some dead letters may be deleted", body = Problem, content_type = PROBLEM_JSON),
+        (status = 501, description = "The queue profile is not enabled"),
+        (status = 503, description = "The queue is not available; some dead letters may be deleted"),
     )
 )]
 pub async fn remove(State(state): State<AppState>, request: Request) -> Result<Response, Error> {

@@ -20,7 +20,7 @@ use super::{client, private};
 use crate::{
     body,
     code::{Code, OwnedCode},
-    error::{BodyProblem, Error, PROBLEM_JSON, Problem},
+    error::{BodyProblem, Error, UnreadBody},
     state::AppState,
     store::management::{Change, Changed, LinkRecord},
 };
@@ -35,13 +35,11 @@ pub const MAX_BODY: usize = 16 * 1024;
     get,
     path = "/api/admin/links/{code}",
     operation_id = "link",
-    params(("code" = String, Path, description = "The short code")),
+    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
     responses(
         (status = 200, description = "The link", body = LinkDetails),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "The code was never given out"),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
@@ -59,17 +57,15 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
     post,
     path = "/api/admin/links/{code}/disable",
     operation_id = "disable_link",
-    params(("code" = String, Path, description = "The short code")),
+    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
     request_body = DisableRequest,
     responses(
         (status = 200, description = "The link is disabled", body = LinkDetails),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "The link has expired or was deleted", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Malformed JSON or invalid fields"),
+        (status = 404, description = "The code was never given out"),
+        (status = 409, description = "The link has expired or was deleted"),
         BodyProblem,
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn disable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -83,14 +79,13 @@ pub async fn disable(State(state): State<AppState>, request: Request) -> Result<
     post,
     path = "/api/admin/links/{code}/enable",
     operation_id = "enable_link",
-    params(("code" = String, Path, description = "The short code")),
+    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
     responses(
         (status = 200, description = "The link is not disabled", body = LinkDetails),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "The link was deleted, or it has expired and its destination was removed", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        UnreadBody,
+        (status = 404, description = "The code was never given out"),
+        (status = 409, description = "The link was deleted, or it has expired and its destination was removed"),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn enable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -105,17 +100,15 @@ pub async fn enable(State(state): State<AppState>, request: Request) -> Result<R
     patch,
     path = "/api/admin/links/{code}",
     operation_id = "change_link",
-    params(("code" = String, Path, description = "The short code")),
+    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
     request_body = ExpiryRequest,
     responses(
         (status = 200, description = "The link has this expiry", body = LinkDetails),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
-        (status = 409, description = "The link has expired or was deleted", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Malformed JSON or invalid fields"),
+        (status = 404, description = "The code was never given out"),
+        (status = 409, description = "The link has expired or was deleted"),
         BodyProblem,
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn change(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -130,13 +123,12 @@ pub async fn change(State(state): State<AppState>, request: Request) -> Result<R
     delete,
     path = "/api/admin/links/{code}",
     operation_id = "delete_link",
-    params(("code" = String, Path, description = "The short code")),
+    params(("code" = String, Path, description = "The short code", pattern = "^[A-Za-z0-9_-]{1,64}$", example = "k7Qm2xB")),
     responses(
         (status = 204, description = "The link is deleted"),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 404, description = "The code was never given out", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        UnreadBody,
+        (status = 404, description = "The code was never given out"),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn delete(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
@@ -152,17 +144,15 @@ pub async fn delete(State(state): State<AppState>, request: Request) -> Result<R
     path = "/api/admin/links",
     operation_id = "links",
     params(
-        ("host" = Option<String>, Query, description = "The host of the destinations; required unless the state is `disabled` or `deleted`"),
-        ("state" = Option<String>, Query, description = "`live`, `expired`, `disabled` or `deleted`; every state by default"),
+        ("host" = Option<String>, Query, description = "The host of the destinations; required unless the state is `disabled` or `deleted`", example = "example.com"),
+        ("state" = Option<String>, Query, description = "The state of the links; every state by default", pattern = "^(live|expired|disabled|deleted)$", example = "live"),
         ("limit" = Option<u64>, Query, description = "The maximum number of links; 100 by default", minimum = 1, maximum = 100),
-        ("after" = Option<String>, Query, description = "The `next` of the page before"),
+        ("after" = Option<String>, Query, description = "The `next` of the page before", pattern = "^[0-9]{1,17}[.][A-Za-z0-9_-]{1,64}$", example = "0.k7Qm2xB"),
     ),
     responses(
         (status = 200, description = "A page of links", body = LinkPage),
-        (status = 400, description = "Invalid parameters", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
-        (status = 503, description = "The database is not available", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Invalid parameters"),
+        (status = 503, description = "The database is not available"),
     )
 )]
 pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, Error> {
@@ -181,11 +171,9 @@ pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, E
     request_body = LinksRequest,
     responses(
         (status = 200, description = "The results", body = LinksResponse),
-        (status = 400, description = "Malformed JSON or invalid fields", body = Problem, content_type = PROBLEM_JSON),
-        (status = 401, description = "No key, or one that is not known", body = Problem, content_type = PROBLEM_JSON),
-        (status = 403, description = "The key has not got the scope `admin`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 400, description = "Malformed JSON or invalid fields"),
         BodyProblem,
-        (status = 503, description = "There is no memory for the body at the moment", body = Problem, content_type = PROBLEM_JSON),
+        (status = 503, description = "There is no memory for the body at the moment"),
     )
 )]
 pub async fn create(State(state): State<AppState>, request: Request) -> Result<Response, Error> {

@@ -18,7 +18,7 @@ pub struct DocumentRequest {
     #[schema(value_type = Vec<f32>, example = json!([0.1, 0.9, 0.2, 0.4]))]
     pub(super) vector: Option<Value>,
     /// Any JSON object of at most 1,000 values and 16 levels; `title` and `category` are strings.
-    #[schema(value_type = Option<Map<String, Value>>, example = json!({"title": "A guide", "category": "howto"}))]
+    #[schema(value_type = Option<Object>, example = json!({"title": "A guide", "category": "howto"}))]
     pub(super) payload: Option<Value>,
 }
 
@@ -71,7 +71,7 @@ pub struct QueryRequest {
     #[schema(value_type = Option<bool>)]
     pub(super) with_payload: Option<Value>,
     /// Payload fields and their required values: strings, whole numbers, true or false.
-    #[schema(value_type = Option<Map<String, Value>>, example = json!({"category": "howto"}))]
+    #[schema(value_type = Option<Object>, example = json!({"category": "howto"}))]
     pub(super) filter: Option<Value>,
 }
 

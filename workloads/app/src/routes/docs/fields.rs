@@ -16,9 +16,9 @@ const DEFAULT_LIMIT: u64 = 10;
 /// The maximum nesting of a payload. The store's own format doubles every level, and its parser reads at most 100.
 const MAX_DEPTH: usize = 16;
 /// The maximum number of values in a payload, including nested ones. Each needs many times its size in the body.
-const MAX_VALUES: usize = 1000;
+pub const MAX_VALUES: usize = 1000;
 /// The maximum number of fields in a filter.
-const MAX_CONDITIONS: usize = 16;
+pub const MAX_CONDITIONS: usize = 16;
 /// The payload fields that must be strings.
 const TEXTS: [(&str, &str); 2] = [("title", "payload.title"), ("category", "payload.category")];
 
@@ -147,7 +147,8 @@ fn limit(value: Option<Value>) -> Result<u64, String> {
     match value {
         None => Ok(DEFAULT_LIMIT),
         Some(value) => value
-            .as_u64()
+            .as_number()
+            .and_then(body::whole::<u64>)
             .filter(|limit| (1..=MAX_LIMIT).contains(limit))
             .ok_or_else(|| format!("must be a whole number from 1 to {MAX_LIMIT}")),
     }
@@ -174,7 +175,7 @@ fn condition((field, value): (String, Value)) -> Result<(String, Match), String>
     let wanted = match value {
         Value::String(text) => Some(Match::Text(text)),
         Value::Bool(flag) => Some(Match::Flag(flag)),
-        Value::Number(number) => number.as_i64().map(Match::Number),
+        Value::Number(number) => body::whole::<i64>(&number).map(Match::Number),
         _ => None,
     };
     wanted.map(|wanted| (field, wanted)).ok_or_else(|| {

@@ -14,14 +14,14 @@ use crate::{
 // The parser accepts any value in a field, so that it can report every invalid one.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct DisableRequest {
-    /// Reason, for the operators of the service. Clients that follow the link do not see it.
-    #[schema(value_type = String, min_length = 1, max_length = 500, example = "phishing")]
+    /// Reason without control characters, for the operators of the service. Clients that follow the link do not see it.
+    #[schema(value_type = String, min_length = 1, max_length = 500, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$", example = "phishing")]
     pub(super) reason: Option<Value>,
     /// True if there are legal reasons; the link answers 451 then.
     #[schema(value_type = Option<bool>)]
     pub(super) legal: Option<Value>,
-    /// Text for clients that follow the link; only with `legal`.
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 500)]
+    /// Text without control characters for clients that follow the link; only with `legal`.
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 500, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$")]
     pub(super) notice: Option<Value>,
 }
 
@@ -32,8 +32,8 @@ pub struct ExpiryRequest {
     /// Seconds until the link expires, from now.
     #[schema(minimum = 60, maximum = 157_680_000)]
     pub ttl_seconds: Option<u64>,
-    /// Expiry time of the link (RFC 3339); `null` if it shall not expire.
-    #[schema(format = DateTime)]
+    /// Expiry time of the link (RFC 3339), within the same bounds; `null` if it shall not expire.
+    #[schema(format = DateTime, min_length = 20)]
     pub expires_at: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct ExpiryRequest {
 // Only for the OpenAPI document: the parser reports the faults of each link in its result.
 #[derive(Debug, ToSchema)]
 pub struct LinksRequest {
-    /// Links.
+    /// Links. Each is judged by itself: one with invalid fields has a result with status 400.
     #[schema(min_items = 1, max_items = 100)]
     pub links: Vec<ShortenRequest>,
 }

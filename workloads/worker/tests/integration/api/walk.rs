@@ -1,0 +1,223 @@
+//! A walk over the operations of a document, with requests on both sides of every bound.
+
+use std::{fmt::Write, net::SocketAddr};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use shortener_testing::client::{Response, json_bytes, send};
+
+use super::schema::{Samples, Schemas, types};
+
+/// The parameter that always has its example: a list of links needs a host unless it is one of takedowns, and OpenAPI has
+/// no rules between parameters.
+const FIXED: &str = "host";
+
+/// A walk over a document.
+pub struct Walk<'a> {
+    /// The address of the service.
+    pub public: SocketAddr,
+    /// The document.
+    pub document: &'a Value,
+    /// The header lines of every request.
+    pub headers: String,
+    /// The identifier of a job.
+    pub job: String,
+}
+
+/// A request.
+struct Case {
+    path: String,
+    headers: String,
+    body: Option<Value>,
+    /// True if the document promises to take it.
+    fits: bool,
+}
+
+impl Walk<'_> {
+    /// Sends the requests of every operation, and returns their number.
+    pub async fn round(&self) -> usize {
+        let mut sent = 0;
+        for (template, item) in self.document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                for case in self.cases(template, operation) {
+                    self.check(&method.to_uppercase(), operation, &case).await;
+                    sent += 1;
+                }
+            }
+        }
+        sent
+    }
+
+    /// Returns requests that differ from the smallest one in one parameter, or in the body.
+    fn cases(&self, template: &str, operation: &Value) -> Vec<Case> {
+        let parameters: Vec<&Value> = operation["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .collect();
+        let values: Vec<Vec<Value>> = parameters.iter().map(|one| self.values_of(one)).collect();
+        let is_given = |one: &Value| one["required"] == true || one["name"] == FIXED;
+        let least: Vec<Option<Value>> = parameters
+            .iter()
+            .zip(&values)
+            .map(|(one, values)| is_given(one).then(|| values[0].clone()))
+            .collect();
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let bodies = match schema {
+            Value::Null => Vec::new(),
+            schema => self.schemas().values(schema, &self.samples()),
+        };
+        let case = |given: &[Option<Value>], body: Option<&Value>| {
+            let mut case = self.case(template, &parameters, given);
+            case.fits &= body.is_none_or(|body| self.schemas().fits(schema, body));
+            case.body = body.cloned();
+            case
+        };
+        let mut cases = vec![case(&least, bodies.first())];
+        for (place, values) in values.iter().enumerate() {
+            for value in values {
+                let mut given = least.clone();
+                given[place] = Some(value.clone());
+                cases.push(case(&given, bodies.first()));
+            }
+        }
+        cases.extend(bodies.iter().map(|body| case(&least, Some(body))));
+        cases
+    }
+
+    fn case(&self, template: &str, parameters: &[&Value], given: &[Option<Value>]) -> Case {
+        let mut case = Case {
+            path: template.to_owned(),
+            headers: self.headers.clone(),
+            body: None,
+            fits: true,
+        };
+        let mut query = String::new();
+        for (parameter, value) in parameters.iter().zip(given) {
+            let Some(value) = value else { continue };
+            case.fits &= self.schemas().fits(&parameter["schema"], value);
+            let name = parameter["name"].as_str().unwrap();
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            match parameter["in"].as_str().unwrap() {
+                "path" => {
+                    let place = format!("{{{name}}}");
+                    case.path = case.path.replace(&place, &encoded(&text));
+                }
+                "query" => write!(query, "&{name}={}", encoded(&text)).unwrap(),
+                "header" => write!(case.headers, "{name}: {text}\r\n").unwrap(),
+                other => panic!("a parameter in {other}"),
+            }
+        }
+        if !query.is_empty() {
+            case.path = format!("{}?{}", case.path, &query[1..]);
+        }
+        case
+    }
+
+    /// Returns the values of a parameter that can be written as texts: an empty one in a path is another path, and one
+    /// with control characters in a header is no request.
+    fn values_of(&self, parameter: &Value) -> Vec<Value> {
+        let mut values = self.schemas().values(&parameter["schema"], &self.samples());
+        let is_text = types(&parameter["schema"]).contains("string");
+        values.retain(|value| match (value, parameter["in"].as_str()) {
+            (Value::String(text), Some("path")) => !text.is_empty(),
+            (Value::String(text), Some("header")) => !text.contains(char::is_control),
+            (Value::String(_), _) => true,
+            (value, _) => value.is_number() && !is_text,
+        });
+        if parameter["example"].is_string() {
+            values.insert(0, parameter["example"].clone());
+        }
+        if parameter["name"] == FIXED {
+            values.truncate(1);
+        }
+        values
+    }
+
+    /// Sends a request and checks the response. Whether the service has what is asked for is not known here.
+    async fn check(&self, method: &str, operation: &Value, case: &Case) {
+        let Case { path, headers, .. } = case;
+        let request = match &case.body {
+            Some(body) => json_bytes(method, path, headers, body.to_string().as_bytes()),
+            None => {
+                let close = "connection: close";
+                format!("{method} {path} HTTP/1.1\r\nhost: test\r\n{headers}{close}\r\n\r\n").into()
+            }
+        };
+        let response = send(self.public, request).await;
+        let body = case.body.as_ref().map(ToString::to_string);
+        let what = format!("{method} {path} {body:?}: {response:?}");
+        let status = response.status;
+        assert!(status < 500, "{what}");
+        let is_promised = match case.fits {
+            true => !matches!(status, 400 | 405 | 408 | 413 | 415 | 422),
+            false => matches!(status, 400 | 401 | 403 | 404),
+        };
+        assert!(is_promised, "the document says {}: {what}", case.fits);
+        let documented = &operation["responses"][status.to_string()];
+        assert!(documented.is_object(), "undocumented: {what}");
+        for (name, field) in documented["headers"].as_object().into_iter().flatten() {
+            let field = self.schemas().resolved(field);
+            let value = response.header(name);
+            assert!(
+                field["required"] != true || value.is_some(),
+                "no {name}: {what}"
+            );
+            let is_text = types(&field["schema"]).contains("string");
+            if let Some(value) = value.filter(|_| is_text) {
+                let value = Value::from(value);
+                assert!(
+                    self.schemas().fits(&field["schema"], &value),
+                    "{name}: {what}"
+                );
+            }
+        }
+        self.check_content(&documented["content"], &response, &what);
+    }
+
+    fn check_content(&self, content: &Value, response: &Response, what: &str) {
+        let Some(content) = content.as_object().filter(|content| !content.is_empty()) else {
+            assert!(response.body.is_empty(), "an undocumented body: {what}");
+            return;
+        };
+        let media_type = essence(response.header("content-type").unwrap_or_default());
+        let mut documented = content.iter();
+        let found = documented.find(|(name, _)| essence(name) == media_type);
+        let (_, found) = found.unwrap_or_else(|| panic!("undocumented {media_type}: {what}"));
+        if media_type.ends_with("json") {
+            let fits = self.schemas().fits(&found["schema"], &response.json());
+            assert!(fits, "{}: {what}", found["schema"]);
+        }
+    }
+
+    fn schemas(&self) -> Schemas<'_> {
+        Schemas(self.document)
+    }
+
+    fn samples(&self) -> Samples {
+        let day = SignedDuration::from_hours(24);
+        Samples {
+            uuid: self.job.clone(),
+            date_time: (Timestamp::now() + day).to_string(),
+        }
+    }
+}
+
+/// Returns a media type without its parameters.
+fn essence(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// Returns a text percent-encoded, apart from the characters that no part of a URI needs encoded.
+fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            byte if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) => {
+                char::from(byte).to_string()
+            }
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
