@@ -52,7 +52,7 @@ kubernetes_images() {
     name=${image##*/}
     name=${name%%:*}
     case $name in
-      kube-proxy) program_image "$image" "$name" "$programs/$name" "$(node_rootfs_image)" ;;
+      kube-proxy) program_image "$image" "$name" "$programs/$name" "$(node_tools_image)" ;;
       kube-* | coredns) program_image "$image" "$name" "$programs/$name" ;;
       etcd) program_image "$image" etcd "$programs/server" ;;
       pause) program_image "$image" pause "$(built "$cluster_dir/node/pause")/pause" ;;

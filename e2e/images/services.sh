@@ -69,7 +69,7 @@ ensure_controller_image() {
 
 ensure_calico_image() {
   local folder=$images_dir/calico base key context
-  base=$(node_rootfs_image)
+  base=$(node_tools_image)
   key=$(key_of "$(content_key "$folder")" "$base" "$(program_key calico)")
   if has_image "$calico_image" "$key"; then return; fi
   go_programs calico
