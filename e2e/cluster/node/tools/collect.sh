@@ -32,6 +32,8 @@ program_files | sort -u >/program-files
 {
   cat /program-files
   libraries </program-files
+  # ipset and iptables read protocols and services by name.
+  dpkg --listfiles netbase | grep '^/etc/.'
   # No package lists the names that lead to the chosen variant of iptables.
   find /usr/sbin /etc/alternatives -name '*tables*'
   find /bin /lib /lib64 /sbin -maxdepth 0 -type l
