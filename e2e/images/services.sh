@@ -127,13 +127,18 @@ build_stores() {
   ensure_service_image "$nginx_image" nginx
 }
 
-# Builds the images besides those of build_stores.
+# Builds the images besides those of build_stores. One crate of Qdrant's engine keeps one core busy for more than a minute, so
+# Go's compiler runs beside it.
 build_services() {
+  local qdrant
+  "$images_dir/qdrant.sh" >/dev/null 2> >(sed -u 's/^/Qdrant: /' >&2) &
+  qdrant=$!
   remove_older_debian_images
   ensure_service_image "$postgres_17_image" postgres --build-arg MAJOR=17
   ensure_service_image "$prometheus_image" prometheus
-  ensure_qdrant_image
   ensure_collector_image
   ensure_controller_image
   ensure_calico_image
+  wait "$qdrant"
+  ensure_qdrant_image
 }
