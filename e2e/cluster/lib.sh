@@ -136,8 +136,11 @@ docker_build() {
   docker build "$@"
 }
 
-# Prints the image of the root file system that the node image and Calico's image are made from; rootfs.sh builds it.
+# Prints the image of the node's root file system, which rootfs.sh builds.
 node_rootfs_image() { printf 'localhost/node-rootfs:%s\n' "$(content_key "$cluster_dir/rootfs.sh")"; }
+
+# Prints the image that kube-proxy's and Calico's are made from, which rootfs.sh builds as well.
+node_tools_image() { printf 'localhost/node-tools:%s\n' "$(content_key "$cluster_dir/rootfs.sh" "$cluster_dir/node/tools")"; }
 
 . "$cluster_dir/host.sh"
 . "$cluster_dir/closed.sh"

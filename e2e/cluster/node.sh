@@ -5,6 +5,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 provisioner=localhost/provisioner:1 # storage is there under this name
+kubernetes=localhost/kubernetes:1
 context=$cache/contexts/node
 
 programs=$(built "$cluster_dir/tools/cluster")
@@ -31,29 +32,47 @@ build_parts() {
   wait "$packages"
 }
 
-# program_image <image> <program> <file> [base]: makes an image with only this program.
+# program_image <image> <program> <file>: makes an image with only this program.
 program_image() {
-  local image=$1 program=$2 file=$3 base=${4:-scratch} folder=$context/$2
+  local image=$1 program=$2 file=$3 folder=$context/$2
   mkdir -p "$folder"
   cp "$file" "$folder/$program"
   docker_build --quiet --tag "$image" --file - "$folder" <<EOT
-FROM $base
+FROM scratch
 COPY $program /usr/local/bin/$program
 ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 ENTRYPOINT ["/usr/local/bin/$program"]
 EOT
 }
 
+# Makes the image of the program that is the control plane and kube-proxy, with a link for each of its names.
+kubernetes_image() {
+  local folder=$context/kubernetes name
+  mkdir -p "$folder/bin"
+  cp "$programs/kubernetes" "$folder/bin"
+  for name in kube-apiserver kube-controller-manager kube-proxy kube-scheduler; do
+    ln -s kubernetes "$folder/bin/$name"
+  done
+  docker_build --quiet --tag "$kubernetes" --build-arg "BASE=$(node_tools_image)" --file - "$folder" <<'EOT'
+ARG BASE
+FROM ${BASE}
+COPY bin /usr/local/bin
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+EOT
+}
+
 # Makes the images that kubeadm needs, with exactly the names and tags that it uses.
 kubernetes_images() {
   local image name
+  kubernetes_image
   "$programs/kubeadm" config images list --kubernetes-version "$("$programs/kubeadm" version -o short)" >"$context/images"
   while IFS= read -r image; do
     name=${image##*/}
     name=${name%%:*}
     case $name in
-      kube-proxy) program_image "$image" "$name" "$programs/$name" "$(node_rootfs_image)" ;;
-      kube-* | coredns) program_image "$image" "$name" "$programs/$name" ;;
+      # kubeadm calls the program by the name of the image.
+      kube-*) docker tag "$kubernetes" "$image" ;;
+      coredns) program_image "$image" coredns "$programs/coredns" ;;
       etcd) program_image "$image" etcd "$programs/server" ;;
       pause) program_image "$image" pause "$(built "$cluster_dir/node/pause")/pause" ;;
       *) die "kubeadm asks for $image, which node.sh cannot build" "add it to kubernetes_images in node.sh" ;;
@@ -103,7 +122,7 @@ build_node() {
 # Removes the images that are now inside the node image, and node images of earlier contents.
 remove_leftovers() {
   local image
-  docker image rm "$@" "$provisioner" >/dev/null
+  docker image rm "$@" "$kubernetes" "$provisioner" >/dev/null
   while IFS= read -r image; do
     if [[ $image != "$(node_image)" ]]; then docker image rm "$image" >/dev/null || true; fi
   done < <(docker image ls --format '{{.Repository}}:{{.Tag}}' localhost/node)

@@ -21,10 +21,11 @@ build() {
   if [[ ${SHORTENER_PARTS:-} == tests ]]; then "$repo/e2e/images/build.sh" gateway; fi
 }
 
-# Follows the log of the other run until its lock is free.
+# Follows the log of the other run until its lock is free. The follower ends with this run, however that ends, and never has
+# the lock: it would keep it after a run that was killed.
 wait_for_other_run() {
   local follower
-  tail -n 1 -F "$log" 2>/dev/null &
+  tail --pid=$$ -n 1 -F "$log" 2>/dev/null 6>&- &
   follower=$!
   flock 6
   kill "$follower"

@@ -23,6 +23,16 @@ build_rootfs() {
     "$suite" - "$(debian_sources)" | docker import - "$(node_rootfs_image)"
 }
 
-if docker image inspect "$(node_rootfs_image)" >/dev/null 2>&1; then exit 0; fi
-remedy="packages come from the sources of this machine's apt; it must be Debian $suite" \
-  step "Build the node's root file system from Debian packages" build_rootfs
+build_tools() {
+  docker_build --tag "$(node_tools_image)" --build-arg "ROOTFS=$(node_rootfs_image)" "$cluster_dir/node/tools"
+}
+
+has() { docker image inspect "$1" >/dev/null 2>&1; }
+
+if ! has "$(node_rootfs_image)"; then
+  remedy="packages come from the sources of this machine's apt; it must be Debian $suite" \
+    step "Build the node's root file system from Debian packages" build_rootfs
+fi
+if ! has "$(node_tools_image)"; then
+  step "Take the programs of kube-proxy and Calico out of the node's root file system" build_tools
+fi

@@ -69,7 +69,7 @@ ensure_controller_image() {
 
 ensure_calico_image() {
   local folder=$images_dir/calico base key context
-  base=$(node_rootfs_image)
+  base=$(node_tools_image)
   key=$(key_of "$(content_key "$folder")" "$base" "$(program_key calico)")
   if has_image "$calico_image" "$key"; then return; fi
   go_programs calico
@@ -166,13 +166,18 @@ build_gateway() {
   ensure_envoy_image
 }
 
-# Builds the images besides those of build_stores.
+# Builds the images besides those of build_stores. One crate of Qdrant's engine keeps one core busy for more than a minute, so
+# Go's compiler runs beside it.
 build_services() {
+  local qdrant
+  "$images_dir/qdrant.sh" >/dev/null 2> >(sed -u 's/^/Qdrant: /' >&2) &
+  qdrant=$!
   remove_older_debian_images
   ensure_service_image "$postgres_17_image" postgres --build-arg MAJOR=17
   ensure_service_image "$prometheus_image" prometheus
-  ensure_qdrant_image
   ensure_collector_image
   ensure_controller_image
   ensure_calico_image
+  wait "$qdrant"
+  ensure_qdrant_image
 }

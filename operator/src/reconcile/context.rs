@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kube::{
-    Client,
+    Client, Resource,
     core::DeserializeGuard,
     runtime::{
         events::Recorder,
@@ -13,7 +13,10 @@ use kube::{
 use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{defaults::Defaults, metadata::FIELD_MANAGER},
+    model::{
+        defaults::Defaults,
+        metadata::{FIELD_MANAGER, StackIdentity},
+    },
 };
 use tokio::sync::Semaphore;
 
@@ -83,6 +86,20 @@ impl Context {
             .flat_map(Store::state)
             .filter_map(|stack| stack.0.as_ref().ok().cloned())
             .collect()
+    }
+
+    /// Returns true when the stack was deleted, or its deletion has begun, since its reconcile read it.
+    pub fn is_deleted(&self, identity: &StackIdentity) -> bool {
+        let key = ObjectRef::new(&identity.name).within(&identity.namespace);
+        let stores = self.stacks.read();
+        !stores
+            .iter()
+            .filter_map(|store| store.get(&key))
+            .any(|stack| {
+                let metadata = stack.meta();
+                metadata.uid.as_ref() == Some(&identity.owner.uid)
+                    && metadata.deletion_timestamp.is_none()
+            })
     }
 
     /// Resets the failures of a stack.

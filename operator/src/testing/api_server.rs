@@ -26,7 +26,7 @@ use hyper::body::Bytes;
 use kube::client::Body;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use tokio::sync::watch as signal;
+use tokio::{sync::watch as signal, time::sleep};
 use tower::{BoxError, Service};
 
 use faults::Plan;
@@ -95,6 +95,10 @@ impl FakeApiServer {
             }
             Some(Fault::Refuse(code) | Fault::CommitThenAnswer(code)) => {
                 refuse(&Refusal::new(code, "this failure was asked for"))
+            }
+            Some(Fault::AnswerLate(time)) => {
+                sleep(time).await;
+                answer
             }
             Some(Fault::Hang) => pending().await,
         }

@@ -10,11 +10,11 @@ use kube_core::{ApiResource, Resource};
 /// Passes the table of child kinds to the macro `$callback`, after `$arguments`.
 ///
 /// Groups, and the kinds of a group, are in the order in which they are written. A group has the name of its struct in
-/// [`desired`](crate::model::desired) and its [`Presence`](crate::model::kinds::Presence). The columns of a kind are:
+/// [`desired`](crate::model::desired) and its [`Presence`]. The columns of a kind are:
 ///
 /// 1. its field in that struct, its type and, after `as`, the type of the items if that is another one;
 /// 2. its form in the cache, a type in `operator/src/kubernetes/inventory/form.rs`;
-/// 3. its [`Deletion`](crate::model::kinds::Deletion);
+/// 3. its [`Deletion`];
 /// 4. the method that writes its objects, in `operator/src/reconcile/apply/pass.rs`.
 #[macro_export]
 macro_rules! child_kinds {

@@ -141,3 +141,15 @@ pub fn keys(store: Component) -> &'static [&'static str] {
 pub fn parts(store: Component) -> &'static [Part] {
     of(store).map(|store| store.parts).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::stack::every_profile;
+
+    #[test]
+    fn the_modifiers_of_test_stacks_reach_every_store() {
+        let mut stack = every_profile();
+        let stores = super::managed(&stack).len();
+        assert_eq!(stack.stores_mut().count(), stores);
+    }
+}

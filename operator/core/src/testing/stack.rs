@@ -174,13 +174,6 @@ fn peer(namespace: &str, component: &str) -> NetworkPolicyPeer {
 }
 
 #[test]
-fn the_modifiers_reach_every_store() {
-    let mut stack = every_profile();
-    let stores = stores::managed(&stack).len();
-    assert_eq!(stack.stores_mut().count(), stores);
-}
-
-#[test]
 fn modifiers_lead_to_what_validation_makes_of_the_same_spec() {
     let spec = |stopped| {
         json!({

@@ -97,6 +97,9 @@ impl<'a> Pass<'a> {
     pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) {
         for DesiredSecret { secret, create } in desired {
             if let Some(mut generated) = create {
+                if self.is_late() {
+                    return;
+                }
                 // Creation registers a second field manager entry, which keeps its fields when apply omits them. The
                 // owner reference must not be among them, because it is removed when the deletion policy changes.
                 generated.metadata.owner_references = None;
@@ -139,6 +142,12 @@ impl<'a> Pass<'a> {
         Applied::new(self.failures, live).map_err(ApplyError)
     }
 
+    /// Returns true when the stack is gone, so that nothing may be created for it: the garbage collector has taken its
+    /// children already, and what outlives a stack would have none.
+    fn is_late(&self) -> bool {
+        self.scope.context.is_deleted(self.identity)
+    }
+
     async fn apply_one<K: Child>(&self, object: K, name: &str) -> Result<(), Cause> {
         let mut rendered = serde_json::to_value(&object)?;
         let hash = hash(&rendered);
@@ -155,6 +164,8 @@ impl<'a> Pass<'a> {
             {
                 return Ok(());
             }
+        } else if self.is_late() {
+            return Ok(());
         }
         let metadata = &mut rendered["metadata"];
         metadata["annotations"][APPLIED_HASH] = Value::from(hash.clone());

@@ -7,7 +7,7 @@ use serde_json::json;
 use shortener_operator_core::api::ShortenerStack;
 
 use crate::testing::{
-    api_server::FakeApiServer,
+    api_server::{FakeApiServer, Fault},
     shared::stored_stack,
     world::{NAMESPACE, World},
 };
@@ -160,6 +160,20 @@ async fn moving_to_an_external_database_keeps_volume_and_credentials() {
     ] {
         assert!(names.iter().any(|name| name == kept), "{kept} is gone");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_for_a_stack_that_is_deleted_while_it_is_reconciled() {
+    let world = World::start(FakeApiServer::default());
+    let slow = Duration::from_secs(5);
+    world.server.fail_write(5, Fault::AnswerLate(slow));
+    world.server.create(&stored_stack(json!({})));
+    world.pass(slow / 2).await;
+    world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    let before = world.creations();
+    world.settle().await;
+    assert_eq!(world.creations(), before);
+    assert_eq!(world.children(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

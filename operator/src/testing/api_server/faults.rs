@@ -1,6 +1,6 @@
 //! Faults of requests, and the schedule on which they occur.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// A way in which a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub enum Fault {
     Refuse(u16),
     /// The server carries the request out and answers this status all the same.
     CommitThenAnswer(u16),
+    /// The server carries the request out at once and answers after this time.
+    AnswerLate(Duration),
     /// The server neither carries the request out nor answers.
     Hang,
 }

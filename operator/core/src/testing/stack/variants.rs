@@ -19,7 +19,7 @@ use crate::{
 
 impl ValidatedStack {
     /// Returns every store of the stack.
-    pub(super) fn stores_mut(&mut self) -> impl Iterator<Item = &mut Store> {
+    pub(crate) fn stores_mut(&mut self) -> impl Iterator<Item = &mut Store> {
         let optional = [
             self.cache.as_mut().map(|cache| &mut cache.store),
             self.queue.as_mut().map(|queue| &mut queue.store),
