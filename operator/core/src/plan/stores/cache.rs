@@ -24,7 +24,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     keys: &[PASSWORD_KEY],
     parts: &[Part::Host, Part::Port, Part::Username, Part::Password],
     ports: &[Port {
-        name: PORT_NAME,
+        name: "redis",
         number: PORT,
         clients: true,
         operator: false,
@@ -46,8 +46,6 @@ pub(in crate::plan) const STORE: Definition = Definition {
 
 /// Port of the server.
 const PORT: i32 = 6379;
-/// Name of the server's port.
-const PORT_NAME: &str = "redis";
 
 /// Returns the default requests and limits of the server's container.
 fn default_resources(max_memory: u64) -> ResourceRequirements {
