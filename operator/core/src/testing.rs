@@ -1,5 +1,6 @@
 //! Helpers for this crate's tests.
 
+pub mod live;
 pub mod shared;
 pub mod stack;
 

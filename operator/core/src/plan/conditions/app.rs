@@ -26,7 +26,7 @@ mod tests {
     use super::*;
     use crate::{
         model::live::{Live, Workload},
-        testing::stack::minimal_stack,
+        testing::{self, stack::minimal_stack},
     };
 
     fn verdict(app: Option<Workload>) -> Verdict {
@@ -41,14 +41,7 @@ mod tests {
     }
 
     fn settled() -> Workload {
-        Workload {
-            wanted: 2,
-            existing: 2,
-            ready: 2,
-            updated: 2,
-            observed: true,
-            failure: None,
-        }
+        testing::live::workload(2, 2)
     }
 
     #[test]

@@ -95,24 +95,15 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::live::{Live, Workload},
-        testing::stack::minimal_stack,
+        model::live::Live,
+        testing::{self, live::workload, stack::minimal_stack},
     };
 
     fn live(addresses: serde_json::Value) -> Live {
         let ingress = json!({"metadata": {}, "status": {"loadBalancer": {"ingress": addresses}}});
-        let gateway = Workload {
-            wanted: 2,
-            existing: 2,
-            ready: 2,
-            updated: 2,
-            observed: true,
-            failure: None,
-        };
         Live {
-            workloads: [(Component::Gateway, gateway)].into(),
             ingresses: vec![Arc::new(serde_json::from_value(ingress).unwrap())],
-            ..Live::default()
+            ..testing::live::live(Component::Gateway, workload(2, 2))
         }
     }
 

@@ -64,17 +64,13 @@ mod tests {
             stack::ValidatedStack,
         },
         plan::conditions::MONITORING_REFUSED,
-        testing::stack::minimal_stack,
+        testing::{self, stack::minimal_stack},
     };
 
     fn workload(ready: i32, updated: i32) -> Workload {
         Workload {
-            wanted: 1,
-            existing: 1,
-            ready,
             updated,
-            observed: true,
-            failure: None,
+            ..testing::live::workload(1, ready)
         }
     }
 

@@ -22,8 +22,11 @@ pub fn workers_ready(view: View<'_>, queue: &Queue) -> Verdict {
 mod tests {
     use super::*;
     use crate::{
-        model::live::{Live, Workload},
-        testing::stack::minimal_stack,
+        model::live::Workload,
+        testing::{
+            live::{live, workload},
+            stack::minimal_stack,
+        },
     };
 
     #[test]
@@ -39,20 +42,13 @@ mod tests {
                 queue.workers.replicas = wanted;
             }
             let workload = Workload {
-                wanted,
                 existing: ready,
-                ready,
                 updated: ready,
-                observed: true,
-                failure: None,
-            };
-            let live = Live {
-                workloads: [(Component::Worker, workload)].into(),
-                ..Live::default()
+                ..workload(wanted, ready)
             };
             let view = View {
                 stack: &stack,
-                live: &live,
+                live: &live(Component::Worker, workload),
             };
             let found = workers_ready(view, stack.queue.as_ref().unwrap());
             assert_eq!((found.holds, found.reason), (holds, reason), "{wanted}");

@@ -6,23 +6,12 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    model::live::{Live, Workload},
-    testing::{golden, shared::stored_stack, stack::minimal_stack},
+    model::live::Live,
+    testing::{golden, live::workload, shared::stored_stack, stack::minimal_stack},
 };
 
 fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
-}
-
-fn workload(ready: i32) -> Workload {
-    Workload {
-        wanted: 2,
-        existing: 2,
-        ready,
-        updated: 2,
-        observed: true,
-        failure: None,
-    }
 }
 
 fn live(app_ready: i32) -> Live {
@@ -30,9 +19,9 @@ fn live(app_ready: i32) -> Live {
         json!({"metadata": {}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     Live {
         workloads: [
-            (Component::App, workload(app_ready)),
-            (Component::Gateway, workload(2)),
-            (Component::Postgres, workload(2)),
+            (Component::App, workload(2, app_ready)),
+            (Component::Gateway, workload(2, 2)),
+            (Component::Postgres, workload(2, 2)),
         ]
         .into(),
         ingresses: vec![std::sync::Arc::new(

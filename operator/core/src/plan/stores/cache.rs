@@ -28,7 +28,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     keys: &[PASSWORD_KEY],
     parts: &[Part::Host, Part::Port, Part::Username, Part::Password],
     ports: &[Port {
-        name: PORT_NAME,
+        name: "redis",
         number: PORT,
         clients: true,
         operator: false,
@@ -50,8 +50,6 @@ pub(in crate::plan) const STORE: Definition = Definition {
 
 /// Port of the server.
 const PORT: i32 = 6379;
-/// Name of the server's port.
-const PORT_NAME: &str = "redis";
 
 /// Returns the references to the Secrets of an external cache.
 fn external(spec: &ShortenerStackSpec) -> Option<ExternalReference<'_>> {

@@ -36,7 +36,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
         Part::Password,
     ],
     ports: &[Port {
-        name: PORT_NAME,
+        name: "postgres",
         number: PORT,
         clients: true,
         operator: false,
@@ -58,8 +58,6 @@ pub(in crate::plan) const STORE: Definition = Definition {
 
 /// Port of the server.
 const PORT: i32 = 5432;
-/// Name of the server's port.
-const PORT_NAME: &str = "postgres";
 /// Name of the database.
 const DATABASE: &str = "shortener";
 

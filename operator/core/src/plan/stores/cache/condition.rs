@@ -22,27 +22,16 @@ pub(super) fn ready(view: View<'_>) -> Option<Verdict> {
 mod tests {
     use super::*;
     use crate::{
-        model::{
-            live::{Live, Workload},
-            stack::ValidatedStack,
+        model::stack::ValidatedStack,
+        testing::{
+            live::{live, workload},
+            stack::minimal_stack,
         },
-        testing::stack::minimal_stack,
     };
 
     fn verdict(stack: &ValidatedStack, ready: i32) -> Verdict {
-        let workload = Workload {
-            wanted: 1,
-            existing: 1,
-            ready,
-            updated: 1,
-            observed: true,
-            failure: None,
-        };
-        let live = Live {
-            workloads: [(Component::Cache, workload)].into(),
-            ..Live::default()
-        };
-        super::ready(View { stack, live: &live }).unwrap()
+        let live = &live(Component::Cache, workload(1, ready));
+        super::ready(View { stack, live }).unwrap()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use k8s_openapi::api::{
     core::v1::{Container, PodSpec, Probe},
 };
 
-use super::{PORT, PORT_NAME, config_map::render};
+use super::{PORT, STORE, config_map::render};
 use crate::{
     model::{
         metadata::{Component, component_name},
@@ -54,7 +54,7 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
 fn server(settings: &Pod) -> Container {
     Container {
         command: Some(pod::strings(&["sh", "-c", include_str!("start.sh")])),
-        ports: Some(vec![pod::port(PORT_NAME, PORT)]),
+        ports: Some(common::container_ports(&STORE)),
         startup_probe: Some(pod::with_timing(answers(), 1, 5, 60)),
         liveness_probe: Some(pod::with_timing(answers(), 30, 5, 2)),
         readiness_probe: Some(pod::with_timing(answers(), 10, 5, 2)),

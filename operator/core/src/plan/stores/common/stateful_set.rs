@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::{
     apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
-    core::v1::{PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, Volume},
+    core::v1::{
+        ContainerPort, PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, Volume,
+    },
 };
 
 use crate::{
@@ -10,7 +12,7 @@ use crate::{
         metadata::{Component, component_name, selector},
         stack::{ManagedStore, ValidatedStack},
     },
-    plan::objects::pod,
+    plan::{objects::pod, stores::Definition},
 };
 
 /// Returns the StatefulSet `<stack>-<component>` for a pod. A change of `checksum` restarts the pod.
@@ -41,6 +43,14 @@ pub(in crate::plan::stores) fn stateful_set(
         }),
         ..StatefulSet::default()
     }
+}
+
+/// Returns the ports of a store's server.
+pub(in crate::plan::stores) fn container_ports(store: &Definition) -> Vec<ContainerPort> {
+    let ports = store.ports.iter();
+    ports
+        .map(|port| pod::port(port.name, port.number))
+        .collect()
 }
 
 /// Returns the volume `data` from the claim of a store.

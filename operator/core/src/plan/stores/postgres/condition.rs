@@ -26,26 +26,15 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{
-            live::{Live, Workload},
-            stack::ValidatedStack,
+        model::{live::Live, stack::ValidatedStack},
+        testing::{
+            live::{live, workload},
+            stack::minimal_stack,
         },
-        testing::stack::minimal_stack,
     };
 
     fn running() -> Live {
-        let postgres = Workload {
-            wanted: 1,
-            existing: 1,
-            ready: 1,
-            updated: 1,
-            observed: true,
-            failure: None,
-        };
-        Live {
-            workloads: [(Component::Postgres, postgres)].into(),
-            ..Live::default()
-        }
+        live(Component::Postgres, workload(1, 1))
     }
 
     fn verdict(stack: &ValidatedStack, live: &Live) -> Verdict {

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     },
 };
 
-use super::{DATABASE, PORT, PORT_NAME};
+use super::{DATABASE, STORE};
 use crate::{
     model::{
         credentials,
@@ -73,7 +73,7 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
 fn server(settings: &Pod, secret: &str) -> Container {
     Container {
         args: Some(arguments()),
-        ports: Some(vec![pod::port(PORT_NAME, PORT)]),
+        ports: Some(common::container_ports(&STORE)),
         lifecycle: Some(Lifecycle {
             post_start: Some(LifecycleHandler {
                 exec: Some(ExecAction {

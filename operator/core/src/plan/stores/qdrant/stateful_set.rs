@@ -5,7 +5,7 @@ use k8s_openapi::api::{
     core::v1::{Container, EnvVar, PodSpec},
 };
 
-use super::{HTTP_PORT_NAME, PORTS};
+use super::{HTTP_PORT_NAME, STORE};
 use crate::{
     model::{
         credentials,
@@ -57,12 +57,7 @@ fn server(settings: &Pod, secret: &str) -> Container {
     let ready = pod::http_probe("/readyz", HTTP_PORT_NAME);
     Container {
         command: Some(pod::strings(&["sh", "-c", include_str!("start.sh")])),
-        ports: Some(
-            PORTS
-                .iter()
-                .map(|port| pod::port(port.name, port.number))
-                .collect(),
-        ),
+        ports: Some(common::container_ports(&STORE)),
         // Loading a large collection may take long. A restart would only begin it again.
         startup_probe: Some(pod::with_timing(live(), 2, 5, 300)),
         liveness_probe: Some(pod::with_timing(live(), 10, 5, 6)),

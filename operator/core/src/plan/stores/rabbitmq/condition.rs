@@ -103,27 +103,17 @@ fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
 mod tests {
     use super::*;
     use crate::{
-        model::{
-            live::{Live, Workload},
-            queue_state::Depth,
-            stack::ValidatedStack,
+        model::{live::Live, queue_state::Depth, stack::ValidatedStack},
+        testing::{
+            live::{live, workload},
+            stack::minimal_stack,
         },
-        testing::stack::minimal_stack,
     };
 
     fn verdict(stack: &ValidatedStack, seen: QueueState) -> Verdict {
-        let workload = Workload {
-            wanted: 1,
-            existing: 1,
-            ready: 1,
-            updated: 1,
-            observed: true,
-            failure: None,
-        };
         let live = Live {
-            workloads: [(Component::Rabbitmq, workload)].into(),
             queue: seen,
-            ..Live::default()
+            ..live(Component::Rabbitmq, workload(1, 1))
         };
         ready(View { stack, live: &live }).unwrap()
     }

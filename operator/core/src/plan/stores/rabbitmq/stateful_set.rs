@@ -6,7 +6,7 @@ use k8s_openapi::api::{
 };
 
 use super::{
-    PORT_NAME, PORTS,
+    PORT_NAME, STORE,
     config_map::{CONFIG, PLUGINS, PLUGINS_TEXT, RESOLVER, render},
     definitions::DEFINITIONS_KEY,
 };
@@ -72,12 +72,7 @@ fn pod_spec(stack: &ValidatedStack, settings: &Pod) -> PodSpec {
 fn server(settings: &Pod) -> Container {
     Container {
         args: Some(pod::strings(&["sh", "-c", include_str!("start.sh")])),
-        ports: Some(
-            PORTS
-                .iter()
-                .map(|port| pod::port(port.name, port.number))
-                .collect(),
-        ),
+        ports: Some(common::container_ports(&STORE)),
         // Recovery after a crash may take long. A restart would only begin it again.
         startup_probe: Some(pod::with_timing(accepts_connections(), 2, 5, 300)),
         liveness_probe: Some(pod::with_timing(accepts_connections(), 10, 5, 6)),

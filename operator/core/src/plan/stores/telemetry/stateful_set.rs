@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 };
 
 use super::{
-    GRAFANA_PORT_NAME, OTLP_PORT_NAME, PORTS,
+    GRAFANA_PORT_NAME, OTLP_PORT_NAME, STORE,
     config_map::{DASHBOARDS_PATH, DATA_SOURCES, PROVIDER, files},
 };
 use crate::{
@@ -88,12 +88,7 @@ fn serve(stack: &ValidatedStack, server: &ManagedStore) -> Container {
     Container {
         command: Some(vec![format!("{WORK}/run-all.sh")]),
         working_dir: Some(WORK.to_owned()),
-        ports: Some(
-            PORTS
-                .iter()
-                .map(|port| pod::port(port.name, port.number))
-                .collect(),
-        ),
+        ports: Some(common::container_ports(&STORE)),
         startup_probe: Some(pod::with_timing(answers(), 2, 5, 150)),
         liveness_probe: Some(pod::with_timing(answers(), 10, 5, 6)),
         readiness_probe: Some(pod::with_timing(takes, 5, 5, 2)),
