@@ -50,7 +50,7 @@ pub enum Command {
     /// Serve requests until SIGTERM (the default).
     Serve(Box<ServeArgs>),
     /// Wait for the database, migrate its schema, and exit.
-    Migrate(MigrateArgs),
+    Migrate(Box<MigrateArgs>),
 }
 
 impl Cli {

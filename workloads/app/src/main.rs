@@ -21,7 +21,7 @@ async fn main() -> ExitCode {
     let work = async {
         match Cli::from_command_line().command {
             Command::Serve(args) => serve(*args).await,
-            Command::Migrate(args) => run_migrations(args).await,
+            Command::Migrate(args) => run_migrations(*args).await,
         }
     };
     program::run("app", work).await

@@ -384,7 +384,9 @@ mod tests {
     fn the_mode_of_tls_takes_precedence_over_the_url_of_the_database() {
         let url = "--database-url=postgres://db/x?sslmode=disable";
         let mode = |arguments: &[&str]| {
-            let arguments = ["program", url].iter().chain(arguments);
+            let arguments = ["program", url]
+                .into_iter()
+                .chain(arguments.iter().copied());
             let settings = Settings::parse_from(arguments);
             format!(
                 "{:?}",

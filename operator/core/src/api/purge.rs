@@ -2,7 +2,6 @@
 
 use kube_core::Rule;
 use kube_derive::KubeSchema;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The removal of expired data: the destinations of expired links, whose codes stay taken, and old entries of the ledger

@@ -230,7 +230,8 @@ mod tests {
             let fake = with_letters(count);
             fake.bound(DEAD_LETTERS, count);
             let named = format!("m{}", count - 1);
-            let swept = sweep(&fake.broker(), ids(&[&named]), Operation::Drop);
+            let broker = fake.broker();
+            let swept = sweep(&broker, ids(&[&named]), Operation::Drop);
             assert_eq!(swept.await.unwrap().done, 1);
             let stayed: BTreeSet<String> = fake.ids(DEAD_LETTERS).into_iter().collect();
             assert_eq!(stayed.len(), count - 1, "of {count}");

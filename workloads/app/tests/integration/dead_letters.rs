@@ -156,12 +156,12 @@ async fn dead_letters_are_listed_and_stay() {
     }
     let page = world.get("").await.json();
     let letters = page["dead_letters"].as_array().unwrap();
-    let first = |letter: &&Value| letter["id"].to_string() == ids[0];
+    let id = ids[0].trim_matches('"');
+    let first = |letter: &&Value| letter["id"] == id;
     let mut letter = letters.iter().find(first).unwrap().clone();
     let died_at: jiff::Timestamp = letter["died_at"].as_str().unwrap().parse().unwrap();
     assert!(died_at.as_second() > 1_700_000_000);
     letter.as_object_mut().unwrap().remove("died_at");
-    let id = ids[0].trim_matches('"');
     assert_eq!(
         letter,
         json!({"id": id, "task": "email", "client_id": "1", "origin": "anonymous", "reason": "rejected", "bytes": body.len()})

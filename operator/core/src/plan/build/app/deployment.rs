@@ -316,7 +316,7 @@ mod tests {
         let mut stack = minimal_stack();
         for host in ["go.example.com", ""] {
             stack.app.gateway_host = host.to_owned();
-            let found = env(&stack).into_iter();
+            let mut found = env(&stack).into_iter();
             let found = found.find(|variable| variable.name == "GATEWAY_HOST");
             let expected = (!host.is_empty()).then(|| pod::env("GATEWAY_HOST", host));
             assert_eq!(found, expected);
