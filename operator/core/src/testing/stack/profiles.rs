@@ -77,7 +77,10 @@ impl ValidatedStack {
     }
 
     fn with_documents(mut self, vector: Value) -> Self {
-        self.vector = resolved(json!({"profiles": ["vector"], "vector": vector})).vector;
+        let stored = resolved(json!({"profiles": ["vector"], "vector": vector}));
+        self.vector = stored.vector;
+        // Documents need more memory than links do.
+        self.app.pod.resources = stored.app.pod.resources;
         self
     }
 
