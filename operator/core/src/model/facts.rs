@@ -19,7 +19,7 @@ use super::{
 };
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
-pub use gateway::{GatewayFacts, LiveGateway, parent};
+pub use gateway::{GatewayFacts, parent};
 pub use host_conflict::host_conflict;
 
 /// The facts that were read.

@@ -3,6 +3,8 @@
 //! Every field has a default, because an object that does not parse would end the watch of its kind, and Gateways belong
 //! to others.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,18 @@ pub const GATEWAY: &str = "Gateway";
 
 /// Condition of a Gateway: its data plane takes requests.
 pub const PROGRAMMED: &str = "Programmed";
+
+/// Knowledge about a Gateway of the Gateway API.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum LiveGateway {
+    /// The operator does not watch Gateways in its namespace, or may not read them.
+    #[default]
+    Unknown,
+    /// It does not exist.
+    Missing,
+    /// It exists.
+    Found(Arc<Gateway>),
+}
 
 /// Spec of an HTTPRoute, which attaches the routes of a host to Gateways.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource)]

@@ -37,17 +37,17 @@ impl Watcher {
         folders: Vec<PathBuf>,
         metrics: AuthMetrics,
     ) -> (Self, watch::Receiver<Arc<Keys>>) {
-        let (keys, receiver) = watch::channel(Arc::default());
         let mut watcher = Self {
             folders,
             versions: Vec::new(),
-            keys,
+            keys: watch::Sender::default(),
             error: None,
             metrics,
         };
         watcher.look();
         watcher.announce();
-        (watcher, receiver)
+        let keys = watcher.keys.subscribe();
+        (watcher, keys)
     }
 
     /// Follows the folders until the process ends.

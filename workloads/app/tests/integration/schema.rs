@@ -8,6 +8,10 @@ use crate::{
     support::App,
 };
 
+/// Reads the link `taken`, as the version before the migration does, which takes a link without a destination for an
+/// expired one.
+const FIND: &str = "SELECT url, expires_at <= now() FROM links WHERE code = 'taken'";
+
 /// Takes the link `taken` down, as the version after the migration does.
 const DISABLE: &str = "UPDATE links SET disabled_url = url, url = NULL, disabled_at = now(), disabled_as = 'gone' \
     WHERE code = 'taken'";
@@ -27,7 +31,14 @@ async fn a_link_that_was_taken_down_is_gone_for_a_version_that_knows_nothing_of_
     assert_eq!(post(app.public, "/shorten", link).await.status, 201);
     let mut connection = database.connect().await.unwrap();
     connection.execute(DISABLE).await.unwrap();
-    get(app.public, "/taken").await.problem(410, "link-expired");
+    let row: (Option<String>, Option<bool>) = sqlx::query_as(FIND)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(row, (None, None));
+    get(app.public, "/taken")
+        .await
+        .problem(410, "link-disabled");
     post(app.public, "/shorten", link)
         .await
         .problem(409, "code-taken");

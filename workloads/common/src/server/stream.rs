@@ -64,16 +64,17 @@ impl TimedStream {
 
     /// Returns the time by which more bytes must arrive, if there is one.
     fn current_read_deadline(&mut self) -> Option<Instant> {
-        match self.phase.get() {
-            BUSY | BODY => return None,
-            ANSWERED => {
-                let now = Instant::now();
-                self.read_deadline = now + KEEP_ALIVE;
-                self.phase.rest(now);
-            }
-            _ => {}
+        self.rest();
+        (!matches!(self.phase.get(), BUSY | BODY)).then_some(self.read_deadline)
+    }
+
+    /// Records that the response was sent, if there is one, and starts the keep-alive timeout.
+    fn rest(&mut self) {
+        if self.phase.get() == ANSWERED {
+            let now = Instant::now();
+            self.read_deadline = now + KEEP_ALIVE;
+            self.phase.rest(now);
         }
-        Some(self.read_deadline)
     }
 
     /// Counts the bytes of a request head, and starts its timeout at the first one. On a new connection that timeout is
@@ -181,7 +182,10 @@ impl AsyncWrite for TimedStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
+        let flushed = ready!(Pin::new(&mut self.inner).poll_flush(context));
+        // hyper writes a response as a whole before it flushes, and may not read again until more bytes arrive.
+        self.rest();
+        Poll::Ready(flushed)
     }
 
     /// Closes this side, then reads the remaining bytes of the client until it closes its own side.

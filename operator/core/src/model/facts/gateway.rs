@@ -1,10 +1,8 @@
 //! Facts about the surroundings of the gateway.
 
-use std::sync::Arc;
-
 use crate::{
     api::{GatewayProvider, ShortenerStack},
-    model::gateway_api::Gateway,
+    model::gateway_api::LiveGateway,
 };
 
 /// Facts about the surroundings of the gateway.
@@ -18,18 +16,6 @@ pub struct GatewayFacts {
     pub missing_certificate: Option<String>,
     /// The Gateway that the spec names.
     pub parent: LiveGateway,
-}
-
-/// Knowledge about a Gateway of the Gateway API.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum LiveGateway {
-    /// The operator does not watch Gateways in its namespace, or may not read them.
-    #[default]
-    Unknown,
-    /// It does not exist.
-    Missing,
-    /// It exists.
-    Found(Arc<Gateway>),
 }
 
 /// Returns namespace and name of the Gateway that a stack is attached to; `None` with another gateway provider.

@@ -1,6 +1,6 @@
 //! The Gateway of the Gateway API that a stack is attached to.
 
-use crate::model::facts::LiveGateway;
+use crate::model::gateway_api::LiveGateway;
 
 /// A Gateway that a stack is attached to.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,10 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Verdict, View};
 use crate::model::{
-    facts::LiveGateway,
     gateway_api::{
-        CertificateReference, GATEWAY, GROUP, Gateway, HttpRoute, PROGRAMMED, ParentReference,
-        RouteParentStatus,
+        CertificateReference, GATEWAY, GROUP, Gateway, HttpRoute, LiveGateway, PROGRAMMED,
+        ParentReference, RouteParentStatus,
     },
     stack::{Parent, ValidatedStack},
 };
