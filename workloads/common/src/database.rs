@@ -2,8 +2,8 @@
 //!
 //! One task, the watcher, monitors the database over its own connection. Requests use the database only while it is
 //! up. A request that gets an error, or waits suspiciously long, triggers an immediate probe. If the probe is not
-//! answered soon, all waiting requests fail; if it fails, later ones fail at once. A database that is only slow still
-//! answers the probe, so its requests may finish.
+//! answered soon and the server accepts no connections, all waiting requests fail; if the probe fails, later ones fail at
+//! once. A database that is only slow still answers the probe, so its requests may finish.
 //!
 //! The app bounds the requests that use the database or wait for it, see [`Database::admitting`].
 
@@ -59,7 +59,7 @@ type State = Option<ConnectedPool>;
 #[derive(Clone, Debug)]
 pub struct Database {
     state: watch::Receiver<State>,
-    /// True while a probe is not answered, although it should have been.
+    /// True while a probe is not answered and the server accepts no connections.
     silent: watch::Receiver<bool>,
     probes: Arc<ProbeRequests>,
     server: Server,

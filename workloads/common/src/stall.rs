@@ -1,19 +1,20 @@
-//! Waiting that does not count the time in which this process could not run.
+//! Waiting that counts only the time in which this process could run.
 //!
-//! A container that has used up its share of the processor is stopped for tens of milliseconds, and a machine can be
-//! suspended. Afterwards every time limit of the process seems to have passed, although nothing was late.
+//! A container that has used up its share of the processor is stopped for tens of milliseconds, a machine can be
+//! suspended, and on a busy one every process has to wait for its turn. Afterwards every time limit of the process seems
+//! to have passed, although nothing was late, and a server on the same machine had to wait as well.
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 /// The interval at which a waiting task looks at the clock.
 const TICK: Duration = Duration::from_millis(10);
 /// The lateness of a tick from which on the process counts as stalled.
 const STALL: Duration = Duration::from_millis(50);
 
-/// Completes after this time. If the process was stalled meanwhile, it completes the same time after the end of the
-/// stall; a second stall changes nothing, so that the wait stays bounded.
+/// Completes after this time, in which a tick that was late counts like any other. If the process was stalled meanwhile,
+/// it completes the same time after the end of the stall; a second stall changes nothing, so that the wait stays bounded.
 pub async fn awake_for(time: Duration) {
     if was_stalled_within(time).await {
         was_stalled_within(time).await;
@@ -22,15 +23,15 @@ pub async fn awake_for(time: Duration) {
 
 /// Completes after this time with false, or with true at the end of a stall.
 async fn was_stalled_within(time: Duration) -> bool {
-    let end = Instant::now() + time;
-    let mut seen = Instant::now();
-    while seen < end {
-        sleep_until(end.min(seen + TICK)).await;
-        let now = Instant::now();
-        if now - seen > TICK + STALL {
+    let mut left = time;
+    while !left.is_zero() {
+        let start = Instant::now();
+        let tick = left.min(TICK);
+        sleep(tick).await;
+        if start.elapsed() > tick + STALL {
             return true;
         }
-        seen = now;
+        left -= tick;
     }
     false
 }
@@ -65,6 +66,17 @@ mod tests {
     async fn a_process_that_runs_waits_for_the_time() {
         let rest = rest(begun().await).await;
         assert!((TIME..TIME + ROUNDED).contains(&rest), "{rest:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn on_a_busy_machine_the_wait_takes_longer() {
+        let wait = begun().await;
+        for _ in 0..5 {
+            advance(TICK + STALL / 2).await;
+            yield_now().await;
+        }
+        let rest = rest(wait).await;
+        assert!((TIME - TICK * 5..TIME).contains(&rest), "{rest:?}");
     }
 
     #[tokio::test(start_paused = true)]

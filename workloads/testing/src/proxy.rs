@@ -16,8 +16,10 @@ pub enum Path {
     Open,
     /// Connections are cut, and new ones are refused.
     Refused,
-    /// Connections are accepted, but nothing passes any more, like a machine that vanished or a stopped process.
+    /// Connections are accepted, but nothing passes any more, like a stopped process.
     Silent,
+    /// Nothing passes any more, and new connections are refused, like a pod that vanished behind a Service.
+    Gone,
     /// Nothing passes now, and everything once it is open again, like a slow server.
     Held,
 }
@@ -52,11 +54,13 @@ async fn forward(listener: TcpListener, upstream: String, mut state: watch::Rece
     let mut connections = JoinSet::new();
     loop {
         let path = *state.borrow_and_update();
-        if path == Path::Refused {
+        if matches!(path, Path::Refused | Path::Gone) {
             listener = None;
-            connections.shutdown().await;
         } else if listener.is_none() {
             listener = Some(TcpListener::bind(address).await.unwrap());
+        }
+        if path == Path::Refused {
+            connections.shutdown().await;
         }
         let accept = async {
             match &listener {

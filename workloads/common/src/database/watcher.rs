@@ -15,6 +15,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use tokio::{
+    net::TcpStream,
     sync::watch,
     time::{sleep, timeout},
 };
@@ -25,11 +26,15 @@ use crate::{
     stall::awake_for,
 };
 
-/// The time without an answer to a probe after which waiting requests fail. Time in which this process could not run
-/// does not count.
-const SILENCE: Duration = Duration::from_millis(200);
+/// The time without an answer to a probe after which the watcher looks whether the server still accepts connections.
+/// Time in which this process could not run does not count.
+const LATE: Duration = Duration::from_millis(60);
+/// The time in which a server accepts a connection; its kernel does so even if the server is overloaded. Otherwise the
+/// machine or the pod is gone, and waiting requests fail.
+const ACCEPT: Duration = Duration::from_millis(130);
 /// The timeout of a probe. Silence alone does not prove an outage: on an overloaded node either side may be late,
-/// and treating a live database as down fails every request. Until then each request tries the database for a moment.
+/// and treating a live database as down fails every request. Only the first requests of a frozen database wait this
+/// long.
 const PROBE: Duration = Duration::from_secs(1);
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -98,7 +103,7 @@ impl Watcher {
             let lost_primary = reconnected.elapsed() > RECONNECT
                 && self.probes.reconnect.swap(false, Ordering::Relaxed);
             let probe = self.probe(connection, lost_primary);
-            let answer = timeout(PROBE, self.unless_silent(probe)).await;
+            let answer = timeout(PROBE, self.unless_gone(probe)).await;
             self.publish_silence.send_replace(false);
             match answer {
                 Ok(Some((answered, same_connection))) => {
@@ -114,16 +119,34 @@ impl Watcher {
         self.close_pool();
     }
 
-    /// Waits for a probe, and makes waiting requests fail once it takes suspiciously long.
-    async fn unless_silent<T>(&self, probe: impl Future<Output = T>) -> T {
+    /// Waits for a probe, and makes waiting requests fail once it is late and the server accepts no connections.
+    async fn unless_gone<T>(&self, probe: impl Future<Output = T>) -> T {
         let mut probe = pin!(probe);
+        let gone = async {
+            awake_for(LATE).await;
+            !self.is_accepting().await
+        };
         tokio::select! {
             biased;
             answer = &mut probe => return answer,
-            () = awake_for(SILENCE) => {}
+            gone = gone => if gone {
+                self.publish_silence.send_replace(true);
+            }
         }
-        self.publish_silence.send_replace(true);
         probe.await
+    }
+
+    /// Returns true if the server's machine accepts a connection, on which nothing is sent.
+    async fn is_accepting(&self) -> bool {
+        if self.options.get_socket().is_some() {
+            return true;
+        }
+        let address = (self.options.get_host(), self.options.get_port());
+        tokio::select! {
+            biased;
+            connected = TcpStream::connect(address) => connected.is_ok(),
+            () = awake_for(ACCEPT) => false,
+        }
     }
 
     /// Returns the connection that answered, and true if it is still the original one. Returns `None` if there was no
