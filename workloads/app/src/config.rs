@@ -154,7 +154,7 @@ pub struct ServeArgs {
     /// The answers to visitors.
     #[command(flatten)]
     pub links: LinksArgs,
-    /// Origins whose scripts may use the API, separated by commas, such as https://app.example.com; `*` stands for every
+    /// Origins whose scripts may use the API, separated by commas, such as `https://app.example.com`; `*` stands for every
     /// origin. Without an origin, only pages of the service itself may.
     #[arg(long, env, value_delimiter = ',', value_parser = cors::origin)]
     pub cors_allow_origins: Vec<HeaderValue>,

@@ -12,9 +12,10 @@ use crate::{
         access::Access,
         external,
         facts::{
-            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, LiveGateway, QueueFacts,
-            StoreFacts, TlsEntry,
+            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, QueueFacts, StoreFacts,
+            TlsEntry,
         },
+        gateway_api::LiveGateway,
         metadata::StackIdentity,
         stack::{Parent, Routing, Store, StoreVolume},
     },
