@@ -55,7 +55,7 @@ default_images! {
     /// Image of a managed database whose volume is new or was created by PostgreSQL 18
     postgres: "postgres_image", "postgres-image", "POSTGRES_IMAGE", "postgres:18.6";
     /// Image of a managed database whose volume was created by PostgreSQL 17
-    postgres_17: "postgres_17_image", "postgres-17-image", "POSTGRES_17_IMAGE", "postgres:17.11";
+    postgres_17: "postgres_17_image", "postgres-17-image", "POSTGRES_17_IMAGE", "postgres:17.12";
     /// Image of the managed cache
     cache: "cache_image", "cache-image", "CACHE_IMAGE", "valkey/valkey:9.1.2";
     /// Image of the managed broker; it must contain the management plugin

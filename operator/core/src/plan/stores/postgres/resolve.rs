@@ -121,21 +121,21 @@ mod tests {
     #[test]
     fn the_default_image_is_the_first_that_reads_the_data() {
         let table = [
-            ("postgres:18.6", "postgres:17.11", 18, Some("postgres:18.6")),
+            ("postgres:18.6", "postgres:17.12", 18, Some("postgres:18.6")),
             (
                 "postgres:18.6",
-                "postgres:17.11",
+                "postgres:17.12",
                 17,
-                Some("postgres:17.11"),
+                Some("postgres:17.12"),
             ),
             // An operator whose default image stays at 17 keeps its image when the claim's major version is 17.
             (
                 "mirror.test/postgres:17.6",
-                "postgres:17.11",
+                "postgres:17.12",
                 17,
                 Some("mirror.test/postgres:17.6"),
             ),
-            ("mirror.test/postgres:17.6", "postgres:17.11", 18, None),
+            ("mirror.test/postgres:17.6", "postgres:17.12", 18, None),
             (
                 "postgres@sha256:a",
                 "postgres@sha256:b",
@@ -148,7 +148,7 @@ mod tests {
                 17,
                 Some("postgres@sha256:b"),
             ),
-            ("postgres:18.6", "postgres:17.11", 16, None),
+            ("postgres:18.6", "postgres:17.12", 16, None),
         ];
         let mut images = defaults().images;
         for (postgres, postgres_17, made_by, expected) in table {
