@@ -7,8 +7,9 @@ known=$(readlink /etc/shortener-tls/..data || true)
     if [ "$now" != "$known" ]; then
       known=$now
       echo 'the files of the certificate have changed: nginx reads them again' >&2
-      # nginx replaces this shell and keeps its process id.
-      kill -HUP $$ || exit 0
+      # nginx replaces the shell that is the first process of the container. Its variable for that is out of reach here:
+      # Kubernetes takes two dollar signs in arguments for an escaped one.
+      kill -HUP 1 || exit 0
     fi
   done
 ) &
