@@ -39,6 +39,15 @@ use crate::{
 /// operator, and leaves the reconcile enough time to report.
 const OPTIONAL_WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
+/// The treatment of an object that does not exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    /// It is created.
+    Create,
+    /// It stays absent: the desired object is only a part of it. Its deletion triggers the next reconcile.
+    Leave,
+}
+
 /// One pass over the children of a stack.
 pub(super) struct Pass<'a> {
     pub(super) scope: &'a Scope,
@@ -68,7 +77,7 @@ impl<'a> Pass<'a> {
         for object in desired {
             let name = object.name_any();
             self.wanted.insert((kind::<K>(), name.clone()));
-            if let Err(cause) = self.apply_one(object, &name).await {
+            if let Err(cause) = self.apply_one(object, &name, Absent::Create).await {
                 self.fail::<K>(&name, cause);
             }
         }
@@ -80,7 +89,8 @@ impl<'a> Pass<'a> {
         for object in desired {
             let name = object.name_any();
             self.wanted.insert((kind::<K>(), name.clone()));
-            let written = timeout(OPTIONAL_WRITE_TIMEOUT, self.apply_one(object, &name)).await;
+            let write = self.apply_one(object, &name, Absent::Create);
+            let written = timeout(OPTIONAL_WRITE_TIMEOUT, write).await;
             match written.unwrap_or(Err(Cause::Timeout(OPTIONAL_WRITE_TIMEOUT))) {
                 Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
                     tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster no longer has this kind, so the object was not written");
@@ -92,8 +102,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Creates each newly generated Secret, then writes the metadata of every Secret like that of any child. The user
-    /// may change the data from then on.
+    /// Creates each newly generated Secret, then writes the metadata of every Secret. The user may change the data from
+    /// then on.
     pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) {
         for DesiredSecret { secret, create } in desired {
             if let Some(mut generated) = create {
@@ -114,7 +124,11 @@ impl<'a> Pass<'a> {
                     continue;
                 }
             }
-            self.apply(vec![secret]).await;
+            let name = secret.name_any();
+            self.wanted.insert((kind::<Secret>(), name.clone()));
+            if let Err(cause) = self.apply_one(secret, &name, Absent::Leave).await {
+                self.fail::<Secret>(&name, cause);
+            }
         }
     }
 
@@ -148,7 +162,12 @@ impl<'a> Pass<'a> {
         self.scope.context.is_deleted(self.identity)
     }
 
-    async fn apply_one<K: Child>(&self, object: K, name: &str) -> Result<(), Cause> {
+    async fn apply_one<K: Child>(
+        &self,
+        object: K,
+        name: &str,
+        absent: Absent,
+    ) -> Result<(), Cause> {
         let mut rendered = serde_json::to_value(&object)?;
         let hash = hash(&rendered);
         let live = self.live_metadata::<K>(name).await?;
@@ -164,7 +183,7 @@ impl<'a> Pass<'a> {
             {
                 return Ok(());
             }
-        } else if self.is_late() {
+        } else if absent == Absent::Leave || self.is_late() {
             return Ok(());
         }
         let metadata = &mut rendered["metadata"];

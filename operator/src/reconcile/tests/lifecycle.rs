@@ -177,6 +177,21 @@ async fn nothing_is_created_for_a_stack_that_is_deleted_while_it_is_reconciled()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_secret_that_is_deleted_while_its_stack_is_reconciled_gets_new_data() {
+    let world = World::with_stack(json!({})).await;
+    let slow = Duration::from_secs(5);
+    // The policies of the cache are written before the Secrets.
+    world.server.fail_write(1, Fault::AnswerLate(slow));
+    world.edit_spec("acme", |spec| spec["profiles"] = json!(["caching"]));
+    world.pass(slow / 2).await;
+    world.server.delete::<Secret>(NAMESPACE, "acme-job-ids");
+    world.settle().await;
+    let secret = world.server.get::<Secret>(NAMESPACE, "acme-job-ids");
+    let data = secret.and_then(|secret| secret.data);
+    assert!(data.is_some_and(|data| data.contains_key("key")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn data_outlives_its_stack_unless_the_policy_says_otherwise() {
     for (policy, kept) in [("Retain", true), ("Delete", false)] {
         let world = World::with_stack(json!({"deletionPolicy": policy})).await;
