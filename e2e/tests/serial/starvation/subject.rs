@@ -19,9 +19,11 @@ use shortener_e2e::{
 const QUIET: Duration = Duration::from_secs(10);
 /// The time by which a flood is longer than the readings: its pods do not begin at the same moment.
 const LEAD: Duration = Duration::from_secs(6);
-/// The shortest wait for something that does not come: that for the cache. On a busy machine, slower redirects than
-/// twice the quiet ones prove nothing below it.
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+/// The time that is promised for redirects, as a multiple of that without a load.
+const PROMISED: u32 = 2;
+/// The shortest wait for something that does not come: the kernel repeats the first packet of a connection after it.
+/// On a busy machine, redirects that are slower than promised prove nothing below it.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// The time after a load within which requests that need no broker work as before.
 const SOON: Duration = Duration::from_secs(5);
 /// The same for jobs. After a silence the app connects again, with at most 5 s between two attempts of at most 5 s.
@@ -49,8 +51,8 @@ pub(super) struct Subject<'a> {
     gateway_meter: MemoryMeter,
     /// The link that is followed.
     code: String,
-    /// The limit for p99 of the redirects.
-    limit: Duration,
+    /// The promised p99 of the redirects.
+    promised: Duration,
     /// The time of the readings.
     time: Duration,
 }
@@ -86,7 +88,7 @@ impl<'a> Subject<'a> {
             ensure!(curve.limit == MEMORY, "the limit is {}", curve.limit);
         }
         Ok(Self {
-            limit: (2 * redirects.times.p99()).max(SHORTEST_WAIT),
+            promised: PROMISED * redirects.times.p99(),
             space,
             stack,
             gateway,
@@ -116,7 +118,7 @@ impl<'a> Subject<'a> {
 
     /// Sends a flood, and checks memory and redirects meanwhile.
     pub(super) async fn during(&self, flood: Flood) -> Result<()> {
-        let dropped = self.dropped(flood).await?;
+        let dropped = self.dropped_spans().await?;
         let starts = targets(flood)
             .iter()
             .map(|(to, clients)| flood.start(self.space, to, *clients, self.time + LEAD));
@@ -132,13 +134,13 @@ impl<'a> Subject<'a> {
         }
         println!("{}: {tally}", flood.as_str());
         println!(
-            "   redirects: {:?}, {} failed",
-            redirects.times, redirects.failed
+            "   redirects: {:?} (promised: {:?}), {} failed",
+            redirects.times, self.promised, redirects.failed
         );
         println!("   app: {}\n   gateway: {}", curves.0, curves.1);
         self.redirects_were_quick(&redirects)?;
         memory_was_flat(&[("app", curves.0), ("gateway", curves.1)])?;
-        let more = self.dropped(flood).await?.saturating_sub(dropped);
+        let more = self.dropped_spans().await?.saturating_sub(dropped);
         arrived(flood, &tally, more)
     }
 
@@ -192,23 +194,18 @@ impl<'a> Subject<'a> {
         Ok(pods.collect())
     }
 
-    /// Returns the number of things that the app has dropped or closed because of such a flood.
-    async fn dropped(&self, flood: Flood) -> Result<u64> {
-        let series = match flood {
-            Flood::LongPaths => r#"otel_dropped_total{signal="traces"}"#,
-            Flood::SlowBodies => r#"buffer_refused_total{buffer="connections"}"#,
-            Flood::HalfClosed | Flood::UnknownCodes | Flood::LargeJobs => return Ok(0),
-        };
+    /// Returns the number of spans that the app has dropped.
+    async fn dropped_spans(&self) -> Result<u64> {
+        let series = r#"otel_dropped_total{signal="traces"}"#;
         self.gateway.count(series).await
     }
 
     fn redirects_were_quick(&self, redirects: &LoadReport) -> Result<()> {
         ensure!(redirects.failed == 0, "{redirects:#?}");
-        let p99 = redirects.times.p99();
+        let (p99, limit) = (redirects.times.p99(), self.promised.max(SHORTEST_WAIT));
         ensure!(
-            p99 <= self.limit,
-            "99 of 100 redirects were answered within {p99:?} (limit {:?})",
-            self.limit
+            p99 <= limit,
+            "99 of 100 redirects were answered within {p99:?} (limit {limit:?})"
         );
         Ok(())
     }
@@ -217,8 +214,8 @@ impl<'a> Subject<'a> {
 /// Returns the Services that a flood is sent to, each with a number of clients.
 fn targets(flood: Flood) -> &'static [(&'static str, usize)] {
     match flood {
-        // The app has fewer places for connections, and so has the gateway, which closes none of them for a new one.
-        Flood::SlowBodies => &[(APP, 1000), (APP, 1000), (GATEWAY, 300)],
+        // More than the gateway takes of them.
+        Flood::SlowBodies => &[(GATEWAY, 1000)],
         // The gateway would close the other side as well.
         Flood::HalfClosed => &[(APP, 500)],
         Flood::LargeJobs => &[(GATEWAY, 200)],
@@ -242,7 +239,7 @@ fn arrived(flood: Flood, tally: &Tally, dropped: u64) -> Result<()> {
     ensure!(tally.all() >= clients as u64, "only {tally}");
     match flood {
         Flood::LongPaths => ensure!(dropped > 0, "no span was dropped"),
-        Flood::SlowBodies => ensure!(dropped > 0, "no connection was closed for another one"),
+        Flood::SlowBodies => ensure!(tally.with(503) > 0, "no body was refused: {tally}"),
         Flood::HalfClosed => ensure!(tally.unanswered > 0, "no work was given up: {tally}"),
         Flood::UnknownCodes => {
             let refused = tally.with(404) + tally.with(503);

@@ -260,6 +260,15 @@ mod tests {
     }
 
     #[test]
+    fn slow_bodies_leave_connections_of_a_worker_to_redirects() {
+        let config = rendered(&minimal_stack().standalone());
+        // All of them can meet on one worker, and each takes a second connection to the app.
+        let taken = 2 * number(&config, "limit_conn with_body");
+        let connections = number(&config, "worker_connections");
+        assert!(taken <= connections * 3 / 4, "{taken} of {connections}");
+    }
+
+    #[test]
     fn behind_a_gateway_the_last_address_that_its_data_plane_tells_is_the_client() {
         let stack = minimal_stack().gateway_api().host("go.example.com");
         golden_text("nginx-gateway-api", &rendered(&stack));
