@@ -16,9 +16,10 @@ tables: ## Perform the requests of the specification's tables on the stack of ma
 test: ## Run every check and test, on a cluster of its own
 	@e2e/test.sh
 
-integrations: ## Check against programs of other projects (Traefik, Schemathesis), and flood a stack for ten minutes
+integrations: ## Check against programs of other projects (Traefik, Schemathesis, Chromium), and flood a stack for ten minutes
 	@e2e/checks/traefik.sh
 	@e2e/checks/api.sh
+	@e2e/checks/pages.sh
 	@e2e/checks/starvation.sh
 
 bench: ## Measure redirects and jobs beside nginx and a bare publisher

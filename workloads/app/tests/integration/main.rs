@@ -30,6 +30,7 @@ mod links;
 mod management;
 mod observability;
 mod outage;
+mod pages;
 mod pooler;
 mod process;
 mod purge;

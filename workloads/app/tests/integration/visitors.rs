@@ -16,7 +16,7 @@ const HOME: &str = "https://www.example.com/";
 
 /// Checks that a response is a complete page, and returns it.
 #[track_caller]
-fn page_of(response: &Response, status: u16) -> String {
+pub fn page_of(response: &Response, status: u16) -> String {
     assert_eq!(response.status, status, "{response:?}");
     for (name, value) in [
         ("content-type", "text/html; charset=utf-8"),
@@ -34,12 +34,13 @@ fn page_of(response: &Response, status: u16) -> String {
     text
 }
 
-async fn browse(app: &App, path: &str) -> Response {
+/// Opens a path as a browser does.
+pub async fn browse(app: &App, path: &str) -> Response {
     request(app.public, "GET", path, BROWSER).await
 }
 
 /// Makes a link `ended` that has expired.
-async fn expire_one(database: &TestDatabase, app: &App) {
+pub async fn expire_one(database: &TestDatabase, app: &App) {
     shorten(
         app.public,
         json!({"url": "https://example.com/", "code": "ended", "ttl_seconds": 60}),
@@ -48,6 +49,31 @@ async fn expire_one(database: &TestDatabase, app: &App) {
     let mut connection = database.connect().await.unwrap();
     let end = "UPDATE links SET created_at = now() - interval '2 minutes', expires_at = now() WHERE code = 'ended'";
     connection.execute(end).await.unwrap();
+}
+
+/// Returns what a browser gets that comes too often.
+pub async fn come_too_often(database: &TestDatabase) -> Response {
+    let app = App::start_with(database, |config| {
+        config.limit_requests_per_second = 1;
+        config.limit_requests_burst = 1;
+    })
+    .await;
+    let mut refused = browse(&app, "/none").await;
+    for _ in 0..100 {
+        if refused.status == 429 {
+            break;
+        }
+        refused = browse(&app, "/none").await;
+    }
+    refused
+}
+
+/// Starts an app whose database is down.
+pub async fn start_without_database(database: &TestDatabase) -> App {
+    App::start_with(database, |config| {
+        config.database.database_url = Some("postgres://u:p@127.0.0.1:1/none".to_owned());
+    })
+    .await
 }
 
 #[tokio::test]
@@ -90,18 +116,7 @@ async fn a_browser_gets_a_page_where_a_program_gets_a_problem() {
 #[tokio::test]
 async fn a_browser_that_comes_too_often_gets_a_page_that_says_when_to_come_again() {
     let database = TestDatabase::new().await;
-    let app = App::start_with(&database, |config| {
-        config.limit_requests_per_second = 1;
-        config.limit_requests_burst = 1;
-    })
-    .await;
-    let mut refused = browse(&app, "/none").await;
-    for _ in 0..100 {
-        if refused.status == 429 {
-            break;
-        }
-        refused = browse(&app, "/none").await;
-    }
+    let refused = come_too_often(&database).await;
     page_of(&refused, 429);
     assert!(refused.header("retry-after").is_some());
     assert_eq!(refused.header("ratelimit"), Some("\"requests\";r=0;t=1"));
@@ -110,10 +125,7 @@ async fn a_browser_that_comes_too_often_gets_a_page_that_says_when_to_come_again
 #[tokio::test]
 async fn a_browser_gets_a_page_while_the_database_is_down() {
     let database = TestDatabase::new().await;
-    let app = App::start_with(&database, |config| {
-        config.database.database_url = Some("postgres://u:p@127.0.0.1:1/none".to_owned());
-    })
-    .await;
+    let app = start_without_database(&database).await;
     for path in ["/some", "/some+"] {
         let page = page_of(&browse(&app, path).await, 503);
         assert!(!page.to_lowercase().contains("database"), "{page}");
