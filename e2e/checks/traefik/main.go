@@ -177,8 +177,8 @@ func unlimited(ingresses []netv1.Ingress) error {
 	return nil
 }
 
-// Returns what the provider makes of the Ingresses, with or without its option to buffer bodies. A warning of the
-// provider is an error.
+// Returns what the provider makes of the Ingresses, with its options to buffer bodies or with the defaults of these. It
+// reads the annotations about bodies only with the options. A warning of the provider is an error.
 func configuration(ingresses []netv1.Ingress, buffering bool) (*dynamic.Configuration, error) {
 	complaints := &complaints{}
 	traefiklog.Logger = zerolog.New(complaints).Level(zerolog.WarnLevel)
@@ -192,7 +192,9 @@ func configuration(ingresses []netv1.Ingress, buffering bool) (*dynamic.Configur
 	provider.SetDefaults()
 	provider.Endpoint = api.URL
 	provider.HTTPEntryPoint, provider.HTTPSEntryPoint = plain, secure
-	provider.ProxyRequestBuffering = buffering
+	if buffering {
+		provider.ProxyRequestBuffering, provider.ProxyBuffering = true, true
+	}
 	if err := provider.Init(); err != nil {
 		return nil, err
 	}
