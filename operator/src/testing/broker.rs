@@ -243,7 +243,7 @@ impl State {
         let labels = r#"queue_type="rabbit_quorum_queue",dead_letter_strategy="disabled""#;
         let name = "rabbitmq_global_messages_dead_lettered_maxlen_total";
         Ok(Response::new(
-            format!("{name}{{{labels}}} {dropped}\n").into(),
+            format!("{name}{{{labels}}} {dropped}.0\n").into(),
         ))
     }
 

@@ -44,11 +44,18 @@ pub async fn dropped(
     Ok(read(&String::from_utf8_lossy(&body)))
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count is not negative, and far below the limit of the type"
+)]
 fn read(exposition: &str) -> Option<u64> {
     let value = |line: &str| {
         let (labels, value) = line.strip_prefix(DROPPED)?.rsplit_once(' ')?;
         let is_meant = OF_DEAD_LETTERS.iter().all(|label| labels.contains(label));
-        is_meant.then(|| value.parse::<u64>().ok())?
+        // The broker prints its counters as floating-point numbers.
+        let count = is_meant.then(|| value.parse::<f64>().ok())??;
+        (count >= 0.0).then_some(count as u64)
     };
     exposition
         .lines()
@@ -66,10 +73,10 @@ mod tests {
         let exposition = concat!(
             "# TYPE rabbitmq_global_messages_dead_lettered_maxlen_total counter\n",
             "# HELP rabbitmq_global_messages_dead_lettered_maxlen_total Messages\n",
-            "rabbitmq_global_messages_dead_lettered_maxlen_total{queue_type=\"rabbit_classic_queue\",dead_letter_strategy=\"disabled\"} 5\n",
-            "rabbitmq_global_messages_dead_lettered_maxlen_total{queue_type=\"rabbit_quorum_queue\",dead_letter_strategy=\"at_most_once\"} 6\n",
-            "rabbitmq_global_messages_dead_lettered_maxlen_total{queue_type=\"rabbit_quorum_queue\",dead_letter_strategy=\"disabled\"} 7\n",
-            "rabbitmq_global_messages_dead_lettered_rejected_total{queue_type=\"rabbit_quorum_queue\",dead_letter_strategy=\"disabled\"} 8\n",
+            "rabbitmq_global_messages_dead_lettered_maxlen_total{queue_type=\"rabbit_classic_queue\",dead_letter_strategy=\"disabled\"} 5.0\n",
+            "rabbitmq_global_messages_dead_lettered_maxlen_total{queue_type=\"rabbit_quorum_queue\",dead_letter_strategy=\"at_most_once\"} 6.0\n",
+            "rabbitmq_global_messages_dead_lettered_maxlen_total{queue_type=\"rabbit_quorum_queue\",dead_letter_strategy=\"disabled\"} 7.0\n",
+            "rabbitmq_global_messages_dead_lettered_rejected_total{queue_type=\"rabbit_quorum_queue\",dead_letter_strategy=\"disabled\"} 8.0\n",
         );
         assert_eq!(read(exposition), Some(7));
         assert_eq!(read(""), None);
