@@ -17,8 +17,9 @@ use super::StoreError;
 
 /// The maximum number of operations that wait for a connection.
 const WAITERS: usize = 256;
-/// The time after which an operation that waits for a connection is refused.
-const LONGEST_WAIT: Duration = Duration::from_millis(250);
+/// The time after which an operation that waits for a connection is refused. It outlasts the pauses of a database on a busy
+/// node, such as one on which the pods of an update start.
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
 /// The share of the connections that look-ups never take: one of so many.
 const RESERVED: usize = 5;
 
