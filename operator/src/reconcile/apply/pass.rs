@@ -75,11 +75,16 @@ impl<'a> Pass<'a> {
     /// Writes each object that differs.
     pub(super) async fn apply<K: Child>(&mut self, desired: Vec<K>) {
         for object in desired {
-            let name = object.name_any();
-            self.wanted.insert((kind::<K>(), name.clone()));
-            if let Err(cause) = self.apply_one(object, &name, Absent::Create).await {
-                self.fail::<K>(&name, cause);
-            }
+            self.write(object, Absent::Create).await;
+        }
+    }
+
+    /// Writes an object if it differs.
+    async fn write<K: Child>(&mut self, object: K, absent: Absent) {
+        let name = object.name_any();
+        self.wanted.insert((kind::<K>(), name.clone()));
+        if let Err(cause) = self.apply_one(object, &name, absent).await {
+            self.fail::<K>(&name, cause);
         }
     }
 
@@ -124,11 +129,7 @@ impl<'a> Pass<'a> {
                     continue;
                 }
             }
-            let name = secret.name_any();
-            self.wanted.insert((kind::<Secret>(), name.clone()));
-            if let Err(cause) = self.apply_one(secret, &name, Absent::Leave).await {
-                self.fail::<Secret>(&name, cause);
-            }
+            self.write(secret, Absent::Leave).await;
         }
     }
 

@@ -2,79 +2,15 @@
 
 use http::HeaderValue;
 use serde_json::json;
-use shortener_app::page;
-use shortener_testing::{client::Response, database::TestDatabase};
-use sqlx::{ConnectOptions, Executor};
+use shortener_testing::database::TestDatabase;
 
 use crate::{
     client::{get, post, post_bytes, request, send, shorten},
+    pages::{BROWSER, browse, come_too_often, expire_one, page_of, start_without_database},
     support::App,
 };
 
-const BROWSER: &str = "accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
 const HOME: &str = "https://www.example.com/";
-
-/// Checks that a response is a complete page, and returns it.
-#[track_caller]
-pub fn page_of(response: &Response, status: u16) -> String {
-    assert_eq!(response.status, status, "{response:?}");
-    for (name, value) in [
-        ("content-type", "text/html; charset=utf-8"),
-        ("content-security-policy", page::policy()),
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
-        ("cache-control", "no-store"),
-        ("vary", "accept"),
-    ] {
-        assert_eq!(response.header(name), Some(value), "{response:?}");
-    }
-    let text = response.text();
-    assert!(text.starts_with("<!doctype html>"), "{text}");
-    assert!(text.ends_with("</html>\n"), "{text}");
-    text
-}
-
-/// Opens a path as a browser does.
-pub async fn browse(app: &App, path: &str) -> Response {
-    request(app.public, "GET", path, BROWSER).await
-}
-
-/// Makes a link `ended` that has expired.
-pub async fn expire_one(database: &TestDatabase, app: &App) {
-    shorten(
-        app.public,
-        json!({"url": "https://example.com/", "code": "ended", "ttl_seconds": 60}),
-    )
-    .await;
-    let mut connection = database.connect().await.unwrap();
-    let end = "UPDATE links SET created_at = now() - interval '2 minutes', expires_at = now() WHERE code = 'ended'";
-    connection.execute(end).await.unwrap();
-}
-
-/// Returns what a browser gets that comes too often.
-pub async fn come_too_often(database: &TestDatabase) -> Response {
-    let app = App::start_with(database, |config| {
-        config.limit_requests_per_second = 1;
-        config.limit_requests_burst = 1;
-    })
-    .await;
-    let mut refused = browse(&app, "/none").await;
-    for _ in 0..100 {
-        if refused.status == 429 {
-            break;
-        }
-        refused = browse(&app, "/none").await;
-    }
-    refused
-}
-
-/// Starts an app whose database is down.
-pub async fn start_without_database(database: &TestDatabase) -> App {
-    App::start_with(database, |config| {
-        config.database.database_url = Some("postgres://u:p@127.0.0.1:1/none".to_owned());
-    })
-    .await
-}
 
 #[tokio::test]
 async fn a_browser_gets_a_page_where_a_program_gets_a_problem() {
