@@ -16,11 +16,11 @@ tables: ## Perform the requests of the specification's tables on the stack of ma
 test: ## Run every check and test, on a cluster of its own
 	@e2e/test.sh
 
-integrations: ## Check against programs of other projects (Traefik, Schemathesis, Chromium), and flood a stack for ten minutes
+integrations: ## Check against programs of other projects (Traefik, Schemathesis, Chromium), and run the long cluster tests
 	@e2e/checks/traefik.sh
 	@e2e/checks/api.sh
 	@e2e/checks/pages.sh
-	@e2e/checks/starvation.sh
+	@e2e/checks/long.sh
 
 bench: ## Measure redirects and jobs beside nginx and a bare publisher
 	@e2e/checks/bench.sh

@@ -146,7 +146,7 @@ cluster_stage() {
   run check 'helm test' helm_test
   run check 'examples, by the API server' e2e/checks/examples.sh cluster
   run tests 'cluster tests' cluster_tests cluster --test-threads=12 --show-output
-  run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output
+  run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output "${long_tests[@]/#/--skip=}"
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage
   # The remaining steps mostly wait and measure nothing, so the other cluster is created in parallel.

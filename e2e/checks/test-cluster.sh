@@ -9,6 +9,8 @@ export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
 export SHORTENER_PARTS=tests
 operator_namespace=shortener-system
 cluster_is_up=no
+# Tests of the target `serial` that take minutes each; only `make integrations` runs them.
+long_tests=(profiles:: rollout::without_the_drain)
 # The process group of the check on a cluster without IPv4, if it has begun.
 ipv6_check=
 

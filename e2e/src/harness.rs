@@ -38,6 +38,6 @@ pub use pods::{
 pub use release::Release;
 pub use settings::Settings;
 pub use space::Space;
-pub(crate) use space::acquire_slot;
+pub(crate) use space::{acquire_slot, delete_namespace};
 pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};
 pub use wait::{PATIENCE, await_condition, await_within, holds_for};

@@ -2,7 +2,7 @@
 //! not exist, and jobs that a stalled broker does not take. With the default limits, the memory of the app and the
 //! gateway stays flat, nothing restarts, redirects stay quick, and everything works again afterwards.
 //!
-//! `E2E_STARVE_SECONDS` sets the time of each load: 15 by default. The curves of the memory are printed.
+//! `E2E_STARVE_SECONDS` sets the time of each load: 10 by default. The curves of the memory are printed.
 //!
 //! Specification: 7.
 
@@ -40,7 +40,7 @@ async fn what_piles_up_neither_fills_the_memory_nor_slows_redirects() -> Result<
 
 fn time_of_a_load() -> Result<Duration> {
     let seconds = std::env::var("E2E_STARVE_SECONDS");
-    let seconds = seconds.map_or(Ok(15), |seconds| seconds.parse::<u64>());
+    let seconds = seconds.map_or(Ok(10), |seconds| seconds.parse::<u64>());
     let seconds = seconds.context("E2E_STARVE_SECONDS is not a number")?;
     ensure!(
         TIMES.contains(&seconds),

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Floods a stack with everything that could starve it, for E2E_STARVE_SECONDS each (120), and prints the curves of its
-# memory. It creates the cluster of `make test` for that, and removes it afterwards.
+# Runs the cluster tests that `make test` leaves out or shortens because of their time: the matrix of profiles, the
+# counter-proof of rolling updates, and floods of E2E_STARVE_SECONDS each (120). It creates the cluster of `make test`
+# for that, and removes it afterwards.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/test-cluster.sh"
@@ -16,4 +17,4 @@ cluster_parts 8>&-
 e2e/images/build.sh 8>&-
 cluster_is_up=yes
 cluster_up 8>&-
-cluster_tests serial starvation:: --test-threads=1 --show-output 8>&-
+cluster_tests serial --test-threads=1 --show-output starvation:: "${long_tests[@]}" 8>&-
