@@ -41,11 +41,13 @@ pub async fn apply(
         gateway,
         monitoring,
         discarded,
+        released,
         prunable,
     } = desired;
     let mut pass = Pass::new(scope, identity);
     children.write(&mut pass).await;
     let mut kinds = Children::ends();
+    pass.release(&kinds, &released).await;
     if let Some(gateway) = gateway {
         gateway.write(&mut pass).await;
         kinds.extend(GatewayObjects::ends());

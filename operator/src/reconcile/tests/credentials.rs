@@ -137,6 +137,49 @@ async fn data_never_outlives_its_password_wherever_a_change_of_the_policy_ends()
     }
 }
 
+/// Edits a spec so that the data of a part that is switched off at the same time is kept.
+fn keep_without_profiles(spec: &mut Value) {
+    spec["profiles"] = json!([]);
+    spec["deletionPolicy"] = "Retain".into();
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_of_a_part_that_is_switched_off_outlives_the_stack_if_data_is_kept() {
+    let spec = json!({"profiles": ["vector"], "deletionPolicy": "Delete"});
+    let world = World::with_stack(spec).await;
+    world.edit_spec("acme", keep_without_profiles);
+    world.settle().await;
+    world.server.forget_writes();
+    world.pass(RETRIED).await;
+    assert_eq!(world.server.writes(), []);
+    world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    let left = [
+        "persistentvolumeclaims/acme-postgres",
+        "persistentvolumeclaims/acme-qdrant",
+        "secrets/acme-checksum",
+        "secrets/acme-job-ids",
+        "secrets/acme-postgres",
+        "secrets/acme-qdrant",
+    ];
+    assert_eq!(world.children(), left);
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_of_a_part_that_is_switched_off_never_outlives_its_password() {
+    for fault in [Fault::Hang, Fault::LoseResponse, Fault::Refuse(500)] {
+        for number in 1..=20 {
+            let case = format!("{fault:?} at write {number}");
+            let spec = json!({"profiles": ["vector"], "deletionPolicy": "Delete"});
+            let world = World::with_stack(spec).await;
+            world.server.fail_write(number, fault);
+            world.edit_spec("acme", keep_without_profiles);
+            world.pass(Duration::from_millis(150)).await;
+            world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+            assert_every_volume_has_its_password(&world, &case);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_cannot_be_given_up_keeps_its_password() {
     let spec = json!({"profiles": ["vector"], "deletionPolicy": "Delete"});
