@@ -2,13 +2,16 @@
 //! order stand in the table of `operator/core/src/model/kinds.rs`.
 //!
 //! A child is written only if it differs (see [`crate::kubernetes::ledger`]). A child that fails does not block the
-//! others. An object that has a child's name but does not belong to the stack is never changed.
+//! others, except that no pod is given a Secret that could not be stored. An object that has a child's name but does not
+//! belong to the stack is never changed.
 
+mod data;
 mod error;
 mod group;
 mod live;
 mod pass;
 mod prune;
+mod withheld;
 
 pub use error::{ApplyError, Cause, Failure};
 pub use live::observe;
@@ -38,11 +41,13 @@ pub async fn apply(
         gateway,
         monitoring,
         discarded,
+        released,
         prunable,
     } = desired;
     let mut pass = Pass::new(scope, identity);
     children.write(&mut pass).await;
     let mut kinds = Children::ends();
+    pass.release(&kinds, &released).await;
     if let Some(gateway) = gateway {
         gateway.write(&mut pass).await;
         kinds.extend(GatewayObjects::ends());

@@ -210,8 +210,9 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
     result
 }
 
-/// Returns the next step after a failed reconcile. A resource that is invalid or cannot be parsed waits for a change;
-/// any other failure is retried with exponential backoff.
+/// Returns the next step after a failed reconcile. A resource that cannot be parsed, or that only an edit can correct,
+/// waits for a change; any other failure is retried with exponential backoff. A missing object may be none that the
+/// operator watches.
 fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     let (name, namespace) = (stack.name_any(), stack.namespace().unwrap_or_default());
     let reason = error.reason();
@@ -221,7 +222,8 @@ fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
         tracing::warn!(stack = %name, %namespace, reason, %error, "the stack could not be reconciled");
     }
     match error {
-        Error::Validate(_) | Error::Unreadable(_) => Action::await_change(),
+        Error::Validate(error) if error.needs_an_edit() => Action::await_change(),
+        Error::Unreadable(_) => Action::await_change(),
         _ => Action::requeue(scope.context.failed(&ObjectRef::from_obj(&*stack))),
     }
 }

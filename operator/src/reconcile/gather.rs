@@ -2,7 +2,7 @@
 //!
 //! All random values are generated here, so that the later steps are pure. A credential is generated only when
 //! neither its Secret nor the volume that needs it exists. Both are read live, because a stale answer would lock the
-//! stack out of its database for good.
+//! stack out of its database for good. What is still being deleted exists, but nothing may rely on it.
 
 mod observability;
 mod queue;
@@ -20,6 +20,7 @@ use shortener_operator_core::{
         desired::{GatewayObjects, MonitoringObjects},
         facts::{CredentialState, Facts, GatewayFacts, host_conflict, parent},
         gateway_api::{Gateway, LiveGateway},
+        kinds::Deletion,
         metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
     },
@@ -145,7 +146,7 @@ fn upstream(scope: &Scope, identity: &StackIdentity) -> Option<String> {
         .inventory
         .kept::<Service>(&identity.namespace, &name)?;
     if service.metadata.deletion_timestamp.is_some()
-        || ownership(&service.metadata, identity) != Ownership::Ours
+        || ownership(&service.metadata, identity, Deletion::Pruned) != Ownership::Ours
     {
         return None;
     }

@@ -2,6 +2,7 @@
 
 mod backends;
 mod certificate;
+mod credentials;
 mod drift;
 mod external;
 mod faults;
@@ -11,6 +12,7 @@ mod lifecycle;
 mod monitoring;
 mod observability;
 mod order;
+mod ownership;
 mod profiles;
 mod queue;
 mod vector;

@@ -2,19 +2,16 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use k8s_openapi::{
-    api::core::v1::{PersistentVolumeClaim, Secret},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
     core::PartialObjectMeta,
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
-    desired::DesiredSecret,
+    kinds::Deletion,
     live::{Applied, Live},
     metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
     ownership::{Ownership, ownership},
@@ -24,6 +21,7 @@ use tokio::time::timeout;
 use super::{
     error::{ApplyError, Cause, Failure},
     live::observe,
+    withheld::Withheld,
 };
 use crate::{
     kubernetes::{
@@ -39,13 +37,25 @@ use crate::{
 /// operator, and leaves the reconcile enough time to report.
 const OPTIONAL_WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// The treatment of an object that does not exist.
+/// The treatment of a child.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Absent {
-    /// It is created.
-    Create,
-    /// It stays absent: the desired object is only a part of it. Its deletion triggers the next reconcile.
-    Leave,
+pub(super) enum Treatment {
+    /// It is created if it is absent, and only its owner's uid makes it the stack's.
+    Child,
+    /// It holds data. It is created if it is absent, and it may have outlived an earlier stack.
+    Data,
+    /// It holds credentials, and may have outlived an earlier stack. It stays absent: the desired object is only a part
+    /// of it. Its deletion triggers the next reconcile.
+    Credentials,
+}
+
+impl Treatment {
+    fn deletion(self) -> Deletion {
+        match self {
+            Self::Child => Deletion::Pruned,
+            Self::Data | Self::Credentials => Deletion::Retained,
+        }
+    }
 }
 
 /// One pass over the children of a stack.
@@ -53,8 +63,8 @@ pub(super) struct Pass<'a> {
     pub(super) scope: &'a Scope,
     pub(super) identity: &'a StackIdentity,
     pub(super) wanted: HashSet<(String, String)>,
-    /// False when a generated Secret could not be created.
-    secrets_exist: bool,
+    /// The Secrets and volumes that others have to do without in this pass.
+    pub(super) withheld: Withheld,
     /// True when the cluster lacks the kind of an object.
     lacks_a_kind: bool,
     failures: Vec<Failure>,
@@ -66,7 +76,7 @@ impl<'a> Pass<'a> {
             scope,
             identity,
             wanted: HashSet::new(),
-            secrets_exist: true,
+            withheld: Withheld::default(),
             lacks_a_kind: false,
             failures: Vec::new(),
         }
@@ -75,16 +85,20 @@ impl<'a> Pass<'a> {
     /// Writes each object that differs.
     pub(super) async fn apply<K: Child>(&mut self, desired: Vec<K>) {
         for object in desired {
-            self.write(object, Absent::Create).await;
+            self.write(object, Treatment::Child).await;
         }
     }
 
-    /// Writes an object if it differs.
-    async fn write<K: Child>(&mut self, object: K, absent: Absent) {
+    /// Writes an object if it differs. Returns true unless that failed.
+    pub(super) async fn write<K: Child>(&mut self, object: K, treatment: Treatment) -> bool {
         let name = object.name_any();
         self.wanted.insert((kind::<K>(), name.clone()));
-        if let Err(cause) = self.apply_one(object, &name, absent).await {
-            self.fail::<K>(&name, cause);
+        match self.apply_one(object, &name, treatment).await {
+            Ok(()) => true,
+            Err(cause) => {
+                self.fail::<K>(&name, cause);
+                false
+            }
         }
     }
 
@@ -94,7 +108,7 @@ impl<'a> Pass<'a> {
         for object in desired {
             let name = object.name_any();
             self.wanted.insert((kind::<K>(), name.clone()));
-            let write = self.apply_one(object, &name, Absent::Create);
+            let write = self.apply_one(object, &name, Treatment::Child);
             let written = timeout(OPTIONAL_WRITE_TIMEOUT, write).await;
             match written.unwrap_or(Err(Cause::Timeout(OPTIONAL_WRITE_TIMEOUT))) {
                 Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
@@ -104,40 +118,6 @@ impl<'a> Pass<'a> {
                 Err(cause) => self.fail::<K>(&name, cause),
                 Ok(()) => {}
             }
-        }
-    }
-
-    /// Creates each newly generated Secret, then writes the metadata of every Secret. The user may change the data from
-    /// then on.
-    pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) {
-        for DesiredSecret { secret, create } in desired {
-            if let Some(mut generated) = create {
-                if self.is_late() {
-                    return;
-                }
-                // Creation registers a second field manager entry, which keeps its fields when apply omits them. The
-                // owner reference must not be among them, because it is removed when the deletion policy changes.
-                generated.metadata.owner_references = None;
-                // Creating conflicts where applying would silently rotate a credential.
-                let params = PostParams {
-                    field_manager: Some(FIELD_MANAGER.to_owned()),
-                    ..PostParams::default()
-                };
-                if let Err(error) = self.api::<Secret>().create(&params, &generated).await {
-                    self.fail::<Secret>(&generated.name_any(), error.into());
-                    self.secrets_exist = false;
-                    continue;
-                }
-            }
-            self.write(secret, Absent::Leave).await;
-        }
-    }
-
-    /// Writes each volume claim that differs, unless a generated Secret is missing: a volume without its password looks
-    /// like a database whose credentials are lost.
-    pub(super) async fn apply_claims(&mut self, desired: Vec<PersistentVolumeClaim>) {
-        if self.secrets_exist {
-            self.apply(desired).await;
         }
     }
 
@@ -159,21 +139,21 @@ impl<'a> Pass<'a> {
 
     /// Returns true when the stack is gone, so that nothing may be created for it: the garbage collector has taken its
     /// children already, and what outlives a stack would have none.
-    fn is_late(&self) -> bool {
+    pub(super) fn is_late(&self) -> bool {
         self.scope.context.is_deleted(self.identity)
     }
 
-    async fn apply_one<K: Child>(
+    pub(super) async fn apply_one<K: Child>(
         &self,
         object: K,
         name: &str,
-        absent: Absent,
+        treatment: Treatment,
     ) -> Result<(), Cause> {
         let mut rendered = serde_json::to_value(&object)?;
         let hash = hash(&rendered);
         let live = self.live_metadata::<K>(name).await?;
         if let Some(live) = &live {
-            match ownership(live, self.identity) {
+            match ownership(live, self.identity, treatment.deletion()) {
                 Ownership::Foreign => return Err(Cause::NameTaken),
                 Ownership::Previous => return Err(Cause::Previous),
                 Ownership::Ours => {}
@@ -184,7 +164,7 @@ impl<'a> Pass<'a> {
             {
                 return Ok(());
             }
-        } else if absent == Absent::Leave || self.is_late() {
+        } else if treatment == Treatment::Credentials || self.is_late() {
             return Ok(());
         }
         let metadata = &mut rendered["metadata"];
@@ -213,7 +193,10 @@ impl<'a> Pass<'a> {
 
     /// Returns the metadata from the watch or, if the watch has no such object, from the API server. Objects without
     /// the operator's labels are not watched.
-    async fn live_metadata<K: Child>(&self, name: &str) -> Result<Option<ObjectMeta>, Cause> {
+    pub(super) async fn live_metadata<K: Child>(
+        &self,
+        name: &str,
+    ) -> Result<Option<ObjectMeta>, Cause> {
         if let Some(metadata) = self
             .scope
             .inventory

@@ -9,6 +9,7 @@ use shortener_operator_core::{
     api::{Profile, ShortenerStack},
     model::{
         facts::QueueFacts,
+        kinds::Deletion,
         metadata::{COMPONENT_LABEL, Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
     },
@@ -43,7 +44,8 @@ fn is_ours<K: Child>(scope: &Scope, identity: &StackIdentity, component: Compone
     let kept = scope.inventory.kept::<K>(&identity.namespace, &name);
     kept.is_some_and(|kept| {
         let meta = kept.meta();
-        meta.deletion_timestamp.is_none() && ownership(meta, identity) == Ownership::Ours
+        meta.deletion_timestamp.is_none()
+            && ownership(meta, identity, Deletion::Pruned) == Ownership::Ours
     })
 }
 

@@ -134,6 +134,16 @@ impl FakeApiServer {
         self.change(|store| store.held_at = None);
     }
 
+    /// Makes the garbage collector delete nothing until it is asked to.
+    pub fn hold_collector(&self) {
+        self.change(|store| store.collector_sleeps = true);
+    }
+
+    /// Deletes every object whose owners are gone, from now on at once.
+    pub fn collect_garbage(&self) {
+        self.change(|store| store.collect());
+    }
+
     /// Ends every open watch with `410 Gone`, as after a compaction.
     pub fn expire_watches(&self) {
         self.change(|store| {

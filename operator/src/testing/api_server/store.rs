@@ -30,6 +30,8 @@ pub(super) struct Store {
     pub(super) oldest: u64,
     /// Last version that watches show, while changes are withheld.
     pub(super) held_at: Option<u64>,
+    /// True while the garbage collector deletes nothing.
+    pub(super) collector_sleeps: bool,
 }
 
 impl Store {
@@ -94,7 +96,7 @@ impl Store {
         }
         self.commit(key, Some(object));
         let stored = self.objects[key].clone();
-        if self.is_orphan(&stored) {
+        if !self.collector_sleeps && self.is_orphan(&stored) {
             self.delete(key);
         }
         (stored, true)
@@ -119,10 +121,16 @@ impl Store {
             .as_array()
             .is_some_and(|finalizers| !finalizers.is_empty())
         {
+            if object["metadata"]["deletionTimestamp"].is_string() {
+                return Some(object);
+            }
             object["metadata"]["deletionTimestamp"] = time(self.version + 1).into();
             return Some(self.put(key, object).0);
         }
         self.commit(key, None);
+        if self.collector_sleeps {
+            return Some(object);
+        }
         let uid = object["metadata"]["uid"].clone();
         let owned = |object: &Value| {
             object["metadata"]["ownerReferences"]
@@ -139,6 +147,20 @@ impl Store {
             self.delete(&orphan);
         }
         Some(object)
+    }
+
+    /// Deletes every object without a live owner, like a garbage collector that wakes up.
+    pub(super) fn collect(&mut self) {
+        self.collector_sleeps = false;
+        let orphans: Vec<Key> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| self.is_orphan(object))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for orphan in orphans {
+            self.delete(&orphan);
+        }
     }
 
     fn commit(&mut self, key: &Key, new: Option<Value>) {

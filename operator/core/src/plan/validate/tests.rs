@@ -194,6 +194,33 @@ fn a_credential_that_is_gone_while_its_volume_exists_is_never_minted_anew() {
 }
 
 #[test]
+fn credentials_wait_for_data_that_is_being_deleted_and_take_none_of_others() {
+    let cases = [
+        (
+            CredentialState::Terminating,
+            "DataTerminating",
+            "Secret acme-postgres",
+        ),
+        (
+            CredentialState::ClaimTerminating,
+            "DataTerminating",
+            "volume claim acme-postgres",
+        ),
+        (
+            CredentialState::ClaimNotOwned,
+            "NameTaken",
+            "volume claim acme-postgres",
+        ),
+    ];
+    for (state, reason, object) in cases {
+        let error = refused(json!({}), managed(state));
+        assert_eq!(error.reason(), reason);
+        assert!(error.to_string().starts_with(object), "{error}");
+        assert!(!error.needs_an_edit(), "{error}");
+    }
+}
+
+#[test]
 fn incomplete_and_foreign_secrets_are_named() {
     let incomplete =
         CredentialState::Existing(data(&[("username", "shortener"), ("password", "")]));

@@ -148,7 +148,15 @@ pub(in crate::plan) fn credential(
                 keys,
             });
         }
+        CredentialState::Terminating => return Err(terminating("Secret", secret)),
+        CredentialState::ClaimTerminating => return Err(terminating("volume claim", secret)),
         CredentialState::NotOwned => return Err(ValidateError::NameTaken(secret.to_owned())),
+        CredentialState::ClaimNotOwned => {
+            return Err(ValidateError::ClaimTaken {
+                claim: secret.to_owned(),
+                stack: stack.to_owned(),
+            });
+        }
     };
     match keys.iter().find(|key| {
         data.get(**key)
@@ -163,5 +171,12 @@ pub(in crate::plan) fn credential(
             data.retain(|key, _| keys.contains(&key.as_str()));
             Ok(Credential { data, is_new })
         }
+    }
+}
+
+fn terminating(kind: &'static str, name: &str) -> ValidateError {
+    ValidateError::DataTerminating {
+        kind,
+        name: name.to_owned(),
     }
 }
