@@ -7,5 +7,6 @@ pub mod drift;
 pub mod index;
 pub mod inventory;
 pub mod ledger;
+pub mod news;
 pub mod refusal;
 pub mod watch_report;

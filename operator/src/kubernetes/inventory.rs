@@ -6,7 +6,6 @@
 //! hold up the start either, in case that the operator may not list it.
 
 mod form;
-mod news;
 mod served;
 mod shelf;
 
@@ -42,6 +41,9 @@ use crate::kubernetes::watch_report::Reports;
 use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithoutSpec};
 use served::{Known, events, known};
 use shelf::{Shelf, keep};
+
+/// Annotation of `kubectl apply` with the whole object, which nothing reads. That of a Secret contains its data.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 60;

@@ -109,9 +109,14 @@ impl Context {
             })
     }
 
-    /// Resets the failures of a stack.
+    /// Resets the failures of a stack, which ends its backoff.
     pub fn succeeded(&self, stack: &ObjectRef<GuardedStack>) {
         self.failures.lock().remove(stack);
+    }
+
+    /// Returns true when the last reconcile of a stack has failed, so that its retry is scheduled.
+    pub fn is_failing(&self, stack: &ObjectRef<GuardedStack>) -> bool {
+        self.failures.lock().contains_key(stack)
     }
 
     /// Counts a failure of a stack and returns the backoff: 1 s, doubled with each failure up to 5 minutes,

@@ -25,7 +25,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::{
     kubernetes::{
         index::Indexer,
-        inventory::{Change, Inventory},
+        inventory::{Change, Inventory, LAST_APPLIED},
+        news::News,
         refusal::NAMESPACE_TERMINATING,
         watch_report::Reports,
     },
@@ -105,12 +106,11 @@ fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Stacks, Trigge
     let (readers, mut indexer) = Indexer::new(wake::secrets);
     let stacks = Stacks { store, readers };
     context.stacks.write().push(stacks.store.clone());
-    let mut report = reports.of::<GuardedStack>(true);
+    let (mut report, mut news) = (reports.of::<GuardedStack>(true), News::new(essence));
     let (context, found) = (context.clone(), stacks.clone());
     let triggers = watcher(api, watcher::Config::default().timeout(60))
         .default_backoff()
-        // Nothing reads them, and they are larger than the stack.
-        .modify(|stack| stack.meta_mut().managed_fields = None)
+        .modify(trim)
         .inspect(move |event| {
             report.see(event);
             if let Ok(event) = event {
@@ -120,18 +120,51 @@ fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Stacks, Trigge
         .reflect(writer)
         .flat_map(move |event| {
             stream::iter(match event {
-                Ok(Event::Apply(stack)) => vec![ObjectRef::from_obj(&stack)],
+                Ok(Event::Apply(stack)) => {
+                    let reference = ObjectRef::from_obj(&stack);
+                    // Every failure may have a text of its own in the status, which would defeat the backoff.
+                    let waits = !news.see(&stack) && context.is_failing(&reference);
+                    if waits { Vec::new() } else { vec![reference] }
+                }
                 // The objects of a list are in the store only now.
                 Ok(Event::InitDone) => found.all(),
+                Ok(Event::InitApply(stack)) => {
+                    news.see(&stack);
+                    Vec::new()
+                }
                 Ok(Event::Delete(stack)) => {
+                    news.forget(&stack);
                     forget(&context, &stack);
                     Vec::new()
                 }
-                Ok(Event::Init | Event::InitApply(_)) | Err(_) => Vec::new(),
+                Ok(Event::Init) | Err(_) => Vec::new(),
             })
         })
         .boxed();
     (stacks, triggers)
+}
+
+/// Removes the metadata that nothing reads and that is as large as the stack.
+fn trim(stack: &mut GuardedStack) {
+    let meta = stack.meta_mut();
+    meta.managed_fields = None;
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.remove(LAST_APPLIED);
+    }
+}
+
+/// Returns the parts of a stack that change with everything but its status. A status that cannot be parsed counts.
+fn essence(stack: &GuardedStack) -> Option<String> {
+    let meta = stack.meta();
+    let parts = (
+        &meta.uid,
+        meta.generation,
+        &meta.labels,
+        &meta.annotations,
+        &meta.deletion_timestamp,
+        stack.0.is_ok(),
+    );
+    serde_json::to_string(&parts).ok()
 }
 
 /// Removes the state of a deleted stack.
@@ -183,9 +216,13 @@ fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     } else {
         tracing::warn!(stack = %name, %namespace, reason, %error, "the stack could not be reconciled");
     }
-    match error {
+    let (context, reference) = (&scope.context, ObjectRef::from_obj(&*stack));
+    let rest = match error {
         Error::Unreadable(_) => Action::await_change(),
         Error::Validate(_) => Action::requeue(shortened(RESYNC)),
-        _ => Action::requeue(scope.context.failed(&ObjectRef::from_obj(&*stack))),
-    }
+        _ => return Action::requeue(context.failed(&reference)),
+    };
+    // It is not retried, so there is no backoff to keep.
+    context.succeeded(&reference);
+    rest
 }

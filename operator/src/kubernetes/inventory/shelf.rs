@@ -19,15 +19,13 @@ use shortener_operator_core::{
     },
 };
 
-use super::{Change, form::Form, news::News};
+use super::{Change, LAST_APPLIED, form::Form};
 use crate::kubernetes::{
     index::{Index, IndexKey, Indexer},
     ledger,
+    news::News,
     watch_report::WatchReport,
 };
-
-/// Annotation of `kubectl apply` with the whole object, which nothing here reads. That of a Secret contains its data.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The objects of one kind.
 pub struct Shelf<K>

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret, policy::v1::PodDisruptionBudget};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Secret},
+    policy::v1::PodDisruptionBudget,
+};
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -103,6 +107,29 @@ async fn a_stack_that_was_paused_while_it_waited_for_its_turn_is_not_written() {
     drop(turns);
     world.settle().await;
     assert_eq!(world.child_writes(), [] as [String; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_keeps_changing_does_not_defeat_the_backoff_of_a_failing_stack() {
+    let world = World::start(FakeApiServer::default());
+    world
+        .server
+        .fail_kind::<ConfigMap>(Some(Fault::Refuse(500)));
+    world.server.create(&stored_stack(json!({})));
+    world.settle().await;
+    world.server.forget_writes();
+    for round in 0..60 {
+        let change = |stack: &mut Value| stack["status"]["theirs"] = round.into();
+        world
+            .server
+            .edit::<ShortenerStack>(NAMESPACE, "acme", change);
+        world.pass(Duration::from_secs(1)).await;
+    }
+    let writes = world.server.writes();
+    let attempts = writes
+        .iter()
+        .filter(|write| write.path.contains("configmaps"));
+    assert!(attempts.count() < 10, "{writes:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use kube::{Resource, runtime::reflector::ObjectRef};
 
 /// The essence of each object, as last seen by the watch.
-pub(super) struct News<K: Resource<DynamicType = ()>> {
+pub struct News<K: Resource<DynamicType = ()>> {
     essence: fn(&K) -> Option<String>,
     known: HashMap<ObjectRef<K>, String>,
 }
 
 impl<K: Resource<DynamicType = ()>> News<K> {
     /// Creates the memory for a form's function of the same name.
-    pub(super) fn new(essence: fn(&K) -> Option<String>) -> Self {
+    pub fn new(essence: fn(&K) -> Option<String>) -> Self {
         Self {
             essence,
             known: HashMap::new(),
@@ -20,7 +20,7 @@ impl<K: Resource<DynamicType = ()>> News<K> {
     }
 
     /// Remembers an object. Returns true if its essence differs from the one before, or if every change counts.
-    pub(super) fn see(&mut self, object: &K) -> bool {
+    pub fn see(&mut self, object: &K) -> bool {
         let Some(essence) = (self.essence)(object) else {
             return true;
         };
@@ -31,7 +31,7 @@ impl<K: Resource<DynamicType = ()>> News<K> {
     }
 
     /// Forgets an object that is gone.
-    pub(super) fn forget(&mut self, object: &K) {
+    pub fn forget(&mut self, object: &K) {
         self.known.remove(&ObjectRef::from_obj(object));
     }
 }
