@@ -34,6 +34,21 @@ impl<K: Resource<DynamicType = ()>> News<K> {
     pub fn forget(&mut self, object: &K) {
         self.known.remove(&ObjectRef::from_obj(object));
     }
+
+    /// Forgets the objects that do not exist any more, and returns them. A new list has no event for an object that was
+    /// deleted while the watch was interrupted.
+    pub fn forget_gone(&mut self, exists: impl Fn(&ObjectRef<K>) -> bool) -> Vec<ObjectRef<K>> {
+        let gone: Vec<ObjectRef<K>> = self
+            .known
+            .keys()
+            .filter(|known| !exists(known))
+            .cloned()
+            .collect();
+        for object in &gone {
+            self.known.remove(object);
+        }
+        gone
+    }
 }
 
 #[cfg(test)]
@@ -60,5 +75,18 @@ mod tests {
         assert!(news.see(&object("a", "y")));
         let mut all = News::new(|_: &ConfigMap| None);
         assert!(all.see(&object("a", "x")) && all.see(&object("a", "x")));
+    }
+    #[test]
+    fn objects_that_a_new_list_lacks_are_forgotten_once() {
+        let object = |name: &str| -> ConfigMap {
+            serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+        };
+        let mut news = News::new(|_: &ConfigMap| Some(String::new()));
+        news.see(&object("a"));
+        news.see(&object("b"));
+        let gone = news.forget_gone(|known| known.name == "a");
+        let names: Vec<&str> = gone.iter().map(|gone| gone.name.as_str()).collect();
+        assert_eq!(names, ["b"]);
+        assert!(news.forget_gone(|known| known.name == "a").is_empty());
     }
 }

@@ -127,14 +127,19 @@ fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Stacks, Trigge
                     if waits { Vec::new() } else { vec![reference] }
                 }
                 // The objects of a list are in the store only now.
-                Ok(Event::InitDone) => found.all(),
+                Ok(Event::InitDone) => {
+                    for gone in news.forget_gone(|known| found.store.get(known).is_some()) {
+                        forget(&context, &gone);
+                    }
+                    found.all()
+                }
                 Ok(Event::InitApply(stack)) => {
                     news.see(&stack);
                     Vec::new()
                 }
                 Ok(Event::Delete(stack)) => {
                     news.forget(&stack);
-                    forget(&context, &stack);
+                    forget(&context, &ObjectRef::from_obj(&stack));
                     Vec::new()
                 }
                 Ok(Event::Init) | Err(_) => Vec::new(),
@@ -168,9 +173,10 @@ fn essence(stack: &GuardedStack) -> Option<String> {
 }
 
 /// Removes the state of a deleted stack.
-fn forget(context: &Context, stack: &GuardedStack) {
-    context.succeeded(&ObjectRef::from_obj(stack));
-    let key = (stack.namespace().unwrap_or_default(), stack.name_any());
+fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
+    context.succeeded(stack);
+    let namespace = stack.namespace.clone().unwrap_or_default();
+    let key = (namespace, stack.name.clone());
     context.metrics.forget_stack(&key.0, &key.1);
     context.queues.forget(&key);
     context.backends.forget(&key);

@@ -133,6 +133,20 @@ async fn a_status_that_keeps_changing_does_not_defeat_the_backoff_of_a_failing_s
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stack_that_was_deleted_while_its_watch_was_interrupted_leaves_nothing_behind() {
+    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
+    let page = || String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    assert!(page().contains("name=\"acme\""), "{}", page());
+    world.server.hold_watches();
+    world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    world.settle().await;
+    world.server.release_watches();
+    world.server.expire_watches();
+    world.settle().await;
+    assert!(!page().contains("acme"), "{}", page());
+}
+
+#[tokio::test(start_paused = true)]
 async fn stacks_that_may_not_be_listed_make_the_operator_unready_until_they_may() {
     let server = FakeApiServer::default();
     server.fail_reads::<ShortenerStack>(Some(Fault::Refuse(403)));
