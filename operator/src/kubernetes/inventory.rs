@@ -47,8 +47,7 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 60;
-/// Longest time for which the operator waits, at its start, for the kinds that it can do without: the optional ones,
-/// and those on which no decision depends. A kind that may not be listed would hold it up for ever.
+/// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds.
 const OPTIONAL_LIMIT: Duration = Duration::from_secs(5);
 
 /// A kind of child object.
@@ -184,6 +183,8 @@ macro_rules! inventory {
             /// The namespace; `None` for the whole cluster.
             namespace: Option<String>,
             optional: Vec<Known>,
+            /// The kinds on which no decision depends.
+            spared: Vec<Known>,
             $($field: Shelf<Kept<$form, $kind>>,)*
         }
 
@@ -200,26 +201,33 @@ macro_rules! inventory {
             /// is polled.
             pub fn watch(client: &Client, reports: Reports<'_>) -> (Self, BoxStream<'static, Change>) {
                 let namespace = reports.namespace;
-                let (mut changes, mut optional) = (SelectAll::new(), Vec::new());
+                let mut changes = SelectAll::new();
+                let (mut optional, mut spared) = (Vec::new(), Vec::new());
                 $(
                     let needed = $presence == Presence::Always && <$form as Form<$kind>>::NEEDED;
-                    let absent = CancellationToken::new();
+                    let missed = CancellationToken::new();
                     let ($field, stream) = keep::<$form, $kind>(
-                        events(client, api(client, namespace), selection::<$form, $kind>(), $presence, absent.clone()),
+                        events(client, api(client, namespace), selection::<$form, $kind>(), $presence, missed.clone()),
                         $presence,
                         reports.of::<$kind>(needed),
+                        missed.clone(),
                     );
                     changes.push(stream);
                     if !needed {
-                        optional.push(known($field.store().clone(), absent));
+                        let known = known($field.store().clone(), missed);
+                        match $presence {
+                            Presence::Always => spared.push(known),
+                            Presence::Optional => optional.push(known),
+                        }
                     }
                 )*
                 let namespace = namespace.map(str::to_owned);
-                (Self { namespace, optional, $($field),* }, changes.boxed())
+                (Self { namespace, optional, spared, $($field),* }, changes.boxed())
             }
 
-            /// Waits until every kind on which decisions depend has been listed once, and for a while for the other
-            /// kinds, which a cluster may lack or refuse. Otherwise stacks would miss them for a moment after a start.
+            /// Waits until every kind on which decisions depend has been listed once, until every other kind of
+            /// Kubernetes has been listed or was refused, and for a while until it is known if the cluster has the
+            /// optional kinds. Otherwise stacks would miss them for a moment after each start.
             ///
             /// # Errors
             /// A watch has ended permanently.
@@ -227,9 +235,10 @@ macro_rules! inventory {
                 $(if $presence == Presence::Always && <$form as Form<$kind>>::NEEDED {
                     self.$field.store().wait_until_ready().await?;
                 })*
+                future::join_all(self.spared.iter().cloned()).await;
                 let known = future::join_all(self.optional.iter().cloned());
                 if timeout(OPTIONAL_LIMIT, known).await.is_err() {
-                    tracing::warn!("some kinds of objects could not be listed within 5 s; starting without them");
+                    tracing::warn!("the optional kinds of the cluster could not be listed within 5 s; starting without them");
                 }
                 Ok(())
             }

@@ -12,8 +12,8 @@ pub trait Form<K> {
     /// The cached object.
     type Kept;
 
-    /// True when decisions depend on the objects, so that the operator does not start without a list of them. Of the
-    /// others it knows less for a while: it asks the API server for each, and it deletes none that it does not know.
+    /// True when decisions depend on the objects, so that the operator does not start without a list of them. If the
+    /// others may not be listed, it asks the API server for each, and it deletes none that it does not know.
     const NEEDED: bool = true;
 
     /// Field selector of the watch; `None` for no selection.

@@ -18,6 +18,7 @@ use shortener_operator_core::{
         metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL},
     },
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{Change, LAST_APPLIED, form::Form};
 use crate::kubernetes::{
@@ -60,11 +61,13 @@ where
     }
 }
 
-/// Feeds a watch into a shelf. Returns the shelf and the stream of its changes.
+/// Feeds a watch into a shelf. Returns the shelf and the stream of its changes. `missed` is cancelled when the watch
+/// fails.
 pub(super) fn keep<F, K>(
     events: impl Stream<Item = watcher::Result<Event<F::Kept>>> + Send + 'static,
     presence: Presence,
     mut report: WatchReport,
+    missed: CancellationToken,
 ) -> (Shelf<F::Kept>, BoxStream<'static, Change>)
 where
     F: Form<K> + 'static,
@@ -92,8 +95,9 @@ where
         })
         .inspect(move |event| {
             report.see(event);
-            if let Ok(event) = event {
-                indexer.see(event);
+            match event {
+                Ok(event) => indexer.see(event),
+                Err(_) => missed.cancel(),
             }
         })
         .reflect(writer)
