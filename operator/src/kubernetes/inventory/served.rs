@@ -45,8 +45,8 @@ where
     }
 }
 
-/// A future that completes when a kind has been listed, when its watch has failed, or when the cluster turns out to lack
-/// it.
+/// A future that completes when a kind has been listed, when its watch has failed, or when the cluster turns out to
+/// lack it.
 pub(super) type Known = Shared<BoxFuture<'static, ()>>;
 
 /// Returns that future for the kind of a store. `missed` is the token that was given to [`events`].

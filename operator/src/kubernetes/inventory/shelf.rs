@@ -80,8 +80,8 @@ where
         F::trim as fn(&mut F::Kept),
         News::<F::Kept>::new(F::essence),
     );
-    // Every stack is reconciled after the first lists anyway, so these are no relists. A kind for which the start does not
-    // wait may be listed later, so its first list counts as one.
+    // Every stack is reconciled after the first lists anyway, so these are no relists. A kind that is optional or was
+    // refused may be listed later, so its first list counts as one.
     let mut listed = presence == Presence::Optional || !F::NEEDED;
     let changes = events
         .default_backoff()

@@ -189,7 +189,7 @@ async fn a_kind_that_may_not_be_listed_is_named_and_holds_up_no_other() {
     }
     let degraded = world.condition("acme", "Degraded");
     assert!(
-        degraded.message.contains("PodDisruptionBudget/acme-app"),
+        degraded.message.contains("PodDisruptionBudget/acme-"),
         "{}",
         degraded.message
     );
