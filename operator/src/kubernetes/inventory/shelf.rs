@@ -56,7 +56,7 @@ where
         let names = self.by_stack.names(namespace, stack).into_iter();
         names
             .filter_map(|name| self.get(namespace, &name))
-            .filter(|kept| labelled(kept.as_ref()) == Some(stack))
+            .filter(|kept| labelled(&**kept) == Some(stack))
             .collect()
     }
 }
