@@ -10,9 +10,13 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta};
 use parking_lot::Mutex;
+use serde_json::Value;
 use shortener_operator_core::model::metadata::FIELD_MANAGER;
+
+/// Operation of a server-side apply in the managed fields.
+const APPLY: &str = "Apply";
 
 /// Kind, namespace and name of a child object.
 pub type ChildKey = (String, String, String);
@@ -54,22 +58,40 @@ impl Record {
     }
 }
 
+/// Replaces the managed fields of an object by the fingerprint of the operator's own, which is all that
+/// [`Record::holds_for`] needs. In full they are trees of JSON, several times as large as the rest of the object.
+pub fn keep_fingerprint(meta: &mut ObjectMeta) {
+    let fields = own_fields(meta);
+    let owns_any = meta.managed_fields.iter().flatten().any(is_own);
+    meta.managed_fields = owns_any.then(|| {
+        vec![ManagedFieldsEntry {
+            manager: Some(FIELD_MANAGER.to_owned()),
+            operation: Some(APPLY.to_owned()),
+            fields_v1: Some(FieldsV1(fields.into())),
+            ..ManagedFieldsEntry::default()
+        }]
+    });
+}
+
 /// Returns a fingerprint of the fields that server-side apply records as the operator's.
 fn own_fields(meta: &ObjectMeta) -> u64 {
     let mut hasher = DefaultHasher::new();
     let entries = meta.managed_fields.iter().flatten();
-    for entry in entries.filter(|entry| {
-        entry.manager.as_deref() == Some(FIELD_MANAGER)
-            && entry.operation.as_deref() == Some("Apply")
-            && entry.subresource.is_none()
-    }) {
-        entry
-            .fields_v1
-            .as_ref()
-            .map(|fields| fields.0.to_string())
-            .hash(&mut hasher);
+    for entry in entries.filter(|entry| is_own(entry)) {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        // Fields are an object, so a number is the fingerprint that was left of them.
+        if let Some(fingerprint) = fields.and_then(Value::as_u64) {
+            return fingerprint;
+        }
+        fields.map(Value::to_string).hash(&mut hasher);
     }
     hasher.finish()
+}
+
+fn is_own(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(FIELD_MANAGER)
+        && entry.operation.as_deref() == Some(APPLY)
+        && entry.subresource.is_none()
 }
 
 /// The records of every child that this process has written or checked.
@@ -95,7 +117,6 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
     use serde_json::json;
 
     use super::*;
@@ -135,6 +156,27 @@ mod tests {
         assert!(record.holds_for(&stale, "abc"));
         stale.resource_version = Some("9".to_owned());
         assert!(!record.holds_for(&stale, "abc"));
+    }
+
+    #[test]
+    fn a_fingerprint_stands_for_the_fields_that_it_was_made_of() {
+        let fields = json!({"f:spec": {"f:replicas": {}, "f:template": {"f:metadata": {}}}});
+        let written = meta("1", fields.clone());
+        let record = Record::of(&written, "abc", None);
+        let watched = |fields: Value| {
+            let mut meta = meta("1", fields);
+            keep_fingerprint(&mut meta);
+            // A second pass changes nothing.
+            keep_fingerprint(&mut meta);
+            meta
+        };
+        let kept = watched(fields);
+        assert!(record.holds_for(&kept, "abc"));
+        assert!(!record.holds_for(&watched(json!({"f:spec": {"f:replicas": {}}})), "abc"));
+        assert!(serde_json::to_string(&kept.managed_fields).unwrap().len() < 100);
+        let mut foreign = ObjectMeta::default();
+        keep_fingerprint(&mut foreign);
+        assert_eq!(foreign.managed_fields, None);
     }
 
     #[test]

@@ -71,12 +71,19 @@ pub async fn gather(
         missing_keys: missing_keys(scope, stack, &identity),
         gateway: GatewayFacts {
             upstream: upstream(scope, &identity),
-            host_conflict: host_conflict(stack, &scope.context.known_stacks()),
+            host_conflict: older_on_host(scope, stack),
             missing_certificate: missing_certificate(scope, stack, &identity),
             parent: live_parent(scope, stack),
         },
         identity,
     })
+}
+
+/// Returns the older stack that holds the host of this one.
+fn older_on_host(scope: &Scope, stack: &ShortenerStack) -> Option<String> {
+    let known = scope.context.known_stacks();
+    let parsed = known.iter().filter_map(|known| known.0.as_ref().ok());
+    host_conflict(stack, &parsed.collect::<Vec<_>>())
 }
 
 /// Reads a Secret of the stack's own with one key, or generates its data.

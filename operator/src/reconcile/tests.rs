@@ -16,6 +16,7 @@ mod ownership;
 mod profiles;
 mod queue;
 mod vector;
+mod wake;
 
 /// Returns the children of the base stack and those that are added, in the order of `World::children`.
 fn with(added: &[&[&str]]) -> Vec<String> {

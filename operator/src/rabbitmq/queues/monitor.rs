@@ -3,14 +3,17 @@
 //! It runs in the leader only. It sends no requests to the API server: reconciles set the brokers to query and act on
 //! the reports.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, stream::FuturesUnordered};
 use shortener_operator_core::model::{
     queue_state::{Depths, Report},
     topology::{self, QueueLimits},
 };
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    sync::Semaphore,
+    time::{MissedTickBehavior, interval},
+};
 
 use super::{Queues, StackKey, Target};
 use crate::{
@@ -39,33 +42,51 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Queries the brokers forever.
+    /// Queries the brokers forever. A broker that answers late delays its own next query only.
     pub async fn run(self) {
         let mut rounds = interval(PERIOD);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let slots = Semaphore::new(CONCURRENT);
+        let mut running = FuturesUnordered::new();
+        // Each broker that is being queried, with its latest target.
+        let mut asked: HashMap<StackKey, Target> = HashMap::new();
         loop {
-            let all = tokio::select! {
-                _ = rounds.tick() => true,
-                () = self.queues.changed() => false,
+            let due = tokio::select! {
+                _ = rounds.tick() => self.queues.targets(true),
+                () = self.queues.changed() => self.queues.targets(false),
+                Some((stack, target)) = running.next() => {
+                    let latest = asked.remove(&stack).filter(|latest| *latest != target);
+                    latest.map(|latest| (stack, latest)).into_iter().collect()
+                }
             };
-            stream::iter(self.queues.targets(all))
-                .for_each_concurrent(CONCURRENT, |(stack, target)| self.query(stack, target))
-                .await;
+            for (stack, target) in due {
+                if asked.insert(stack.clone(), target.clone()).is_none() {
+                    running.push(self.turn(&slots, stack, target));
+                }
+            }
         }
     }
 
-    async fn query(&self, stack: StackKey, target: Target) {
+    /// Queries a broker as soon as there is a free slot.
+    async fn turn(&self, slots: &Semaphore, stack: StackKey, target: Target) -> (StackKey, Target) {
+        // The semaphore is never closed, so there is always a permit.
+        let _slot = slots.acquire().await;
+        self.query(&stack, &target).await;
+        (stack, target)
+    }
+
+    async fn query(&self, stack: &StackKey, target: &Target) {
         let broker = Broker::new(
             self.transport.clone(),
             &target.url,
             target.login.clone(),
             LIMIT,
         );
-        let (namespace, name) = &stack;
-        let said = match questions(&broker, &target, &self.write_deadline).await {
+        let (namespace, name) = stack;
+        let said = match questions(&broker, target, &self.write_deadline).await {
             Ok((depths, alarm)) => {
                 let depths = Depths {
-                    dropped: self.dropped(&stack, &target).await,
+                    dropped: self.dropped(stack, target).await,
                     ..depths
                 };
                 self.metrics.queue(namespace, name, depths);
@@ -82,7 +103,7 @@ impl Monitor {
                 Err(error.to_string())
             }
         };
-        self.queues.heard(&stack, said);
+        self.queues.heard(stack, said);
     }
 
     /// Returns the number of dropped dead letters. A broker without metrics is no reason to distrust its other answers.
@@ -128,4 +149,83 @@ async fn keep_limits(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+    use shortener_operator_core::model::queue_state::Depth;
+    use tokio::time::{Instant, sleep};
+    use tokio_util::task::AbortOnDropHandle;
+    use tower::{ServiceExt, service_fn};
+
+    use super::*;
+    use crate::{rabbitmq::broker::Login, testing::broker::FakeBroker};
+
+    const SLOW: &str = "slow-rabbitmq.links";
+
+    fn target(host: &str) -> Target {
+        Target {
+            url: format!("http://{host}:15672"),
+            metrics_url: format!("http://{host}:15692"),
+            login: Login {
+                username: "shortener".to_owned(),
+                password: "s3cret".to_owned(),
+            },
+            limits: QueueLimits {
+                deliveries: 5,
+                dead_letters: 10_000,
+                dead_letter_bytes: 64 << 20,
+            },
+            paused: false,
+            draining: false,
+        }
+    }
+
+    fn key(stack: &str) -> StackKey {
+        ("links".to_owned(), stack.to_owned())
+    }
+
+    /// Returns a transport to a broker whose address `SLOW` answers each request after 4 s.
+    fn transport(broker: &FakeBroker) -> Transport {
+        let answers = broker.transport();
+        Transport::new(service_fn(move |request: Request<Full<Bytes>>| {
+            let answers = answers.clone();
+            async move {
+                if request.uri().host() == Some(SLOW) {
+                    sleep(Duration::from_secs(4)).await;
+                }
+                answers.oneshot(request).await
+            }
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_broker_does_not_hold_up_the_queries_of_another() {
+        let (broker, metrics) = (FakeBroker::default(), Metrics::new().unwrap());
+        let write_deadline = WriteDeadline::default();
+        write_deadline.extend(Instant::now() + Duration::from_secs(3600));
+        let monitor = Monitor {
+            queues: Arc::default(),
+            transport: transport(&broker),
+            metrics: metrics.clone(),
+            write_deadline,
+        };
+        let queues = monitor.queues.clone();
+        queues.target(&key("slow"), Some(target(SLOW)));
+        queues.target(&key("quick"), Some(target("quick-rabbitmq.links")));
+        let _running = AbortOnDropHandle::new(tokio::spawn(monitor.run()));
+        sleep(Duration::from_secs(1)).await;
+        let depth = Depth {
+            ready: 7,
+            unacked: 0,
+        };
+        broker.holds("jobs", depth);
+        sleep(Duration::from_secs(11)).await;
+        let page = String::from_utf8(metrics.render().unwrap()).unwrap();
+        let line = "queue_messages{namespace=\"links\",stack=\"quick\",state=\"ready\"} 7";
+        assert!(page.contains(line), "{page}");
+    }
 }

@@ -30,7 +30,7 @@ async fn build_with(fault: Fault, number: u64, crash: bool) -> World {
         world.settle().await;
         return world;
     }
-    // The debounce is over and the writes are in progress. The process may crash at any point.
+    // The writes are in progress. The process may crash at any point.
     world.pass(Duration::from_millis(500)).await;
     let world = world.restart().await;
     world.settle().await;

@@ -51,6 +51,8 @@ pub(super) struct Plan {
     always: Option<Fault>,
     /// Faults of the writes to a kind, by its plural.
     kinds: BTreeMap<String, Fault>,
+    /// Faults of the reads of a kind, by its plural.
+    reads: BTreeMap<String, Fault>,
 }
 
 impl Plan {
@@ -72,6 +74,14 @@ impl Plan {
         };
     }
 
+    /// Makes every read of a kind fail; `None` ends this.
+    pub(super) fn fail_reads(&mut self, plural: String, fault: Option<Fault>) {
+        match fault {
+            Some(fault) => self.reads.insert(plural, fault),
+            None => self.reads.remove(&plural),
+        };
+    }
+
     /// Returns the fault of the request that has just arrived.
     pub(super) fn next(&mut self, mutating: bool, path: &str) -> Option<Fault> {
         if mutating {
@@ -82,9 +92,10 @@ impl Plan {
         } else {
             None
         };
-        let of_kind = self.kinds.iter().find(|(plural, _)| {
-            mutating && path.split('/').any(|segment| segment == plural.as_str())
-        });
+        let kinds = if mutating { &self.kinds } else { &self.reads };
+        let of_kind = kinds
+            .iter()
+            .find(|(plural, _)| path.split('/').any(|segment| segment == plural.as_str()));
         self.always
             .or(scripted)
             .or(of_kind.map(|(_, fault)| *fault))

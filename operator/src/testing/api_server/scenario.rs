@@ -124,6 +124,13 @@ impl FakeApiServer {
         self.state().plan.fail_kind(plural, fault);
     }
 
+    /// Makes every list, watch and read of a kind fail, as without the right to them; `None` ends this. Open watches go
+    /// on.
+    pub fn fail_reads<K: Resource<DynamicType = ()>>(&self, fault: Option<Fault>) {
+        let plural = K::plural(&()).into_owned();
+        self.state().plan.fail_reads(plural, fault);
+    }
+
     /// Withholds further changes from watches until they are released.
     pub fn hold_watches(&self) {
         self.change(|store| store.held_at = Some(store.version));

@@ -1,5 +1,7 @@
 //! Detection of an older stack that claims the same host.
 
+use std::borrow::Borrow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt;
 
@@ -8,7 +10,10 @@ use crate::api::{GatewayProvider, ShortenerStack};
 
 /// Returns the oldest stack that claims the same host on the same IngressClass or Gateway and is older than `stack`. The
 /// oldest stack keeps the host.
-pub fn host_conflict(stack: &ShortenerStack, others: &[ShortenerStack]) -> Option<String> {
+pub fn host_conflict(
+    stack: &ShortenerStack,
+    others: &[impl Borrow<ShortenerStack>],
+) -> Option<String> {
     fn age(stack: &ShortenerStack) -> (Option<Time>, Option<String>, String) {
         (
             stack.creation_timestamp(),
@@ -20,6 +25,7 @@ pub fn host_conflict(stack: &ShortenerStack, others: &[ShortenerStack]) -> Optio
     let claims_it = |other: &ShortenerStack| Place::of(other).is_some_and(|it| it.meets(&wanted));
     let older = others
         .iter()
+        .map(Borrow::<ShortenerStack>::borrow)
         .filter(|other| other.uid() != stack.uid() && other.metadata.deletion_timestamp.is_none())
         .filter(|other| claims_it(other) && age(other) < age(stack))
         .min_by_key(|other| age(other))?;
