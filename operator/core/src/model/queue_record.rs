@@ -24,6 +24,8 @@ pub struct QueueRecord {
     shown: Option<Duration>,
     /// Time of the last report, if the queue was empty in it.
     empty: Option<Duration>,
+    /// True when jobs were left in the last report that has a depth.
+    jobs: bool,
     /// Time since which no client can publish any more.
     closed: Option<Duration>,
     /// True when the queue was drained and has not been wanted again.
@@ -49,8 +51,9 @@ impl QueueRecord {
             }
         };
         self.failures = 0;
-        let empty = report.depth.is_some_and(|depth| depth.total() == 0);
-        self.empty = empty.then_some(now);
+        let total = report.depth.map(|depth| depth.total());
+        self.empty = (total == Some(0)).then_some(now);
+        self.jobs = total.map_or(self.jobs, |total| total > 0);
         let follow = self.may_show(&report, now);
         if follow {
             self.shown = Some(now);
@@ -84,6 +87,11 @@ impl QueueRecord {
     /// Returns true when the last report said that the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.empty.is_some()
+    }
+
+    /// Returns true when jobs were left in the last report that has a depth.
+    pub fn has_jobs(&self) -> bool {
+        self.jobs
     }
 
     /// Returns true when the queue is drained. The result stays true until the queue is wanted again, because its
@@ -150,7 +158,11 @@ mod tests {
             let drain = if drained {
                 Drain::Drained
             } else {
-                Drain::Draining(Draining { closed, left: None })
+                Drain::Draining(Draining {
+                    closed,
+                    left: None,
+                    workers: true,
+                })
             };
             self.record.decided(drain, self.now);
             drained
@@ -173,6 +185,22 @@ mod tests {
         assert!(scene.is_drained(true), "it stays so");
         scene.record.decided(Drain::Wanted, scene.now);
         assert!(!scene.is_drained(true), "it is wanted again");
+    }
+
+    #[test]
+    fn a_broker_that_falls_silent_keeps_the_jobs_of_its_last_report() {
+        let mut scene = Scene::default();
+        assert!(!scene.record.has_jobs(), "nothing is known");
+        for (jobs, expected) in [(0, false), (2, true)] {
+            scene.holds(1, jobs);
+            assert_eq!(scene.record.has_jobs(), expected, "{jobs}");
+        }
+        for said in [Err("refused".to_owned()), Ok(Report::default())] {
+            scene.record.hear(said, scene.now);
+            assert!(scene.record.has_jobs());
+        }
+        scene.record.forget_broker();
+        assert!(!scene.record.has_jobs());
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
-    core::v1::Pod,
+    core::v1::{Pod, Service},
 };
 use kube::{Resource, ResourceExt};
 use shortener_operator_core::{
     api::{Profile, ShortenerStack},
     model::{
-        facts::QueueFacts,
+        facts::{QueueFacts, QueueParts},
         metadata::{COMPONENT_LABEL, Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
     },
@@ -28,12 +28,14 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
             ..QueueFacts::default()
         };
     }
-    // The workers are removed first, so while they exist, every part of the queue still exists.
-    let exists = is_ours::<Deployment>(scope, identity, Component::Worker)
-        && is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq);
+    let parts = QueueParts {
+        workers: is_ours::<Deployment>(scope, identity, Component::Worker),
+        broker: is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq),
+        service: is_ours::<Service>(scope, identity, Component::Rabbitmq),
+    };
     QueueFacts {
-        exists,
-        closed: exists && closed(scope, identity),
+        parts,
+        closed: parts.may_hold_jobs() && closed(scope, identity),
         record,
     }
 }
