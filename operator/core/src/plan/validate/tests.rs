@@ -370,6 +370,21 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
 }
 
 #[test]
+fn a_database_of_an_untold_version_keeps_its_image_and_no_version_is_made_up() {
+    let chosen = |spec: Value| {
+        let stack = stored_stack(spec);
+        let facts = with_volume(None, Some("mirror.test:5000/postgres@sha256:abc"));
+        let validated = validate(&stack, with_database(&stack, facts), &defaults()).unwrap();
+        let database = validated.database.managed().unwrap().clone();
+        (database.pod.image, database.volume.unwrap().postgres_major)
+    };
+    let running = "mirror.test:5000/postgres@sha256:abc".to_owned();
+    assert_eq!(chosen(json!({})), (running, None));
+    let named = json!({"database": {"managed": {"image": "postgres:18.1"}}});
+    assert_eq!(chosen(named), ("postgres:18.1".to_owned(), None));
+}
+
+#[test]
 fn a_major_version_without_a_default_image_is_asked_for_by_name() {
     let error = refused(json!({}), with_volume(Some(16), None));
     assert_eq!(error.reason(), "NoImageForMajor");
