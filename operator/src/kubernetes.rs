@@ -3,6 +3,7 @@
 pub mod client;
 pub mod deadline;
 pub mod drift;
+pub mod hosts;
 pub mod inventory;
 pub mod ledger;
 pub mod refusal;

@@ -26,7 +26,7 @@ use context::{GuardedStack, Scope};
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Time until the next reconcile of a stack without any event.
 const RESYNC: Duration = Duration::from_secs(300);
-/// Time until a stack checks again for the older stack that holds its host.
+/// Time until a stack checks again for the stack that holds its host. The routes of another scope wake it no earlier.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
 /// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);

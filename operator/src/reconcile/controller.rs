@@ -11,6 +11,7 @@ use futures::{
     future,
     stream::{self, BoxStream},
 };
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::{
     Api, Resource, ResourceExt,
     runtime::{
@@ -22,7 +23,10 @@ use kube::{
 };
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{facts::parent, gateway_api::Gateway},
+    model::{
+        facts::{parent, waits_for_host},
+        gateway_api::{Gateway, HttpRoute},
+    },
     plan::references::reads_secret,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -47,6 +51,7 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: CancellationToken) {
     let (stacks, triggers) = watch_stacks(&context, namespace.as_deref());
     let (inventory, changes) = Inventory::watch(&context.client, namespace.as_deref());
+    context.hosts.follow(&inventory);
     let scope = Arc::new(Scope {
         context: context.clone(),
         inventory,
@@ -67,6 +72,7 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     ) {
         return;
     }
+    context.hosts.listed().await;
     tracing::info!(scope = scope_name, "reconciling");
     let due = {
         let (context, stacks) = (context.clone(), stacks.clone());
@@ -111,6 +117,7 @@ fn watch_stacks(
                 context.metrics.forget_stack(&key.0, &key.1);
                 context.queues.forget(&key);
                 context.backends.forget(&key);
+                context.hosts.forget(&stack.uid().unwrap_or_default());
             }
         })
         .applied_objects()
@@ -138,18 +145,24 @@ fn due(
             deleted,
         } => {
             let is_gateway = kind == Gateway::kind(&());
+            let is_route = kind == Ingress::kind(&()) || kind == HttpRoute::kind(&());
             if deleted {
                 context
                     .ledger
                     .forget(&(kind, namespace.clone(), name.clone()));
             }
-            match stack {
+            let mut due = match stack {
                 // Its labels are those of its owner.
                 _ if is_gateway => users_of_gateway(stacks, &namespace, &name),
                 // Retained volumes and credentials may carry the label of a stack that is gone.
                 Some(stack) => known(stacks, &namespace, &stack).into_iter().collect(),
                 None => users_of_secret(stacks, &namespace, &name),
+            };
+            if is_route {
+                // Its host may be free now.
+                due.extend(users(stacks, waits_for_host));
             }
+            due
         }
     }
 }

@@ -1,4 +1,5 @@
-//! First step: reads the objects that a stack depends on. It writes nothing.
+//! First step: reads the objects that a stack depends on. It writes nothing. A host that it finds free is the stack's from
+//! then on, because two reconciles may look for it at the same time.
 //!
 //! All random values are generated here, so that the later steps are pure. A credential is generated only when
 //! neither its Secret nor the volume that needs it exists. Both are read live, because a stale answer would lock the
@@ -18,7 +19,7 @@ use shortener_operator_core::{
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
         desired::{GatewayObjects, MonitoringObjects},
-        facts::{CredentialState, Facts, GatewayFacts, host_conflict, parent},
+        facts::{CredentialState, Facts, GatewayFacts, parent},
         gateway_api::{Gateway, LiveGateway},
         metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
@@ -70,7 +71,10 @@ pub async fn gather(
         missing_keys: missing_keys(scope, stack, &identity),
         gateway: GatewayFacts {
             upstream: upstream(scope, &identity),
-            host_conflict: host_conflict(stack, &scope.context.known_stacks()),
+            host_conflict: scope
+                .context
+                .hosts
+                .claim(stack, &scope.context.known_stacks()),
             missing_certificate: missing_certificate(scope, stack, &identity),
             parent: live_parent(scope, stack),
         },

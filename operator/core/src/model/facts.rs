@@ -20,7 +20,7 @@ use super::{
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
 pub use gateway::{GatewayFacts, parent};
-pub use host_conflict::host_conflict;
+pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
 
 /// The facts that were read.
 #[derive(Clone, Debug)]
