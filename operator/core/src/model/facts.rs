@@ -85,6 +85,13 @@ pub struct QueueFacts {
     pub record: QueueRecord,
 }
 
+impl QueueFacts {
+    /// Returns true when the queue may still hold jobs: its objects tell so, or all of them vanished in mid drain.
+    pub fn may_hold_jobs(&self) -> bool {
+        self.parts.may_hold_jobs() || self.record.is_draining()
+    }
+}
+
 /// The objects of a queue that exist and belong to the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueParts {
@@ -100,7 +107,7 @@ impl QueueParts {
     /// Returns true when the queue may still hold jobs. A person may have deleted either the workers or the broker, whose
     /// jobs are in its volume, so neither of them alone ends a drain. The workers and a Service without a broker tell
     /// such a deletion from workers of an external broker.
-    pub fn may_hold_jobs(self) -> bool {
+    fn may_hold_jobs(self) -> bool {
         self.broker || (self.workers && self.service)
     }
 }

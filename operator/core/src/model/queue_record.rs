@@ -28,6 +28,8 @@ pub struct QueueRecord {
     jobs: bool,
     /// Time since which no client can publish any more.
     closed: Option<Duration>,
+    /// True while the queue is drained, by the last decision.
+    draining: bool,
     /// True when the queue was drained and has not been wanted again.
     drained: bool,
 }
@@ -94,6 +96,11 @@ impl QueueRecord {
         self.jobs
     }
 
+    /// Returns true when the last decision was to drain. Objects that are missing then were not removed by the operator.
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     /// Returns true when the queue is drained. The result stays true until the queue is wanted again, because its
     /// objects remain visible for a while after their deletion. `closed` is true when no client can publish any more;
     /// a report that the queue is empty counts only if it is from after that moment, and late enough that its
@@ -106,6 +113,7 @@ impl QueueRecord {
 
     /// Records the decision of a reconcile.
     pub fn decided(&mut self, drain: Drain, now: Duration) {
+        self.draining = matches!(drain, Drain::Draining(_));
         match drain {
             Drain::Wanted => {
                 self.drained = false;
@@ -122,6 +130,7 @@ impl QueueRecord {
     /// Forgets what the broker reported, because it is not queried any more.
     pub fn forget_broker(&mut self) {
         *self = Self {
+            draining: self.draining,
             drained: self.drained,
             ..Self::default()
         };
@@ -201,6 +210,24 @@ mod tests {
         }
         scene.record.forget_broker();
         assert!(!scene.record.has_jobs());
+    }
+
+    #[test]
+    fn a_drain_lasts_until_another_decision_and_outlives_the_broker() {
+        let draining = Drain::Draining(Draining {
+            closed: true,
+            left: None,
+            workers: true,
+        });
+        for end in [Drain::Wanted, Drain::Skipped, Drain::Drained] {
+            let mut record = QueueRecord::default();
+            assert!(!record.is_draining());
+            record.decided(draining, Duration::ZERO);
+            record.forget_broker();
+            assert!(record.is_draining());
+            record.decided(end, Duration::ZERO);
+            assert!(!record.is_draining(), "{end:?}");
+        }
     }
 
     #[test]

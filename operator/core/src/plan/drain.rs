@@ -20,7 +20,7 @@ pub fn drain(stack: &ShortenerStack, queue: &QueueFacts) -> Drain {
     } = queue;
     if stack.spec.profiles.contains(&Profile::Queue) {
         Drain::Wanted
-    } else if !parts.may_hold_jobs() || forced(stack) {
+    } else if !queue.may_hold_jobs() || forced(stack) {
         Drain::Skipped
     } else if record.is_drained(*closed) {
         Drain::Drained
@@ -134,6 +134,23 @@ mod tests {
             let force = (FORCE_DISABLE.to_owned(), "queue".to_owned());
             forced.annotations_mut().extend([force]);
             assert_eq!(drain(&forced, &facts), Drain::Skipped, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_drain_goes_on_although_everything_was_deleted_at_once() {
+        let stack = stored_stack(json!({}));
+        for (jobs, expected) in [
+            (Some(3), draining(true, Some(3), true)),
+            (Some(0), draining(true, Some(0), false)),
+        ] {
+            let mut facts = facts([false; 3], true, jobs);
+            facts
+                .record
+                .decided(draining(true, None, true), Duration::ZERO);
+            assert_eq!(drain(&stack, &facts), expected);
+            facts.record.decided(Drain::Skipped, Duration::ZERO);
+            assert_eq!(drain(&stack, &facts), Drain::Skipped);
         }
     }
 

@@ -33,10 +33,14 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
         broker: is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq),
         service: is_ours::<Service>(scope, identity, Component::Rabbitmq),
     };
-    QueueFacts {
+    let facts = QueueFacts {
         parts,
-        closed: parts.may_hold_jobs() && closed(scope, identity),
+        closed: false,
         record,
+    };
+    QueueFacts {
+        closed: facts.may_hold_jobs() && closed(scope, identity),
+        ..facts
     }
 }
 

@@ -294,6 +294,14 @@ async fn deleting_the_workers_or_the_broker_in_a_drain_brings_them_back_and_the_
             .delete::<StatefulSet>(NAMESPACE, "acme-rabbitmq");
         world.settle().await;
         assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "{policy}");
+        // All at once, as by the label of the stack.
+        world.server.delete::<Deployment>(NAMESPACE, "acme-worker");
+        world
+            .server
+            .delete::<StatefulSet>(NAMESPACE, "acme-rabbitmq");
+        world.server.delete::<Service>(NAMESPACE, "acme-rabbitmq");
+        world.settle().await;
+        assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "{policy}");
         assert_eq!(
             world.uid::<PersistentVolumeClaim>("acme-rabbitmq"),
             volume,
