@@ -4,6 +4,7 @@
 pub mod client;
 pub mod deadline;
 pub mod drift;
+pub mod hosts;
 pub mod index;
 pub mod inventory;
 pub mod ledger;

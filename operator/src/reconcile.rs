@@ -29,7 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Longest time until the next reconcile of a stack without any event. The actual time is up to a fifth shorter, so that
 /// stacks that were first seen together do not stay together.
 const RESYNC: Duration = Duration::from_secs(300);
-/// Time until a stack checks again for the older stack that holds its host.
+/// Time until a stack checks again for the stack that holds its host. The routes of another scope wake it no earlier.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
 /// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);

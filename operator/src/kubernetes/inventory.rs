@@ -118,6 +118,11 @@ impl Inventory {
         K::shelf(self).get(namespace, name)
     }
 
+    /// Returns the reflector of a kind.
+    pub fn store<K: Child>(&self) -> Store<K::Kept> {
+        K::shelf(self).store().clone()
+    }
+
     /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
     pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
         K::shelf(self).of_stack(namespace, stack)

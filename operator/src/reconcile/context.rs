@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     backends::Backends,
-    kubernetes::{inventory::Inventory, ledger::Ledger},
+    kubernetes::{hosts::Hosts, inventory::Inventory, ledger::Ledger},
     rabbitmq::queues::Queues,
     server::{health::Health, metrics::Metrics},
 };
@@ -48,6 +48,8 @@ pub struct Context {
     pub permits: Semaphore,
     /// Stacks of all scopes, for finding conflicts between them.
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
+    /// Claims of the stacks of all scopes on hosts.
+    pub hosts: Hosts,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
     pub queues: Arc<Queues>,
     /// Known faults of the stacks' external stores, which the monitor of the stores updates.
@@ -83,6 +85,7 @@ impl Context {
             health,
             ledger: Ledger::default(),
             stacks: RwLock::default(),
+            hosts: Hosts::default(),
             queues: Arc::default(),
             backends: Arc::default(),
             failures: Mutex::default(),

@@ -52,6 +52,7 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     };
     let (stacks, triggers) = watch_stacks(&context, reports);
     let (inventory, changes) = Inventory::watch(&context.client, reports);
+    context.hosts.follow(&inventory);
     let scope = Arc::new(Scope {
         context: context.clone(),
         inventory,
@@ -73,6 +74,7 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     ) {
         return;
     }
+    context.hosts.listed().await;
     tracing::info!(scope = scope_name, "reconciling");
     let store = stacks.store.clone();
     let due = {
@@ -180,6 +182,8 @@ fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
     context.metrics.forget_stack(&key.0, &key.1);
     context.queues.forget(&key);
     context.backends.forget(&key);
+    let uid = stack.extra.uid.as_deref();
+    context.hosts.forget(uid.unwrap_or_default());
 }
 
 /// Returns the stacks that are due for a reconcile after a change.

@@ -1,4 +1,5 @@
-//! First step: reads the objects that a stack depends on. It writes nothing.
+//! First step: reads the objects that a stack depends on. It writes nothing. A host that it finds free is the stack's from
+//! then on, because two reconciles may look for it at the same time.
 //!
 //! All random values are generated here, so that the later steps are pure. A credential is generated only when
 //! neither its Secret nor the volume that needs it exists. Both are read live, because a stale answer would lock the
@@ -18,11 +19,12 @@ use shortener_operator_core::{
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
         desired::{GatewayObjects, MonitoringObjects},
-        facts::{CredentialState, Facts, GatewayFacts, host_conflict, parent},
+        facts::{CredentialState, Facts, GatewayFacts, parent},
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
         metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
+        stack::HostConflict,
     },
     plan::{drain, references},
 };
@@ -71,7 +73,7 @@ pub async fn gather(
         missing_keys: missing_keys(scope, stack, &identity),
         gateway: GatewayFacts {
             upstream: upstream(scope, &identity),
-            host_conflict: older_on_host(scope, stack),
+            host_conflict: host_conflict(scope, stack),
             missing_certificate: missing_certificate(scope, stack, &identity),
             parent: live_parent(scope, stack),
         },
@@ -79,11 +81,12 @@ pub async fn gather(
     })
 }
 
-/// Returns the older stack that holds the host of this one.
-fn older_on_host(scope: &Scope, stack: &ShortenerStack) -> Option<String> {
+/// Returns the stack that holds the host of this one. Without one, the host is this stack's from now on.
+fn host_conflict(scope: &Scope, stack: &ShortenerStack) -> Option<HostConflict> {
     let known = scope.context.known_stacks();
     let parsed = known.iter().filter_map(|known| known.0.as_ref().ok());
-    host_conflict(stack, &parsed.collect::<Vec<_>>())
+    let parsed: Vec<&ShortenerStack> = parsed.collect();
+    scope.context.hosts.claim(stack, &parsed)
 }
 
 /// Reads a Secret of the stack's own with one key, or generates its data.

@@ -7,6 +7,7 @@ mod drift;
 mod external;
 mod faults;
 mod gateway_api;
+mod hosts;
 mod keys;
 mod lifecycle;
 mod monitoring;

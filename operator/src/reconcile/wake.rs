@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::{core::v1::Secret, networking::v1::Ingress};
 use kube::{
     Resource, ResourceExt,
     runtime::reflector::{ObjectRef, Store},
 };
 use shortener_operator_core::{
-    model::{facts::parent, gateway_api::Gateway},
+    api::ShortenerStack,
+    model::{
+        facts::{parent, waits_for_host},
+        gateway_api::{Gateway, HttpRoute},
+    },
     plan::references,
 };
 
@@ -41,7 +45,8 @@ impl Stacks {
         };
         // Its labels are those of its owner.
         if *kind == Gateway::kind(&()) {
-            return self.users_of_gateway(namespace, name);
+            let gateway = Some((namespace.as_str(), name.as_str()));
+            return self.users(|stack| parent(stack) == gateway);
         }
         let mut stacks: BTreeSet<String> = stack.iter().cloned().collect();
         // A Secret of one stack, or of a Helm release of that name, may be used by others.
@@ -52,7 +57,12 @@ impl Stacks {
         let known = stacks
             .iter()
             .filter_map(|stack| self.known(namespace, stack));
-        known.collect()
+        let mut concerned: Vec<ObjectRef<GuardedStack>> = known.collect();
+        if *kind == Ingress::kind(&()) || *kind == HttpRoute::kind(&()) {
+            // Its host may be free now.
+            concerned.extend(self.users(waits_for_host));
+        }
+        concerned
     }
 
     /// Returns the reference of a stack, if this scope contains it.
@@ -68,12 +78,10 @@ impl Stacks {
         references.collect()
     }
 
-    /// Returns the stacks that are attached to a Gateway.
-    fn users_of_gateway(&self, namespace: &str, name: &str) -> Vec<ObjectRef<GuardedStack>> {
-        let users = self.store.state_filter(|stack| {
-            let stack = stack.0.as_ref();
-            stack.is_ok_and(|stack| parent(stack) == Some((namespace, name)))
-        });
+    /// Returns the stacks that parse and match.
+    fn users(&self, matches: impl Fn(&ShortenerStack) -> bool) -> Vec<ObjectRef<GuardedStack>> {
+        let parsed = |stack: &GuardedStack| stack.0.as_ref().is_ok_and(&matches);
+        let users = self.store.state_filter(parsed);
         let references = users.iter().map(|stack| ObjectRef::from_obj(&**stack));
         references.collect()
     }

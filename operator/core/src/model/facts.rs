@@ -22,7 +22,7 @@ use super::{
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
 pub use gateway::{GatewayFacts, parent};
-pub use host_conflict::host_conflict;
+pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
 
 /// The facts that were read.
 #[derive(Clone, Debug)]
@@ -79,12 +79,39 @@ pub enum StoreFacts {
 /// Facts about the queue. Only the drain of a queue whose profile is off depends on them.
 #[derive(Clone, Debug, Default)]
 pub struct QueueFacts {
-    /// True when the broker and the workers exist.
-    pub exists: bool,
+    /// The objects of the queue that exist.
+    pub parts: QueueParts,
     /// True when no client can publish jobs any more.
     pub closed: bool,
     /// The known state of the queue.
     pub record: QueueRecord,
+}
+
+impl QueueFacts {
+    /// Returns true when the queue may still hold jobs: its objects tell so, or all of them vanished in mid drain.
+    pub fn may_hold_jobs(&self) -> bool {
+        self.parts.may_hold_jobs() || self.record.is_draining()
+    }
+}
+
+/// The objects of a queue that exist and belong to the stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueParts {
+    /// True when the workers' Deployment exists.
+    pub workers: bool,
+    /// True when the broker's StatefulSet exists.
+    pub broker: bool,
+    /// True when the broker's Service exists. A broker that the operator does not run has none.
+    pub service: bool,
+}
+
+impl QueueParts {
+    /// Returns true when the queue may still hold jobs. A person may have deleted either the workers or the broker, whose
+    /// jobs are in its volume, so neither of them alone ends a drain. The workers and a Service without a broker tell
+    /// such a deletion from workers of an external broker.
+    fn may_hold_jobs(self) -> bool {
+        self.broker || (self.workers && self.service)
+    }
 }
 
 /// A PersistentVolumeClaim that exists.

@@ -4,6 +4,7 @@
 //! random sources.
 
 mod auth;
+mod conflict;
 mod job_ids;
 mod monitoring;
 mod observability;
@@ -28,6 +29,7 @@ use crate::{
 };
 
 pub use auth::Auth;
+pub use conflict::HostConflict;
 pub use job_ids::JobIds;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
@@ -174,7 +176,7 @@ pub struct Gateway {
 pub enum Routing {
     /// An ingress-nginx controller, configured by Ingress objects.
     IngressNginx {
-        /// Host of the rules; empty for every host.
+        /// Host of the rules: that of the spec or, in a conflict about that, the one that is kept. Empty for every host.
         host: String,
         /// IngressClass.
         class: String,
@@ -182,9 +184,8 @@ pub enum Routing {
         tls: Option<GatewayTls>,
         /// Annotations of the Ingresses, beside those of the operator.
         annotations: BTreeMap<String, String>,
-        /// An older stack (`namespace/name`) that holds the same class and host. If there is one, no Ingress is
-        /// created.
-        conflict: Option<String>,
+        /// Another stack that holds the host of the spec on the class.
+        conflict: Option<HostConflict>,
     },
     /// The stack's own nginx.
     Standalone {
@@ -199,7 +200,7 @@ pub enum Routing {
     },
     /// The stack's own nginx behind a Gateway of the Gateway API.
     GatewayApi {
-        /// Host of the route; empty for every host.
+        /// Host of the route, as with `IngressNginx`.
         host: String,
         /// The Gateway.
         parent: Parent,
@@ -207,9 +208,8 @@ pub enum Routing {
         tls: Option<GatewayTls>,
         /// Annotations of the route.
         annotations: BTreeMap<String, String>,
-        /// An older stack (`namespace/name`) that holds the same host on the Gateway. If there is one, no route is
-        /// created.
-        conflict: Option<String>,
+        /// Another stack that holds the host of the spec on the Gateway.
+        conflict: Option<HostConflict>,
         /// Cluster IP of the app's Service, as with `Standalone`.
         upstream: Option<String>,
     },
@@ -221,6 +221,18 @@ impl Routing {
         match self {
             Self::Standalone { tls, .. } => tls.as_ref(),
             Self::IngressNginx { .. } | Self::GatewayApi { .. } => None,
+        }
+    }
+
+    /// Returns true when another stack holds the host, and there is none that is kept meanwhile. Then nothing is routed to
+    /// the stack.
+    pub fn is_shut_out(&self) -> bool {
+        match self {
+            Self::IngressNginx { conflict, .. } | Self::GatewayApi { conflict, .. } => {
+                let conflict = conflict.as_ref();
+                conflict.is_some_and(|conflict| conflict.kept.is_none())
+            }
+            Self::Standalone { .. } => false,
         }
     }
 

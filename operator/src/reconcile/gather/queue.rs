@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
-    core::v1::Pod,
+    core::v1::{Pod, Service},
 };
 use kube::{Resource, ResourceExt};
 use shortener_operator_core::{
     api::{Profile, ShortenerStack},
     model::{
-        facts::QueueFacts,
+        facts::{QueueFacts, QueueParts},
         kinds::Deletion,
         metadata::{COMPONENT_LABEL, Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
@@ -29,13 +29,19 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
             ..QueueFacts::default()
         };
     }
-    // The workers are removed first, so while they exist, every part of the queue still exists.
-    let exists = is_ours::<Deployment>(scope, identity, Component::Worker)
-        && is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq);
-    QueueFacts {
-        exists,
-        closed: exists && closed(scope, identity),
+    let parts = QueueParts {
+        workers: is_ours::<Deployment>(scope, identity, Component::Worker),
+        broker: is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq),
+        service: is_ours::<Service>(scope, identity, Component::Rabbitmq),
+    };
+    let facts = QueueFacts {
+        parts,
+        closed: false,
         record,
+    };
+    QueueFacts {
+        closed: facts.may_hold_jobs() && closed(scope, identity),
+        ..facts
     }
 }
 

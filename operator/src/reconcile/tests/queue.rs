@@ -275,6 +275,69 @@ async fn a_drain_outlives_the_operator_and_is_called_off_by_switching_on_again()
 }
 
 #[tokio::test(start_paused = true)]
+async fn deleting_the_workers_or_the_broker_in_a_drain_brings_them_back_and_the_drain_goes_on() {
+    for policy in ["Retain", "Delete"] {
+        let world =
+            World::with_stack(json!({"profiles": ["queue"], "deletionPolicy": policy})).await;
+        world.broker.holds(JOBS, depth(2, 1));
+        world.settle().await;
+        let volume = world.uid::<PersistentVolumeClaim>("acme-rabbitmq");
+        switch_off(&world);
+        world.settle().await;
+        roll_out_the_app(&world);
+        world.settle().await;
+        world.server.delete::<Deployment>(NAMESPACE, "acme-worker");
+        world.settle().await;
+        assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "{policy}");
+        world
+            .server
+            .delete::<StatefulSet>(NAMESPACE, "acme-rabbitmq");
+        world.settle().await;
+        assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "{policy}");
+        // All at once, as by the label of the stack.
+        world.server.delete::<Deployment>(NAMESPACE, "acme-worker");
+        world
+            .server
+            .delete::<StatefulSet>(NAMESPACE, "acme-rabbitmq");
+        world.server.delete::<Service>(NAMESPACE, "acme-rabbitmq");
+        world.settle().await;
+        assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "{policy}");
+        assert_eq!(
+            world.uid::<PersistentVolumeClaim>("acme-rabbitmq"),
+            volume,
+            "{policy}"
+        );
+        let progressing = world.condition("acme", "Progressing");
+        assert_eq!(progressing.reason, "DrainingQueue", "{policy}");
+        world.broker.holds(JOBS, depth(0, 0));
+        world.settle().await;
+        let left: &[&str] = if policy == "Retain" { &DATA } else { &[] };
+        assert_eq!(world.children(), with(&[left]), "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_that_are_deleted_while_the_operator_restarts_come_back_for_the_jobs() {
+    let world = World::with_stack(queue()).await;
+    world.broker.holds(JOBS, depth(2, 0));
+    switch_off(&world);
+    world.settle().await;
+    roll_out_the_app(&world);
+    world.settle().await;
+    world.server.delete::<Deployment>(NAMESPACE, "acme-worker");
+    let world = world.restart().await;
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&QUEUE, &DATA]));
+    world
+        .server
+        .edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+            stack["metadata"]["annotations"][FORCE_DISABLE] = "queue".into();
+        });
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&DATA]), "a person gave up");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_broker_holds_a_drain_until_a_person_gives_up() {
     let world = World::with_stack(queue()).await;
     world.broker.holds(JOBS, depth(3, 0));

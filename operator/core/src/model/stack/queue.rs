@@ -38,6 +38,9 @@ pub struct Draining {
     pub closed: bool,
     /// Number of jobs that are left, if the broker reports it.
     pub left: Option<i64>,
+    /// True when workers are wanted. Without any, they are not created for an empty queue, because its removal, which
+    /// begins with them, may have been interrupted by a restart of the operator.
+    pub workers: bool,
 }
 
 /// The decision about a queue whose profile may be off.

@@ -17,7 +17,7 @@ use crate::{
         },
         gateway_api::LiveGateway,
         metadata::StackIdentity,
-        stack::{Parent, Routing, Store, StoreVolume},
+        stack::{HostConflict, Parent, Routing, Store, StoreVolume},
     },
     testing::{shared::stored_stack, stack::defaults},
 };
@@ -156,6 +156,30 @@ fn a_gateway_without_a_namespace_is_that_of_the_stack() {
             live: LiveGateway::Unknown,
         };
         assert_eq!(parent, expected);
+    }
+}
+
+#[test]
+fn a_gateway_keeps_its_host_while_another_stack_holds_the_one_of_the_spec() {
+    for gateway in [
+        json!({"host": "new.test"}),
+        json!({"host": "new.test", "provider": "GatewayApi", "parentRef": {"name": "public"}}),
+    ] {
+        let stack = stored_stack(json!({"gateway": gateway}));
+        let wanted = HostConflict {
+            holder: "links/other".to_owned(),
+            host: "new.test".to_owned(),
+            kept: Some("before.test".to_owned()),
+        };
+        let mut facts = with_database(&stack, managed(credentials()));
+        facts.gateway.host_conflict = Some(wanted.clone());
+        let validated = validate(&stack, facts, &defaults()).unwrap();
+        let (Routing::IngressNginx { host, conflict, .. }
+        | Routing::GatewayApi { host, conflict, .. }) = validated.gateway.routing
+        else {
+            panic!("no routes of others");
+        };
+        assert_eq!((host.as_str(), conflict), ("before.test", Some(wanted)));
     }
 }
 
@@ -394,6 +418,21 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
     ] {
         assert_eq!(chosen(facts), (images.postgres_17.clone(), Some(17)));
     }
+}
+
+#[test]
+fn a_database_of_an_untold_version_keeps_its_image_and_no_version_is_made_up() {
+    let chosen = |spec: Value| {
+        let stack = stored_stack(spec);
+        let facts = with_volume(None, Some("mirror.test:5000/postgres@sha256:abc"));
+        let validated = validate(&stack, with_database(&stack, facts), &defaults()).unwrap();
+        let database = validated.database.managed().unwrap().clone();
+        (database.pod.image, database.volume.unwrap().postgres_major)
+    };
+    let running = "mirror.test:5000/postgres@sha256:abc".to_owned();
+    assert_eq!(chosen(json!({})), (running, None));
+    let named = json!({"database": {"managed": {"image": "postgres:18.1"}}});
+    assert_eq!(chosen(named), ("postgres:18.1".to_owned(), None));
 }
 
 #[test]
