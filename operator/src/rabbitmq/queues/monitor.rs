@@ -1,5 +1,8 @@
 //! Monitor of the managed brokers: reads the depths of their queues and enforces the limits.
 //!
+//! It has a user of its own. A broker that has run since an earlier release does not know it: its programs, which are
+//! administrators there, introduce it and lose that role, so an upgrade restarts no broker for it.
+//!
 //! It runs in the leader only. It sends no requests to the API server: reconciles set the brokers to query and act on
 //! the reports.
 
@@ -18,7 +21,7 @@ use tokio::{
 use super::{Queues, StackKey, Target};
 use crate::{
     leadership::write_deadline::WriteDeadline,
-    rabbitmq::broker::{Broker, BrokerError, counters, transport::Transport},
+    rabbitmq::broker::{Broker, BrokerError, Login, counters, transport::Transport},
     server::metrics::Metrics,
 };
 
@@ -76,14 +79,8 @@ impl Monitor {
     }
 
     async fn query(&self, stack: &StackKey, target: &Target) {
-        let broker = Broker::new(
-            self.transport.clone(),
-            &target.url,
-            target.login.clone(),
-            LIMIT,
-        );
         let (namespace, name) = stack;
-        let said = match questions(&broker, target, &self.write_deadline).await {
+        let said = match self.answers(target).await {
             Ok((depths, alarm)) => {
                 let depths = Depths {
                     dropped: self.dropped(stack, target).await,
@@ -104,6 +101,31 @@ impl Monitor {
             }
         };
         self.queues.heard(stack, said);
+    }
+
+    /// Returns the answers to the questions of the operator's own user, whom a broker of an earlier release gets to know.
+    async fn answers(&self, target: &Target) -> Result<(Depths, Option<String>), BrokerError> {
+        let broker = |login: &Login| {
+            let transport = self.transport.clone();
+            Broker::new(transport, &target.url, login.clone(), LIMIT)
+        };
+        let own = broker(&target.login);
+        match questions(&own, target, &self.write_deadline).await {
+            Err(BrokerError::Denied) => {}
+            answered => return answered,
+        }
+        let programs = broker(&target.earlier.login);
+        if target.paused {
+            return questions(&programs, target, &self.write_deadline).await;
+        }
+        // After the write deadline, the users are up to the next leader.
+        let introduction = programs.set_users(&target.earlier.users);
+        match self.write_deadline.guard(introduction).await {
+            Ok(introduced) => introduced?,
+            Err(_) => return Err(BrokerError::Denied),
+        }
+        tracing::info!(broker = %target.url, "introduced the operator's user to a broker that has run since an earlier release");
+        questions(&own, target, &self.write_deadline).await
     }
 
     /// Returns the number of dropped dead letters. A broker without metrics is no reason to distrust its other answers.
@@ -162,17 +184,22 @@ mod tests {
     use tower::{ServiceExt, service_fn};
 
     use super::*;
-    use crate::{rabbitmq::broker::Login, testing::broker::FakeBroker};
+    use crate::{rabbitmq::queues::Earlier, testing::broker::FakeBroker};
 
     const SLOW: &str = "slow-rabbitmq.links";
 
     fn target(host: &str) -> Target {
+        let login = Login {
+            username: "shortener".to_owned(),
+            password: "s3cret".to_owned(),
+        };
         Target {
             url: format!("http://{host}:15672"),
             metrics_url: format!("http://{host}:15692"),
-            login: Login {
-                username: "shortener".to_owned(),
-                password: "s3cret".to_owned(),
+            login: login.clone(),
+            earlier: Earlier {
+                login,
+                users: Arc::default(),
             },
             limits: QueueLimits {
                 deliveries: 5,

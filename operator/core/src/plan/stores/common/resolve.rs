@@ -9,7 +9,7 @@ use crate::{
     api::{DEFAULT_STORAGE, ShortenerStack},
     model::{
         access,
-        checksum::{CHECKSUM_KEY, checksum},
+        checksum::{self, CHECKSUM_KEY},
         defaults::Defaults,
         facts::{CredentialState, ExternalAccess, StoreFacts, TlsEntry},
         metadata::{Component, component_name},
@@ -91,8 +91,17 @@ impl Surroundings<'_> {
 
     /// Returns the keyed hash of entries of Secrets.
     pub(in crate::plan) fn checksum(&self, data: &BTreeMap<String, ByteString>) -> String {
+        checksum::checksum(self.key(), data)
+    }
+
+    /// Returns the password for a purpose that follows from the stack's own key.
+    pub(in crate::plan::stores) fn derived_password(&self, purpose: &str) -> String {
+        checksum::derived_password(self.key(), purpose)
+    }
+
+    fn key(&self) -> &[u8] {
         let key = self.checksum_key.data.get(CHECKSUM_KEY);
-        checksum(key.map(|key| key.0.as_slice()).unwrap_or_default(), data)
+        key.map(|key| key.0.as_slice()).unwrap_or_default()
     }
 }
 
