@@ -93,7 +93,8 @@ async fn build(server: &FakeApiServer, spec: &Value) {
     world.settle().await;
 }
 
-fn holds_data(name: &str) -> bool {
+/// Returns true for an object that may outlive its stack and its profile.
+pub fn holds_data(name: &str) -> bool {
     name.starts_with("persistentvolumeclaims/") || name.starts_with("secrets/")
 }
 
@@ -156,7 +157,8 @@ impl Rehearsal {
     }
 }
 
-fn assert_same<T: PartialEq + std::fmt::Debug>(
+/// Asserts that two maps are equal. The message has the name of the first entry that differs.
+pub fn assert_same<T: PartialEq + std::fmt::Debug>(
     expected: &BTreeMap<String, T>,
     found: &BTreeMap<String, T>,
     case: &str,

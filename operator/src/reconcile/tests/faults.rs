@@ -1,7 +1,9 @@
 //! Tests of faults between the operator and the API server: a crash after every write, refusals of every write, and
-//! watches that lose, repeat and swap changes or lag behind. The end must be that of a run without the fault.
+//! watches that lose, repeat and swap changes or lag behind. The end must be that of a run without the fault. An edit of
+//! a live stack must lead to the children of a new one.
 
 mod crashes;
+mod edits;
 mod refusals;
 mod watches;
 
