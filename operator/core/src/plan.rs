@@ -57,3 +57,6 @@ pub fn plan(
         drain,
     })
 }
+
+#[cfg(test)]
+mod tests;

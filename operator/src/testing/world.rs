@@ -137,6 +137,17 @@ impl World {
         tokio::time::sleep(duration).await;
     }
 
+    /// Lets time pass until every planned fault of a single write has occurred.
+    pub async fn until_faults_are_over(&self) {
+        for _ in 0..1200 {
+            if self.server.pending_faults() == 0 {
+                return;
+            }
+            self.pass(Duration::from_millis(50)).await;
+        }
+        panic!("a planned fault has not occurred within a minute");
+    }
+
     /// Kills the operator like a crash and starts a new one, without any remembered state.
     pub async fn restart(self) -> Self {
         for watch in &self.watches {
