@@ -1,7 +1,11 @@
 //! The operator's command line: `run`, `crd` and `dlq`.
 
+pub mod cluster;
 pub mod dlq;
+pub mod observed;
+pub mod process;
 pub mod settings;
+pub mod status;
 
 use std::ffi::OsString;
 
