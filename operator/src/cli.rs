@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod dlq;
 pub mod observed;
 pub mod process;
+pub mod report;
 pub mod settings;
 pub mod status;
 
