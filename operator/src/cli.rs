@@ -1,7 +1,14 @@
-//! The operator's command line: `run`, `crd` and `dlq`.
+//! The operator's command line: `run`, `crd` and `dlq`. People's machines have another program, `kubectl shortener`,
+//! whose command line is in [`kubectl`].
 
+pub mod cluster;
 pub mod dlq;
+pub mod kubectl;
+pub mod observed;
+pub mod process;
+pub mod report;
 pub mod settings;
+pub mod status;
 
 use std::ffi::OsString;
 

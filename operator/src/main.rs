@@ -1,25 +1,24 @@
 //! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`).
 
-use std::{error::Error, io::Write, process::ExitCode};
+use std::{error::Error, process::ExitCode};
 
 use shortener_operator::{
     cli::{
-        Cli, Command, CrdFormat,
+        Cli, Command,
         dlq::{self, Dlq},
+        process::{exit_code, print_crd, runtime},
         settings::Settings,
     },
     run,
     server::logging,
 };
-use shortener_operator_core::definition;
-use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
     let command = Cli::read(std::env::args_os())
         .unwrap_or_else(|error| error.exit())
         .command;
     match command {
-        Command::Crd { format } => exit_code(print_crd(format)),
+        Command::Crd { format } => exit_code(print_crd(format, &mut std::io::stdout())),
         Command::Dlq(command) => exit_code(dead_letters(command)),
         Command::Run(settings) => {
             logging::init();
@@ -34,26 +33,6 @@ fn main() -> ExitCode {
     }
 }
 
-fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // A failed write to stderr cannot be reported anywhere.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn print_crd(format: CrdFormat) -> Result<(), Box<dyn Error>> {
-    let text = match format {
-        CrdFormat::Yaml => definition::yaml()?,
-        CrdFormat::Markdown => definition::markdown(),
-    };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
-}
-
 fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
     runtime()?.block_on(dlq::run(command, &mut std::io::stdout().lock()))?;
     Ok(())
@@ -62,10 +41,4 @@ fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
 fn run_operator(settings: Settings) -> Result<(), Box<dyn Error>> {
     runtime()?.block_on(run::run(settings))?;
     Ok(())
-}
-
-fn runtime() -> std::io::Result<Runtime> {
-    // With two TLS providers in one build the first connection would panic unless one is chosen here.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Builder::new_multi_thread().enable_all().build()
 }

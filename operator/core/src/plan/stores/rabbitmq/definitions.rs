@@ -6,13 +6,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 
 use crate::model::{
-    credentials::{OPERATOR_PASSWORD_KEY, OPERATOR_USERNAME_KEY},
+    credentials::{DEFINITIONS_KEY, OPERATOR_PASSWORD_KEY, OPERATOR_USERNAME_KEY},
     stack::{Queue, ValidatedStack},
     topology,
 };
-
-/// Key of the definitions in the Secret, and their file name.
-pub(super) const DEFINITIONS_KEY: &str = "definitions.json";
 
 /// Returns the data of the Secret that the operator renders, or `None` if it does not run a broker: the definitions, and
 /// its own user as the Secret has it already, or is to have it. One write holds both, so they always agree.

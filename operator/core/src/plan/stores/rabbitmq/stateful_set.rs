@@ -8,10 +8,10 @@ use k8s_openapi::api::{
 use super::{
     PORT_NAME, STORE,
     config_map::{CONFIG, PLUGINS, PLUGINS_TEXT, RESOLVER, render},
-    definitions::DEFINITIONS_KEY,
 };
 use crate::{
     model::{
+        credentials::DEFINITIONS_KEY,
         metadata::{Component, component_name},
         stack::{Pod, ValidatedStack},
     },
