@@ -2,7 +2,6 @@
 
 pub mod client;
 pub mod deadline;
-pub mod drift;
 pub mod inventory;
 pub mod ledger;
 pub mod refusal;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
     desired::DesiredSecret,
+    drift,
     live::{Applied, Live},
     metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
     ownership::{Ownership, ownership},
@@ -27,7 +28,6 @@ use super::{
 };
 use crate::{
     kubernetes::{
-        drift,
         inventory::Child,
         ledger::{ChildKey, Record},
         refusal::is_absent,
