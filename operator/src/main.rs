@@ -1,4 +1,5 @@
-//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`).
+//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`,
+//! `plan`).
 
 use std::{error::Error, io::Write, process::ExitCode};
 
@@ -6,6 +7,7 @@ use shortener_operator::{
     cli::{
         Cli, Command, CrdFormat,
         dlq::{self, Dlq},
+        plan::{self, PlanArguments, PlanOutcome},
         settings::Settings,
     },
     run,
@@ -15,12 +17,17 @@ use shortener_operator_core::definition;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
-    let command = Cli::read(std::env::args_os())
-        .unwrap_or_else(|error| error.exit())
-        .command;
+    let command = match Cli::read(std::env::args_os()) {
+        Ok(cli) => cli.command,
+        Err(error) => return explain(&error),
+    };
     match command {
         Command::Crd { format } => exit_code(print_crd(format)),
         Command::Dlq(command) => exit_code(dead_letters(command)),
+        Command::Plan(arguments) => match make_plan(arguments) {
+            Ok(outcome) => outcome.into(),
+            Err(error) => exit_code(Err(error)),
+        },
         Command::Run(settings) => {
             logging::init();
             match run_operator(*settings) {
@@ -31,6 +38,18 @@ fn main() -> ExitCode {
                 }
             }
         }
+    }
+}
+
+/// Prints what is wrong with the command line, or the help that it asks for. The exit code of an error is not clap's 2,
+/// which is an answer of `plan`.
+fn explain(error: &clap::Error) -> ExitCode {
+    // A failed write cannot be reported anywhere.
+    let _ = error.print();
+    if error.use_stderr() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
 }
 
@@ -57,6 +76,11 @@ fn print_crd(format: CrdFormat) -> Result<(), Box<dyn Error>> {
 fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
     runtime()?.block_on(dlq::run(command, &mut std::io::stdout().lock()))?;
     Ok(())
+}
+
+fn make_plan(arguments: PlanArguments) -> Result<PlanOutcome, Box<dyn Error>> {
+    let mut out = std::io::stdout().lock();
+    Ok(runtime()?.block_on(plan::run(arguments, &mut out))?)
 }
 
 fn run_operator(settings: Settings) -> Result<(), Box<dyn Error>> {

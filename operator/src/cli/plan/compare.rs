@@ -1,0 +1,252 @@
+//! The steps of a plan: reads the facts and the live objects, builds the wanted ones, and compares both.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, future};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::{
+    Api, Client, ResourceExt,
+    api::ListParams,
+    core::{DynamicObject, ObjectList},
+    runtime::{
+        reflector::{self, Store},
+        watcher::Event,
+    },
+};
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{
+        defaults::Defaults,
+        facts::Facts,
+        kinds::kinds,
+        metadata::{INSTANCE_LABEL, StackIdentity, managed_by_selector},
+    },
+    plan::{
+        self,
+        diff::{self, ChildName, LiveChildren},
+    },
+};
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{PlanError, PlanReport, document::DocumentError};
+use crate::{
+    kubernetes::{inventory::Inventory, refusal::is_absent},
+    reconcile::{
+        context::{Context, GuardedStack, Scope},
+        gather,
+    },
+    server::metrics::Metrics,
+};
+
+/// Time limit for the first lists of the watches.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
+/// Uid of a stack that does not exist yet.
+const NEW_STACK_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Plans a stack in a cluster that has neither it nor an object of it.
+pub(super) fn with_nothing(
+    mut stack: ShortenerStack,
+    defaults: &Defaults,
+) -> Result<PlanReport, PlanError> {
+    adopt(&mut stack, None);
+    let identity = identity(&stack)?;
+    let facts = plan::presume(&stack, identity);
+    let note = "compared with an empty cluster, in which every Secret that the spec refers to is taken to exist";
+    let mut report = report(&stack, facts, defaults, &LiveChildren::new())?;
+    report.notes.push(note.to_owned());
+    Ok(report)
+}
+
+/// Plans a stack in a cluster. Only reads.
+pub(super) async fn with_cluster(
+    client: Client,
+    mut stack: ShortenerStack,
+    defaults: Defaults,
+) -> Result<PlanReport, PlanError> {
+    let namespace = stack.namespace().unwrap_or_default();
+    let existing = stack_metadata(&client, &namespace, &stack.name_any()).await?;
+    let exists = existing.is_some();
+    adopt(&mut stack, existing);
+    let identity = identity(&stack)?;
+    let mut live = listed(&client, &identity).await?;
+    let (scope, _watching) = scope(&client, &namespace, defaults.clone()).await?;
+    let facts = gather::gather(&scope, &stack, identity.clone()).await;
+    let facts = facts.map_err(|source| PlanError::Read {
+        what: format!("the Secrets and volume claims of the stack in namespace {namespace}"),
+        source,
+    })?;
+    let facts = plan::foresee(facts);
+    let wanted = plan::plan(&stack, facts.clone(), &defaults)?.desired;
+    add_unlabelled(&client, &namespace, &diff::children(&wanted)?, &mut live).await?;
+    let mut report = report(&stack, facts, &defaults, &live)?;
+    report.exists = exists;
+    Ok(report)
+}
+
+fn identity(stack: &ShortenerStack) -> Result<StackIdentity, PlanError> {
+    StackIdentity::of(stack).ok_or(PlanError::Document(DocumentError::Unnamed))
+}
+
+/// Gives a stack from a file what the API server has set on the live one, or would set on a new one. Annotations of the
+/// live one stay.
+fn adopt(stack: &mut ShortenerStack, existing: Option<ObjectMeta>) {
+    let metadata = &mut stack.metadata;
+    let Some(existing) = existing else {
+        metadata.uid = Some(NEW_STACK_UID.to_owned());
+        metadata.creation_timestamp = Some(Time(jiff::Timestamp::now()));
+        return;
+    };
+    metadata.uid = existing.uid;
+    metadata.creation_timestamp = existing.creation_timestamp;
+    metadata.generation = existing.generation;
+    let mut annotations = existing.annotations.unwrap_or_default();
+    annotations.extend(metadata.annotations.take().unwrap_or_default());
+    metadata.annotations = Some(annotations);
+}
+
+fn report(
+    stack: &ShortenerStack,
+    facts: Facts,
+    defaults: &Defaults,
+    live: &LiveChildren,
+) -> Result<PlanReport, PlanError> {
+    let mut notes = Vec::new();
+    if stack.spec.paused {
+        notes.push(
+            "the stack is paused: the operator changes nothing until spec.paused is false"
+                .to_owned(),
+        );
+    }
+    if let Some(older) = &facts.gateway.host_conflict {
+        notes.push(format!(
+            "stack {older} is older and keeps the host of this stack's gateway: choose another gateway.host"
+        ));
+    }
+    let planned = plan::plan(stack, facts, defaults)?;
+    Ok(PlanReport {
+        namespace: stack.namespace().unwrap_or_default(),
+        name: stack.name_any(),
+        exists: false,
+        changes: diff::diff(&planned, live)?,
+        notes,
+    })
+}
+
+async fn stack_metadata(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<ObjectMeta>, PlanError> {
+    let stacks: Api<ShortenerStack> = Api::namespaced(client.clone(), namespace);
+    let what = format!("ShortenerStack {name} in namespace {namespace}");
+    let found = present(stacks.get_metadata(name).await, || what)?;
+    Ok(found.map(|found| found.metadata))
+}
+
+/// Lists the children by their labels.
+async fn listed(client: &Client, identity: &StackIdentity) -> Result<LiveChildren, PlanError> {
+    let (namespace, name) = (&identity.namespace, &identity.name);
+    let labels = format!("{},{INSTANCE_LABEL}={name}", managed_by_selector());
+    let params = ListParams::default().labels(&labels);
+    let mut live = LiveChildren::new();
+    for kind in kinds() {
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), namespace, &kind.resource);
+        let what = || format!("{} in namespace {namespace}", kind.resource.plural);
+        let list: Option<ObjectList<_>> = present(objects.list(&params).await, what)?;
+        for object in list.into_iter().flat_map(|list| list.items) {
+            add(&mut live, &kind.resource.kind, object)?;
+        }
+    }
+    Ok(live)
+}
+
+/// Adds the objects that have the name of a child and not its labels, such as those of others.
+async fn add_unlabelled(
+    client: &Client,
+    namespace: &str,
+    wanted: &[ChildName],
+    live: &mut LiveChildren,
+) -> Result<(), PlanError> {
+    for kind in kinds() {
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), namespace, &kind.resource);
+        for child in wanted {
+            if child.kind != kind.resource.kind || live.contains_key(child) {
+                continue;
+            }
+            let what = || format!("{child} in namespace {namespace}");
+            if let Some(object) = present(objects.get(&child.name).await, what)? {
+                add(live, &child.kind, object)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add(live: &mut LiveChildren, kind: &str, object: DynamicObject) -> Result<(), PlanError> {
+    let child = ChildName {
+        kind: kind.to_owned(),
+        name: object.name_any(),
+    };
+    live.insert(child, serde_json::to_value(object)?);
+    Ok(())
+}
+
+/// Returns a scope as reconciles have it, with the objects of one namespace. Its watches end with the handle.
+async fn scope(
+    client: &Client,
+    namespace: &str,
+    defaults: Defaults,
+) -> Result<(Scope, AbortOnDropHandle<()>), PlanError> {
+    let stacks = stacks(client, namespace).await?;
+    let context = Context::new(client.clone(), defaults, 1, Metrics::new()?);
+    context.stacks.write().push(stacks);
+    let (inventory, changes) = Inventory::watch(client, Some(namespace));
+    let watching = tokio::spawn(changes.for_each(|_| future::ready(())));
+    let watching = AbortOnDropHandle::new(watching);
+    if !matches!(timeout(LIST_LIMIT, inventory.ready()).await, Ok(Ok(()))) {
+        return Err(PlanError::Watch(namespace.to_owned()));
+    }
+    let scope = Scope {
+        context: Arc::new(context),
+        inventory,
+    };
+    Ok((scope, watching))
+}
+
+/// Returns the stacks of the cluster, of which an older one may hold the host; those of the namespace if the user may
+/// not list the others.
+async fn stacks(client: &Client, namespace: &str) -> Result<Store<GuardedStack>, PlanError> {
+    let (reader, mut writer) = reflector::store();
+    let (all, own): (Api<GuardedStack>, Api<GuardedStack>) = (
+        Api::all(client.clone()),
+        Api::namespaced(client.clone(), namespace),
+    );
+    let params = ListParams::default();
+    let mut list = all.list(&params).await;
+    if matches!(&list, Err(kube::Error::Api(status)) if status.is_forbidden()) {
+        list = own.list(&params).await;
+    }
+    let found = present(list, || "the ShortenerStacks".to_owned())?;
+    for stack in found.into_iter().flat_map(|list| list.items) {
+        writer.apply_watcher_event(&Event::Apply(stack));
+    }
+    Ok(reader)
+}
+
+/// Returns the answer to a read; `None` if the object or its kind does not exist.
+fn present<T>(
+    answer: Result<T, kube::Error>,
+    what: impl FnOnce() -> String,
+) -> Result<Option<T>, PlanError> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Api(status)) if is_absent(&status) => Ok(None),
+        Err(source) => Err(PlanError::Read {
+            what: what(),
+            source,
+        }),
+    }
+}
