@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes an archive of each operator in $out/bin into $out/files for users: its commands `crd` and `dlq` run anywhere.
+# Makes an archive of each operator in $out/bin into $out/files for users: its commands `crd`, `dlq` and `plan` run anywhere.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -1,5 +1,6 @@
 //! Access to the API server: clients, the cache of the cluster, and records of what was applied.
 
+pub mod children;
 pub mod client;
 pub mod deadline;
 pub mod inventory;

@@ -7,6 +7,7 @@ pub mod apply;
 pub mod context;
 pub mod controller;
 pub mod gather;
+mod plan_only;
 pub mod report;
 
 use std::{sync::Arc, time::Duration};
@@ -35,7 +36,7 @@ const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The objects that the stack depends on could not be read.
-    #[error("cannot read a Secret or volume claim that the stack depends on: {0}")]
+    #[error("cannot read an object that the stack depends on: {0}")]
     Gather(#[source] kube::Error),
     /// The spec conflicts with other objects of the cluster.
     #[error(transparent)]
@@ -100,6 +101,9 @@ async fn steps(
     let facts = gather::gather(scope, stack, identity.clone())
         .await
         .map_err(Error::Gather)?;
+    if plan::is_plan_only(stack) {
+        return plan_only::plan(scope, stack, facts).await;
+    }
     let conflict = facts.gateway.host_conflict.is_some();
     let Plan {
         stack: validated,

@@ -18,7 +18,7 @@ mod verdict;
 
 pub use drain::drain;
 pub use error::ValidateError;
-pub use foresight::{foresee, presume};
+pub use foresight::{foresee, is_plan_only, presume};
 pub use status::{Outcome, StepFailure, changes, is_ready, status, unreadable};
 
 use crate::{

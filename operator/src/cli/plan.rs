@@ -22,6 +22,7 @@ use shortener_operator_core::{
 };
 
 use super::cluster::{ConnectError, Location};
+use crate::kubernetes::children::ReadError;
 use document::DocumentError;
 
 /// Explanation of the exit codes, below the help.
@@ -139,13 +140,8 @@ pub enum PlanError {
     #[error("{0}; without a cluster, use --offline")]
     Connect(#[from] ConnectError),
     /// The API server refused a read or did not answer.
-    #[error("cannot read {what}: {source}")]
-    Read {
-        /// Objects that were to be read.
-        what: String,
-        /// Cause of the failure.
-        source: kube::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The objects of the namespace could not be listed and watched.
     #[error(
         "cannot list and watch the objects in namespace {0} within 30 s: check that you may get, list and watch the kinds of a stack's objects, its pods and the metadata of Secrets"

@@ -11,6 +11,7 @@ mod lifecycle;
 mod monitoring;
 mod observability;
 mod order;
+mod plan_only;
 mod profiles;
 mod queue;
 mod vector;

@@ -7,6 +7,7 @@
 mod rendered;
 mod restart;
 mod risk;
+mod short;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

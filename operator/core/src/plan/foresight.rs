@@ -18,7 +18,7 @@ use crate::{
             CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, QueueFacts,
             Referenced, StoreFacts, TlsEntry,
         },
-        metadata::StackIdentity,
+        metadata::{PLAN_ONLY, StackIdentity},
     },
 };
 
@@ -28,6 +28,13 @@ const PLACEHOLDER: &str = "placeholder";
 const ADDRESS: &str = "192.0.2.1";
 /// Key of an external store's address if the spec names none.
 const URL_KEY: &str = "uri";
+
+/// Returns true when the user lets the operator only plan the stack.
+pub fn is_plan_only(stack: &ShortenerStack) -> bool {
+    let annotations = stack.metadata.annotations.as_ref();
+    let value = annotations.and_then(|annotations| annotations.get(PLAN_ONLY));
+    value.is_some_and(|value| value == "true")
+}
 
 /// Replaces what only an apply brings about by placeholders: credentials that are to be generated, and the address of
 /// the app, from which its gateway is rendered. So equal facts give an equal plan.

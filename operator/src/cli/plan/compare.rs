@@ -7,7 +7,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{
     Api, Client, ResourceExt,
     api::ListParams,
-    core::{DynamicObject, ObjectList},
     runtime::{
         reflector::{self, Store},
         watcher::Event,
@@ -15,15 +14,10 @@ use kube::{
 };
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{
-        defaults::Defaults,
-        facts::Facts,
-        kinds::kinds,
-        metadata::{INSTANCE_LABEL, StackIdentity, managed_by_selector},
-    },
+    model::{defaults::Defaults, facts::Facts, metadata::StackIdentity},
     plan::{
         self,
-        diff::{self, ChildName, LiveChildren},
+        diff::{self, LiveChildren},
     },
 };
 use tokio::time::timeout;
@@ -31,7 +25,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{PlanError, PlanReport, document::DocumentError};
 use crate::{
-    kubernetes::{inventory::Inventory, refusal::is_absent},
+    kubernetes::{
+        children::{self, ReadError, present},
+        inventory::Inventory,
+    },
     reconcile::{
         context::{Context, GuardedStack, Scope},
         gather,
@@ -69,16 +66,16 @@ pub(super) async fn with_cluster(
     let exists = existing.is_some();
     adopt(&mut stack, existing);
     let identity = identity(&stack)?;
-    let mut live = listed(&client, &identity).await?;
+    // These reads name the permission that is missing, so they come before the watches, which only end in a timeout.
+    children::read(&client, &identity, &[]).await?;
     let (scope, _watching) = scope(&client, &namespace, defaults.clone()).await?;
     let facts = gather::gather(&scope, &stack, identity.clone()).await;
-    let facts = facts.map_err(|source| PlanError::Read {
+    let facts = plan::foresee(facts.map_err(|source| ReadError {
         what: format!("the Secrets and volume claims of the stack in namespace {namespace}"),
         source,
-    })?;
-    let facts = plan::foresee(facts);
+    })?);
     let wanted = plan::plan(&stack, facts.clone(), &defaults)?.desired;
-    add_unlabelled(&client, &namespace, &diff::children(&wanted)?, &mut live).await?;
+    let live = children::read(&client, &identity, &diff::children(&wanted)?).await?;
     let mut report = report(&stack, facts, &defaults, &live)?;
     report.exists = exists;
     Ok(report)
@@ -144,56 +141,6 @@ async fn stack_metadata(
     Ok(found.map(|found| found.metadata))
 }
 
-/// Lists the children by their labels.
-async fn listed(client: &Client, identity: &StackIdentity) -> Result<LiveChildren, PlanError> {
-    let (namespace, name) = (&identity.namespace, &identity.name);
-    let labels = format!("{},{INSTANCE_LABEL}={name}", managed_by_selector());
-    let params = ListParams::default().labels(&labels);
-    let mut live = LiveChildren::new();
-    for kind in kinds() {
-        let objects: Api<DynamicObject> =
-            Api::namespaced_with(client.clone(), namespace, &kind.resource);
-        let what = || format!("{} in namespace {namespace}", kind.resource.plural);
-        let list: Option<ObjectList<_>> = present(objects.list(&params).await, what)?;
-        for object in list.into_iter().flat_map(|list| list.items) {
-            add(&mut live, &kind.resource.kind, object)?;
-        }
-    }
-    Ok(live)
-}
-
-/// Adds the objects that have the name of a child and not its labels, such as those of others.
-async fn add_unlabelled(
-    client: &Client,
-    namespace: &str,
-    wanted: &[ChildName],
-    live: &mut LiveChildren,
-) -> Result<(), PlanError> {
-    for kind in kinds() {
-        let objects: Api<DynamicObject> =
-            Api::namespaced_with(client.clone(), namespace, &kind.resource);
-        for child in wanted {
-            if child.kind != kind.resource.kind || live.contains_key(child) {
-                continue;
-            }
-            let what = || format!("{child} in namespace {namespace}");
-            if let Some(object) = present(objects.get(&child.name).await, what)? {
-                add(live, &child.kind, object)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn add(live: &mut LiveChildren, kind: &str, object: DynamicObject) -> Result<(), PlanError> {
-    let child = ChildName {
-        kind: kind.to_owned(),
-        name: object.name_any(),
-    };
-    live.insert(child, serde_json::to_value(object)?);
-    Ok(())
-}
-
 /// Returns a scope as reconciles have it, with the objects of one namespace. Its watches end with the handle.
 async fn scope(
     client: &Client,
@@ -234,19 +181,4 @@ async fn stacks(client: &Client, namespace: &str) -> Result<Store<GuardedStack>,
         writer.apply_watcher_event(&Event::Apply(stack));
     }
     Ok(reader)
-}
-
-/// Returns the answer to a read; `None` if the object or its kind does not exist.
-fn present<T>(
-    answer: Result<T, kube::Error>,
-    what: impl FnOnce() -> String,
-) -> Result<Option<T>, PlanError> {
-    match answer {
-        Ok(found) => Ok(Some(found)),
-        Err(kube::Error::Api(status)) if is_absent(&status) => Ok(None),
-        Err(source) => Err(PlanError::Read {
-            what: what(),
-            source,
-        }),
-    }
 }
