@@ -154,15 +154,15 @@ mod tests {
         );
     }
 
-    #[test]
-    fn what_is_dangerous_comes_first_and_every_group_has_its_title() {
+    /// Returns changes with an entry in every group.
+    fn everything() -> Changes {
         let app = child("Deployment", "acme-app");
         let change = |path: &str, before: Option<Value>, after: Option<Value>| FieldChange {
             path: path.to_owned(),
             before,
             after,
         };
-        let changes = Changes {
+        Changes {
             created: vec![child("Secret", "acme-cache")],
             changed: vec![ChangedChild {
                 child: app.clone(),
@@ -188,9 +188,13 @@ mod tests {
                 child: child("PersistentVolumeClaim", "acme-qdrant"),
                 message: "gone".to_owned(),
             }],
-        };
+        }
+    }
+
+    #[test]
+    fn what_is_dangerous_comes_first_and_every_group_has_its_title() {
         assert_eq!(
-            printed(changes, &["a note"]),
+            printed(everything(), &["a note"]),
             "\
 ShortenerStack links/acme: 1 to create, 1 to change, 1 to delete, 0 unchanged
 
