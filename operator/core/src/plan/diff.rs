@@ -88,7 +88,7 @@ pub struct Changes {
     pub unchanged: Vec<ChildName>,
     /// Children that cannot be written.
     pub blocked: Vec<BlockedChild>,
-    /// Workloads whose pods restart.
+    /// Workloads whose pods restart or end.
     pub restarts: Vec<Restart>,
     /// Data at risk.
     pub risks: Vec<Risk>,
@@ -100,7 +100,7 @@ impl Changes {
         self.created.is_empty() && self.changed.is_empty() && self.deleted.is_empty()
     }
 
-    /// Returns true when running pods restart or data is at risk.
+    /// Returns true when running pods restart or end, or data is at risk.
     pub fn disturbs(&self) -> bool {
         !self.restarts.is_empty() || !self.risks.is_empty()
     }

@@ -42,7 +42,7 @@ pub(super) fn print(report: &PlanReport, out: &mut impl Write) -> io::Result<()>
         let reasons = restart.reasons.iter().map(|reason| format!("    {reason}"));
         std::iter::once(format!("* {}, {pods}", restart.child)).chain(reasons)
     });
-    group(out, "Pods that restart", restarts)?;
+    group(out, "Pods that restart or end", restarts)?;
     group(
         out,
         "To delete",
@@ -204,7 +204,7 @@ Data at risk:
 In the way:
   ! Service/acme-app: not ours
 
-Pods that restart:
+Pods that restart or end:
   * Deployment/acme-app, 2 pods
       spec.x changes
 

@@ -1,4 +1,4 @@
-//! The workloads whose pods restart, because their pod template changes.
+//! The workloads whose pods restart, because their pod template changes, or end.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Changes, ChildName, LiveChildren, rendered::Rendered};
-use crate::model::metadata::CONFIG_CHECKSUM;
+use crate::model::{drift::FieldChange, metadata::CONFIG_CHECKSUM};
 
 /// Path of the pod template in every kind of workload.
 const TEMPLATE: &str = "spec.template.";
 
-/// A workload whose pods restart.
+/// A workload whose pods restart or end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Restart {
@@ -24,7 +24,7 @@ pub struct Restart {
     pub reasons: Vec<String>,
 }
 
-/// Returns the workloads whose pods restart. One without pods has nothing to restart.
+/// Returns the workloads whose pods restart or end. One without pods has nothing to restart.
 pub(super) fn restarts(
     rendered: &[Rendered],
     live: &LiveChildren,
@@ -36,8 +36,16 @@ pub(super) fn restarts(
         let paths: Vec<&str> = paths.filter(in_template).collect();
         let now = live.get(&changed.child)?;
         let pods = now["spec"]["replicas"].as_i64().unwrap_or(1);
-        if paths.is_empty() || pods == 0 {
+        let stops = changed.fields.iter().any(stops);
+        if pods == 0 || paths.is_empty() && !stops {
             return None;
+        }
+        if stops {
+            return Some(Restart {
+                child: changed.child.clone(),
+                pods,
+                reasons: vec!["spec.replicas becomes 0, so the pods end".to_owned()],
+            });
         }
         let mut same = rendered.iter();
         let template = &same.find(|child| child.child == changed.child)?.object["spec"]["template"];
@@ -52,6 +60,10 @@ pub(super) fn restarts(
         })
     };
     changes.changed.iter().filter_map(restart).collect()
+}
+
+fn stops(field: &FieldChange) -> bool {
+    field.path == "spec.replicas" && field.after == Some(Value::from(0))
 }
 
 /// Names the objects from which the checksum of a pod template is made: those that change now, if there are any.

@@ -151,6 +151,19 @@ fn a_setting_that_is_taken_away_restarts_as_well() {
 }
 
 #[test]
+fn pods_that_end_are_told_like_a_restart() {
+    let changes = diff(&plan(minimal_stack().stopped()), &live(minimal_stack())).unwrap();
+    let stopped: Vec<String> = changes
+        .restarts
+        .iter()
+        .map(|restart| format!("{}: {}", restart.child, restart.reasons.join(", ")))
+        .collect();
+    let app = "Deployment/acme-app: spec.replicas becomes 0, so the pods end";
+    assert!(stopped.contains(&app.to_owned()), "{stopped:?}");
+    assert!(changes.disturbs());
+}
+
+#[test]
 fn pods_that_do_not_run_do_not_restart() {
     let live = live(minimal_stack().stopped());
     let changes = diff(&plan(minimal_stack().caching()), &live).unwrap();
