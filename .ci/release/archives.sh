@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes an archive of the tools of each target in $out/bin into $out/files for users: kubectl's plugin, and the operator,
-# whose commands `crd` and `dlq` run anywhere.
+# whose commands `crd`, `dlq` and `plan` run anywhere.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

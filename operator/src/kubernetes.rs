@@ -1,9 +1,9 @@
 //! Access to the API server: clients, the cache of the cluster and the reports of its watches, and records of what was
 //! applied.
 
+pub mod children;
 pub mod client;
 pub mod deadline;
-pub mod drift;
 pub mod hosts;
 pub mod index;
 pub mod inventory;

@@ -1,4 +1,5 @@
-//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`).
+//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`,
+//! `plan`).
 
 use std::{error::Error, process::ExitCode};
 
@@ -6,7 +7,8 @@ use shortener_operator::{
     cli::{
         Cli, Command,
         dlq::{self, Dlq},
-        process::{exit_code, print_crd, runtime},
+        plan::{self, PlanArguments, PlanOutcome},
+        process::{exit_code, explain, print_crd, runtime},
         settings::Settings,
     },
     run,
@@ -14,12 +16,17 @@ use shortener_operator::{
 };
 
 fn main() -> ExitCode {
-    let command = Cli::read(std::env::args_os())
-        .unwrap_or_else(|error| error.exit())
-        .command;
+    let command = match Cli::read(std::env::args_os()) {
+        Ok(cli) => cli.command,
+        Err(error) => return explain(&error),
+    };
     match command {
         Command::Crd { format } => exit_code(print_crd(format, &mut std::io::stdout())),
         Command::Dlq(command) => exit_code(dead_letters(command)),
+        Command::Plan(arguments) => match make_plan(arguments) {
+            Ok(outcome) => outcome.into(),
+            Err(error) => exit_code(Err(error)),
+        },
         Command::Run(settings) => {
             logging::init();
             match run_operator(*settings) {
@@ -36,6 +43,11 @@ fn main() -> ExitCode {
 fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
     runtime()?.block_on(dlq::run(command, &mut std::io::stdout().lock()))?;
     Ok(())
+}
+
+fn make_plan(arguments: PlanArguments) -> Result<PlanOutcome, Box<dyn Error>> {
+    let mut out = std::io::stdout().lock();
+    Ok(runtime()?.block_on(plan::run(arguments, &mut out))?)
 }
 
 fn run_operator(settings: Settings) -> Result<(), Box<dyn Error>> {

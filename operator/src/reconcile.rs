@@ -8,6 +8,7 @@ pub mod context;
 pub mod controller;
 pub mod gather;
 mod pace;
+mod plan_only;
 pub mod report;
 mod wake;
 
@@ -17,7 +18,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{controller::Action, reflector::ObjectRef};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{metadata::StackIdentity, stack::ValidatedStack},
+    model::{
+        metadata::{StackIdentity, is_plan_only},
+        stack::ValidatedStack,
+    },
     plan::{self, Outcome, Plan, StepFailure, ValidateError, stores::external},
 };
 
@@ -38,7 +42,7 @@ const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The objects that the stack depends on could not be read.
-    #[error("cannot read a Secret or volume claim that the stack depends on: {0}")]
+    #[error("cannot read an object that the stack depends on: {0}")]
     Gather(#[source] kube::Error),
     /// The spec conflicts with other objects of the cluster.
     #[error(transparent)]
@@ -107,6 +111,9 @@ async fn steps(
     let facts = gather::gather(scope, stack, identity.clone())
         .await
         .map_err(Error::Gather)?;
+    if is_plan_only(stack) {
+        return plan_only::plan(scope, stack, facts).await;
+    }
     let conflict = facts.gateway.host_conflict.is_some();
     let Plan {
         stack: validated,

@@ -6,6 +6,7 @@ pub mod checksum;
 pub mod credentials;
 pub mod defaults;
 pub mod desired;
+pub mod drift;
 pub mod external;
 pub mod facts;
 pub mod gateway_api;

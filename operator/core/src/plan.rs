@@ -3,8 +3,10 @@
 
 mod build;
 pub mod conditions;
+pub mod diff;
 mod drain;
 mod error;
+mod foresight;
 mod monitoring;
 mod objects;
 mod pod_settings;
@@ -16,6 +18,7 @@ mod verdict;
 
 pub use drain::drain;
 pub use error::ValidateError;
+pub use foresight::{foresee, presume};
 pub use status::{Outcome, StepFailure, changes, is_ready, status, unreadable};
 
 use crate::{

@@ -9,5 +9,10 @@ use shortener_operator::cli::{
 };
 
 fn main() -> ExitCode {
-    process::exit_code(kubectl::run(Plugin::parse().command))
+    match Plugin::try_parse() {
+        Ok(plugin) => {
+            kubectl::run(plugin.command).unwrap_or_else(|error| process::exit_code(Err(error)))
+        }
+        Err(error) => process::explain(&error),
+    }
 }

@@ -3,7 +3,7 @@
 
 mod words;
 
-use std::{error::Error, io::Write};
+use std::{error::Error, io::Write, process::ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use super::{
     CrdFormat,
     dlq::{self, Dlq},
+    plan::{self, PlanArguments},
     process,
     report::{self, ReportArguments},
     status::{self, StatusArguments},
@@ -38,6 +39,8 @@ pub struct Plugin {
 pub enum PluginCommand {
     /// Show stacks: conditions, components, restarts, queue and last changes
     Status(StatusArguments),
+    /// Show what a ShortenerStack in a file would change, who restarts and what data is at risk; change nothing
+    Plan(PlanArguments),
     /// List, show, replay or delete dead letters, the jobs that failed for good
     Dlq(Dlq),
     /// Write a bug report: the stack, its objects, events, logs and versions, without credentials
@@ -63,15 +66,19 @@ pub enum PluginCommand {
     },
 }
 
-/// Runs a command and prints its result.
+/// Runs a command and prints its result. Returns the exit code of the process.
 ///
 /// # Errors
 /// The error of the command, a sentence for people.
-pub fn run(command: PluginCommand) -> Result<(), Box<dyn Error>> {
+pub fn run(command: PluginCommand) -> Result<ExitCode, Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     match command {
         PluginCommand::Status(arguments) => {
             process::runtime()?.block_on(status::run(arguments, &mut out))?;
+        }
+        PluginCommand::Plan(arguments) => {
+            let planned = process::runtime()?.block_on(plan::run(arguments, &mut out))?;
+            return Ok(planned.into());
         }
         PluginCommand::Dlq(command) => {
             process::runtime()?.block_on(dlq::run(command, &mut out))?;
@@ -85,7 +92,7 @@ pub fn run(command: PluginCommand) -> Result<(), Box<dyn Error>> {
             out.write_all(words::answer(&Plugin::command(), &words).as_bytes())?;
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 fn script(shell: Shell) -> Vec<u8> {
@@ -117,6 +124,7 @@ mod tests {
         for word in [
             "kubectl shortener",
             "status",
+            "plan",
             "dlq",
             "report",
             "crd",

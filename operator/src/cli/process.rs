@@ -1,4 +1,4 @@
-//! What the programs of this crate share: their exit code, their runtime, and the command `crd`.
+//! What the programs of this crate share: their exit codes, their runtime, and the command `crd`.
 
 use std::{
     error::Error,
@@ -20,6 +20,18 @@ pub fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints what is wrong with the command line, or the help that it asks for. The exit code of an error is not clap's 2,
+/// which is an answer of `plan`.
+pub fn explain(error: &clap::Error) -> ExitCode {
+    // A failed write cannot be reported anywhere.
+    let _ = error.print();
+    if error.use_stderr() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
 }
 

@@ -71,15 +71,33 @@ impl Hosts {
         stacks: &[impl Borrow<ShortenerStack>],
     ) -> Option<HostConflict> {
         let mut decided = self.decided.lock();
-        let mut claims = self.of_routes();
-        claims.extend(remembered(&decided, stack, stacks));
-        let conflict = host_conflict(stack, stacks, &claims);
+        let conflict = self.decide(&decided, stack, stacks);
         let owner = stack.uid().unwrap_or_default();
         match HostClaim::decided(stack, conflict.as_ref()) {
             Some(claim) => decided.insert(owner, claim),
             None => decided.remove(&owner),
         };
         conflict
+    }
+
+    /// Decides the same for a stack that is only planned, which takes no host.
+    pub fn foresee(
+        &self,
+        stack: &ShortenerStack,
+        stacks: &[impl Borrow<ShortenerStack>],
+    ) -> Option<HostConflict> {
+        self.decide(&self.decided.lock(), stack, stacks)
+    }
+
+    fn decide(
+        &self,
+        decided: &HashMap<String, HostClaim>,
+        stack: &ShortenerStack,
+        stacks: &[impl Borrow<ShortenerStack>],
+    ) -> Option<HostConflict> {
+        let mut claims = self.of_routes();
+        claims.extend(remembered(decided, stack, stacks));
+        host_conflict(stack, stacks, &claims)
     }
 
     /// Removes the claim of a deleted stack. The routes that it leaves count until they are gone.
@@ -192,7 +210,9 @@ mod tests {
 
         let hosts = Hosts::default();
         assert_eq!(hosts.claim(&tenant("go"), &[tenant("go")]), None);
+        assert!(hosts.foresee(&older("go"), &[tenant("go")]).is_some());
         hosts.forget("tenant");
+        assert_eq!(hosts.foresee(&tenant("go"), &[tenant("go")]), None);
         let both = [older("go"), tenant("go")];
         assert_eq!(hosts.claim(&both[0], &both), None, "made again");
     }

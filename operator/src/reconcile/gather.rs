@@ -22,7 +22,7 @@ use shortener_operator_core::{
         facts::{CredentialState, Facts, GatewayFacts, parent},
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
-        metadata::{Component, StackIdentity, component_name},
+        metadata::{Component, StackIdentity, component_name, is_plan_only},
         ownership::{Ownership, ownership},
         stack::HostConflict,
     },
@@ -81,12 +81,18 @@ pub async fn gather(
     })
 }
 
-/// Returns the stack that holds the host of this one. Without one, the host is this stack's from now on.
+/// Returns the stack that holds the host of this one. Without one, the host is this stack's from now on, unless it is only
+/// planned.
 fn host_conflict(scope: &Scope, stack: &ShortenerStack) -> Option<HostConflict> {
     let known = scope.context.known_stacks();
     let parsed = known.iter().filter_map(|known| known.0.as_ref().ok());
     let parsed: Vec<&ShortenerStack> = parsed.collect();
-    scope.context.hosts.claim(stack, &parsed)
+    let hosts = &scope.context.hosts;
+    if is_plan_only(stack) {
+        hosts.foresee(stack, &parsed)
+    } else {
+        hosts.claim(stack, &parsed)
+    }
 }
 
 /// Reads a Secret of the stack's own with one key, or generates its data.

@@ -14,6 +14,7 @@ mod monitoring;
 mod observability;
 mod order;
 mod ownership;
+mod plan_only;
 mod profiles;
 mod queue;
 mod vector;

@@ -5,11 +5,15 @@ use kube_core::ResourceExt;
 
 use super::{
     conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
+    diff::Changes,
     error::ValidateError,
     validate::public_url,
 };
 use crate::{
-    api::{AppStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},
+    api::{
+        AppStatus, PlanStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus,
+        WorkersStatus,
+    },
     model::{
         live::{Applied, Live},
         metadata::{Component, worker_selector},
@@ -24,6 +28,8 @@ pub enum Outcome<'a> {
     Applied(&'a ValidatedStack, &'a Applied),
     /// The stack is paused: nothing was written. The second field is the live state.
     Paused(&'a ValidatedStack, &'a Live),
+    /// The stack is only planned: nothing was written. The last field is what would be.
+    Planned(&'a ValidatedStack, &'a Live, &'a Changes),
     /// A step failed.
     Failed(StepFailure),
 }
@@ -56,18 +62,29 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
     let generation = stack.metadata.generation;
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
     let (conditions, app) = match &outcome {
-        Outcome::Applied(validated, applied) => of_live(validated, applied.live(), false),
-        Outcome::Paused(validated, live) => of_live(validated, live, true),
+        Outcome::Applied(validated, applied) => of_live(validated, applied.live(), None),
+        Outcome::Paused(validated, live) => of_live(validated, live, Some(conditions::paused())),
+        Outcome::Planned(validated, live, _) => {
+            of_live(validated, live, Some(conditions::plan_only()))
+        }
         Outcome::Failed(failure) => (of_failure(failure), previous.app.clone()),
     };
     let (workers, queue) = match &outcome {
         Outcome::Applied(validated, applied) => of_queue(validated, applied.live(), &previous),
-        Outcome::Paused(validated, live) => of_queue(validated, live, &previous),
+        Outcome::Paused(validated, live) | Outcome::Planned(validated, live, _) => {
+            of_queue(validated, live, &previous)
+        }
         Outcome::Failed(_) => (previous.workers.replicas, previous.queue),
     };
     let profiles = match outcome {
         Outcome::Applied(validated, _) => names(&validated.profiles()),
-        Outcome::Paused(..) | Outcome::Failed(_) => previous.profiles.clone(),
+        Outcome::Paused(..) | Outcome::Planned(..) | Outcome::Failed(_) => {
+            previous.profiles.clone()
+        }
+    };
+    let plan = match outcome {
+        Outcome::Planned(_, _, changes) => Some(PlanStatus::from(changes)),
+        Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(_) => None,
     };
     let mut conditions: Vec<Condition> = conditions.into_iter().map(stamp).collect();
     if let Outcome::Failed(_) = outcome {
@@ -92,6 +109,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
             selector: worker_selector(&stack.name_any()),
         },
         queue,
+        plan,
     }
 }
 
@@ -149,11 +167,11 @@ const FOR_KSTATUS: [&str; 2] = [RECONCILING, STALLED];
 
 type Verdicts = Vec<(&'static str, Verdict)>;
 
-fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> (Verdicts, AppStatus) {
+fn of_live(stack: &ValidatedStack, live: &Live, halted: Option<Verdict>) -> (Verdicts, AppStatus) {
     let components = conditions::components(View { stack, live });
     let mut verdicts = vec![
         (READY, conditions::ready(&components)),
-        (PROGRESSING, conditions::progressing(&components, paused)),
+        (PROGRESSING, conditions::progressing(&components, halted)),
         (DEGRADED, conditions::degraded(&components)),
     ];
     verdicts.extend(components);

@@ -11,6 +11,7 @@ use kube::{
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
+    drift,
     kinds::Deletion,
     live::{Applied, Live},
     metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
@@ -25,7 +26,6 @@ use super::{
 };
 use crate::{
     kubernetes::{
-        drift,
         inventory::Child,
         ledger::{ChildKey, Record},
         refusal::is_absent,

@@ -16,7 +16,7 @@ use kube_core::{Resource, ResourceExt};
 use super::gateway::parent;
 use crate::{
     api::{GatewayProvider, ShortenerStack},
-    model::{gateway_api::HttpRoute, stack::HostConflict},
+    model::{gateway_api::HttpRoute, metadata::is_plan_only, stack::HostConflict},
 };
 
 /// Reason of the condition of a gateway whose host another stack holds.
@@ -122,6 +122,7 @@ pub fn host_conflict(
     if holder.is_none() && !holds {
         let waiting = others().filter(|other| {
             other.metadata.deletion_timestamp.is_none()
+                && !is_plan_only(other)
                 && is_earlier(other)
                 && HostClaim::of(other).is_some_and(|claim| claim.rivals(&wanted))
         });
@@ -242,6 +243,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::model::metadata::PLAN_ONLY;
 
     fn with(name: &str, created: &str, gateway: Value) -> ShortenerStack {
         serde_json::from_value(json!({
@@ -336,6 +338,22 @@ mod tests {
         let released = [ingress("tenant", "y"), ingress("old", "before")];
         let moved = [older.clone(), stack("tenant", "2026-01-02T00:00:00Z", "y")];
         assert_eq!(found(&older, &moved, &released), None);
+    }
+
+    #[test]
+    fn a_stack_that_is_only_planned_keeps_no_host_from_others() {
+        let mut planned = stack("planned", "2026-01-01T00:00:00Z", "x");
+        let annotations = planned.metadata.annotations.get_or_insert_default();
+        annotations.insert(PLAN_ONLY.to_owned(), "true".to_owned());
+        let younger = stack("younger", "2026-01-02T00:00:00Z", "x");
+        let all = [planned, younger.clone()];
+        assert_eq!(found(&younger, &all, &[]), None);
+        // It serves the host since before it was only planned.
+        let claims = [ingress("planned", "x")];
+        assert_eq!(
+            found(&younger, &all, &claims),
+            held_by("links/planned", None)
+        );
     }
 
     #[test]

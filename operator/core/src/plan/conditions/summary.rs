@@ -1,7 +1,10 @@
 //! `Ready`, `Progressing` and `Degraded`: summaries of the components' conditions.
 
 use super::Verdict;
-use crate::plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT};
+use crate::{
+    model::metadata::PLAN_ONLY,
+    plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT},
+};
 
 type Components<'a> = &'a [(&'static str, Verdict)];
 
@@ -16,13 +19,29 @@ pub fn ready(components: Components<'_>) -> Verdict {
     }
 }
 
-/// Returns the verdict `Progressing`: true while a component changes without action by the user.
-pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
-    if paused {
-        return Verdict::no(
-            "Paused",
-            "the stack is paused: set spec.paused to false to apply changes",
-        );
+/// Returns the verdict `Progressing` of a stack that is paused.
+pub fn paused() -> Verdict {
+    Verdict::no(
+        "Paused",
+        "the stack is paused: set spec.paused to false to apply changes",
+    )
+}
+
+/// Returns the verdict `Progressing` of a stack that is only planned.
+pub fn plan_only() -> Verdict {
+    Verdict::no(
+        "PlanOnly",
+        format!(
+            "nothing is applied, and status.plan says what would be: remove the annotation {PLAN_ONLY} to apply it"
+        ),
+    )
+}
+
+/// Returns the verdict `Progressing`: true while a component changes without action by the user. `halted` is the verdict
+/// on a stack to which nothing is applied.
+pub fn progressing(components: Components<'_>, halted: Option<Verdict>) -> Verdict {
+    if let Some(verdict) = halted {
+        return verdict;
     }
     let moving = components.iter().find(|(_, verdict)| {
         verdict.reason == ROLLING_OUT
@@ -55,7 +74,7 @@ mod tests {
         let components = [("DatabaseReady", first), ("AppReady", second)];
         (
             ready(&components).holds,
-            progressing(&components, false).holds,
+            progressing(&components, None).holds,
             degraded(&components).holds,
         )
     }
@@ -77,8 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_stack_does_not_progress() {
+    fn a_stack_to_which_nothing_is_applied_does_not_progress() {
         let components = [("AppReady", Verdict::no("PodsStarting", "1 of 2"))];
-        assert_eq!(progressing(&components, true).reason, "Paused");
+        for (halted, reason) in [(paused(), "Paused"), (plan_only(), "PlanOnly")] {
+            let verdict = progressing(&components, Some(halted));
+            assert_eq!((verdict.reason, verdict.holds), (reason, false));
+        }
     }
 }
