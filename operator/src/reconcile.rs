@@ -83,10 +83,11 @@ async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action
         return Ok(Action::await_change());
     }
     let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
-    match steps(stack, scope, identity).await {
+    match steps(stack, scope, &identity).await {
         Ok(action) => Ok(action),
         Err(error) => {
-            report::report(scope, stack, Outcome::Failed(error.failure())).await?;
+            let live = apply::observe(scope, &identity);
+            report::report(scope, stack, Outcome::Failed(error.failure(), &live)).await?;
             Err(error)
         }
     }
@@ -95,7 +96,7 @@ async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action
 async fn steps(
     stack: &ShortenerStack,
     scope: &Scope,
-    identity: StackIdentity,
+    identity: &StackIdentity,
 ) -> Result<Action, Error> {
     let facts = gather::gather(scope, stack, identity.clone())
         .await
@@ -112,13 +113,17 @@ async fn steps(
     follow_stores(scope, stack, &validated);
     let mut rest = if conflict { CONFLICT_RECHECK } else { RESYNC };
     if stack.spec.paused {
-        let live = apply::observe(scope, &identity);
+        let live = apply::observe(scope, identity);
         report::report(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
-        let applied = apply::apply(scope, &identity, desired).await?;
+        let applied = apply::apply(scope, identity, desired).await?;
         report::report(scope, stack, Outcome::Applied(&validated, &applied)).await?;
-        if applied.live().monitoring_refused.is_some() {
+        let live = applied.live();
+        if live.monitoring_refused.is_some() {
             rest = rest.min(MONITORING_RECHECK);
+        }
+        if !live.address_overdue && !live.ingresses.is_empty() {
+            rest = rest.min(apply::ADDRESS_PATIENCE);
         }
     }
     Ok(Action::requeue(rest))

@@ -11,7 +11,7 @@ mod pass;
 mod prune;
 
 pub use error::{ApplyError, Cause, Failure};
-pub use live::observe;
+pub use live::{ADDRESS_PATIENCE, observe};
 
 use shortener_operator_core::model::{
     desired::{Children, Desired, GatewayObjects, MonitoringObjects},

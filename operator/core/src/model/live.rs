@@ -46,6 +46,8 @@ pub struct Live {
     pub claims: BTreeMap<Component, Arc<PersistentVolumeClaim>>,
     /// Ingresses of the public routes.
     pub ingresses: Vec<Arc<Ingress>>,
+    /// True when an address of the Ingresses has been waited for long enough.
+    pub address_overdue: bool,
     /// HTTPRoutes of the public routes, without those that the watch has not yet seen as they were written last.
     pub http_routes: Vec<Arc<HttpRoute>>,
     /// True when a kind of the Gateway API is gone from the cluster.

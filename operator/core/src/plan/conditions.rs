@@ -11,21 +11,22 @@ mod workers;
 use super::stores::{self, Definition};
 use crate::api::Profile;
 
+pub(super) use super::stores::postgres::DATABASE_READY;
 pub use super::verdict::{Verdict, View};
 pub use app::app_ready;
 pub use gateway::gateway_ready;
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
-pub use summary::{degraded, progressing, ready};
+pub use summary::{degraded, progressing, ready, serves};
 pub use telemetry::telemetry_ready;
 pub use workers::workers_ready;
 
-/// Condition type: the stack serves requests.
+/// Condition type: redirects and writes are served through the gateway.
 pub const READY: &str = "Ready";
 /// Condition type: a change towards the spec is in progress.
 pub const PROGRESSING: &str = "Progressing";
-/// Condition type: a fault requires action by the user.
+/// Condition type: a part of the stack is below what was asked for, and waiting does not mend it.
 pub const DEGRADED: &str = "Degraded";
-/// Condition type of kstatus, present only while true: a change towards the spec is in progress.
+/// Condition type of kstatus, present only while true: the stack is not as asked for yet.
 pub const RECONCILING: &str = "Reconciling";
 /// Condition type of kstatus, present only while true: the stack waits for an edit of the spec.
 pub const STALLED: &str = "Stalled";

@@ -33,19 +33,40 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
     }
     let pods = workload::ready(view, Component::Gateway);
     match routing {
-        Routing::GatewayApi { parent, tls, .. } if pods.holds => {
+        Routing::GatewayApi { parent, tls, .. } if pods.serves => {
             let secret = tls.as_ref().map(|tls| tls.secret_name.as_str());
             gateway_api::problem(view, parent, secret).unwrap_or(pods)
         }
-        Routing::IngressNginx { class, .. } if pods.holds && !taken_up(view) => Verdict::no(
+        Routing::IngressNginx { class, .. } if pods.serves && !taken_up(view) => {
+            without_address(view, class, pods)
+        }
+        _ => pods,
+    }
+}
+
+/// Returns the verdict on Ingresses that have no address. A controller that has not reported one after a while may be one
+/// that never does, so the address is waited for no longer.
+fn without_address(view: View<'_>, class: &str, pods: Verdict) -> Verdict {
+    if !view.live.address_overdue {
+        return Verdict::no(
             "IngressPending",
             format!(
                 "no controller of IngressClass {class} serves the Ingresses: install ingress-nginx, set another \
                  spec.gateway.ingressClassName, or set spec.gateway.provider to Standalone"
             ),
-        ),
-        _ => pods,
+        );
     }
+    if pods.reason != workload::PODS_READY {
+        return pods;
+    }
+    Verdict::yes(
+        "AddressUnknown",
+        format!(
+            "{}; the Ingresses have no address: if no request arrives, check that a controller of IngressClass {class} \
+             runs",
+            pods.message
+        ),
+    )
 }
 
 /// Returns a verdict if an older stack serves the host.
@@ -127,6 +148,28 @@ mod tests {
             .reason,
             "IngressPending"
         );
+    }
+
+    #[test]
+    fn an_address_that_no_controller_reports_is_not_waited_for_without_end() {
+        let stack = minimal_stack();
+        for (ready, holds, reason) in [
+            (2, true, "AddressUnknown"),
+            (1, false, "PodsStarting"),
+            (0, false, "PodsStarting"),
+        ] {
+            let live = Live {
+                address_overdue: true,
+                workloads: [(Component::Gateway, workload(2, ready))].into(),
+                ..live(json!([]))
+            };
+            let found = gateway_ready(View {
+                stack: &stack,
+                live: &live,
+            });
+            assert_eq!((found.holds, found.reason), (holds, reason), "{found:?}");
+            assert_eq!(found.serves, ready > 0, "{found:?}");
+        }
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn a_stack_whose_components_are_ready_is_ready() {
 
 #[test]
 fn the_transition_time_moves_only_when_the_status_flips() {
-    let first = after(None, &live(1), 1);
+    let first = after(None, &live(0), 1);
     let same = after(Some(first.clone()), &live(0), 2);
     let flipped = after(Some(same.clone()), &live(2), 3);
     assert_eq!(find(&same, "Ready").last_transition_time, at(1));
@@ -99,34 +99,63 @@ fn the_transition_time_moves_only_when_the_status_flips() {
     assert_eq!(find(&flipped, "DatabaseReady").last_transition_time, at(1));
 }
 
+/// Returns the status after a failure of a stack that had `before` ready pods of the app and has `now` of them.
+fn after_failure(before: i32, now: i32, error: &ValidateError) -> ShortenerStackStatus {
+    let mut stack = stored_stack(json!({}));
+    stack.status = Some(after(None, &live(before), 1));
+    let failed = Outcome::Failed(StepFailure::from(error), &live(now));
+    status(&stack, failed, &at(2))
+}
+
 #[test]
-fn a_failure_names_its_reason_and_keeps_what_is_known_of_the_components() {
+fn a_failure_names_its_reason_and_takes_nothing_from_a_stack_that_serves() {
+    let error = ValidateError::NameTaken("acme-checksum".to_owned());
+    for (before, now, ready, reason) in [
+        (2, 2, "True", "Serving"),
+        (2, 1, "True", "Serving"),
+        (2, 0, "False", "NameTaken"),
+        (0, 2, "False", "NameTaken"),
+    ] {
+        let status = after_failure(before, now, &error);
+        let found = find(&status, "Ready");
+        assert_eq!(
+            (found.status.as_str(), found.reason.as_str()),
+            (ready, reason)
+        );
+        let degraded = find(&status, "Degraded");
+        assert_eq!(
+            (degraded.status.as_str(), degraded.reason.as_str()),
+            ("True", "NameTaken")
+        );
+        let before = if before > 0 { "True" } else { "False" };
+        assert_eq!(find(&status, "AppReady").status, before, "it was seen last");
+    }
+}
+
+#[test]
+fn the_numbers_of_pods_are_those_of_today_after_a_failure_too() {
+    let error = ValidateError::NameTaken("acme-checksum".to_owned());
     let mut stack = stored_stack(json!({}));
     stack.status = Some(after(None, &live(2), 1));
-    let error = ValidateError::NameTaken("acme-postgres".to_owned());
-    let status = status(&stack, Outcome::Failed(StepFailure::from(&error)), &at(2));
-    assert!(!is_ready(&status));
-    assert_eq!(
-        (
-            find(&status, "Ready").reason.as_str(),
-            find(&status, "Degraded").status.as_str()
-        ),
-        ("NameTaken", "True")
-    );
-    assert_eq!(find(&status, "AppReady").status, "True");
+    let mut now = live(1);
+    now.workloads.insert(Component::Worker, workload(5, 3));
+    let failed = Outcome::Failed(StepFailure::from(&error), &now);
+    let status = status(&stack, failed, &at(2));
+    assert_eq!(status.app.ready_replicas, 1);
+    assert_eq!(status.workers.replicas, 5);
 }
 
 #[test]
 fn a_paused_stack_says_so_and_still_tells_the_truth() {
     let stack = stored_stack(json!({"paused": true}));
-    let status = status(&stack, Outcome::Paused(&minimal_stack(), &live(1)), &at(1));
+    let status = status(&stack, Outcome::Paused(&minimal_stack(), &live(0)), &at(1));
     assert_eq!(find(&status, "Progressing").reason, "Paused");
     assert!(!is_ready(&status));
 }
 
 #[test]
 fn only_what_changed_is_told_in_events() {
-    let before = after(None, &live(1), 1);
+    let before = after(None, &live(0), 1);
     let now = after(Some(before.clone()), &live(2), 2);
     let changed: Vec<&str> = changes(Some(&before), &now)
         .iter()
@@ -191,6 +220,16 @@ fn the_life_of_a_stack_as_gitops_tools_read_it() {
         app.failure = Some("exceeded quota: pods".to_owned());
     }
     read_by_kstatus("failing", &stack, after(None, &broken, 1));
+    // The old pods serve while the new ones cannot be created.
+    let mut stuck = live(2);
+    if let Some(app) = stuck.workloads.get_mut(&Component::App) {
+        app.updated = 0;
+        app.failure = Some("exceeded quota: pods".to_owned());
+    }
+    let stuck = after(None, &stuck, 1);
+    assert!(is_ready(&stuck));
+    assert_eq!(find(&stuck, "Degraded").status, "True");
+    read_by_kstatus("stuck", &stack, stuck);
     let mut edited = stack.clone();
     edited.metadata.generation = Some(2);
     read_by_kstatus("edited", &edited, after(None, &live(2), 1));
@@ -205,8 +244,13 @@ fn the_life_of_a_stack_as_gitops_tools_read_it() {
 #[test]
 fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     let stack = stored_stack(json!({}));
-    let failed =
-        |error: ValidateError| status(&stack, Outcome::Failed(StepFailure::from(&error)), &at(1));
+    let failed = |error: ValidateError| {
+        status(
+            &stack,
+            Outcome::Failed(StepFailure::from(&error), &Live::default()),
+            &at(1),
+        )
+    };
     let absent = failed(ValidateError::SecretNotFound {
         field: "database",
         secret: "db".to_owned(),
@@ -239,7 +283,7 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     let error = ValidateError::NameTaken("acme-postgres".to_owned());
     let next = status(
         &repaired,
-        Outcome::Failed(StepFailure::from(&error)),
+        Outcome::Failed(StepFailure::from(&error), &Live::default()),
         &at(2),
     );
     assert!(

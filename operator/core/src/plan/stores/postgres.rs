@@ -7,6 +7,7 @@ mod stateful_set;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
+pub(in crate::plan) use condition::DATABASE_READY;
 pub(in crate::plan) use resolve::resolve;
 
 use super::{Definition, PROGRAMS, Port, StoreCondition};
@@ -51,7 +52,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     config_map: |_| None,
     stateful_set: stateful_set::stateful_set,
     condition: Some(StoreCondition {
-        type_: "DatabaseReady",
+        type_: DATABASE_READY,
         verdict: condition::ready,
     }),
 };
