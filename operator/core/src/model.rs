@@ -8,6 +8,7 @@ pub mod defaults;
 pub mod desired;
 pub mod external;
 pub mod facts;
+pub mod failure;
 pub mod gateway_api;
 pub mod kinds;
 pub mod live;

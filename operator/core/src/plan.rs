@@ -16,7 +16,7 @@ mod verdict;
 
 pub use drain::drain;
 pub use error::ValidateError;
-pub use status::{Outcome, StepFailure, changes, is_ready, status, unreadable};
+pub use status::{Outcome, changes, is_ready, status, unreadable};
 
 use crate::{
     api::ShortenerStack,

@@ -1,8 +1,9 @@
 //! Fourth step: writes the desired objects to the cluster. It decides nothing about their content. The kinds and their
 //! order stand in the table of `operator/core/src/model/kinds.rs`.
 //!
-//! A child is written only if it differs (see [`crate::kubernetes::ledger`]). A child that fails does not block the
-//! others. An object that has a child's name but does not belong to the stack is never changed.
+//! A child is written only if it differs (see [`crate::kubernetes::ledger`]). Children of one kind are written side by
+//! side. A child that fails, or whose request hangs, does not block the others. An object that has a child's name but does
+//! not belong to the stack is never changed.
 
 mod error;
 mod group;
@@ -13,26 +14,33 @@ mod prune;
 pub use error::{ApplyError, Cause, Failure};
 pub use live::{ADDRESS_PATIENCE, observe};
 
+use std::time::Duration;
+
 use shortener_operator_core::model::{
     desired::{Children, Desired, GatewayObjects, MonitoringObjects},
-    live::Applied,
+    live::Live,
     metadata::StackIdentity,
 };
+use tokio::time::Instant;
 
 use super::context::Scope;
 use group::Group;
 use pass::Pass;
 
-/// Writes the children that differ, then deletes those that are no longer desired.
+/// Time for the writes of a step. It leaves a reconcile the time to report.
+const TIME: Duration = Duration::from_secs(20);
+
+/// Writes the children that differ, then deletes those that are no longer desired. Returns the live state, which names the
+/// children that could not be written by component; the others are in place.
 ///
 /// # Errors
-/// [`ApplyError`] names every child that could not be written; the others are in place. Failed monitoring objects are
-/// no error: [`monitoring_refused`](shortener_operator_core::model::live::Live::monitoring_refused) reports them.
+/// Beside the live state, [`ApplyError`] names every child that could not be written. Failed monitoring objects are no
+/// error: [`monitoring_refused`](Live::monitoring_refused) reports them.
 pub async fn apply(
     scope: &Scope,
     identity: &StackIdentity,
     desired: Desired,
-) -> Result<Applied, ApplyError> {
+) -> (Live, Result<(), ApplyError>) {
     let Desired {
         children,
         gateway,
@@ -40,7 +48,8 @@ pub async fn apply(
         discarded,
         prunable,
     } = desired;
-    let mut pass = Pass::new(scope, identity);
+    let deadline = Instant::now() + TIME;
+    let mut pass = Pass::new(scope, identity, deadline);
     children.write(&mut pass).await;
     let mut kinds = Children::ends();
     if let Some(gateway) = gateway {
@@ -53,7 +62,7 @@ pub async fn apply(
         pass.discard(&kinds, &discarded).await;
     }
     // Monitoring objects never delay the stack, and their failure does not fail it.
-    let mut watchers = Pass::new(scope, identity);
+    let mut watchers = Pass::new(scope, identity, deadline);
     if let Some(monitoring) = monitoring {
         monitoring.write(&mut watchers).await;
         watchers.prune(&MonitoringObjects::ends()).await;

@@ -9,7 +9,7 @@ mod telemetry;
 mod workers;
 
 use super::stores::{self, Definition};
-use crate::api::Profile;
+use crate::{api::Profile, model::metadata::Component};
 
 pub(super) use super::stores::postgres::DATABASE_READY;
 pub use super::verdict::{Verdict, View};
@@ -43,31 +43,75 @@ pub const GATEWAY_READY: &str = "GatewayReady";
 
 /// Returns the verdict on each component, by condition type, in the order in which requests depend on them.
 pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
-    let View { stack, .. } = view;
-    let queue = stack.queue.as_ref();
     let stores = stores::all().filter_map(|store| {
         let condition = store.condition.as_ref()?;
-        Some((condition.type_, (condition.verdict)(view)?))
+        let verdict = (condition.verdict)(view);
+        Some((condition.type_, named(view, &[store.component], verdict)?))
     });
     let others = [
-        Some((APP_READY, app_ready(view))),
-        Some((GATEWAY_READY, gateway_ready(view))),
-        // Workers that drain a queue are no longer part of the stack.
-        queue
-            .filter(|queue| queue.draining.is_none())
-            .map(|queue| (WORKERS_READY, workers_ready(view, queue))),
-        stack
-            .collector
-            .as_ref()
-            .map(|collector| (TELEMETRY_READY, telemetry_ready(view, collector))),
-        // With a collector, `TelemetryReady` includes it.
-        stack
-            .monitoring
-            .as_ref()
-            .filter(|_| stack.collector.is_none())
-            .map(|_| (MONITORING_READY, monitoring_ready(view))),
+        (
+            APP_READY,
+            named(view, &[Component::App], Some(app_ready(view))),
+        ),
+        (
+            GATEWAY_READY,
+            named(view, &[Component::Gateway], Some(gateway_ready(view))),
+        ),
+        (
+            WORKERS_READY,
+            named(view, &[Component::Worker], workers(view)),
+        ),
+        (
+            TELEMETRY_READY,
+            named(
+                view,
+                &[Component::Otel, Component::Telemetry],
+                telemetry(view),
+            ),
+        ),
+        (MONITORING_READY, monitoring(view)),
     ];
-    stores.chain(others.into_iter().flatten()).collect()
+    let others = others.into_iter();
+    stores
+        .chain(others.filter_map(|(type_, verdict)| Some((type_, verdict?))))
+        .collect()
+}
+
+/// Returns the verdict on a component, with the refusal of one of its children as its reason. The objects that exist are
+/// as they were, so the status stays that of its pods.
+fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> Option<Verdict> {
+    let refused = &view.live.refused;
+    let failure = components
+        .iter()
+        .find_map(|component| refused.get(component));
+    let verdict = verdict?;
+    Some(match failure {
+        Some(failure) => Verdict {
+            fault: true,
+            reason: failure.reason,
+            message: failure.message.clone(),
+            ..verdict
+        },
+        None => verdict,
+    })
+}
+
+/// Returns the verdict on the workers. Those that drain a queue are no longer part of the stack.
+fn workers(view: View<'_>) -> Option<Verdict> {
+    let queue = view.stack.queue.as_ref();
+    let queue = queue.filter(|queue| queue.draining.is_none())?;
+    Some(workers_ready(view, queue))
+}
+
+fn telemetry(view: View<'_>) -> Option<Verdict> {
+    let collector = view.stack.collector.as_ref()?;
+    Some(telemetry_ready(view, collector))
+}
+
+/// Returns the verdict on the monitoring objects. With a collector, `TelemetryReady` includes it.
+fn monitoring(view: View<'_>) -> Option<Verdict> {
+    let alone = view.stack.collector.is_none() && view.stack.monitoring.is_some();
+    alone.then(|| monitoring_ready(view))
 }
 
 /// Returns the profile that a condition type belongs to; `None` for the base stack.

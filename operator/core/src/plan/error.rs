@@ -1,5 +1,7 @@
 //! The errors of validation.
 
+use crate::model::failure::StepFailure;
+
 /// An error that keeps a stack from being built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValidateError {
@@ -150,6 +152,16 @@ impl ValidateError {
             | Self::SecretNotFound { .. }
             | Self::HeadersNotFound(_)
             | Self::NameTaken(_) => false,
+        }
+    }
+}
+
+impl From<&ValidateError> for StepFailure {
+    fn from(error: &ValidateError) -> Self {
+        Self {
+            reason: error.reason(),
+            message: error.to_string(),
+            needs_an_edit: error.needs_an_edit(),
         }
     }
 }

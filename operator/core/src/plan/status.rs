@@ -5,13 +5,13 @@ use kube_core::ResourceExt;
 
 use super::{
     conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
-    error::ValidateError,
     validate::public_url,
 };
 use crate::{
     api::{AppStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},
     model::{
-        live::{Applied, Live},
+        failure::StepFailure,
+        live::Live,
         metadata::{Component, worker_selector},
         queue_state::QueueState,
         stack::ValidatedStack,
@@ -20,33 +20,12 @@ use crate::{
 
 /// The outcome of a reconcile.
 pub enum Outcome<'a> {
-    /// Every child was written.
-    Applied(&'a ValidatedStack, &'a Applied),
+    /// The children were written, except those that the live state names as refused.
+    Applied(&'a ValidatedStack, &'a Live),
     /// The stack is paused: nothing was written. The second field is the live state.
     Paused(&'a ValidatedStack, &'a Live),
     /// A step failed before anything could be written. The second field is the live state.
     Failed(StepFailure, &'a Live),
-}
-
-/// The failure of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepFailure {
-    /// Reason in CamelCase, for machines, one of a fixed set.
-    pub reason: &'static str,
-    /// Message with the remedy, for the user.
-    pub message: String,
-    /// True when only an edit of the spec helps.
-    pub needs_an_edit: bool,
-}
-
-impl From<&ValidateError> for StepFailure {
-    fn from(error: &ValidateError) -> Self {
-        Self {
-            reason: error.reason(),
-            message: error.to_string(),
-            needs_an_edit: error.needs_an_edit(),
-        }
-    }
 }
 
 /// Returns the status of a stack after an outcome. A condition keeps its transition time while its status stays the
@@ -56,8 +35,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
     let generation = stack.metadata.generation;
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
     let live: &Live = match &outcome {
-        Outcome::Applied(_, applied) => applied.live(),
-        Outcome::Paused(_, live) | Outcome::Failed(_, live) => live,
+        Outcome::Applied(_, live) | Outcome::Paused(_, live) | Outcome::Failed(_, live) => live,
     };
     let verdicts = match &outcome {
         Outcome::Applied(validated, _) => of_live(validated, live, false),
@@ -157,7 +135,7 @@ fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> Verdicts {
     let components = conditions::components(View { stack, live });
     let (ready, degraded) = (
         conditions::ready(&components),
-        conditions::degraded(&components),
+        conditions::degraded(&components, live.refused.values().next()),
     );
     let progressing = conditions::progressing(&components, paused);
     // kstatus takes a stack that is ready for one that is as its spec says, so it needs to be told of a fault.

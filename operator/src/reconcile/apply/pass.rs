@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use futures::{StreamExt, TryFutureExt, future, stream};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, Secret},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -15,14 +16,14 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
     desired::DesiredSecret,
-    live::{Applied, Live},
-    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
+    live::Live,
+    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity, component_of},
     ownership::{Ownership, ownership},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
-    error::{ApplyError, Cause, Failure},
+    error::{ApplyError, Cause, Failure, by_component},
     live::observe,
 };
 use crate::{
@@ -30,14 +31,15 @@ use crate::{
         drift,
         inventory::Child,
         ledger::{ChildKey, Record},
-        refusal::is_absent,
+        refusal::{self, is_absent},
     },
     reconcile::context::Scope,
 };
 
-/// Timeout for an object of a kind that a cluster may lack. It exceeds the usual timeout of the webhook of a Prometheus
-/// operator, and leaves the reconcile enough time to report.
-const OPTIONAL_WRITE_TIMEOUT: Duration = Duration::from_secs(12);
+/// Number of objects of a kind that are written at the same time.
+const AT_ONCE: usize = 4;
+/// Shortest time limit of a request, which counts only once the step has used up its time.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The treatment of an object that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,18 +57,21 @@ pub(super) struct Pass<'a> {
     pub(super) wanted: HashSet<(String, String)>,
     /// False when a generated Secret could not be created.
     secrets_exist: bool,
+    /// Time at which the step should have ended.
+    deadline: Instant,
     /// True when the cluster lacks the kind of an object.
     lacks_a_kind: bool,
     failures: Vec<Failure>,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(scope: &'a Scope, identity: &'a StackIdentity) -> Self {
+    pub(super) fn new(scope: &'a Scope, identity: &'a StackIdentity, deadline: Instant) -> Self {
         Self {
             scope,
             identity,
             wanted: HashSet::new(),
             secrets_exist: true,
+            deadline,
             lacks_a_kind: false,
             failures: Vec::new(),
         }
@@ -74,37 +79,74 @@ impl<'a> Pass<'a> {
 
     /// Writes each object that differs.
     pub(super) async fn apply<K: Child>(&mut self, desired: Vec<K>) {
-        for object in desired {
-            self.write(object, Absent::Create).await;
+        self.write(desired, Absent::Create).await;
+    }
+
+    /// Writes each object that differs, and keeps the failures.
+    async fn write<K: Child>(&mut self, desired: Vec<K>, absent: Absent) {
+        for (metadata, cause) in self.attempt(desired, absent).await {
+            self.fail::<K>(&metadata, cause);
         }
     }
 
-    /// Writes an object if it differs.
-    async fn write<K: Child>(&mut self, object: K, absent: Absent) {
-        let name = object.name_any();
-        self.wanted.insert((kind::<K>(), name.clone()));
-        if let Err(cause) = self.apply_one(object, &name, absent).await {
-            self.fail::<K>(&name, cause);
-        }
-    }
-
-    /// Writes each object that differs. The kind may have been removed from the cluster since discovery, and its
-    /// webhooks are outside the operator's control, so each write has a timeout.
+    /// Writes each object that differs. The kind may have been removed from the cluster since discovery.
     pub(super) async fn apply_where_served<K: Child>(&mut self, desired: Vec<K>) {
-        for object in desired {
-            let name = object.name_any();
-            self.wanted.insert((kind::<K>(), name.clone()));
-            let write = self.apply_one(object, &name, Absent::Create);
-            let written = timeout(OPTIONAL_WRITE_TIMEOUT, write).await;
-            match written.unwrap_or(Err(Cause::Timeout(OPTIONAL_WRITE_TIMEOUT))) {
-                Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
+        for (metadata, cause) in self.attempt(desired, Absent::Create).await {
+            match cause {
+                Cause::Api(kube::Error::Api(status)) if is_absent(&status) => {
+                    let name = metadata.name.unwrap_or_default();
                     tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster no longer has this kind, so the object was not written");
                     self.lacks_a_kind = true;
                 }
-                Err(cause) => self.fail::<K>(&name, cause),
-                Ok(()) => {}
+                cause => self.fail::<K>(&metadata, cause),
             }
         }
+    }
+
+    /// Writes the objects of a kind that differ, several at the same time, and returns the failures.
+    async fn attempt<K: Child>(
+        &mut self,
+        desired: Vec<K>,
+        absent: Absent,
+    ) -> Vec<(ObjectMeta, Cause)> {
+        let names = desired
+            .iter()
+            .map(|object| (kind::<K>(), object.name_any()));
+        self.wanted.extend(names);
+        let pass = &*self;
+        let writes: Vec<_> = desired
+            .into_iter()
+            .map(|object| pass.attempt_one(object, absent))
+            .collect();
+        stream::iter(writes)
+            .buffered(AT_ONCE)
+            .filter_map(future::ready)
+            .collect()
+            .await
+    }
+
+    async fn attempt_one<K: Child>(
+        &self,
+        object: K,
+        absent: Absent,
+    ) -> Option<(ObjectMeta, Cause)> {
+        let metadata = object.meta().clone();
+        let name = object.name_any();
+        let written = self.limited(self.apply_one(object, &name, absent)).await;
+        written.err().map(|cause| (metadata, cause))
+    }
+
+    /// Carries out a request. It may take three fifths of the time that is left, so that requests that hang, as with a
+    /// webhook that does not answer, leave time for those after them and for the status. The first of them has more
+    /// than the usual timeout of a webhook.
+    pub(super) async fn limited<T>(
+        &self,
+        request: impl Future<Output = Result<T, Cause>>,
+    ) -> Result<T, Cause> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let limit = (left * 3 / 5).max(SHORTEST);
+        let answer = timeout(limit, request).await;
+        answer.unwrap_or(Err(Cause::Timeout(limit)))
     }
 
     /// Creates each newly generated Secret, then writes the metadata of every Secret. The user may change the data from
@@ -123,38 +165,67 @@ impl<'a> Pass<'a> {
                     field_manager: Some(FIELD_MANAGER.to_owned()),
                     ..PostParams::default()
                 };
-                if let Err(error) = self.api::<Secret>().create(&params, &generated).await {
-                    self.fail::<Secret>(&generated.name_any(), error.into());
+                let secrets = self.api::<Secret>();
+                let creation = secrets.create(&params, &generated).map_err(Cause::Api);
+                if let Err(cause) = self.limited(creation).await {
+                    self.fail::<Secret>(&generated.metadata, cause);
                     self.secrets_exist = false;
                     continue;
                 }
             }
-            self.write(secret, Absent::Leave).await;
+            self.write(vec![secret], Absent::Leave).await;
         }
     }
 
     /// Writes each volume claim that differs, unless a generated Secret is missing: a volume without its password looks
     /// like a database whose credentials are lost.
     pub(super) async fn apply_claims(&mut self, desired: Vec<PersistentVolumeClaim>) {
-        if self.secrets_exist {
-            self.apply(desired).await;
+        if !self.secrets_exist {
+            return;
+        }
+        for (metadata, cause) in self.attempt(desired, Absent::Create).await {
+            let cause = match cause {
+                Cause::Api(error) if refusal::is_growth(&error) => Cause::NotExpandable {
+                    class: self.storage_class(&metadata),
+                },
+                cause => cause,
+            };
+            self.fail::<PersistentVolumeClaim>(&metadata, cause);
         }
     }
 
-    /// Returns the live state, or the failures of this pass. The failures of `watchers`, a pass over objects that the
-    /// stack does not depend on, are only reported.
-    pub(super) fn finish(self, watchers: Self) -> Result<Applied, ApplyError> {
-        for Failure { child, cause } in &watchers.failures {
+    /// Returns the name of the storage class of a live volume claim.
+    fn storage_class(&self, claim: &ObjectMeta) -> String {
+        let name = claim.name.as_deref().unwrap_or_default();
+        let inventory = &self.scope.inventory;
+        let live = inventory.kept::<PersistentVolumeClaim>(&self.identity.namespace, name);
+        let class = live.and_then(|live| live.spec.as_ref()?.storage_class_name.clone());
+        class.unwrap_or_else(|| "(none)".to_owned())
+    }
+
+    /// Returns the live state with the failures of this pass, and an error that names them. The failures of `watchers`, a
+    /// pass over objects that the stack does not depend on, are only reported.
+    pub(super) fn finish(self, watchers: Self) -> (Live, Result<(), ApplyError>) {
+        for Failure { child, cause, .. } in &watchers.failures {
             tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "failed to apply monitoring objects");
         }
         let refused =
             (!watchers.failures.is_empty()).then(|| ApplyError(watchers.failures).to_string());
-        let live = || Live {
+        let live = Live {
             monitoring_refused: refused,
             gateway_kinds_gone: self.lacks_a_kind,
+            refused: by_component(&self.failures),
             ..observe(self.scope, self.identity)
         };
-        Applied::new(self.failures, live).map_err(ApplyError)
+        let failed = !self.failures.is_empty();
+        (
+            live,
+            if failed {
+                Err(ApplyError(self.failures))
+            } else {
+                Ok(())
+            },
+        )
     }
 
     /// Returns true when the stack is gone, so that nothing may be created for it: the garbage collector has taken its
@@ -260,8 +331,11 @@ impl<'a> Pass<'a> {
         Ok(current)
     }
 
-    pub(super) fn fail<K: Child>(&mut self, name: &str, cause: Cause) {
+    /// Keeps the failure to write or delete a child.
+    pub(super) fn fail<K: Child>(&mut self, metadata: &ObjectMeta, cause: Cause) {
+        let name = metadata.name.as_deref().unwrap_or_default();
         self.failures.push(Failure {
+            component: component_of(metadata),
             child: child::<K>(name),
             cause,
         });

@@ -1,6 +1,6 @@
 //! End of a pass: deletes children that are no longer desired.
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{
     Resource, ResourceExt,
@@ -13,7 +13,10 @@ use shortener_operator_core::model::{
     ownership::{Ownership, ownership},
 };
 
-use super::pass::{Pass, child, kind};
+use super::{
+    error::Cause,
+    pass::{Pass, child, kind},
+};
 use crate::kubernetes::{inventory::Child, refusal::is_absent};
 
 /// A uid that no object has.
@@ -84,12 +87,14 @@ impl Pass<'_> {
                 propagation_policy: Some(PropagationPolicy::Background),
                 ..DeleteParams::default()
             };
-            match self.api::<K>().delete(&name, &params).await {
+            let children = self.api::<K>();
+            let deletion = children.delete(&name, &params).map_err(Cause::Api);
+            match self.limited(deletion).await {
                 Ok(_) => {
                     tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted an object that is no longer desired")
                 }
-                Err(kube::Error::Api(status)) if is_absent(&status) => {}
-                Err(error) => self.fail::<K>(&name, error.into()),
+                Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {}
+                Err(cause) => self.fail::<K>(meta, cause),
             }
         }
     }
@@ -115,16 +120,14 @@ impl Pass<'_> {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        match self
-            .api::<K>()
-            .patch(&name, &params, &Patch::Merge(gone))
-            .await
-        {
+        let (children, patch) = (self.api::<K>(), Patch::Merge(gone));
+        let change = children.patch(&name, &params, &patch).map_err(Cause::Api);
+        match self.limited(change).await {
             Ok(_) => {
                 tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "handed to the garbage collector: its profile is off")
             }
-            Err(kube::Error::Api(status)) if is_absent(&status) => {}
-            Err(error) => self.fail::<K>(&name, error.into()),
+            Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {}
+            Err(cause) => self.fail::<K>(&live, cause),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! `Ready`, `Progressing` and `Degraded`: summaries of the components' conditions.
 
 use super::{APP_READY, DATABASE_READY, GATEWAY_READY, Verdict};
-use crate::plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT};
+use crate::{
+    model::failure::StepFailure,
+    plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT},
+};
 
 type Components<'a> = &'a [(&'static str, Verdict)];
 
@@ -51,11 +54,14 @@ pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
     }
 }
 
-/// Returns the verdict `Degraded`: true when a component has a fault that waiting does not mend.
-pub fn degraded(components: Components<'_>) -> Verdict {
-    match components.iter().find(|(_, verdict)| verdict.fault) {
-        Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),
-        None => Verdict::no("NoFault", "no fault is known"),
+/// Returns the verdict `Degraded`: true when a component has a fault that waiting does not mend, or a child of a component
+/// without a condition was `refused`.
+pub fn degraded(components: Components<'_>, refused: Option<&StepFailure>) -> Verdict {
+    let fault = components.iter().find(|(_, verdict)| verdict.fault);
+    match (fault, refused) {
+        (Some((_, verdict)), _) => Verdict::yes(verdict.reason, verdict.message.clone()),
+        (None, Some(refused)) => Verdict::yes(refused.reason, refused.message.clone()),
+        (None, None) => Verdict::no("NoFault", "no fault is known"),
     }
 }
 
@@ -80,7 +86,7 @@ mod tests {
         (
             ready(&components).holds,
             progressing(&components, false).holds,
-            degraded(&components).holds,
+            degraded(&components, None).holds,
         )
     }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    model::live::Live,
+    plan::ValidateError,
     testing::{golden, live::workload, shared::stored_stack, stack::minimal_stack},
 };
 
@@ -31,18 +31,10 @@ fn live(app_ready: i32) -> Live {
     }
 }
 
-fn applied(live: &Live) -> Applied {
-    Applied::new(Vec::<()>::new(), || live.clone()).unwrap()
-}
-
 fn after(previous: Option<ShortenerStackStatus>, live: &Live, now: i64) -> ShortenerStackStatus {
     let mut stack = stored_stack(json!({}));
     stack.status = previous;
-    status(
-        &stack,
-        Outcome::Applied(&minimal_stack(), &applied(live)),
-        &at(now),
-    )
+    status(&stack, Outcome::Applied(&minimal_stack(), live), &at(now))
 }
 
 fn find<'a>(status: &'a ShortenerStackStatus, type_: &str) -> &'a Condition {
@@ -97,6 +89,36 @@ fn the_transition_time_moves_only_when_the_status_flips() {
     assert_eq!(find(&same, "Ready").last_transition_time, at(1));
     assert_eq!(find(&flipped, "Ready").last_transition_time, at(3));
     assert_eq!(find(&flipped, "DatabaseReady").last_transition_time, at(1));
+}
+
+#[test]
+fn a_refused_child_is_named_by_its_component_and_takes_no_other_ones_state() {
+    let refused = |component| StepFailure {
+        reason: "Forbidden",
+        message: format!("Deployment/acme-{}: no", Component::as_str(component)),
+        needs_an_edit: false,
+    };
+    for (component, type_) in [
+        (Component::App, "AppReady"),
+        (Component::Gateway, "GatewayReady"),
+        (Component::Postgres, "DatabaseReady"),
+        // It has no condition of its own.
+        (Component::Stack, "Degraded"),
+    ] {
+        let mut live = live(2);
+        live.refused.insert(component, refused(component));
+        let status = after(None, &live, 1);
+        assert!(is_ready(&status), "{component:?}");
+        for type_ in [type_, "Degraded"] {
+            let named = find(&status, type_);
+            assert_eq!(named.status, "True", "{type_}");
+            assert_eq!(named.message, refused(component).message, "{type_}");
+        }
+        let others = ["DatabaseReady", "AppReady", "GatewayReady"];
+        for other in others.into_iter().filter(|other| *other != type_) {
+            assert_eq!(find(&status, other).reason, "PodsReady", "{other}");
+        }
+    }
 }
 
 /// Returns the status after a failure of a stack that had `before` ready pods of the app and has `now` of them.
