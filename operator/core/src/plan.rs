@@ -42,7 +42,7 @@ pub struct Plan {
 /// Resolves and checks a stack, then builds its child objects.
 ///
 /// # Errors
-/// [`ValidateError`] with the remedy. The stack's objects stay unchanged until it is followed.
+/// [`ValidateError`] with the remedy, if nothing can be built. The stack's objects stay unchanged until it is followed.
 pub fn plan(
     stack: &ShortenerStack,
     facts: Facts,

@@ -47,6 +47,7 @@ pub async fn apply(
         monitoring,
         discarded,
         prunable,
+        held,
     } = desired;
     let deadline = Instant::now() + TIME;
     let mut pass = Pass::new(scope, identity, deadline);
@@ -56,6 +57,7 @@ pub async fn apply(
         gateway.write(&mut pass).await;
         kinds.extend(GatewayObjects::ends());
     }
+    pass.held = held;
     if prunable {
         kinds.reverse();
         pass.prune(&kinds).await;

@@ -8,9 +8,12 @@ mod observability;
 mod queue;
 mod store;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Secret, Service},
+};
 use kube::Api;
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -74,6 +77,7 @@ pub async fn gather(
             missing_certificate: missing_certificate(scope, stack, &identity),
             parent: live_parent(scope, stack),
         },
+        programs: programs(scope, &identity),
         identity,
     })
 }
@@ -89,6 +93,19 @@ async fn own_key(
         Some(secret) => CredentialState::of(secret, identity),
         None => CredentialState::Generated(store::generated(&[key])),
     })
+}
+
+/// Returns the Deployments of the stack's own programs that exist.
+fn programs(scope: &Scope, identity: &StackIdentity) -> BTreeMap<Component, Arc<Deployment>> {
+    let live = [Component::App, Component::Worker].map(|component| {
+        let name = component_name(&identity.name, component);
+        let live = scope
+            .inventory
+            .kept::<Deployment>(&identity.namespace, &name);
+        let ours = live.filter(|live| ownership(&live.metadata, identity) == Ownership::Ours);
+        Some((component, ours?))
+    });
+    live.into_iter().flatten().collect()
 }
 
 /// Returns true when the spec refers to a Secret with keys of clients that does not exist. Its content stays unread:

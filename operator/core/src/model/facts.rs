@@ -3,11 +3,14 @@
 mod gateway;
 mod host_conflict;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
     ByteString,
-    api::core::v1::{PersistentVolumeClaim, Secret},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{PersistentVolumeClaim, Secret},
+    },
 };
 
 use super::{
@@ -49,6 +52,8 @@ pub struct Facts {
     pub missing_keys: bool,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
+    /// The Deployments of the stack's own programs that exist.
+    pub programs: BTreeMap<Component, Arc<Deployment>>,
 }
 
 /// Facts about a store.

@@ -9,7 +9,11 @@ mod telemetry;
 mod workers;
 
 use super::stores::{self, Definition};
-use crate::{api::Profile, model::metadata::Component};
+use crate::{
+    api::Profile,
+    model::{failure::StepFailure, metadata::Component},
+    plan::verdict::workload,
+};
 
 pub(super) use super::stores::postgres::DATABASE_READY;
 pub use super::verdict::{Verdict, View};
@@ -77,23 +81,46 @@ pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
         .collect()
 }
 
-/// Returns the verdict on a component, with the refusal of one of its children as its reason. The objects that exist are
-/// as they were, so the status stays that of its pods.
+/// Returns the verdict on components that share a condition, with the reason for which one of them is held or a child of
+/// theirs was refused. What exists of them is as it was, so the status stays that of their pods.
 fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> Option<Verdict> {
-    let refused = &view.live.refused;
-    let failure = components
-        .iter()
-        .find_map(|component| refused.get(component));
-    let verdict = verdict?;
-    Some(match failure {
-        Some(failure) => Verdict {
-            fault: true,
-            reason: failure.reason,
-            message: failure.message.clone(),
-            ..verdict
-        },
-        None => verdict,
+    let of = |component: &Component| Some((*component, failure(view, *component)?));
+    let Some((component, failure)) = components.iter().find_map(of) else {
+        return verdict;
+    };
+    let verdict = match verdict {
+        Some(verdict) => verdict,
+        None if view.stack.is_held(component) => as_it_is(view, component),
+        None => return None,
+    };
+    Some(Verdict {
+        fault: true,
+        reason: failure.reason,
+        message: failure.message.clone(),
+        ..verdict
     })
+}
+
+/// Returns the reason for which a component is not as asked for. A program that does not exist yet waits for the database.
+fn failure(view: View<'_>, component: Component) -> Option<&StepFailure> {
+    let View { stack, live } = view;
+    let waits = stores::PROGRAMS.contains(&component) && !live.workloads.contains_key(&component);
+    let database = stack.held.get(&Component::Postgres);
+    stack
+        .held
+        .get(&component)
+        .or_else(|| database.filter(|_| waits))
+        .or_else(|| live.refused.get(&component))
+}
+
+/// Returns the verdict on a component of which only the objects are known. Without pods of its own, as with a store that
+/// the operator does not run, the app decides about the requests.
+fn as_it_is(view: View<'_>, component: Component) -> Verdict {
+    if view.live.workloads.contains_key(&component) {
+        workload::ready(view, component)
+    } else {
+        Verdict::no("Held", "").serving(true)
+    }
 }
 
 /// Returns the verdict on the workers. Those that drain a queue are no longer part of the stack.
@@ -110,8 +137,12 @@ fn telemetry(view: View<'_>) -> Option<Verdict> {
 
 /// Returns the verdict on the monitoring objects. With a collector, `TelemetryReady` includes it.
 fn monitoring(view: View<'_>) -> Option<Verdict> {
-    let alone = view.stack.collector.is_none() && view.stack.monitoring.is_some();
-    alone.then(|| monitoring_ready(view))
+    let View { stack, .. } = view;
+    let held = stack.held.get(&Component::Stack);
+    let held = held.map(|held| Verdict::fault(held.reason, held.message.clone()).serving(true));
+    let alone = stack.collector.is_none();
+    held.or_else(|| stack.monitoring.as_ref().map(|_| monitoring_ready(view)))
+        .filter(|_| alone)
 }
 
 /// Returns the profile that a condition type belongs to; `None` for the base stack.

@@ -133,24 +133,28 @@ type Verdicts = Vec<(&'static str, Verdict)>;
 
 fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> Verdicts {
     let components = conditions::components(View { stack, live });
-    let (ready, degraded) = (
-        conditions::ready(&components),
-        conditions::degraded(&components, live.refused.values().next()),
-    );
+    let failures = || stack.held.values().chain(live.refused.values());
+    let ready = conditions::ready(&components);
+    let degraded = conditions::degraded(&components, failures().next());
     let progressing = conditions::progressing(&components, paused);
+    let stalled = failures().find(|failure| failure.needs_an_edit);
     // kstatus takes a stack that is ready for one that is as its spec says, so it needs to be told of a fault.
     let faulty = ready.holds && degraded.holds && !paused;
-    let reconciling = [(progressing.holds, &progressing), (faulty, &degraded)]
-        .into_iter()
-        .find(|(unfinished, _)| *unfinished)
-        .map(|(_, verdict)| (RECONCILING, verdict.clone()));
+    let for_kstatus = match stalled {
+        Some(failure) => Some((
+            STALLED,
+            Verdict::yes(failure.reason, failure.message.clone()),
+        )),
+        None if progressing.holds => Some((RECONCILING, progressing.clone())),
+        None => faulty.then(|| (RECONCILING, degraded.clone())),
+    };
     let mut verdicts = vec![
         (READY, ready),
         (PROGRESSING, progressing),
         (DEGRADED, degraded),
     ];
     verdicts.extend(components);
-    verdicts.extend(reconciling);
+    verdicts.extend(for_kstatus);
     verdicts
 }
 

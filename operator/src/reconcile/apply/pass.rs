@@ -1,6 +1,9 @@
 //! One pass over the children of a stack.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    time::Duration,
+};
 
 use futures::{StreamExt, TryFutureExt, future, stream};
 use k8s_openapi::{
@@ -17,7 +20,7 @@ use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
     desired::DesiredSecret,
     live::Live,
-    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity, component_of},
+    metadata::{APPLIED_HASH, Component, FIELD_MANAGER, StackIdentity, component_of},
     ownership::{Ownership, ownership},
 };
 use tokio::time::{Instant, timeout};
@@ -55,6 +58,8 @@ pub(super) struct Pass<'a> {
     pub(super) scope: &'a Scope,
     pub(super) identity: &'a StackIdentity,
     pub(super) wanted: HashSet<(String, String)>,
+    /// Components of which no object is deleted.
+    pub(super) held: BTreeSet<Component>,
     /// False when a generated Secret could not be created.
     secrets_exist: bool,
     /// Time at which the step should have ended.
@@ -70,6 +75,7 @@ impl<'a> Pass<'a> {
             scope,
             identity,
             wanted: HashSet::new(),
+            held: BTreeSet::new(),
             secrets_exist: true,
             deadline,
             lacks_a_kind: false,

@@ -9,7 +9,7 @@ use kube::{
 use serde_json::json;
 use shortener_operator_core::model::{
     kinds::Deletion,
-    metadata::{Component, FIELD_MANAGER, component_name},
+    metadata::{Component, FIELD_MANAGER, component_name, component_of},
     ownership::{Ownership, ownership},
 };
 
@@ -74,6 +74,7 @@ impl Pass<'_> {
         {
             let (name, meta) = (kept.name_any(), kept.meta());
             if self.wanted.contains(&(kind::<K>(), name.clone()))
+                || self.held.contains(&component_of(meta))
                 || ownership(meta, self.identity) != Ownership::Ours
                 || meta.deletion_timestamp.is_some()
             {

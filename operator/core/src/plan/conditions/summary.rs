@@ -54,13 +54,13 @@ pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
     }
 }
 
-/// Returns the verdict `Degraded`: true when a component has a fault that waiting does not mend, or a child of a component
-/// without a condition was `refused`.
-pub fn degraded(components: Components<'_>, refused: Option<&StepFailure>) -> Verdict {
+/// Returns the verdict `Degraded`: true when a component has a fault that waiting does not mend, or there is a `failure` of a
+/// component without a condition.
+pub fn degraded(components: Components<'_>, failure: Option<&StepFailure>) -> Verdict {
     let fault = components.iter().find(|(_, verdict)| verdict.fault);
-    match (fault, refused) {
+    match (fault, failure) {
         (Some((_, verdict)), _) => Verdict::yes(verdict.reason, verdict.message.clone()),
-        (None, Some(refused)) => Verdict::yes(refused.reason, refused.message.clone()),
+        (None, Some(failure)) => Verdict::yes(failure.reason, failure.message.clone()),
         (None, None) => Verdict::no("NoFault", "no fault is known"),
     }
 }

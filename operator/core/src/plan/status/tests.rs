@@ -263,33 +263,91 @@ fn the_life_of_a_stack_as_gitops_tools_read_it() {
     read_by_kstatus("paused", &paused, paused_status);
 }
 
-#[test]
-fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
+/// Returns the status of a stack whose database is held.
+fn with_held_database(error: &ValidateError, live: &Live) -> ShortenerStackStatus {
+    let mut validated = minimal_stack();
+    validated.database = None;
+    validated
+        .held
+        .insert(Component::Postgres, StepFailure::from(error));
     let stack = stored_stack(json!({}));
-    let failed = |error: ValidateError| {
-        status(
-            &stack,
-            Outcome::Failed(StepFailure::from(&error), &Live::default()),
-            &at(1),
-        )
-    };
-    let absent = failed(ValidateError::SecretNotFound {
-        field: "database",
-        secret: "db".to_owned(),
-        key: "uri".to_owned(),
-    });
-    assert!(
-        absent
-            .conditions
-            .iter()
-            .all(|condition| condition.type_ != "Stalled")
-    );
-    read_by_kstatus("secret-missing", &stack, absent);
-    let refused = failed(ValidateError::MajorVersionChange {
+    status(&stack, Outcome::Applied(&validated, live), &at(1))
+}
+
+fn major_version_change() -> ValidateError {
+    ValidateError::MajorVersionChange {
         wanted: "postgres:19".to_owned(),
         claim: "acme-postgres".to_owned(),
         major: 18,
-    });
+    }
+}
+
+#[test]
+fn a_held_database_that_runs_is_named_and_the_stack_serves_on() {
+    let status = with_held_database(&major_version_change(), &live(2));
+    assert!(is_ready(&status));
+    for type_ in ["DatabaseReady", "Degraded"] {
+        let named = find(&status, type_);
+        assert_eq!(
+            (named.status.as_str(), named.reason.as_str()),
+            ("True", "MajorVersionChange"),
+            "{type_}"
+        );
+    }
+    assert_eq!(find(&status, "AppReady").reason, "PodsReady");
+    // The app of a new stack waits for the database.
+    let mut new = live(0);
+    new.workloads.remove(&Component::App);
+    let status = with_held_database(&major_version_change(), &new);
+    assert!(!is_ready(&status));
+    assert_eq!(find(&status, "AppReady").reason, "MajorVersionChange");
+    assert_eq!(find(&status, "GatewayReady").reason, "PodsReady");
+}
+
+#[test]
+fn an_optional_part_that_is_held_is_named_even_if_nothing_of_it_exists() {
+    let mut validated = minimal_stack().caching();
+    validated.cache = None;
+    let error = ValidateError::SecretNotFound {
+        field: "cache",
+        secret: "redis".to_owned(),
+        key: "url".to_owned(),
+    };
+    validated
+        .held
+        .insert(Component::Cache, StepFailure::from(&error));
+    let stack = stored_stack(json!({"profiles": ["caching"]}));
+    let status = status(&stack, Outcome::Applied(&validated, &live(2)), &at(1));
+    assert!(is_ready(&status));
+    assert_eq!(status.profiles, ["caching"]);
+    let cache = find(&status, "CacheReady");
+    assert_eq!(
+        (cache.status.as_str(), cache.reason.as_str()),
+        ("False", "SecretNotFound")
+    );
+    assert_eq!(find(&status, "Degraded").message, error.to_string());
+    assert_eq!(find(&status, "Reconciling").status, "True");
+}
+
+#[test]
+fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
+    let stack = stored_stack(json!({}));
+    let stalled = |status: &ShortenerStackStatus| {
+        let mut conditions = status.conditions.iter();
+        conditions.any(|condition| condition.type_ == "Stalled")
+    };
+    let missing = ValidateError::SecretNotFound {
+        field: "database",
+        secret: "db".to_owned(),
+        key: "uri".to_owned(),
+    };
+    let mut new = live(0);
+    new.workloads
+        .retain(|component, _| *component == Component::Gateway);
+    let absent = with_held_database(&missing, &new);
+    assert!(!stalled(&absent));
+    read_by_kstatus("secret-missing", &stack, absent);
+    let refused = with_held_database(&major_version_change(), &live(2));
     assert_eq!(find(&refused, "Stalled").status, "True");
     read_by_kstatus("refused", &stack, refused.clone());
     let unread = unreadable(
@@ -300,17 +358,6 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     );
     read_by_kstatus("invalid", &stack, unread);
     // The condition `Stalled` disappears with the error.
-    let mut repaired = stack.clone();
-    repaired.status = Some(refused);
-    let error = ValidateError::NameTaken("acme-postgres".to_owned());
-    let next = status(
-        &repaired,
-        Outcome::Failed(StepFailure::from(&error), &Live::default()),
-        &at(2),
-    );
-    assert!(
-        next.conditions
-            .iter()
-            .all(|condition| condition.type_ != "Stalled")
-    );
+    let next = after(Some(refused), &live(2), 2);
+    assert!(!stalled(&next));
 }

@@ -46,7 +46,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     egress: false,
     wanted: |_| true,
     external,
-    store: |stack| Some(&stack.database),
+    store: |stack| stack.database.as_ref(),
     env: env::env,
     rendered_secret: |_| None,
     config_map: |_| None,

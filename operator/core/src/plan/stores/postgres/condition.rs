@@ -16,7 +16,7 @@ pub(super) fn ready(view: View<'_>) -> Option<Verdict> {
     Some(common::ready(
         view,
         Component::Postgres,
-        &view.stack.database,
+        view.stack.database.as_ref()?,
         "while it is unavailable, only cached links redirect",
     ))
 }
