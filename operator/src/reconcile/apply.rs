@@ -5,6 +5,8 @@
 //! side. A child that fails, or whose request hangs, does not block the others. An object that has a child's name but does
 //! not belong to the stack is never changed.
 
+mod attempt;
+mod claims;
 mod error;
 mod group;
 mod live;

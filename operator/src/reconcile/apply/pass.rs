@@ -1,17 +1,11 @@
 //! One pass over the children of a stack.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashSet};
 
-use futures::{StreamExt, TryFutureExt, future, stream};
-use k8s_openapi::{
-    api::core::v1::{PersistentVolumeClaim, Secret},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use futures::TryFutureExt;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
-    Api, ResourceExt,
+    Api,
     api::{Patch, PatchParams, PostParams},
     core::PartialObjectMeta,
 };
@@ -23,7 +17,7 @@ use shortener_operator_core::model::{
     metadata::{APPLIED_HASH, Component, FIELD_MANAGER, StackIdentity, component_of},
     ownership::{Ownership, ownership},
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{
     error::{ApplyError, Cause, Failure, by_component},
@@ -34,19 +28,14 @@ use crate::{
         drift,
         inventory::Child,
         ledger::{ChildKey, Record},
-        refusal::{self, is_absent},
+        refusal::is_absent,
     },
     reconcile::context::Scope,
 };
 
-/// Number of objects of a kind that are written at the same time.
-const AT_ONCE: usize = 4;
-/// Shortest time limit of a request, which counts only once the step has used up its time.
-const SHORTEST: Duration = Duration::from_secs(1);
-
 /// The treatment of an object that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Absent {
+pub(super) enum Absent {
     /// It is created.
     Create,
     /// It stays absent: the desired object is only a part of it. Its deletion triggers the next reconcile.
@@ -61,9 +50,9 @@ pub(super) struct Pass<'a> {
     /// Components of which no object is deleted.
     pub(super) held: BTreeSet<Component>,
     /// False when a generated Secret could not be created.
-    secrets_exist: bool,
+    pub(super) secrets_exist: bool,
     /// Time at which the step should have ended.
-    deadline: Instant,
+    pub(super) deadline: Instant,
     /// True when the cluster lacks the kind of an object.
     lacks_a_kind: bool,
     failures: Vec<Failure>,
@@ -109,52 +98,6 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Writes the objects of a kind that differ, several at the same time, and returns the failures.
-    async fn attempt<K: Child>(
-        &mut self,
-        desired: Vec<K>,
-        absent: Absent,
-    ) -> Vec<(ObjectMeta, Cause)> {
-        let names = desired
-            .iter()
-            .map(|object| (kind::<K>(), object.name_any()));
-        self.wanted.extend(names);
-        let pass = &*self;
-        let writes: Vec<_> = desired
-            .into_iter()
-            .map(|object| pass.attempt_one(object, absent))
-            .collect();
-        stream::iter(writes)
-            .buffered(AT_ONCE)
-            .filter_map(future::ready)
-            .collect()
-            .await
-    }
-
-    async fn attempt_one<K: Child>(
-        &self,
-        object: K,
-        absent: Absent,
-    ) -> Option<(ObjectMeta, Cause)> {
-        let metadata = object.meta().clone();
-        let name = object.name_any();
-        let written = self.limited(self.apply_one(object, &name, absent)).await;
-        written.err().map(|cause| (metadata, cause))
-    }
-
-    /// Carries out a request. It may take three fifths of the time that is left, so that requests that hang, as with a
-    /// webhook that does not answer, leave time for those after them and for the status. The first of them has more
-    /// than the usual timeout of a webhook.
-    pub(super) async fn limited<T>(
-        &self,
-        request: impl Future<Output = Result<T, Cause>>,
-    ) -> Result<T, Cause> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        let limit = (left * 3 / 5).max(SHORTEST);
-        let answer = timeout(limit, request).await;
-        answer.unwrap_or(Err(Cause::Timeout(limit)))
-    }
-
     /// Creates each newly generated Secret, then writes the metadata of every Secret. The user may change the data from
     /// then on.
     pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) {
@@ -183,32 +126,6 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Writes each volume claim that differs, unless a generated Secret is missing: a volume without its password looks
-    /// like a database whose credentials are lost.
-    pub(super) async fn apply_claims(&mut self, desired: Vec<PersistentVolumeClaim>) {
-        if !self.secrets_exist {
-            return;
-        }
-        for (metadata, cause) in self.attempt(desired, Absent::Create).await {
-            let cause = match cause {
-                Cause::Api(error) if refusal::is_growth(&error) => Cause::NotExpandable {
-                    class: self.storage_class(&metadata),
-                },
-                cause => cause,
-            };
-            self.fail::<PersistentVolumeClaim>(&metadata, cause);
-        }
-    }
-
-    /// Returns the name of the storage class of a live volume claim.
-    fn storage_class(&self, claim: &ObjectMeta) -> String {
-        let name = claim.name.as_deref().unwrap_or_default();
-        let inventory = &self.scope.inventory;
-        let live = inventory.kept::<PersistentVolumeClaim>(&self.identity.namespace, name);
-        let class = live.and_then(|live| live.spec.as_ref()?.storage_class_name.clone());
-        class.unwrap_or_else(|| "(none)".to_owned())
-    }
-
     /// Returns the live state with the failures of this pass, and an error that names them. The failures of `watchers`, a
     /// pass over objects that the stack does not depend on, are only reported.
     pub(super) fn finish(self, watchers: Self) -> (Live, Result<(), ApplyError>) {
@@ -223,15 +140,12 @@ impl<'a> Pass<'a> {
             refused: by_component(&self.failures),
             ..observe(self.scope, self.identity)
         };
-        let failed = !self.failures.is_empty();
-        (
-            live,
-            if failed {
-                Err(ApplyError(self.failures))
-            } else {
-                Ok(())
-            },
-        )
+        let written = if self.failures.is_empty() {
+            Ok(())
+        } else {
+            Err(ApplyError(self.failures))
+        };
+        (live, written)
     }
 
     /// Returns true when the stack is gone, so that nothing may be created for it: the garbage collector has taken its
@@ -240,7 +154,7 @@ impl<'a> Pass<'a> {
         self.scope.context.is_deleted(self.identity)
     }
 
-    async fn apply_one<K: Child>(
+    pub(super) async fn apply_one<K: Child>(
         &self,
         object: K,
         name: &str,

@@ -447,8 +447,8 @@ fn each_broken_part_is_held_with_its_dependents_and_no_other() {
         let validated = validate(&stack, with_nothing(&stack), &defaults()).unwrap();
         let held: Vec<Component> = validated.held.keys().copied().collect();
         assert_eq!(held, components, "{spec}");
-        let reasons = validated.held.values().map(|failure| failure.reason);
-        assert!(reasons.into_iter().all(|found| found == reason), "{spec}");
+        let mut reasons = validated.held.values().map(|failure| failure.reason);
+        assert!(reasons.all(|found| found == reason), "{spec}");
         let on = validated.profiles().into_iter().map(Profile::as_str);
         assert_eq!(on.collect::<Vec<_>>(), profiles, "{spec}");
     }
