@@ -31,6 +31,8 @@ const REPORT_TIME: Duration = Duration::from_secs(10);
 const RESYNC: Duration = Duration::from_secs(300);
 /// Time until a stack checks again for the older stack that holds its host.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
+/// Time until the facts about a store that could not be read are read again.
+const READ_RECHECK: Duration = Duration::from_secs(10);
 /// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 
@@ -112,6 +114,7 @@ async fn steps(
         .map_err(|_| Error::ReadDeadline)?
         .map_err(Error::Gather)?;
     let conflict = facts.gateway.host_conflict.is_some();
+    let unread = facts.lacks_a_store();
     let Plan {
         stack: validated,
         desired,
@@ -122,6 +125,9 @@ async fn steps(
     queues.target(&key, Target::of(&validated, stack.spec.paused));
     follow_stores(scope, stack, &validated);
     let mut rest = if conflict { CONFLICT_RECHECK } else { RESYNC };
+    if unread {
+        rest = rest.min(READ_RECHECK);
+    }
     if stack.spec.paused {
         let live = apply::observe(scope, identity);
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;

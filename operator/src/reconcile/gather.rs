@@ -21,34 +21,38 @@ use shortener_operator_core::{
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
         desired::{GatewayObjects, MonitoringObjects},
-        facts::{CredentialState, Facts, GatewayFacts, host_conflict, parent},
+        facts::{CredentialState, Facts, GatewayFacts, StoreFacts, host_conflict, parent},
+        failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         metadata::{Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
     },
-    plan::{drain, references},
+    plan::{
+        drain,
+        references::{self, StoreReference},
+    },
 };
 
 use super::context::Scope;
+use crate::kubernetes::refusal;
 
 /// Reads everything that the later steps need.
 ///
 /// # Errors
-/// Fails if the API server refuses a read or does not answer.
+/// Fails if the API server refuses a read that concerns the whole stack, or does not answer it.
 pub async fn gather(
     scope: &Scope,
     stack: &ShortenerStack,
     identity: StackIdentity,
 ) -> Result<Facts, kube::Error> {
-    let (component, external) = references::database(&stack.spec);
-    let database = store::facts(scope, &identity, component, external).await?;
+    let database = store_facts(scope, &identity, references::database(&stack.spec)).await;
     let mut optional = BTreeMap::new();
     let queue = queue::facts(scope, stack, &identity);
     let drains = drain(stack, &queue).draining().is_some();
     let drained = drains.then_some((Component::Rabbitmq, None));
-    for (component, external) in references::optional(&stack.spec).into_iter().chain(drained) {
-        let facts = store::facts(scope, &identity, component, external).await?;
-        optional.insert(component, facts);
+    for reference in references::optional(&stack.spec).into_iter().chain(drained) {
+        let facts = store_facts(scope, &identity, reference).await;
+        optional.insert(reference.0, facts);
     }
     // Losing one of these keys does little harm. New checksums restart the pods once, and a job that waits for a worker
     // is unknown until one has it.
@@ -56,10 +60,15 @@ pub async fn gather(
     let checksum_key = own_key(scope, &identity, &checksum_secret, CHECKSUM_KEY).await?;
     let job_ids_secret = job_ids_name(&identity.name);
     let job_ids = own_key(scope, &identity, &job_ids_secret, JOB_IDS_KEY).await?;
-    let vector_key = match references::vector_key(&stack.spec) {
-        Some(reference) => Some(store::entry(scope, &identity, reference).await?),
-        None => None,
-    };
+    let mut vector_key = None;
+    if let Some(reference) = references::vector_key(&stack.spec) {
+        match store::entry(scope, &identity, reference).await {
+            Ok(entry) => vector_key = Some(entry),
+            Err(error) => {
+                optional.insert(Component::Qdrant, unread(&error));
+            }
+        }
+    }
     Ok(Facts {
         checksum_key,
         job_ids,
@@ -79,6 +88,24 @@ pub async fn gather(
         },
         programs: programs(scope, &identity),
         identity,
+    })
+}
+
+/// Reads the facts about a store. A read that fails concerns that store alone.
+async fn store_facts(
+    scope: &Scope,
+    identity: &StackIdentity,
+    (component, external): StoreReference<'_>,
+) -> StoreFacts {
+    let facts = store::facts(scope, identity, component, external).await;
+    facts.unwrap_or_else(|error| unread(&error))
+}
+
+fn unread(error: &kube::Error) -> StoreFacts {
+    StoreFacts::Unread(StepFailure {
+        reason: refusal::reason(error, "ReadFailed"),
+        message: format!("cannot read a Secret or the volume claim of the store: {error}"),
+        needs_an_edit: false,
     })
 }
 

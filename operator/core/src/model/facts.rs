@@ -16,6 +16,7 @@ use k8s_openapi::{
 use super::{
     access::{self, Access, Part},
     external::TlsFile,
+    failure::StepFailure,
     metadata::{Component, POSTGRES_MAJOR, StackIdentity},
     ownership::{Ownership, ownership},
     queue_record::QueueRecord,
@@ -77,6 +78,16 @@ pub enum StoreFacts {
         /// Certificates and keys of its clients, if the spec asks for TLS.
         tls: Option<Vec<TlsEntry>>,
     },
+    /// A store whose Secrets or volume claim could not be read.
+    Unread(StepFailure),
+}
+
+impl Facts {
+    /// Returns true when the facts about a store could not be read.
+    pub fn lacks_a_store(&self) -> bool {
+        let mut stores = std::iter::once(&self.database).chain(self.optional.values());
+        stores.any(|store| matches!(store, StoreFacts::Unread(_)))
+    }
 }
 
 /// Facts about the queue. Only the drain of a queue whose profile is off depends on them.

@@ -90,6 +90,9 @@ pub enum ValidateError {
         /// Its value.
         target: String,
     },
+    /// The facts about a component could not be read.
+    #[error("{}", .0.message)]
+    Unread(StepFailure),
     /// A Secret with a child's name does not belong to the stack.
     #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
     NameTaken(String),
@@ -130,6 +133,7 @@ impl ValidateError {
             Self::NotAnAnnotation { .. } => "NotAnAnnotation",
             Self::NoGateway => "NoGateway",
             Self::TargetIsOwn { .. } => "TargetIsOwn",
+            Self::Unread(failure) => failure.reason,
             Self::NameTaken(_) => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
             Self::NoImageForMajor { .. } => "NoImageForMajor",
@@ -151,6 +155,7 @@ impl ValidateError {
             | Self::CredentialsIncomplete { .. }
             | Self::SecretNotFound { .. }
             | Self::HeadersNotFound(_)
+            | Self::Unread(_)
             | Self::NameTaken(_) => false,
         }
     }

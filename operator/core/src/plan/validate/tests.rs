@@ -410,6 +410,17 @@ fn another_password_gives_another_checksum() {
 }
 
 #[test]
+fn a_store_that_could_not_be_read_is_held_with_the_answer() {
+    let failure = StepFailure {
+        reason: "Forbidden",
+        message: "cannot read a Secret: no".to_owned(),
+        needs_an_edit: false,
+    };
+    let facts = StoreFacts::Unread(failure.clone());
+    assert_eq!(refused(json!({}), facts), failure);
+}
+
+#[test]
 fn each_broken_part_is_held_with_its_dependents_and_no_other() {
     let missing = |field: &str| json!({field: {"external": {"secretRef": {"name": "none"}}}});
     let sized = |cache: &str| json!({"cache": {"managed": {"maxMemory": cache}}});
