@@ -93,11 +93,25 @@ fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> 
         None if view.stack.is_held(component) => as_it_is(view, component),
         None => return None,
     };
+    let mut message = failure.message.clone();
+    if view.stack.is_held(component) && keeps_templates(view, component) {
+        message
+            .push_str("; until then the pod templates of the app and the workers stay as they are");
+    }
     Some(Verdict {
         fault: true,
         reason: failure.reason,
-        message: failure.message.clone(),
+        message,
         ..verdict
+    })
+}
+
+/// Returns true when programs that exist keep their pod template because of a component.
+fn keeps_templates(view: View<'_>, component: Component) -> bool {
+    let mut programs = view.stack.kept_templates.keys();
+    let store = stores::of(component);
+    programs.any(|program| {
+        *program == component || store.is_some_and(|store| store.clients.contains(program))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the status after each outcome of a reconcile.
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{api::core::v1::PodTemplateSpec, jiff::Timestamp};
 use kube_core::CustomResourceExt;
 use serde_json::json;
 
@@ -125,7 +125,8 @@ fn a_refused_child_is_named_by_its_component_and_takes_no_other_ones_state() {
 fn after_failure(before: i32, now: i32, error: &ValidateError) -> ShortenerStackStatus {
     let mut stack = stored_stack(json!({}));
     stack.status = Some(after(None, &live(before), 1));
-    let failed = Outcome::Failed(StepFailure::from(error), &live(now));
+    let now = live(now);
+    let failed = Outcome::Failed(StepFailure::from(error), &now);
     status(&stack, failed, &at(2))
 }
 
@@ -317,7 +318,9 @@ fn an_optional_part_that_is_held_is_named_even_if_nothing_of_it_exists() {
         .held
         .insert(Component::Cache, StepFailure::from(&error));
     let stack = stored_stack(json!({"profiles": ["caching"]}));
-    let status = status(&stack, Outcome::Applied(&validated, &live(2)), &at(1));
+    let status_of =
+        |validated: &ValidatedStack| status(&stack, Outcome::Applied(validated, &live(2)), &at(1));
+    let status = status_of(&validated);
     assert!(is_ready(&status));
     assert_eq!(status.profiles, ["caching"]);
     let cache = find(&status, "CacheReady");
@@ -326,6 +329,13 @@ fn an_optional_part_that_is_held_is_named_even_if_nothing_of_it_exists() {
         ("False", "SecretNotFound")
     );
     assert_eq!(find(&status, "Degraded").message, error.to_string());
+    validated
+        .kept_templates
+        .insert(Component::App, PodTemplateSpec::default());
+    let kept = status_of(&validated);
+    let message = &find(&kept, "CacheReady").message;
+    assert!(message.starts_with(&error.to_string()), "{message}");
+    assert!(message.contains("pod templates"), "{message}");
     assert_eq!(find(&status, "Reconciling").status, "True");
 }
 
