@@ -31,7 +31,7 @@ const REPORT_TIME: Duration = Duration::from_secs(10);
 const RESYNC: Duration = Duration::from_secs(300);
 /// Time until a stack checks again for the older stack that holds its host.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
-/// Time until the facts about a store that could not be read are read again.
+/// Time until facts about a component that could not be read are read again.
 const READ_RECHECK: Duration = Duration::from_secs(10);
 /// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);
@@ -114,7 +114,7 @@ async fn steps(
         .map_err(|_| Error::ReadDeadline)?
         .map_err(Error::Gather)?;
     let conflict = facts.gateway.host_conflict.is_some();
-    let unread = facts.lacks_a_store();
+    let unread = facts.is_incomplete();
     let Plan {
         stack: validated,
         desired,

@@ -65,7 +65,7 @@ pub async fn gather(
         match store::entry(scope, &identity, reference).await {
             Ok(entry) => vector_key = Some(entry),
             Err(error) => {
-                optional.insert(Component::Qdrant, unread(&error));
+                optional.insert(Component::Qdrant, StoreFacts::Unread(unread(&error)));
             }
         }
     }
@@ -76,7 +76,7 @@ pub async fn gather(
         database,
         optional,
         queue,
-        headers: observability::headers(scope, &identity, &stack.spec).await?,
+        headers: observability::headers(scope, &identity, &stack.spec).await,
         has_monitoring_kinds: scope.inventory.serves::<MonitoringObjects>(),
         has_gateway_kinds: scope.inventory.serves::<GatewayObjects>(),
         missing_keys: missing_keys(scope, stack, &identity),
@@ -98,15 +98,16 @@ async fn store_facts(
     (component, external): StoreReference<'_>,
 ) -> StoreFacts {
     let facts = store::facts(scope, identity, component, external).await;
-    facts.unwrap_or_else(|error| unread(&error))
+    facts.unwrap_or_else(|error| StoreFacts::Unread(unread(&error)))
 }
 
-fn unread(error: &kube::Error) -> StoreFacts {
-    StoreFacts::Unread(StepFailure {
+/// Returns the failure to read the facts about a component.
+fn unread(error: &kube::Error) -> StepFailure {
+    StepFailure {
         reason: refusal::reason(error, "ReadFailed"),
-        message: format!("cannot read a Secret or the volume claim of the store: {error}"),
+        message: format!("cannot read a Secret or the volume claim of the component: {error}"),
         needs_an_edit: false,
-    })
+    }
 }
 
 /// Reads a Secret of the stack's own with one key, or generates its data.

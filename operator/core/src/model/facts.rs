@@ -83,10 +83,12 @@ pub enum StoreFacts {
 }
 
 impl Facts {
-    /// Returns true when the facts about a store could not be read.
-    pub fn lacks_a_store(&self) -> bool {
+    /// Returns true when the facts about a component could not be read.
+    pub fn is_incomplete(&self) -> bool {
         let mut stores = std::iter::once(&self.database).chain(self.optional.values());
+        let headers = self.headers.as_ref();
         stores.any(|store| matches!(store, StoreFacts::Unread(_)))
+            || headers.is_some_and(|headers| headers.data.is_err())
     }
 }
 
@@ -181,8 +183,8 @@ pub struct Referenced {
 pub struct HeaderFacts {
     /// The Secret.
     pub secret: String,
-    /// Its data, if it exists.
-    pub data: Option<BTreeMap<String, ByteString>>,
+    /// Its data, if it exists and could be read.
+    pub data: Result<Option<BTreeMap<String, ByteString>>, StepFailure>,
 }
 
 impl std::fmt::Debug for HeaderFacts {
@@ -190,7 +192,7 @@ impl std::fmt::Debug for HeaderFacts {
         formatter
             .debug_struct("HeaderFacts")
             .field("secret", &self.secret)
-            .field("exists", &self.data.is_some())
+            .field("exists", &matches!(self.data, Ok(Some(_))))
             .finish()
     }
 }

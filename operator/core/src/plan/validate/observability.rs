@@ -86,6 +86,7 @@ fn known_headers(
     facts: HeaderFacts,
 ) -> Result<Headers, ValidateError> {
     let HeaderFacts { secret, data } = facts;
+    let data = data.map_err(ValidateError::Unread)?;
     match data.filter(|data| !data.is_empty()) {
         Some(data) => Ok(Headers {
             checksum: surroundings.checksum(&data),

@@ -410,7 +410,7 @@ fn another_password_gives_another_checksum() {
 }
 
 #[test]
-fn a_store_that_could_not_be_read_is_held_with_the_answer() {
+fn what_could_not_be_read_is_held_with_the_answer() {
     let failure = StepFailure {
         reason: "Forbidden",
         message: "cannot read a Secret: no".to_owned(),
@@ -418,6 +418,22 @@ fn a_store_that_could_not_be_read_is_held_with_the_answer() {
     };
     let facts = StoreFacts::Unread(failure.clone());
     assert_eq!(refused(json!({}), facts), failure);
+    let backend = json!({"external": {
+        "endpoint": "https://otlp.test", "headersSecretRef": {"name": "none"},
+    }});
+    let spec = json!({"profiles": ["observability"], "observability": {"backend": backend}});
+    let stack = stored_stack(spec);
+    let headers = HeaderFacts {
+        secret: "none".to_owned(),
+        data: Err(failure.clone()),
+    };
+    let facts = Facts {
+        headers: Some(headers),
+        ..with_nothing(&stack)
+    };
+    assert!(facts.is_incomplete());
+    let validated = validate(&stack, facts, &defaults()).unwrap();
+    assert_eq!(validated.held.get(&Component::Otel), Some(&failure));
 }
 
 #[test]
@@ -489,7 +505,7 @@ fn with_nothing(stack: &ShortenerStack) -> Facts {
             .collect(),
         headers: references::headers_secret(spec).map(|secret| HeaderFacts {
             secret: secret.to_owned(),
-            data: None,
+            data: Ok(None),
         }),
         ..with_database(stack, store(references::database(spec)))
     }
