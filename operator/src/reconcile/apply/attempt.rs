@@ -62,6 +62,6 @@ impl Pass<'_> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let limit = (left * 3 / 5).max(SHORTEST);
         let answer = timeout(limit, request).await;
-        answer.unwrap_or(Err(Cause::Timeout(limit)))
+        answer.unwrap_or(Err(Cause::Timeout))
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of writing a child object.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use shortener_operator_core::model::{failure::StepFailure, metadata::Component};
 
@@ -49,11 +49,10 @@ pub enum Cause {
         /// Name of the storage class.
         class: String,
     },
-    /// The API server or a webhook did not answer before the timeout.
-    #[error(
-        "the API server, or a webhook that it calls, did not answer within {:.0} s", .0.as_secs_f64()
-    )]
-    Timeout(Duration),
+    /// The API server or a webhook did not answer before the timeout. The sentence leaves the time out, because one that
+    /// varies would make every retry a change of the status.
+    #[error("the API server, or a webhook that it calls, did not answer in time")]
+    Timeout,
     /// The object cannot be written as JSON.
     #[error("the object cannot be rendered as JSON: {0}")]
     Render(#[from] serde_json::Error),
@@ -73,7 +72,7 @@ impl Failure {
             Cause::Previous => "PreviousStackTerminating",
             Cause::Api(error) => refusal::reason(error, "ApplyFailed"),
             Cause::NotExpandable { .. } => "VolumeNotExpandable",
-            Cause::Timeout(_) => "DeadlineExceeded",
+            Cause::Timeout => "DeadlineExceeded",
             Cause::Render(_) => "RenderFailed",
         }
     }
