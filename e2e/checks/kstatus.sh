@@ -19,6 +19,7 @@ expected=(
   rolling-out=InProgress
   edited=InProgress
   failing=InProgress
+  stuck=InProgress
   secret-missing=InProgress
   refused=Failed
   invalid=Failed

@@ -41,7 +41,9 @@ has_profile() {
 
 # The time limit allows for new stores on a machine with two cores.
 wait_ready() {
-  kubectl wait --namespace default --for=condition=Ready sst/demo --timeout 10m || {
+  # A stack is ready as soon as it serves. The steps of the demonstration need every part.
+  kubectl wait --namespace default --for=condition=Ready sst/demo --timeout 10m \
+    && kubectl wait --namespace default --for=condition=Progressing=false sst/demo --timeout 10m || {
     kubectl get sst,pods --namespace default
     kubectl get sst demo --namespace default \
       --output jsonpath='{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}'

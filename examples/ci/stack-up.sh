@@ -43,4 +43,7 @@ name=$(kubectl apply --namespace "$namespace" --filename "$stack" --output name)
 [[ $name == shortenerstack.shortener.dev/* && $name != *$'\n'* ]] || die "$stack must contain one ShortenerStack and nothing else, but it contains: $name" "move the other objects to another file"
 kubectl wait --namespace "$namespace" "$name" --for condition=Ready --timeout "$timeout" \
   || explain "$name is not ready after $timeout"
+# A stack is ready as soon as it serves. Its other parts follow.
+kubectl wait --namespace "$namespace" "$name" --for condition=Progressing=false --timeout "$timeout" \
+  || explain "$name has not settled after $timeout"
 kubectl get --namespace "$namespace" "$name" --output wide

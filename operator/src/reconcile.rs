@@ -19,22 +19,28 @@ use kube::runtime::{controller::Action, reflector::ObjectRef};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
+        failure::StepFailure,
         metadata::{StackIdentity, is_plan_only},
         stack::ValidatedStack,
     },
-    plan::{self, Outcome, Plan, StepFailure, ValidateError, stores::external},
+    plan::{self, Outcome, Plan, ValidateError, stores::external},
 };
+use tokio::time::timeout;
 
 use crate::{kubernetes::refusal, rabbitmq::queues::Target};
 use context::{GuardedStack, Scope, shortened};
 
-/// Deadline of one reconcile. A reconcile that takes longer is cancelled and retried.
-const DEADLINE: Duration = Duration::from_secs(30);
+/// Time for reading the facts. After that, the reconcile reports and is retried.
+const READ_TIME: Duration = Duration::from_secs(10);
+/// Time for writing the status and the Events, whatever the steps before took.
+const REPORT_TIME: Duration = Duration::from_secs(10);
 /// Longest time until the next reconcile of a stack without any event. The actual time is up to a fifth shorter, so that
 /// stacks that were first seen together do not stay together.
 const RESYNC: Duration = Duration::from_secs(300);
 /// Time until a stack checks again for the stack that holds its host. The routes of another scope wake it no earlier.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
+/// Time until facts about a component that could not be read are read again.
+const READ_RECHECK: Duration = Duration::from_secs(10);
 /// Time until monitoring objects that could not be written are retried.
 const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 
@@ -53,9 +59,12 @@ pub enum Error {
     /// The status could not be written.
     #[error("cannot read or write the status of the stack: {0}")]
     Status(#[source] kube::Error),
-    /// The deadline passed.
-    #[error("the reconcile did not finish within {} s: check the latency of the API server; the operator retries", DEADLINE.as_secs())]
-    Deadline,
+    /// Reading took too long. Writing has a time for each child instead.
+    #[error("the API server did not answer within {} s: check its latency; the operator retries", READ_TIME.as_secs())]
+    ReadDeadline,
+    /// Reporting took too long.
+    #[error("the API server did not take the status within {} s: check its latency; the operator retries", REPORT_TIME.as_secs())]
+    ReportDeadline,
     /// The resource has no uid or namespace, which happens only with a stale cache.
     #[error("the resource has no uid, name or namespace yet: the operator retries")]
     Incomplete,
@@ -77,15 +86,18 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
         return Ok(Action::await_change());
     };
     let _running = scope.context.metrics.running();
-    let work = async {
-        match &guarded.0 {
-            Ok(stack) => reconcile_stack(stack, &scope).await,
-            Err(invalid) => report::unreadable(&scope, invalid).await,
-        }
-    };
-    tokio::time::timeout(DEADLINE, work)
-        .await
-        .unwrap_or(Err(Error::Deadline))
+    match &guarded.0 {
+        Ok(stack) => reconcile_stack(stack, &scope).await,
+        Err(invalid) => timeout(REPORT_TIME, report::unreadable(&scope, invalid))
+            .await
+            .unwrap_or(Err(Error::ReportDeadline)),
+    }
+}
+
+/// Writes the status and the Events.
+async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Result<(), Error> {
+    let told = timeout(REPORT_TIME, report::report(scope, stack, outcome)).await;
+    told.unwrap_or(Err(Error::ReportDeadline))
 }
 
 async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action, Error> {
@@ -94,27 +106,30 @@ async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action
         return Ok(Action::await_change());
     }
     let identity = StackIdentity::of(stack).ok_or(Error::Incomplete)?;
-    match steps(stack, scope, identity).await {
-        Ok(action) => Ok(action),
-        Err(error) => {
-            report::report(scope, stack, Outcome::Failed(error.failure())).await?;
+    match steps(stack, scope, &identity).await {
+        Err(error) if error.is_untold() => {
+            let live = apply::observe(scope, &identity);
+            tell(scope, stack, Outcome::Failed(error.failure(), &live)).await?;
             Err(error)
         }
+        done => done,
     }
 }
 
 async fn steps(
     stack: &ShortenerStack,
     scope: &Scope,
-    identity: StackIdentity,
+    identity: &StackIdentity,
 ) -> Result<Action, Error> {
-    let facts = gather::gather(scope, stack, identity.clone())
-        .await
+    let facts = timeout(READ_TIME, gather::gather(scope, stack, identity.clone())).await;
+    let facts = facts
+        .map_err(|_| Error::ReadDeadline)?
         .map_err(Error::Gather)?;
     if is_plan_only(stack) {
         return plan_only::plan(scope, stack, facts).await;
     }
     let conflict = facts.gateway.host_conflict.is_some();
+    let unread = facts.is_incomplete();
     let Plan {
         stack: validated,
         desired,
@@ -129,14 +144,21 @@ async fn steps(
     } else {
         shortened(RESYNC)
     };
+    if unread {
+        rest = rest.min(READ_RECHECK);
+    }
     if stack.spec.paused {
-        let live = apply::observe(scope, &identity);
-        report::report(scope, stack, Outcome::Paused(&validated, &live)).await?;
+        let live = apply::observe(scope, identity);
+        tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
-        let applied = apply::apply(scope, &identity, desired).await?;
-        report::report(scope, stack, Outcome::Applied(&validated, &applied)).await?;
-        if applied.live().monitoring_refused.is_some() {
+        let (live, written) = apply::apply(scope, identity, desired).await;
+        tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
+        written?;
+        if live.monitoring_refused.is_some() {
             rest = rest.min(MONITORING_RECHECK);
+        }
+        if !live.address_overdue && !live.ingresses.is_empty() {
+            rest = rest.min(apply::ADDRESS_PATIENCE);
         }
     }
     Ok(Action::requeue(rest))
@@ -166,10 +188,19 @@ impl Error {
             Self::Validate(error) => error.reason(),
             Self::Apply(error) => error.reason(),
             Self::Status(error) => refusal::reason(error, "StatusFailed"),
-            Self::Deadline => "DeadlineExceeded",
+            Self::ReadDeadline | Self::ReportDeadline => "DeadlineExceeded",
             Self::Incomplete => "Incomplete",
             Self::Unreadable(_) => "InvalidSpec",
         }
+    }
+
+    /// Returns true when the status does not say so yet: it names refused children already, and it does not take the
+    /// failure to write it.
+    fn is_untold(&self) -> bool {
+        !matches!(
+            self,
+            Self::Apply(_) | Self::Status(_) | Self::ReportDeadline
+        )
     }
 
     /// Returns the failure as the status reports it.
@@ -179,7 +210,8 @@ impl Error {
             Self::Gather(_)
             | Self::Apply(_)
             | Self::Status(_)
-            | Self::Deadline
+            | Self::ReadDeadline
+            | Self::ReportDeadline
             | Self::Incomplete
             | Self::Unreadable(_) => StepFailure {
                 reason: self.reason(),

@@ -143,9 +143,22 @@ impl Stack {
         Ok(condition)
     }
 
-    /// Waits until the stack is ready.
+    /// Waits until the stack is ready, and every component as well: `Ready` alone says that requests are served.
     pub async fn ready(&self) -> Result<()> {
-        self.until("Ready", "True").await.map(|_| ())
+        self.until("Ready", "True").await?;
+        let what = format!("every component of stack {} is ready", self.name);
+        await_condition(&what, async || {
+            let object = self.get().await?;
+            let generation = object.metadata.generation;
+            for condition in conditions_of(&object)? {
+                let component = condition.kind.ends_with("Ready");
+                let ready =
+                    condition.status == "True" && condition.observed_generation == generation;
+                ensure!(ready || !component, "{}", shown(&condition));
+            }
+            Ok(())
+        })
+        .await
     }
 }
 

@@ -112,10 +112,10 @@ async fn an_object_of_somebody_else_with_the_name_of_a_child_is_never_touched() 
         holds_for(WATCHED, "the foreign object stays as it is", async || {
             let now = config_maps.get("acme-gateway").await?;
             ensure!(now == foreign, "{now:?}");
-            let ready = condition_of(&stack.get().await?, "Ready")?;
+            let degraded = condition_of(&stack.get().await?, "Degraded")?;
             ensure!(
-                ready.status == "False",
-                "the stack is ready although the name acme-gateway is taken"
+                degraded.status == "True",
+                "nothing is told although the name acme-gateway is taken"
             );
             Ok(())
         })

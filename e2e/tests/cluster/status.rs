@@ -88,6 +88,52 @@ async fn an_image_that_cannot_be_pulled_is_named_within_30_seconds() -> Result<(
 }
 
 #[tokio::test]
+async fn a_template_that_does_not_start_beside_serving_pods_leaves_the_stack_ready() -> Result<()> {
+    Space::with("stuck-rollout", async |space| {
+        let stack = space.apply_echo(json!({})).await?;
+        stack.ready().await?;
+        let image = |image: &str| json!({"app": {"image": image}});
+        stack.edit(image("127.0.0.1:1/none:1")).await?;
+        stack
+            .until_reason("Degraded", "True", "ImagePullFailed")
+            .await?;
+        for condition in ["Ready", "AppReady"] {
+            stack.current(condition, "True").await?;
+        }
+        stack.edit(image(&space.settings.echo_image)).await?;
+        stack.ready().await?;
+        stack.until("Degraded", "False").await.map(|_| ())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_stack_with_one_missing_secret_comes_up_without_that_part() -> Result<()> {
+    Space::with("held", async |space| {
+        let backend = json!({"external": {
+            "endpoint": "https://otlp.test:4317", "headersSecretRef": {"name": "not-there"},
+        }});
+        let changes = json!({"profiles": ["observability"], "observability": {"backend": backend}});
+        let stack = space.apply_echo(changes).await?;
+        let held = stack
+            .until_reason("TelemetryReady", "False", "SecretNotFound")
+            .await?;
+        ensure!(held.message.contains("not-there"), "{}", held.message);
+        for condition in ["Ready", "AppReady", "GatewayReady"] {
+            stack.until(condition, "True").await?;
+        }
+        stack.edit(json!({"app": {"replicas": 1}})).await?;
+        await_condition("the app is scaled", async || {
+            let app = stack.get().await?.data["status"]["app"].clone();
+            ensure!(app == json!({"replicas": 1, "readyReplicas": 1}), "{app}");
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+#[tokio::test]
 async fn a_volume_that_is_not_bound_is_named_within_30_seconds() -> Result<()> {
     Space::with("volume", async |space| {
         let mut spec = echo_spec(space, Provider::IngressNginx);

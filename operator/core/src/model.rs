@@ -9,6 +9,7 @@ pub mod desired;
 pub mod drift;
 pub mod external;
 pub mod facts;
+pub mod failure;
 pub mod gateway_api;
 pub mod kinds;
 pub mod live;

@@ -19,7 +19,7 @@ mod verdict;
 pub use drain::drain;
 pub use error::ValidateError;
 pub use foresight::{foresee, presume};
-pub use status::{Outcome, StepFailure, changes, is_ready, status, unreadable};
+pub use status::{Outcome, changes, is_ready, status, unreadable};
 
 use crate::{
     api::ShortenerStack,
@@ -45,7 +45,7 @@ pub struct Plan {
 /// Resolves and checks a stack, then builds its child objects.
 ///
 /// # Errors
-/// [`ValidateError`] with the remedy. The stack's objects stay unchanged until it is followed.
+/// [`ValidateError`] with the remedy, if nothing can be built. The stack's objects stay unchanged until it is followed.
 pub fn plan(
     stack: &ShortenerStack,
     facts: Facts,

@@ -26,7 +26,7 @@ use crate::kubernetes::children::ReadError;
 use document::DocumentError;
 
 /// Explanation of the exit codes, below the help.
-const EXIT_CODES: &str = "Exit codes: 0 nothing changes; 1 an error, or an object is in the way; 2 objects change; 3 objects change, and running pods restart or data is at risk.";
+const EXIT_CODES: &str = "Exit codes: 0 nothing changes; 1 an error, an object that is in the way, or a component that is held; 2 objects change; 3 objects change, and running pods restart or data is at risk.";
 /// Namespace of a stack without one, when there is no kubeconfig.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -66,7 +66,7 @@ pub enum PlanFormat {
 pub enum PlanOutcome {
     /// Nothing changes.
     Unchanged,
-    /// An object is in the way.
+    /// An object is in the way, or a component is held.
     Blocked,
     /// Objects change.
     Changed,
@@ -99,14 +99,28 @@ struct PlanReport {
     /// What an apply would do.
     #[serde(flatten)]
     changes: Changes,
+    /// Components that stay as they are.
+    held: Vec<HeldComponent>,
     /// Assumptions and other remarks, one sentence each.
     notes: Vec<String>,
+}
+
+/// A component that stays as it is, because what it needs is missing or invalid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HeldComponent {
+    /// Name of the component, as in its label.
+    component: &'static str,
+    /// Reason in CamelCase, for machines.
+    reason: &'static str,
+    /// Sentence with the remedy, for people.
+    message: String,
 }
 
 impl PlanReport {
     fn outcome(&self) -> PlanOutcome {
         match &self.changes {
-            changes if !changes.blocked.is_empty() => PlanOutcome::Blocked,
+            changes if !changes.blocked.is_empty() || !self.held.is_empty() => PlanOutcome::Blocked,
             changes if changes.disturbs() => PlanOutcome::Disturbed,
             changes if changes.is_empty() => PlanOutcome::Unchanged,
             _ => PlanOutcome::Changed,

@@ -18,6 +18,16 @@ pub fn reason(error: &kube::Error, fallback: &'static str) -> &'static str {
     }
 }
 
+/// Returns true when a volume claim was to grow and its storage class does not let it.
+pub fn is_growth(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => {
+            status.is_forbidden() && status.message.contains("must support resize")
+        }
+        _ => false,
+    }
+}
+
 /// Returns true when the requested object or kind does not exist. For an unknown kind, the API server answers 404 in
 /// plain text, which [`Status::is_not_found`] does not recognise.
 pub fn is_absent(status: &Status) -> bool {
@@ -56,6 +66,21 @@ mod tests {
             panic!("no answer of the API server");
         };
         assert!(!is_absent(&status));
+    }
+
+    #[test]
+    fn a_volume_that_its_class_does_not_let_grow_is_told_from_a_missing_right() {
+        for (message, growth) in [
+            (
+                "persistentvolumeclaims \"a\" is forbidden: only dynamically provisioned pvc can be resized and the \
+                 storageclass that provisions the pvc must support resize",
+                true,
+            ),
+            ("pods is forbidden: User \"b\" cannot create", false),
+        ] {
+            let error = refused(message, "Forbidden", 403, json!([]));
+            assert_eq!(is_growth(&error), growth, "{message}");
+        }
     }
 
     #[test]

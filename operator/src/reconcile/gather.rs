@@ -9,9 +9,12 @@ mod observability;
 mod queue;
 mod store;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Secret, Service},
+};
 use kube::Api;
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -19,36 +22,40 @@ use shortener_operator_core::{
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
         desired::{GatewayObjects, MonitoringObjects},
-        facts::{CredentialState, Facts, GatewayFacts, parent},
+        facts::{CredentialState, Facts, GatewayFacts, StoreFacts, parent},
+        failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
         metadata::{Component, StackIdentity, component_name, is_plan_only},
         ownership::{Ownership, ownership},
         stack::HostConflict,
     },
-    plan::{drain, references},
+    plan::{
+        drain,
+        references::{self, StoreReference},
+    },
 };
 
 use super::context::Scope;
+use crate::kubernetes::refusal;
 
 /// Reads everything that the later steps need.
 ///
 /// # Errors
-/// Fails if the API server refuses a read or does not answer.
+/// Fails if the API server refuses a read that concerns the whole stack, or does not answer it.
 pub async fn gather(
     scope: &Scope,
     stack: &ShortenerStack,
     identity: StackIdentity,
 ) -> Result<Facts, kube::Error> {
-    let (component, external) = references::database(&stack.spec);
-    let database = store::facts(scope, &identity, component, external).await?;
+    let database = store_facts(scope, &identity, references::database(&stack.spec)).await;
     let mut optional = BTreeMap::new();
     let queue = queue::facts(scope, stack, &identity);
     let drains = drain(stack, &queue).draining().is_some();
     let drained = drains.then_some((Component::Rabbitmq, None));
-    for (component, external) in references::optional(&stack.spec).into_iter().chain(drained) {
-        let facts = store::facts(scope, &identity, component, external).await?;
-        optional.insert(component, facts);
+    for reference in references::optional(&stack.spec).into_iter().chain(drained) {
+        let facts = store_facts(scope, &identity, reference).await;
+        optional.insert(reference.0, facts);
     }
     // Losing one of these keys does little harm. New checksums restart the pods once, and a job that waits for a worker
     // is unknown until one has it.
@@ -56,10 +63,15 @@ pub async fn gather(
     let checksum_key = own_key(scope, &identity, &checksum_secret, CHECKSUM_KEY).await?;
     let job_ids_secret = job_ids_name(&identity.name);
     let job_ids = own_key(scope, &identity, &job_ids_secret, JOB_IDS_KEY).await?;
-    let vector_key = match references::vector_key(&stack.spec) {
-        Some(reference) => Some(store::entry(scope, &identity, reference).await?),
-        None => None,
-    };
+    let mut vector_key = None;
+    if let Some(reference) = references::vector_key(&stack.spec) {
+        match store::entry(scope, &identity, reference).await {
+            Ok(entry) => vector_key = Some(entry),
+            Err(error) => {
+                optional.insert(Component::Qdrant, StoreFacts::Unread(unread(&error)));
+            }
+        }
+    }
     Ok(Facts {
         checksum_key,
         job_ids,
@@ -67,7 +79,7 @@ pub async fn gather(
         database,
         optional,
         queue,
-        headers: observability::headers(scope, &identity, &stack.spec).await?,
+        headers: observability::headers(scope, &identity, &stack.spec).await,
         has_monitoring_kinds: scope.inventory.serves::<MonitoringObjects>(),
         has_gateway_kinds: scope.inventory.serves::<GatewayObjects>(),
         missing_keys: missing_keys(scope, stack, &identity),
@@ -77,6 +89,7 @@ pub async fn gather(
             missing_certificate: missing_certificate(scope, stack, &identity),
             parent: live_parent(scope, stack),
         },
+        programs: programs(scope, &identity),
         identity,
     })
 }
@@ -95,6 +108,25 @@ fn host_conflict(scope: &Scope, stack: &ShortenerStack) -> Option<HostConflict> 
     }
 }
 
+/// Reads the facts about a store. A read that fails concerns that store alone.
+async fn store_facts(
+    scope: &Scope,
+    identity: &StackIdentity,
+    (component, external): StoreReference<'_>,
+) -> StoreFacts {
+    let facts = store::facts(scope, identity, component, external).await;
+    facts.unwrap_or_else(|error| StoreFacts::Unread(unread(&error)))
+}
+
+/// Returns the failure to read the facts about a component.
+fn unread(error: &kube::Error) -> StepFailure {
+    StepFailure {
+        reason: refusal::reason(error, "ReadFailed"),
+        message: format!("cannot read a Secret or the volume claim of the component: {error}"),
+        needs_an_edit: false,
+    }
+}
+
 /// Reads a Secret of the stack's own with one key, or generates its data.
 async fn own_key(
     scope: &Scope,
@@ -106,6 +138,21 @@ async fn own_key(
         Some(secret) => CredentialState::of(secret, identity),
         None => CredentialState::Generated(store::generated(&[key])),
     })
+}
+
+/// Returns the Deployments of the stack's own programs that exist.
+fn programs(scope: &Scope, identity: &StackIdentity) -> BTreeMap<Component, Arc<Deployment>> {
+    let live = [Component::App, Component::Worker].map(|component| {
+        let name = component_name(&identity.name, component);
+        let live = scope
+            .inventory
+            .kept::<Deployment>(&identity.namespace, &name);
+        let ours = live.filter(|live| {
+            ownership(&live.metadata, identity, Deletion::Pruned) == Ownership::Ours
+        });
+        Some((component, ours?))
+    });
+    live.into_iter().flatten().collect()
 }
 
 /// Returns true when the spec refers to a Secret with keys of clients that does not exist. Its content stays unread:

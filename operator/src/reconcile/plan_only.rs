@@ -6,11 +6,12 @@ use shortener_operator_core::{
     model::facts::Facts,
     plan::{self, Outcome, diff},
 };
+use tokio::time::timeout;
 
 use super::{
-    Error, RESYNC, apply,
+    Error, READ_TIME, RESYNC, apply,
     context::{Scope, shortened},
-    report,
+    tell,
 };
 use crate::kubernetes::children;
 
@@ -27,12 +28,14 @@ pub(super) async fn plan(
     let in_json = |error| Error::Gather(kube::Error::SerdeError(error));
     let planned = plan::plan(stack, plan::foresee(facts), &scope.context.defaults)?;
     let wanted = diff::children(&planned.desired).map_err(in_json)?;
-    let live = children::read(&scope.context.client, &identity, &wanted)
+    let read = children::read(&scope.context.client, &identity, &wanted);
+    let live = timeout(READ_TIME, read)
         .await
+        .map_err(|_| Error::ReadDeadline)?
         .map_err(|error| Error::Gather(error.source))?;
     let changes = diff::diff(&planned, &live).map_err(in_json)?;
     let observed = apply::observe(scope, &identity);
     let outcome = Outcome::Planned(&planned.stack, &observed, &changes);
-    report::report(scope, stack, outcome).await?;
+    tell(scope, stack, outcome).await?;
     Ok(Action::requeue(shortened(RESYNC)))
 }

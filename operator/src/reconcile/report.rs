@@ -1,5 +1,7 @@
 //! Writes the result of a reconcile: the status, if it differs, and Events for changed conditions.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     Api, Resource, ResourceExt,
@@ -20,9 +22,13 @@ use shortener_operator_core::{
         conditions::{DEGRADED, MONITORING_REFUSED},
     },
 };
+use tokio::time::timeout;
 
 use super::{Error, context::Scope};
 use crate::kubernetes::refusal::{self, NAMESPACE_TERMINATING};
+
+/// Time for the Events of a report.
+const EVENTS_TIME: Duration = Duration::from_secs(3);
 
 /// Writes the status if it differs from the live one, and an Event for each condition that changed.
 ///
@@ -48,8 +54,14 @@ pub async fn report(
         .patch_status(&name, &status_params(), &Patch::Apply(patch))
         .await
         .map_err(Error::Status)?;
-    for condition in plan::changes(stack.status.as_ref(), &new) {
-        publish(scope, stack, condition).await;
+    // Events are best effort: the status contains the same information.
+    let events = async {
+        for condition in plan::changes(stack.status.as_ref(), &new) {
+            publish(scope, stack, condition).await;
+        }
+    };
+    if timeout(EVENTS_TIME, events).await.is_err() {
+        tracing::warn!(stack = %name, %namespace, "the API server did not take the Events in time");
     }
     Ok(())
 }
@@ -134,7 +146,6 @@ async fn publish(scope: &Scope, stack: &ShortenerStack, condition: &Condition) {
         action: "Reconcile".to_owned(),
         secondary: None,
     };
-    // Events are best effort: the status contains the same information.
     let recorder = &scope.context.recorder;
     if let Err(error) = recorder.publish(&event, &stack.object_ref(&())).await
         && refusal::reason(&error, "") != NAMESPACE_TERMINATING

@@ -1,6 +1,7 @@
 //! Tests of the operator against an in-memory API server: creation, drift correction, pruning and untouched objects.
 
 mod backends;
+mod blast_radius;
 mod certificate;
 mod credentials;
 mod drift;

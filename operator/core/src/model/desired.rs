@@ -1,8 +1,11 @@
 //! The output of `build` and input of `apply`: every child object of a stack, by kind.
 
-use k8s_openapi::api::core::v1::Secret;
+use std::collections::BTreeSet;
 
-use super::metadata::Component;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube_core::Resource;
+
+use super::metadata::{Component, component_of};
 
 /// Every child object of a stack.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +23,8 @@ pub struct Desired {
     /// True when the lists are complete, so that an object outside them may be deleted. False while an address that a
     /// child is rendered from is unknown.
     pub prunable: bool,
+    /// Components of which no object is deleted: the lists lack theirs, because they are held.
+    pub held: BTreeSet<Component>,
 }
 
 /// A Secret whose data is written only on creation.
@@ -29,6 +34,23 @@ pub struct DesiredSecret {
     pub secret: Secret,
     /// The Secret with its data, if it has yet to be created.
     pub create: Option<Secret>,
+}
+
+/// An item of the list of a kind.
+trait Item {
+    fn metadata(&self) -> &ObjectMeta;
+}
+
+impl<K: Resource> Item for K {
+    fn metadata(&self) -> &ObjectMeta {
+        self.meta()
+    }
+}
+
+impl Item for DesiredSecret {
+    fn metadata(&self) -> &ObjectMeta {
+        &self.secret.metadata
+    }
 }
 
 /// The type of the items in the list of a kind.
@@ -52,6 +74,13 @@ macro_rules! groups {
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $group {
             $($(#[$doc])* pub $field: Vec<item!($kind $(as $desired)?)>,)*
+        }
+
+        impl $group {
+            /// Removes the objects of components.
+            pub fn remove(&mut self, components: &BTreeSet<Component>) {
+                $(self.$field.retain(|item| !components.contains(&component_of(Item::metadata(item))));)*
+            }
         }
     )*};
 }

@@ -3,17 +3,21 @@
 mod gateway;
 mod host_conflict;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
     ByteString,
-    api::core::v1::{PersistentVolumeClaim, Secret},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{PersistentVolumeClaim, Secret},
+    },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
 use super::{
     access::{self, Access, Part},
     external::TlsFile,
+    failure::StepFailure,
     kinds::Deletion,
     metadata::{Component, POSTGRES_MAJOR, StackIdentity},
     ownership::{Ownership, ownership},
@@ -51,6 +55,8 @@ pub struct Facts {
     pub missing_keys: bool,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
+    /// The Deployments of the stack's own programs that exist.
+    pub programs: BTreeMap<Component, Arc<Deployment>>,
 }
 
 /// Facts about a store.
@@ -74,6 +80,18 @@ pub enum StoreFacts {
         /// Certificates and keys of its clients, if the spec asks for TLS.
         tls: Option<Vec<TlsEntry>>,
     },
+    /// A store whose Secrets or volume claim could not be read.
+    Unread(StepFailure),
+}
+
+impl Facts {
+    /// Returns true when the facts about a component could not be read.
+    pub fn is_incomplete(&self) -> bool {
+        let mut stores = std::iter::once(&self.database).chain(self.optional.values());
+        let headers = self.headers.as_ref();
+        stores.any(|store| matches!(store, StoreFacts::Unread(_)))
+            || headers.is_some_and(|headers| headers.data.is_err())
+    }
 }
 
 /// Facts about the queue. Only the drain of a queue whose profile is off depends on them.
@@ -194,8 +212,8 @@ pub struct Referenced {
 pub struct HeaderFacts {
     /// The Secret.
     pub secret: String,
-    /// Its data, if it exists.
-    pub data: Option<BTreeMap<String, ByteString>>,
+    /// Its data, if it exists and could be read.
+    pub data: Result<Option<BTreeMap<String, ByteString>>, StepFailure>,
 }
 
 impl std::fmt::Debug for HeaderFacts {
@@ -203,7 +221,7 @@ impl std::fmt::Debug for HeaderFacts {
         formatter
             .debug_struct("HeaderFacts")
             .field("secret", &self.secret)
-            .field("exists", &self.data.is_some())
+            .field("exists", &matches!(self.data, Ok(Some(_))))
             .finish()
     }
 }

@@ -9,33 +9,9 @@ use k8s_openapi::api::{
 };
 
 use super::{
-    gateway_api::HttpRoute, metadata::Component, queue_state::QueueState, store_state::StoreFaults,
+    failure::StepFailure, gateway_api::HttpRoute, metadata::Component, queue_state::QueueState,
+    store_state::StoreFaults,
 };
-
-/// The live state, and proof that every child that the stack depends on was written.
-#[derive(Clone, Debug)]
-pub struct Applied {
-    live: Live,
-}
-
-impl Applied {
-    /// Returns the live state if every child that the stack depends on was written.
-    ///
-    /// # Errors
-    /// The failures, if there are any.
-    pub fn new<E>(failures: Vec<E>, live: impl FnOnce() -> Live) -> Result<Self, Vec<E>> {
-        if failures.is_empty() {
-            Ok(Self { live: live() })
-        } else {
-            Err(failures)
-        }
-    }
-
-    /// Returns the live state.
-    pub fn live(&self) -> &Live {
-        &self.live
-    }
-}
 
 /// The live children whose state appears in the status.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +22,8 @@ pub struct Live {
     pub claims: BTreeMap<Component, Arc<PersistentVolumeClaim>>,
     /// Ingresses of the public routes.
     pub ingresses: Vec<Arc<Ingress>>,
+    /// True when an address of the Ingresses has been waited for long enough.
+    pub address_overdue: bool,
     /// HTTPRoutes of the public routes, without those that the watch has not yet seen as they were written last.
     pub http_routes: Vec<Arc<HttpRoute>>,
     /// True when a kind of the Gateway API is gone from the cluster.
@@ -56,6 +34,8 @@ pub struct Live {
     pub store_faults: StoreFaults,
     /// Pods of every component.
     pub pods: Vec<Arc<Pod>>,
+    /// The first failure to write or delete a child of each component.
+    pub refused: BTreeMap<Component, StepFailure>,
     /// Error of writing the monitoring objects, if that failed.
     pub monitoring_refused: Option<String>,
 }

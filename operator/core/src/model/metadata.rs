@@ -98,6 +98,16 @@ components! {
     Qdrant = "qdrant",
 }
 
+/// Returns the component of a child by its label.
+pub fn component_of(metadata: &ObjectMeta) -> Component {
+    let labels = metadata.labels.as_ref();
+    let label = labels.and_then(|labels| labels.get(COMPONENT_LABEL));
+    let mut components = Component::WITH_PODS.into_iter();
+    components
+        .find(|component| label.is_some_and(|label| label == component.as_str()))
+        .unwrap_or(Component::Stack)
+}
+
 /// Returns the name of a component's objects: `<stack>-<component>`.
 pub fn component_name(stack: &str, component: Component) -> String {
     format!("{stack}-{}", component.as_str())

@@ -17,7 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::{
-        core::v1::{Affinity, EnvVar, LocalObjectReference, ResourceRequirements, Toleration},
+        core::v1::{
+            Affinity, EnvVar, LocalObjectReference, PodTemplateSpec, ResourceRequirements,
+            Toleration,
+        },
         networking::v1::NetworkPolicyPeer,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -25,7 +28,10 @@ use k8s_openapi::{
 
 use crate::{
     api::{GatewayServiceType, GatewayTls, LimitsSpec, LinksSpec, Profile},
-    model::metadata::{Component, StackIdentity},
+    model::{
+        failure::StepFailure,
+        metadata::{Component, StackIdentity},
+    },
 };
 
 pub use auth::Auth;
@@ -55,8 +61,8 @@ pub struct ValidatedStack {
     pub app: App,
     /// The public entry point.
     pub gateway: Gateway,
-    /// The database for the links.
-    pub database: Store,
+    /// The database for the links; `None` while it is held.
+    pub database: Option<Store>,
     /// The cache for copies of links.
     pub cache: Option<Cache>,
     /// The job queue and its workers.
@@ -79,19 +85,37 @@ pub struct ValidatedStack {
     pub scrape_from: Vec<NetworkPolicyPeer>,
     /// Peer that selects the operator's own pods.
     pub operator: NetworkPolicyPeer,
+    /// The components whose objects stay as they are, with the reason: something that they need is missing or invalid.
+    /// `Stack` stands for the monitoring objects, and of the app it is the pod template.
+    pub held: BTreeMap<Component, StepFailure>,
+    /// The live pod templates of those programs that exist and read a part that is held.
+    pub kept_templates: BTreeMap<Component, PodTemplateSpec>,
 }
 
 impl ValidatedStack {
-    /// Returns the optional parts that are on.
+    /// Returns the optional parts that are on, those that are held included.
     pub fn profiles(&self) -> Vec<Profile> {
-        let on = [
-            self.cache.as_ref().map(|_| Profile::Caching),
+        let on = |exists: bool, component| exists || self.is_held(component);
+        let all = [
+            (on(self.cache.is_some(), Component::Cache), Profile::Caching),
             // A queue that is being drained still has its objects.
-            self.queue.as_ref().map(|_| Profile::Queue),
-            self.collector.as_ref().map(|_| Profile::Observability),
-            self.vector.as_ref().map(|_| Profile::Vector),
+            (
+                on(self.queue.is_some(), Component::Rabbitmq),
+                Profile::Queue,
+            ),
+            (self.collector.is_some(), Profile::Observability),
+            (
+                on(self.vector.is_some(), Component::Qdrant),
+                Profile::Vector,
+            ),
         ];
-        on.into_iter().flatten().collect()
+        let on = all.into_iter().filter(|(on, _)| *on);
+        on.map(|(_, profile)| profile).collect()
+    }
+
+    /// Returns true when the objects of a component stay as they are.
+    pub fn is_held(&self, component: Component) -> bool {
+        self.held.contains_key(&component)
     }
 
     /// Returns true when the app publishes jobs. To a queue that is being drained it does not.
@@ -110,10 +134,16 @@ impl ValidatedStack {
         self.own_collector()?.own_backend()
     }
 
+    /// Returns true when the stack has a backend of its own, be it held.
+    pub fn has_own_backend(&self) -> bool {
+        let held = matches!(self.collector, Some(Collector::Held { own_backend: true }));
+        held || self.own_backend().is_some()
+    }
+
     /// Returns true when something reads the metrics and shows the dashboard: Prometheus and Grafana of the cluster,
     /// or the stack's own backend.
     pub fn has_metrics_consumer(&self) -> bool {
-        self.monitoring.is_some() || self.own_backend().is_some()
+        self.monitoring.is_some() || self.is_held(Component::Stack) || self.has_own_backend()
     }
 
     /// Returns the metadata of a child that holds data. Such a child outlives the stack unless the deletion policy

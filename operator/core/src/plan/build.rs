@@ -12,7 +12,10 @@ pub mod secret;
 pub mod service_account;
 pub mod worker;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::{
+    apps::v1::Deployment,
     core::v1::{ConfigMap, Service, ServiceAccount},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
@@ -20,7 +23,7 @@ use k8s_openapi::api::{
 
 use super::{
     monitoring,
-    stores::{self, Definition, common},
+    stores::{self, Definition, PROGRAMS, common},
 };
 use crate::model::{
     desired::{Children, Desired, GatewayObjects, MonitoringObjects},
@@ -28,15 +31,23 @@ use crate::model::{
     stack::ValidatedStack,
 };
 
-/// Returns every child object that the stack should have.
+/// Returns every child object that the stack should have, without those of the components that are held.
 pub fn build(stack: &ValidatedStack) -> Desired {
+    let held: BTreeSet<Component> = stack.held.keys().copied().filter(is_whole).collect();
+    let mut children = children(stack);
+    children.remove(&held);
+    let mut gateway = stack.has_gateway_kinds.then(|| GatewayObjects {
+        reference_grants: all([gateway::reference_grant(stack)]).collect(),
+        http_routes: all([gateway::http_route(stack)]).collect(),
+    });
+    if let Some(gateway) = &mut gateway {
+        gateway.remove(&held);
+    }
+    let monitored = stack.has_monitoring_kinds && !stack.is_held(Component::Stack);
     Desired {
-        children: children(stack),
-        gateway: stack.has_gateway_kinds.then(|| GatewayObjects {
-            reference_grants: all([gateway::reference_grant(stack)]).collect(),
-            http_routes: all([gateway::http_route(stack)]).collect(),
-        }),
-        monitoring: stack.has_monitoring_kinds.then(|| MonitoringObjects {
+        children,
+        gateway,
+        monitoring: monitored.then(|| MonitoringObjects {
             service_monitors: all([monitoring::service_monitor(stack)]).collect(),
             prometheus_rules: all([monitoring::prometheus_rule(stack)]).collect(),
         }),
@@ -45,7 +56,38 @@ pub fn build(stack: &ValidatedStack) -> Desired {
         // The gateway is rendered from the address of the app's Service. Until that is known, the gateway must not be
         // pruned.
         prunable: !stack.gateway.routing.lacks_upstream(),
+        held: undeleted(stack),
     }
+}
+
+/// Returns true when every object of a component that is held stays as it is.
+fn is_whole(component: &Component) -> bool {
+    !matches!(component, Component::App | Component::Stack)
+}
+
+/// Returns the components of which objects may be missing among the desired ones.
+fn undeleted(stack: &ValidatedStack) -> BTreeSet<Component> {
+    let mut held: BTreeSet<Component> = stack.held.keys().copied().collect();
+    if stack.database.is_none() {
+        held.extend(PROGRAMS);
+    }
+    held
+}
+
+/// Returns the Deployment of one of the stack's own programs. While a part that it reads is held, it keeps its pod template.
+/// A new one is made without that part, or not at all if that part is the database or itself.
+fn program(
+    stack: &ValidatedStack,
+    component: Component,
+    mut built: Deployment,
+) -> Option<Deployment> {
+    if let Some(template) = stack.kept_templates.get(&component) {
+        if let Some(spec) = &mut built.spec {
+            spec.template = template.clone();
+        }
+        return Some(built);
+    }
+    (stack.database.is_some() && !stack.is_held(component)).then_some(built)
 }
 
 fn children(stack: &ValidatedStack) -> Children {
@@ -72,8 +114,9 @@ fn children(stack: &ValidatedStack) -> Children {
         deployments: all([
             // Before the components that send to it.
             otel::deployment(stack),
-            Some(app::deployment(stack)),
-            worker::deployment(stack),
+            program(stack, Component::App, app::deployment(stack)),
+            worker::deployment(stack)
+                .and_then(|workers| program(stack, Component::Worker, workers)),
             gateway::deployment(stack),
         ])
         .collect(),
@@ -169,7 +212,9 @@ fn released(stack: &ValidatedStack) -> Vec<Component> {
     }
     let run: Vec<Component> = managed_stores(stack).map(|store| store.component).collect();
     let stores = stores::all().map(|store| store.component);
-    stores.filter(|store| !run.contains(store)).collect()
+    stores
+        .filter(|store| !run.contains(store) && !stack.is_held(*store))
+        .collect()
 }
 
 fn all<T, const N: usize>(children: [Option<T>; N]) -> impl Iterator<Item = T> {

@@ -9,23 +9,28 @@ mod telemetry;
 mod workers;
 
 use super::stores::{self, Definition};
-use crate::api::Profile;
+use crate::{
+    api::Profile,
+    model::{failure::StepFailure, metadata::Component},
+    plan::verdict::workload,
+};
 
+pub(super) use super::stores::postgres::DATABASE_READY;
 pub use super::verdict::{Verdict, View};
 pub use app::app_ready;
 pub use gateway::gateway_ready;
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
-pub use summary::{degraded, paused, plan_only, progressing, ready};
+pub use summary::{degraded, paused, plan_only, progressing, ready, serves};
 pub use telemetry::telemetry_ready;
 pub use workers::workers_ready;
 
-/// Condition type: the stack serves requests.
+/// Condition type: redirects and writes are served through the gateway.
 pub const READY: &str = "Ready";
 /// Condition type: a change towards the spec is in progress.
 pub const PROGRESSING: &str = "Progressing";
-/// Condition type: a fault requires action by the user.
+/// Condition type: a part of the stack is below what was asked for, and waiting does not mend it.
 pub const DEGRADED: &str = "Degraded";
-/// Condition type of kstatus, present only while true: a change towards the spec is in progress.
+/// Condition type of kstatus, present only while true: the stack is not as asked for yet.
 pub const RECONCILING: &str = "Reconciling";
 /// Condition type of kstatus, present only while true: the stack waits for an edit of the spec.
 pub const STALLED: &str = "Stalled";
@@ -42,31 +47,116 @@ pub const GATEWAY_READY: &str = "GatewayReady";
 
 /// Returns the verdict on each component, by condition type, in the order in which requests depend on them.
 pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {
-    let View { stack, .. } = view;
-    let queue = stack.queue.as_ref();
     let stores = stores::all().filter_map(|store| {
         let condition = store.condition.as_ref()?;
-        Some((condition.type_, (condition.verdict)(view)?))
+        let verdict = (condition.verdict)(view);
+        Some((condition.type_, named(view, &[store.component], verdict)?))
     });
     let others = [
-        Some((APP_READY, app_ready(view))),
-        Some((GATEWAY_READY, gateway_ready(view))),
-        // Workers that drain a queue are no longer part of the stack.
-        queue
-            .filter(|queue| queue.draining.is_none())
-            .map(|queue| (WORKERS_READY, workers_ready(view, queue))),
-        stack
-            .collector
-            .as_ref()
-            .map(|collector| (TELEMETRY_READY, telemetry_ready(view, collector))),
-        // With a collector, `TelemetryReady` includes it.
-        stack
-            .monitoring
-            .as_ref()
-            .filter(|_| stack.collector.is_none())
-            .map(|_| (MONITORING_READY, monitoring_ready(view))),
+        (
+            APP_READY,
+            named(view, &[Component::App], Some(app_ready(view))),
+        ),
+        (
+            GATEWAY_READY,
+            named(view, &[Component::Gateway], Some(gateway_ready(view))),
+        ),
+        (
+            WORKERS_READY,
+            named(view, &[Component::Worker], workers(view)),
+        ),
+        (
+            TELEMETRY_READY,
+            named(
+                view,
+                &[Component::Otel, Component::Telemetry],
+                telemetry(view),
+            ),
+        ),
+        (MONITORING_READY, monitoring(view)),
     ];
-    stores.chain(others.into_iter().flatten()).collect()
+    let others = others.into_iter();
+    stores
+        .chain(others.filter_map(|(type_, verdict)| Some((type_, verdict?))))
+        .collect()
+}
+
+/// Returns the verdict on components that share a condition, with the reason for which one of them is held or a child of
+/// theirs was refused. What exists of them is as it was, so the status stays that of their pods.
+fn named(view: View<'_>, components: &[Component], verdict: Option<Verdict>) -> Option<Verdict> {
+    let of = |component: &Component| Some((*component, failure(view, *component)?));
+    let Some((component, failure)) = components.iter().find_map(of) else {
+        return verdict;
+    };
+    let verdict = match verdict {
+        Some(verdict) => verdict,
+        None if view.stack.is_held(component) => as_it_is(view, component),
+        None => return None,
+    };
+    let mut message = failure.message.clone();
+    if view.stack.is_held(component) && keeps_templates(view, component) {
+        message
+            .push_str("; until then the pod templates of the app and the workers stay as they are");
+    }
+    Some(Verdict {
+        fault: true,
+        reason: failure.reason,
+        message,
+        ..verdict
+    })
+}
+
+/// Returns true when programs that exist keep their pod template because of a component.
+fn keeps_templates(view: View<'_>, component: Component) -> bool {
+    let mut programs = view.stack.kept_templates.keys();
+    let store = stores::of(component);
+    programs.any(|program| {
+        *program == component || store.is_some_and(|store| store.clients.contains(program))
+    })
+}
+
+/// Returns the reason for which a component is not as asked for. A program that does not exist yet waits for the database.
+fn failure(view: View<'_>, component: Component) -> Option<&StepFailure> {
+    let View { stack, live } = view;
+    let waits = stores::PROGRAMS.contains(&component) && !live.workloads.contains_key(&component);
+    let database = stack.held.get(&Component::Postgres);
+    stack
+        .held
+        .get(&component)
+        .or_else(|| database.filter(|_| waits))
+        .or_else(|| live.refused.get(&component))
+}
+
+/// Returns the verdict on a component of which only the objects are known. Without pods of its own, as with a store that
+/// the operator does not run, the app decides about the requests.
+fn as_it_is(view: View<'_>, component: Component) -> Verdict {
+    if view.live.workloads.contains_key(&component) {
+        workload::ready(view, component)
+    } else {
+        Verdict::no("Held", "").serving(true)
+    }
+}
+
+/// Returns the verdict on the workers. Those that drain a queue are no longer part of the stack.
+fn workers(view: View<'_>) -> Option<Verdict> {
+    let queue = view.stack.queue.as_ref();
+    let queue = queue.filter(|queue| queue.draining.is_none())?;
+    Some(workers_ready(view, queue))
+}
+
+fn telemetry(view: View<'_>) -> Option<Verdict> {
+    let collector = view.stack.collector.as_ref()?;
+    Some(telemetry_ready(view, collector))
+}
+
+/// Returns the verdict on the monitoring objects. With a collector, `TelemetryReady` includes it.
+fn monitoring(view: View<'_>) -> Option<Verdict> {
+    let View { stack, .. } = view;
+    let held = stack.held.get(&Component::Stack);
+    let held = held.map(|held| Verdict::fault(held.reason, held.message.clone()).serving(true));
+    let alone = stack.collector.is_none();
+    held.or_else(|| stack.monitoring.as_ref().map(|_| monitoring_ready(view)))
+        .filter(|_| alone)
 }
 
 /// Returns the profile that a condition type belongs to; `None` for the base stack.

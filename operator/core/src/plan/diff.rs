@@ -23,7 +23,7 @@ use crate::model::{
     desired::Desired,
     drift::{self, FieldChange},
     kinds::Deletion,
-    metadata::{CONFIG_CHECKSUM, StackIdentity, component_name},
+    metadata::{CONFIG_CHECKSUM, StackIdentity, component_name, component_of},
     ownership::{Ownership, ownership},
 };
 use rendered::Rendered;
@@ -224,6 +224,7 @@ fn deleted(
             && is_ours(Deletion::Retained);
         (is_pruned || is_discarded)
             && !wanted.contains(child)
+            && !desired.held.contains(&component_of(&metadata))
             && metadata.deletion_timestamp.is_none()
     };
     let deleted = live.iter().filter(is_deleted);

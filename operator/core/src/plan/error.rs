@@ -1,5 +1,7 @@
 //! The errors of validation.
 
+use crate::model::failure::StepFailure;
+
 /// An error that keeps a stack from being built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValidateError {
@@ -99,6 +101,9 @@ pub enum ValidateError {
         /// Its value.
         target: String,
     },
+    /// The facts about a component could not be read.
+    #[error("{}", .0.message)]
+    Unread(StepFailure),
     /// A Secret with a child's name does not belong to the stack.
     #[error(
         "Secret {0} does not belong to this stack: delete it, or choose another stack name; if you restored it for this \
@@ -154,6 +159,7 @@ impl ValidateError {
             Self::NotAnAnnotation { .. } => "NotAnAnnotation",
             Self::NoGateway => "NoGateway",
             Self::TargetIsOwn { .. } => "TargetIsOwn",
+            Self::Unread(failure) => failure.reason,
             Self::NameTaken(_) | Self::ClaimTaken { .. } => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
             Self::NoImageForMajor { .. } => "NoImageForMajor",
@@ -176,8 +182,19 @@ impl ValidateError {
             | Self::CredentialsIncomplete { .. }
             | Self::SecretNotFound { .. }
             | Self::HeadersNotFound(_)
+            | Self::Unread(_)
             | Self::NameTaken(_)
             | Self::ClaimTaken { .. } => false,
+        }
+    }
+}
+
+impl From<&ValidateError> for StepFailure {
+    fn from(error: &ValidateError) -> Self {
+        Self {
+            reason: error.reason(),
+            message: error.to_string(),
+            needs_an_edit: error.needs_an_edit(),
         }
     }
 }

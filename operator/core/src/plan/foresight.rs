@@ -62,7 +62,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         queue: QueueFacts::default(),
         headers: references::headers_secret(spec).map(|secret| HeaderFacts {
             secret: secret.to_owned(),
-            data: Some(data(&["authorization"])),
+            data: Ok(Some(data(&["authorization"]))),
         }),
         has_monitoring_kinds: true,
         has_gateway_kinds: true,
@@ -75,6 +75,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
             upstream: Some(ADDRESS.to_owned()),
             ..GatewayFacts::default()
         },
+        programs: BTreeMap::new(),
         identity,
     }
 }

@@ -6,7 +6,6 @@ use kube_core::ResourceExt;
 use super::{
     conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
     diff::Changes,
-    error::ValidateError,
     validate::public_url,
 };
 use crate::{
@@ -15,7 +14,8 @@ use crate::{
         WorkersStatus,
     },
     model::{
-        live::{Applied, Live},
+        failure::StepFailure,
+        live::Live,
         metadata::{Component, worker_selector},
         queue_state::QueueState,
         stack::ValidatedStack,
@@ -24,35 +24,14 @@ use crate::{
 
 /// The outcome of a reconcile.
 pub enum Outcome<'a> {
-    /// Every child was written.
-    Applied(&'a ValidatedStack, &'a Applied),
+    /// The children were written, except those that the live state names as refused.
+    Applied(&'a ValidatedStack, &'a Live),
     /// The stack is paused: nothing was written. The second field is the live state.
     Paused(&'a ValidatedStack, &'a Live),
     /// The stack is only planned: nothing was written. The last field is what would be.
     Planned(&'a ValidatedStack, &'a Live, &'a Changes),
-    /// A step failed.
-    Failed(StepFailure),
-}
-
-/// The failure of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepFailure {
-    /// Reason in CamelCase, for machines, one of a fixed set.
-    pub reason: &'static str,
-    /// Message with the remedy, for the user.
-    pub message: String,
-    /// True when only an edit of the spec helps.
-    pub needs_an_edit: bool,
-}
-
-impl From<&ValidateError> for StepFailure {
-    fn from(error: &ValidateError) -> Self {
-        Self {
-            reason: error.reason(),
-            message: error.to_string(),
-            needs_an_edit: error.needs_an_edit(),
-        }
-    }
+    /// A step failed before anything could be written. The second field is the live state.
+    Failed(StepFailure, &'a Live),
 }
 
 /// Returns the status of a stack after an outcome. A condition keeps its transition time while its status stays the
@@ -61,33 +40,30 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
     let previous = stack.status.clone().unwrap_or_default();
     let generation = stack.metadata.generation;
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
-    let (conditions, app) = match &outcome {
-        Outcome::Applied(validated, applied) => of_live(validated, applied.live(), None),
-        Outcome::Paused(validated, live) => of_live(validated, live, Some(conditions::paused())),
-        Outcome::Planned(validated, live, _) => {
-            of_live(validated, live, Some(conditions::plan_only()))
-        }
-        Outcome::Failed(failure) => (of_failure(failure), previous.app.clone()),
+    let live: &Live = match &outcome {
+        Outcome::Applied(_, live)
+        | Outcome::Paused(_, live)
+        | Outcome::Planned(_, live, _)
+        | Outcome::Failed(_, live) => live,
     };
-    let (workers, queue) = match &outcome {
-        Outcome::Applied(validated, applied) => of_queue(validated, applied.live(), &previous),
-        Outcome::Paused(validated, live) | Outcome::Planned(validated, live, _) => {
-            of_queue(validated, live, &previous)
-        }
-        Outcome::Failed(_) => (previous.workers.replicas, previous.queue),
+    let verdicts = match &outcome {
+        Outcome::Applied(validated, _) => of_live(validated, live, None),
+        Outcome::Paused(validated, _) => of_live(validated, live, Some(conditions::paused())),
+        Outcome::Planned(validated, ..) => of_live(validated, live, Some(conditions::plan_only())),
+        Outcome::Failed(failure, _) => of_failure(failure, live, &previous),
     };
+    let mut conditions: Vec<Condition> = verdicts.into_iter().map(stamp).collect();
     let profiles = match outcome {
         Outcome::Applied(validated, _) => names(&validated.profiles()),
-        Outcome::Paused(..) | Outcome::Planned(..) | Outcome::Failed(_) => {
+        Outcome::Paused(..) | Outcome::Planned(..) | Outcome::Failed(..) => {
             previous.profiles.clone()
         }
     };
     let plan = match outcome {
         Outcome::Planned(_, _, changes) => Some(PlanStatus::from(changes)),
-        Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(_) => None,
+        Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(..) => None,
     };
-    let mut conditions: Vec<Condition> = conditions.into_iter().map(stamp).collect();
-    if let Outcome::Failed(_) = outcome {
+    if let Outcome::Failed(..) = outcome {
         // The conditions of the components that are on keep their last observed state.
         let on = |type_| {
             conditions::profile(type_).is_none_or(|profile| stack.spec.profiles.contains(&profile))
@@ -98,17 +74,22 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
             .filter(|old| !SUMMARY.contains(&old.type_.as_str()) && on(&old.type_));
         conditions.extend(seen.cloned());
     }
+    let workload = |component| live.workloads.get(&component).cloned().unwrap_or_default();
+    let app = workload(Component::App);
     ShortenerStackStatus {
         observed_generation: generation,
         conditions,
         url: Some(public_url(&stack.spec)),
         profiles,
-        app,
+        app: AppStatus {
+            replicas: app.existing,
+            ready_replicas: app.ready,
+        },
         workers: WorkersStatus {
-            replicas: workers,
+            replicas: workload(Component::Worker).existing,
             selector: worker_selector(&stack.name_any()),
         },
-        queue,
+        queue: depth(live, previous.queue),
         plan,
     }
 }
@@ -167,49 +148,47 @@ const FOR_KSTATUS: [&str; 2] = [RECONCILING, STALLED];
 
 type Verdicts = Vec<(&'static str, Verdict)>;
 
-fn of_live(stack: &ValidatedStack, live: &Live, halted: Option<Verdict>) -> (Verdicts, AppStatus) {
+fn of_live(stack: &ValidatedStack, live: &Live, halted: Option<Verdict>) -> Verdicts {
     let components = conditions::components(View { stack, live });
+    let failures = || stack.held.values().chain(live.refused.values());
+    let ready = conditions::ready(&components);
+    let degraded = conditions::degraded(&components, failures().next());
+    let stalled = failures().find(|failure| failure.needs_an_edit);
+    // kstatus takes a stack that is ready for one that is as its spec says, so it needs to be told of a fault.
+    let faulty = ready.holds && degraded.holds && halted.is_none();
+    let progressing = conditions::progressing(&components, halted);
+    let for_kstatus = match stalled {
+        Some(failure) => Some((
+            STALLED,
+            Verdict::yes(failure.reason, failure.message.clone()),
+        )),
+        None if progressing.holds => Some((RECONCILING, progressing.clone())),
+        None => faulty.then(|| (RECONCILING, degraded.clone())),
+    };
     let mut verdicts = vec![
-        (READY, conditions::ready(&components)),
-        (PROGRESSING, conditions::progressing(&components, halted)),
-        (DEGRADED, conditions::degraded(&components)),
+        (READY, ready),
+        (PROGRESSING, progressing),
+        (DEGRADED, degraded),
     ];
     verdicts.extend(components);
-    let progressing = verdicts.iter().find(|(type_, _)| *type_ == PROGRESSING);
-    let reconciling = progressing
-        .filter(|(_, verdict)| verdict.holds)
-        .map(|(_, verdict)| (RECONCILING, verdict.clone()));
-    verdicts.extend(reconciling);
-    let app = live.workloads.get(&Component::App);
-    let app = app.cloned().unwrap_or_default();
-    (
-        verdicts,
-        AppStatus {
-            replicas: app.existing,
-            ready_replicas: app.ready,
-        },
-    )
+    verdicts.extend(for_kstatus);
+    verdicts
 }
 
-/// Returns the number of existing workers, and the last known size of the queue.
-fn of_queue(
-    stack: &ValidatedStack,
-    live: &Live,
-    previous: &ShortenerStackStatus,
-) -> (i32, Option<QueueStatus>) {
-    let workers = live.workloads.get(&Component::Worker);
-    let managed = stack.queue.as_ref().and_then(|queue| queue.store.managed());
-    let depth = managed.and_then(|_| match &live.queue {
+/// Returns the last known size of the queue of a broker that the operator runs.
+fn depth(live: &Live, previous: Option<QueueStatus>) -> Option<QueueStatus> {
+    match &live.queue {
         // This process has not queried the broker yet.
-        QueueState::Unknown => previous.queue,
+        QueueState::Unknown => {
+            previous.filter(|_| live.workloads.contains_key(&Component::Rabbitmq))
+        }
         QueueState::Unreachable(_) => None,
         QueueState::Report(report) => report.depth.map(|depth| QueueStatus {
             ready: depth.ready,
             unacked: depth.unacked,
             total: depth.total(),
         }),
-    });
-    (workers.map_or(0, |workers| workers.existing), depth)
+    }
 }
 
 fn names(profiles: &[Profile]) -> Vec<String> {
@@ -217,8 +196,22 @@ fn names(profiles: &[Profile]) -> Vec<String> {
     names.collect()
 }
 
-fn of_failure(failure: &StepFailure) -> Verdicts {
-    failed(failure.reason, &failure.message, failure.needs_an_edit)
+/// Returns the summary after a failure. It takes nothing from a stack that was ready and whose pods still are.
+fn of_failure(failure: &StepFailure, live: &Live, previous: &ShortenerStackStatus) -> Verdicts {
+    let (reason, message) = (failure.reason, failure.message.as_str());
+    let running = |component| {
+        let workload = live.workloads.get(&component);
+        workload.is_some_and(|workload| workload.ready > 0)
+    };
+    let mut verdicts = failed(reason, message, failure.needs_an_edit);
+    if is_ready(previous) && running(Component::App) && running(Component::Gateway) {
+        verdicts.retain(|(type_, _)| *type_ != READY);
+        verdicts.insert(0, (READY, conditions::serves()));
+        if !failure.needs_an_edit {
+            verdicts.push((RECONCILING, Verdict::yes(reason, message)));
+        }
+    }
+    verdicts
 }
 
 fn failed(reason: &'static str, message: &str, stalled: bool) -> Verdicts {

@@ -73,11 +73,8 @@ fn templates(desired: &Desired) -> BTreeMap<String, &PodTemplateSpec> {
     deployments.chain(sets).collect()
 }
 
-/// Returns the children that a spec gives, on a new stack or on a live one.
-fn children(
-    spec: &ShortenerStackSpec,
-    cluster: Option<&Cluster<'_>>,
-) -> Result<Desired, ValidateError> {
+/// Returns the children that a spec gives, on a new stack or on a live one, or the reason why a component is held.
+fn children(spec: &ShortenerStackSpec, cluster: Option<&Cluster<'_>>) -> Result<Desired, String> {
     let mut stack = stored_stack(json!({}));
     stack.spec = spec.clone();
     let mut facts = facts(spec);
@@ -90,7 +87,10 @@ fn children(
             cluster.observe(*component, store);
         }
     }
-    Ok(plan(&stack, facts, &defaults())?.desired)
+    let planned = plan(&stack, facts, &defaults()).map_err(|error| error.to_string())?;
+    let mut held = planned.stack.held.into_values();
+    held.next()
+        .map_or(Ok(planned.desired), |failure| Err(failure.message))
 }
 
 /// Returns the objects without the record of the server that initialised a volume: it tells of the past.
@@ -181,7 +181,7 @@ impl<'a> Base<'a> {
         let fresh = match children(&spec, None) {
             Ok(fresh) => fresh,
             Err(error) => {
-                names_it(&error.to_string());
+                names_it(&error);
                 return Judgement::Invalid;
             }
         };
@@ -192,7 +192,7 @@ impl<'a> Base<'a> {
         let changed = match children(&spec, Some(&before)) {
             Ok(changed) => changed,
             Err(error) => {
-                names_it(&error.to_string());
+                names_it(&error);
                 return Judgement::Invalid;
             }
         };

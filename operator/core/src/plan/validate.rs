@@ -1,10 +1,11 @@
-//! Second step: from the spec and the gathered facts to a stack that can be built, or an error. Pure.
+//! Second step: from the spec and the gathered facts to a stack that can be built, as far as nothing is missing. Pure.
 //!
 //! The schema and its CEL rules refuse at admission whatever they can. The checks here depend on other objects of the
 //! cluster.
 
 mod auth;
 mod gateway;
+mod held;
 mod links;
 mod monitoring;
 mod observability;
@@ -31,6 +32,7 @@ use crate::{
         stack::{App, Cache, Credential, JobIds, Purge, ValidatedStack, Workers},
     },
 };
+use held::Held;
 
 /// Base URL of the short links if the spec contains neither an address nor a host.
 const LOCAL_URL: &str = "http://localhost:8080";
@@ -39,82 +41,76 @@ const PURGE_SCHEDULE: &str = "17 3 * * *";
 /// Number of days for which finished jobs stay if the spec contains none.
 const KEEP_DAYS: i32 = 30;
 
-/// Resolves every default and checks the spec against its surroundings.
+/// Resolves every default and checks the spec against its surroundings. A component that does not pass is held.
 ///
 /// # Errors
-/// [`ValidateError`] with the remedy. The stack's objects stay unchanged until it is followed.
+/// [`ValidateError`] with the remedy if a key is missing from which the operator makes every checksum and identifier. The
+/// stack's objects stay unchanged until it is followed.
 pub fn validate(
     stack: &ShortenerStack,
     facts: Facts,
     defaults: &Defaults,
 ) -> Result<ValidatedStack, ValidateError> {
-    let Facts {
-        identity,
-        checksum_key,
-        job_ids,
-        database,
-        mut optional,
-        queue,
-        headers,
-        has_monitoring_kinds,
-        has_gateway_kinds,
-        vector_key,
-        missing_keys,
-        gateway,
-    } = facts;
-    let spec = &stack.spec;
-    let checksum_key = own_key(checksum_key, &identity.name)?;
-    let surroundings = Surroundings {
+    let (spec, identity) = (&stack.spec, facts.identity);
+    let checksum_key = own_key(facts.checksum_key, &identity.name)?;
+    let near = Surroundings {
         stack,
         checksum_key: &checksum_key,
         defaults,
     };
-    let job_ids = self::job_ids(&surroundings, job_ids, &identity.name)?;
-    let database = postgres::resolve(&surroundings, database)?;
-    let cache = optional
-        .remove(&Component::Cache)
-        .map(|facts| cache::resolve(&surroundings, facts))
-        .transpose()?;
-    let draining = drain(stack, &queue).draining();
-    let queue = optional
-        .remove(&Component::Rabbitmq)
-        .map(|facts| rabbitmq::resolve(&surroundings, facts, workers(spec, defaults), draining))
-        .transpose()?;
-    let vector = optional
-        .remove(&Component::Qdrant)
-        .map(|facts| qdrant::resolve(&surroundings, facts, vector_key))
-        .transpose()?;
+    let job_ids = job_ids(&near, facts.job_ids, &identity.name)?;
+    let mut held = Held::default();
+    check(spec, &mut held);
+    let database = held.part(
+        Component::Postgres,
+        postgres::resolve(&near, facts.database),
+    );
+    let mut optional = facts.optional;
+    let cache = optional.remove(&Component::Cache);
+    let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
+    let draining = drain(stack, &facts.queue).draining();
+    let queue = optional.remove(&Component::Rabbitmq).and_then(|store| {
+        let queue = rabbitmq::resolve(&near, store, workers(spec, defaults), draining);
+        held.part(Component::Rabbitmq, queue)
+    });
+    let vector = optional.remove(&Component::Qdrant).and_then(|store| {
+        let vector = qdrant::resolve(&near, store, facts.vector_key);
+        held.part(Component::Qdrant, vector)
+    });
     let own_backend = optional.remove(&Component::Telemetry);
-    let collector = observability::collector(&surroundings, own_backend, headers)?;
-    let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some())?;
+    let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
+    let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
     Ok(ValidatedStack {
-        public_url: checked_public_url(spec)?,
+        public_url: public_url(spec),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: app(spec, defaults, cache.as_ref(), missing_keys, job_ids),
-        gateway: gateway::gateway(spec, defaults, &identity.namespace, gateway)?,
+        app: app(spec, defaults, cache.as_ref(), facts.missing_keys, job_ids),
+        gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
         database,
         cache,
         queue,
         purge: purge(spec),
         collector,
-        monitoring,
-        has_monitoring_kinds,
-        has_gateway_kinds,
+        monitoring: held.part(Component::Stack, monitoring).flatten(),
+        has_monitoring_kinds: facts.has_monitoring_kinds,
+        has_gateway_kinds: facts.has_gateway_kinds,
         vector,
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
         operator: defaults.operator.clone(),
         identity,
+        kept_templates: held.kept_templates(&facts.programs),
+        held: held.reasons(),
     })
 }
 
-/// Returns the base URL of the short links, unless a target for visitors leads back to the stack.
-fn checked_public_url(spec: &ShortenerStackSpec) -> Result<String, ValidateError> {
-    let public_url = public_url(spec);
-    links::check(&spec.links, &public_url, &spec.gateway.host)?;
-    Ok(public_url)
+/// Checks the components that are resolved in any case.
+fn check(spec: &ShortenerStackSpec, held: &mut Held) {
+    let (gateway, public_url) = (&spec.gateway, public_url(spec));
+    held.part(Component::Gateway, gateway::check(gateway));
+    let links = links::check(&spec.links, &public_url, &gateway.host);
+    held.part(Component::App, links);
 }
 
 /// Returns the base URL of the short links, without a trailing slash.

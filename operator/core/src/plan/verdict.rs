@@ -21,6 +21,8 @@ pub struct Verdict {
     pub holds: bool,
     /// True when waiting does not resolve the problem.
     pub fault: bool,
+    /// True when the component answers requests, be it with fewer pods than asked for, or with an earlier template.
+    pub serves: bool,
     /// Reason in CamelCase, for machines.
     pub reason: &'static str,
     /// Message of one sentence, for the user.
@@ -33,6 +35,7 @@ impl Verdict {
         Self {
             holds: true,
             fault: false,
+            serves: true,
             reason,
             message: message.into(),
         }
@@ -43,6 +46,7 @@ impl Verdict {
         Self {
             holds: false,
             fault: false,
+            serves: false,
             reason,
             message: message.into(),
         }
@@ -53,8 +57,15 @@ impl Verdict {
         Self {
             holds: false,
             fault: true,
+            serves: false,
             reason,
             message: message.into(),
         }
+    }
+
+    /// Returns the verdict with another answer to whether the component serves.
+    #[must_use]
+    pub fn serving(self, serves: bool) -> Self {
+        Self { serves, ..self }
     }
 }

@@ -93,7 +93,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         queue: QueueFacts::default(),
         headers: references::headers_secret(spec).map(|secret| HeaderFacts {
             secret: secret.to_owned(),
-            data: Some(data(&["authorization", "x-scope-orgid"])),
+            data: Ok(Some(data(&["authorization", "x-scope-orgid"]))),
         }),
         has_monitoring_kinds: false,
         has_gateway_kinds: false,
@@ -103,6 +103,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         }),
         missing_keys: false,
         gateway: GatewayFacts::default(),
+        programs: BTreeMap::new(),
     }
 }
 

@@ -28,7 +28,7 @@ use shortener_operator_core::{
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{PlanError, PlanReport, document::DocumentError};
+use super::{HeldComponent, PlanError, PlanReport, document::DocumentError};
 use crate::{
     kubernetes::{
         children::{self, ReadError, present},
@@ -128,11 +128,18 @@ fn report(
         ));
     }
     let planned = plan::plan(stack, facts, defaults)?;
+    let held = planned.stack.held.iter();
+    let held = held.map(|(component, failure)| HeldComponent {
+        component: component.as_str(),
+        reason: failure.reason,
+        message: failure.message.clone(),
+    });
     Ok(PlanReport {
         namespace: stack.namespace().unwrap_or_default(),
         name: stack.name_any(),
         exists: false,
         changes: diff::diff(&planned, live)?,
+        held: held.collect(),
         notes,
     })
 }

@@ -117,6 +117,27 @@ async fn an_object_of_another_owner_is_in_the_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_component_that_would_be_held_is_told_beside_the_rest_of_the_plan() {
+    let external = json!({"external": {"secretRef": {"name": "missing"}}});
+    let spec = json!({"profiles": ["caching"], "cache": external});
+    let report = planned(&FakeApiServer::default(), spec).await;
+    assert_eq!(report.outcome(), PlanOutcome::Blocked);
+    let [held] = report.held.as_slice() else {
+        panic!("{:?}", report.held);
+    };
+    assert_eq!(
+        (held.component, held.reason),
+        ("cache", "SecretNotFound"),
+        "{held:?}"
+    );
+    let created = names(&report.changes.created);
+    assert!(
+        created.contains(&"Deployment/acme-app".to_owned()),
+        "{created:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stack_that_serves_the_same_host_is_noted() {
     let world = World::with_stack(json!({})).await;
     let mut other = in_a_file(json!({}));

@@ -17,6 +17,7 @@ pub(super) fn print(report: &PlanReport, out: &mut impl Write) -> io::Result<()>
         name,
         exists,
         changes,
+        held,
         notes,
     } = report;
     let new = if *exists { "" } else { " (new)" };
@@ -34,6 +35,10 @@ pub(super) fn print(report: &PlanReport, out: &mut impl Write) -> io::Result<()>
     let blocked = changes.blocked.iter();
     let blocked = blocked.map(|found| format!("! {}: {}", found.child, found.message));
     group(out, "In the way", blocked)?;
+    let held = held
+        .iter()
+        .map(|held| format!("! {}: {}", held.component, held.message));
+    group(out, "Held as they are", held)?;
     let restarts = changes.restarts.iter().flat_map(|restart| {
         let pods = match restart.pods {
             1 => "1 pod".to_owned(),
@@ -135,6 +140,7 @@ mod tests {
             name: "acme".to_owned(),
             exists: true,
             changes,
+            held: Vec::new(),
             notes: notes.iter().map(|note| (*note).to_owned()).collect(),
         };
         let mut out = Vec::new();

@@ -6,7 +6,10 @@
 
 use std::collections::HashSet;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{ResourceExt, api::PostParams};
 use shortener_operator_core::model::{
     desired::DesiredSecret,
@@ -20,7 +23,7 @@ use super::{
     error::Cause,
     pass::{Pass, Treatment, child, kind},
 };
-use crate::kubernetes::inventory::Child;
+use crate::kubernetes::{inventory::Child, refusal};
 
 impl Pass<'_> {
     /// Creates each newly generated Secret, then writes the metadata of every Secret, or leaves that to
@@ -32,15 +35,15 @@ impl Pass<'_> {
             }
             let name = secret.name_any();
             let stored = match create {
-                Some(generated) => self.create_secret(generated).await,
-                None => self.check_secret(&name).await,
+                Some(generated) => self.limited(self.create_secret(generated)).await,
+                None => self.limited(self.check_secret(&name)).await,
             };
             if let Err(cause) = stored {
-                self.fail::<Secret>(&name, cause);
+                self.fail::<Secret>(&secret.metadata, cause);
                 self.withheld.unstored.insert(name);
             } else if secret.metadata.owner_references.is_some() {
                 self.withheld.owned.push(secret);
-            } else if !self.write(secret, Treatment::Credentials).await {
+            } else if !self.write(vec![secret], Treatment::Credentials).await {
                 self.withheld.unwritten.insert(name);
             }
         }
@@ -53,40 +56,49 @@ impl Pass<'_> {
         if self.is_late() {
             return;
         }
-        let mut failed = HashSet::new();
-        for claim in desired {
-            let name = claim.name_any();
-            if self.withheld.keeps_back(&name) {
-                continue;
+        let (mut claims, mut failed) = (desired, HashSet::new());
+        claims.retain(|claim| !self.withheld.keeps_back(&claim.name_any()));
+        for (metadata, cause) in self.attempt(claims, Treatment::Data).await {
+            let name = metadata.name.clone().unwrap_or_default();
+            if matches!(cause, Cause::NameTaken | Cause::Previous) {
+                self.withheld.foreign.insert(name.clone());
             }
-            if let Err(cause) = self.apply_one(claim, &name, Treatment::Data).await {
-                if matches!(cause, Cause::NameTaken | Cause::Previous) {
-                    self.withheld.foreign.insert(name.clone());
-                }
-                self.fail::<PersistentVolumeClaim>(&name, cause);
-                failed.insert(name);
-            }
+            failed.insert(name);
+            let cause = match cause {
+                Cause::Api(error) if refusal::is_growth(&error) => Cause::NotExpandable {
+                    class: self.storage_class(&metadata),
+                },
+                cause => cause,
+            };
+            self.fail::<PersistentVolumeClaim>(&metadata, cause);
         }
-        for secret in std::mem::take(&mut self.withheld.owned) {
-            if !failed.contains(&secret.name_any()) {
-                self.write(secret, Treatment::Credentials).await;
-            }
-        }
+        let mut owned = std::mem::take(&mut self.withheld.owned);
+        owned.retain(|secret| !failed.contains(&secret.name_any()));
+        self.write(owned, Treatment::Credentials).await;
+    }
+
+    /// Returns the name of the storage class of a live volume claim.
+    fn storage_class(&self, claim: &ObjectMeta) -> String {
+        let name = claim.name.as_deref().unwrap_or_default();
+        let inventory = &self.scope.inventory;
+        let live = inventory.kept::<PersistentVolumeClaim>(&self.identity.namespace, name);
+        let class = live.and_then(|live| live.spec.as_ref()?.storage_class_name.clone());
+        class.unwrap_or_else(|| "(none)".to_owned())
     }
 
     /// Writes each workload that differs, except those whose pods would use a Secret that is not stored or a volume of
     /// another owner: they stay as they are.
     pub(super) async fn apply_workloads<K: Child + HasPods>(&mut self, desired: Vec<K>) {
-        for workload in desired {
+        let (admitted, kept): (Vec<K>, Vec<K>) = desired.into_iter().partition(|workload| {
             let pods = workload.pod_spec();
-            if pods.is_none_or(|pods| self.withheld.admits(pods, &self.identity.name)) {
-                self.write(workload, Treatment::Child).await;
-            } else {
-                let name = workload.name_any();
-                tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, namespace = %self.identity.namespace, "left as it is, because a Secret or a volume that it uses is not in place");
-                self.wanted.insert((kind::<K>(), name));
-            }
+            pods.is_none_or(|pods| self.withheld.admits(pods, &self.identity.name))
+        });
+        for workload in kept {
+            let name = workload.name_any();
+            tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, namespace = %self.identity.namespace, "left as it is, because a Secret or a volume that it uses is not in place");
+            self.wanted.insert((kind::<K>(), name));
         }
+        self.write(admitted, Treatment::Child).await;
     }
 
     async fn create_secret(&self, mut generated: Secret) -> Result<(), Cause> {

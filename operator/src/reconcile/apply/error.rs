@@ -1,6 +1,8 @@
 //! Errors of writing a child object.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+
+use shortener_operator_core::model::{failure::StepFailure, metadata::Component};
 
 use crate::kubernetes::refusal;
 
@@ -12,6 +14,8 @@ pub struct ApplyError(pub Vec<Failure>);
 /// A child that could not be written.
 #[derive(Debug)]
 pub struct Failure {
+    /// Component of the child.
+    pub component: Component,
     /// Kind and name, as in `Service/demo-app`.
     pub child: String,
     /// Cause of the failure.
@@ -39,11 +43,20 @@ pub enum Cause {
     /// The API server refused the request or did not answer.
     #[error("{0}")]
     Api(#[from] kube::Error),
-    /// The API server or a webhook did not answer before the timeout.
+    /// The storage class of a volume claim does not let its volume grow.
     #[error(
-        "the API server, or a webhook that it calls, did not answer within {} s", .0.as_secs()
+        "StorageClass {class} does not let a volume grow, so the volume keeps its size and the store runs on: if the \
+         driver can expand volumes, set allowVolumeExpansion of the class to true, or move the data to a stack whose \
+         class can"
     )]
-    Timeout(Duration),
+    NotExpandable {
+        /// Name of the storage class.
+        class: String,
+    },
+    /// The API server or a webhook did not answer before the timeout. The sentence leaves the time out, because one that
+    /// varies would make every retry a change of the status.
+    #[error("the API server, or a webhook that it calls, did not answer in time")]
+    Timeout,
     /// The object cannot be written as JSON.
     #[error("the object cannot be rendered as JSON: {0}")]
     Render(#[from] serde_json::Error),
@@ -52,16 +65,37 @@ pub enum Cause {
 impl ApplyError {
     /// Returns the reason of the first failure for conditions and metrics, one of a fixed set.
     pub fn reason(&self) -> &'static str {
-        match self.0.first().map(|failure| &failure.cause) {
-            Some(Cause::NameTaken) => "NameTaken",
-            Some(Cause::Previous) => "PreviousStackTerminating",
-            Some(Cause::Vanished) => "ApplyFailed",
-            Some(Cause::Api(error)) => refusal::reason(error, "ApplyFailed"),
-            Some(Cause::Timeout(_)) => "DeadlineExceeded",
-            Some(Cause::Render(_)) => "RenderFailed",
-            None => "ApplyFailed",
+        self.0.first().map_or("ApplyFailed", Failure::reason)
+    }
+}
+
+impl Failure {
+    fn reason(&self) -> &'static str {
+        match &self.cause {
+            Cause::NameTaken => "NameTaken",
+            Cause::Previous => "PreviousStackTerminating",
+            Cause::Vanished => "ApplyFailed",
+            Cause::Api(error) => refusal::reason(error, "ApplyFailed"),
+            Cause::NotExpandable { .. } => "VolumeNotExpandable",
+            Cause::Timeout => "DeadlineExceeded",
+            Cause::Render(_) => "RenderFailed",
         }
     }
+}
+
+/// Returns the first failure of each component, as the status reports it.
+pub(super) fn by_component(failures: &[Failure]) -> BTreeMap<Component, StepFailure> {
+    let mut first = BTreeMap::new();
+    for failure in failures {
+        first
+            .entry(failure.component)
+            .or_insert_with(|| StepFailure {
+                reason: failure.reason(),
+                message: format!("{}: {}", failure.child, failure.cause),
+                needs_an_edit: false,
+            });
+    }
+    first
 }
 
 fn describe(failures: &[Failure]) -> String {

@@ -1,6 +1,6 @@
 //! The live state of the children after an apply, for the status.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
@@ -16,12 +16,17 @@ use shortener_operator_core::model::{
 
 use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
+/// Time for which the address of an Ingress is waited for. Controllers report one within a minute, or never.
+pub const ADDRESS_PATIENCE: Duration = Duration::from_secs(120);
+
 /// Reads the live state without writing anything.
 pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
     let inventory = &scope.inventory;
     let (namespace, stack) = (identity.namespace.as_str(), identity.name.as_str());
+    let ingresses = inventory.of_stack::<Ingress>(namespace, stack);
     let mut live = Live {
-        ingresses: inventory.of_stack::<Ingress>(namespace, stack),
+        address_overdue: !ingresses.is_empty() && ingresses.iter().all(|ingress| is_old(ingress)),
+        ingresses,
         http_routes: http_routes(scope, identity),
         pods: inventory.of_stack::<Pod>(namespace, stack),
         queue: scope.context.queues.record(&identity.key()).seen().clone(),
@@ -38,6 +43,15 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         live.claims.extend(claim.map(|claim| (component, claim)));
     }
     live
+}
+
+/// Returns true when an Ingress has existed for longer than an address is waited for.
+fn is_old(ingress: &Ingress) -> bool {
+    let created = ingress.metadata.creation_timestamp.as_ref();
+    created.is_some_and(|created| {
+        let age = jiff::Timestamp::now().duration_since(created.0);
+        Duration::try_from(age).is_ok_and(|age| age > ADDRESS_PATIENCE)
+    })
 }
 
 /// Returns the routes, except those that the watch has not yet seen as they were written last: the status of the earlier

@@ -1,10 +1,10 @@
 //! One pass over the children of a stack.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::{BTreeSet, HashSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api, ResourceExt,
+    Api,
     api::{Patch, PatchParams},
     core::PartialObjectMeta,
 };
@@ -13,14 +13,14 @@ use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
     drift,
     kinds::Deletion,
-    live::{Applied, Live},
-    metadata::{APPLIED_HASH, FIELD_MANAGER, StackIdentity},
+    live::Live,
+    metadata::{APPLIED_HASH, Component, FIELD_MANAGER, StackIdentity, component_of},
     ownership::{Ownership, ownership},
 };
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::{
-    error::{ApplyError, Cause, Failure},
+    error::{ApplyError, Cause, Failure, by_component},
     live::observe,
     withheld::Withheld,
 };
@@ -32,10 +32,6 @@ use crate::{
     },
     reconcile::context::Scope,
 };
-
-/// Timeout for an object of a kind that a cluster may lack. It exceeds the usual timeout of the webhook of a Prometheus
-/// operator, and leaves the reconcile enough time to report.
-const OPTIONAL_WRITE_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// The treatment of a child.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,20 +59,26 @@ pub(super) struct Pass<'a> {
     pub(super) scope: &'a Scope,
     pub(super) identity: &'a StackIdentity,
     pub(super) wanted: HashSet<(String, String)>,
+    /// Components of which no object is deleted.
+    pub(super) held: BTreeSet<Component>,
     /// The Secrets and volumes that others have to do without in this pass.
     pub(super) withheld: Withheld,
+    /// Time at which the step should have ended.
+    pub(super) deadline: Instant,
     /// True when the cluster lacks the kind of an object.
     lacks_a_kind: bool,
     failures: Vec<Failure>,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(scope: &'a Scope, identity: &'a StackIdentity) -> Self {
+    pub(super) fn new(scope: &'a Scope, identity: &'a StackIdentity, deadline: Instant) -> Self {
         Self {
             scope,
             identity,
             wanted: HashSet::new(),
+            held: BTreeSet::new(),
             withheld: Withheld::default(),
+            deadline,
             lacks_a_kind: false,
             failures: Vec::new(),
         }
@@ -84,57 +86,53 @@ impl<'a> Pass<'a> {
 
     /// Writes each object that differs.
     pub(super) async fn apply<K: Child>(&mut self, desired: Vec<K>) {
-        for object in desired {
-            self.write(object, Treatment::Child).await;
-        }
+        self.write(desired, Treatment::Child).await;
     }
 
-    /// Writes an object if it differs. Returns true unless that failed.
-    pub(super) async fn write<K: Child>(&mut self, object: K, treatment: Treatment) -> bool {
-        let name = object.name_any();
-        self.wanted.insert((kind::<K>(), name.clone()));
-        match self.apply_one(object, &name, treatment).await {
-            Ok(()) => true,
-            Err(cause) => {
-                self.fail::<K>(&name, cause);
-                false
-            }
+    /// Writes each object that differs, and keeps the failures. Returns true if there are none.
+    pub(super) async fn write<K: Child>(&mut self, desired: Vec<K>, treatment: Treatment) -> bool {
+        let failures = self.attempt(desired, treatment).await;
+        let written = failures.is_empty();
+        for (metadata, cause) in failures {
+            self.fail::<K>(&metadata, cause);
         }
+        written
     }
 
-    /// Writes each object that differs. The kind may have been removed from the cluster since discovery, and its
-    /// webhooks are outside the operator's control, so each write has a timeout.
+    /// Writes each object that differs. The kind may have been removed from the cluster since discovery.
     pub(super) async fn apply_where_served<K: Child>(&mut self, desired: Vec<K>) {
-        for object in desired {
-            let name = object.name_any();
-            self.wanted.insert((kind::<K>(), name.clone()));
-            let write = self.apply_one(object, &name, Treatment::Child);
-            let written = timeout(OPTIONAL_WRITE_TIMEOUT, write).await;
-            match written.unwrap_or(Err(Cause::Timeout(OPTIONAL_WRITE_TIMEOUT))) {
-                Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {
+        for (metadata, cause) in self.attempt(desired, Treatment::Child).await {
+            match cause {
+                Cause::Api(kube::Error::Api(status)) if is_absent(&status) => {
+                    let name = metadata.name.unwrap_or_default();
                     tracing::warn!(child = %child::<K>(&name), stack = %self.identity.name, "the cluster no longer has this kind, so the object was not written");
                     self.lacks_a_kind = true;
                 }
-                Err(cause) => self.fail::<K>(&name, cause),
-                Ok(()) => {}
+                cause => self.fail::<K>(&metadata, cause),
             }
         }
     }
 
-    /// Returns the live state, or the failures of this pass. The failures of `watchers`, a pass over objects that the
-    /// stack does not depend on, are only reported.
-    pub(super) fn finish(self, watchers: Self) -> Result<Applied, ApplyError> {
-        for Failure { child, cause } in &watchers.failures {
+    /// Returns the live state with the failures of this pass, and an error that names them. The failures of `watchers`, a
+    /// pass over objects that the stack does not depend on, are only reported.
+    pub(super) fn finish(self, watchers: Self) -> (Live, Result<(), ApplyError>) {
+        for Failure { child, cause, .. } in &watchers.failures {
             tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "failed to apply monitoring objects");
         }
         let refused =
             (!watchers.failures.is_empty()).then(|| ApplyError(watchers.failures).to_string());
-        let live = || Live {
+        let live = Live {
             monitoring_refused: refused,
             gateway_kinds_gone: self.lacks_a_kind,
+            refused: by_component(&self.failures),
             ..observe(self.scope, self.identity)
         };
-        Applied::new(self.failures, live).map_err(ApplyError)
+        let written = if self.failures.is_empty() {
+            Ok(())
+        } else {
+            Err(ApplyError(self.failures))
+        };
+        (live, written)
     }
 
     /// Returns true when the stack is gone, so that nothing may be created for it: the garbage collector has taken its
@@ -243,8 +241,11 @@ impl<'a> Pass<'a> {
         Ok(current)
     }
 
-    pub(super) fn fail<K: Child>(&mut self, name: &str, cause: Cause) {
+    /// Keeps the failure to write or delete a child.
+    pub(super) fn fail<K: Child>(&mut self, metadata: &ObjectMeta, cause: Cause) {
+        let name = metadata.name.as_deref().unwrap_or_default();
         self.failures.push(Failure {
+            component: component_of(metadata),
             child: child::<K>(name),
             cause,
         });

@@ -1,6 +1,6 @@
 //! End of a pass: deletes children that are no longer desired, and gives data that is no longer used its owners.
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use k8s_openapi::{
     api::apps::v1::StatefulSet,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 use shortener_operator_core::model::{
     kinds::Deletion,
-    metadata::{Component, FIELD_MANAGER, component_name},
+    metadata::{Component, FIELD_MANAGER, component_name, component_of},
     ownership::{ABSENT_OWNER_UID, Ownership, ownership},
 };
 
@@ -113,6 +113,7 @@ impl Pass<'_> {
         {
             let (name, meta) = (kept.name_any(), kept.meta());
             if self.wanted.contains(&(kind::<K>(), name.clone()))
+                || self.held.contains(&component_of(meta))
                 || ownership(meta, self.identity, Deletion::Pruned) != Ownership::Ours
                 || meta.deletion_timestamp.is_some()
             {
@@ -126,12 +127,14 @@ impl Pass<'_> {
                 propagation_policy: Some(PropagationPolicy::Background),
                 ..DeleteParams::default()
             };
-            match self.api::<K>().delete(&name, &params).await {
+            let children = self.api::<K>();
+            let deletion = children.delete(&name, &params).map_err(Cause::Api);
+            match self.limited(deletion).await {
                 Ok(_) => {
                     tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "deleted an object that is no longer desired")
                 }
-                Err(kube::Error::Api(status)) if is_absent(&status) => {}
-                Err(error) => self.fail::<K>(&name, error.into()),
+                Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {}
+                Err(cause) => self.fail::<K>(meta, cause),
             }
         }
     }
@@ -154,9 +157,10 @@ impl Pass<'_> {
     /// follow it.
     async fn hand_over_kind<K: Child>(&mut self, store: Component, fate: Fate) -> bool {
         let name = component_name(&self.identity.name, store);
-        let handed_over = self.hand_over_object::<K>(&name, fate).await;
+        let change = self.hand_over_object::<K>(&name, fate);
+        let handed_over = self.limited(change).await;
         handed_over.unwrap_or_else(|cause| {
-            self.fail::<K>(&name, cause);
+            self.fail::<K>(&self.identity.retained(name, store), cause);
             false
         })
     }

@@ -6,7 +6,7 @@ use shortener_operator_core::{
     plan::references,
 };
 
-use super::read_secret;
+use super::{read_secret, unread};
 use crate::reconcile::context::Scope;
 
 /// Reads the headers.
@@ -14,13 +14,12 @@ pub(super) async fn headers(
     scope: &Scope,
     identity: &StackIdentity,
     spec: &ShortenerStackSpec,
-) -> Result<Option<HeaderFacts>, kube::Error> {
-    let Some(name) = references::headers_secret(spec) else {
-        return Ok(None);
-    };
-    let secret = read_secret(scope, identity, name).await?;
-    Ok(Some(HeaderFacts {
+) -> Option<HeaderFacts> {
+    let name = references::headers_secret(spec)?;
+    let secret = read_secret(scope, identity, name).await;
+    let data = secret.map(|secret| secret.map(|secret| secret.data.unwrap_or_default()));
+    Some(HeaderFacts {
         secret: name.to_owned(),
-        data: secret.map(|secret| secret.data.unwrap_or_default()),
-    }))
+        data: data.map_err(|error| unread(&error)),
+    })
 }

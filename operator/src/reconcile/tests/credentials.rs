@@ -60,7 +60,7 @@ async fn no_pod_and_no_volume_is_made_before_its_secret_is_stored() {
         early.retain(|child| kinds.iter().any(|kind| child.starts_with(kind)));
         assert_eq!(early, [] as [String; 0], "{code}");
         let degraded = world.condition("acme", "Degraded");
-        let named = degraded.message.contains("Secret/acme-checksum");
+        let named = degraded.message.contains("Secret/acme-postgres");
         assert!(named, "{}", degraded.message);
 
         world.server.fail_kind::<Secret>(None);

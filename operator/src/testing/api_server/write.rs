@@ -27,6 +27,7 @@ impl Refusal {
 
     pub(super) fn status(&self) -> Value {
         let reason = match self.code {
+            403 => "Forbidden",
             404 => "NotFound",
             409 if self.message.contains("already exists") => "AlreadyExists",
             409 => "Conflict",

@@ -13,6 +13,12 @@ pub enum Collector {
         /// Address that receives OTLP over gRPC.
         endpoint: String,
     },
+    /// A collector that the operator runs, and that stays as it is. Its address depends on no setting, so its clients know
+    /// it all the same.
+    Held {
+        /// True when its backend is the stack's own.
+        own_backend: bool,
+    },
 }
 
 /// A collector that the operator runs.
@@ -66,7 +72,7 @@ impl Collector {
     pub fn managed(&self) -> Option<&ManagedCollector> {
         match self {
             Self::Managed(collector) => Some(collector),
-            Self::External { .. } => None,
+            Self::External { .. } | Self::Held { .. } => None,
         }
     }
 }

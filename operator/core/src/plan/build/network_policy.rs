@@ -121,15 +121,16 @@ fn scrapers(stack: &ValidatedStack) -> Vec<NetworkPolicyPeer> {
     peers.push(stack.operator.clone());
     peers.extend(
         stack
-            .own_backend()
-            .map(|_| pods(stack, Component::Telemetry)),
+            .has_own_backend()
+            .then(|| pods(stack, Component::Telemetry)),
     );
     peers
 }
 
 /// Returns the peers of components. Without a queue, there are no workers.
 fn clients(stack: &ValidatedStack, components: &[Component]) -> Vec<NetworkPolicyPeer> {
-    let exists = |component: &&Component| **component != Component::Worker || stack.queue.is_some();
+    let workers = stack.queue.is_some() || stack.is_held(Component::Worker);
+    let exists = |component: &&Component| **component != Component::Worker || workers;
     let existing = components.iter().filter(exists);
     existing.map(|component| pods(stack, *component)).collect()
 }

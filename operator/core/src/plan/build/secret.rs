@@ -98,13 +98,13 @@ mod tests {
     #[test]
     fn data_is_written_only_when_it_was_minted() {
         let live = minimal_stack();
-        let database = live.database.managed().unwrap();
+        let database = live.database.as_ref().unwrap().managed().unwrap();
         assert_eq!(checksum(&live).create, None);
         assert_eq!(job_ids(&live).create, None);
         assert_eq!(store(&live, &postgres::STORE, database).create, None);
 
         let new = minimal_stack().with_new_secrets();
-        let database = new.database.managed().unwrap();
+        let database = new.database.as_ref().unwrap().managed().unwrap();
         let created = store(&new, &postgres::STORE, database).create.unwrap();
         assert_eq!(created.data.as_ref(), Some(&database.credentials.data));
         assert_eq!(

@@ -1,7 +1,7 @@
 //! `AppReady`: every desired pod of the app accepts requests, and the keys of clients exist.
 
 use super::{Verdict, View};
-use crate::{model::metadata::Component, plan::verdict::workload};
+use crate::{api::Protected, model::metadata::Component, plan::verdict::workload};
 
 /// Checks the app's Deployment and its pods, then that the Secret with the keys exists. Without the Secret, the app
 /// refuses what needs a key and serves everything else, so the stack is built all the same.
@@ -16,16 +16,25 @@ pub fn app_ready(view: View<'_>) -> Verdict {
                  need a key are refused until then",
                 auth.secret
             ),
-        ),
+        )
+        // Without keys no link is made, unless that needs none.
+        .serving(pods.serves && !auth.protect.contains(&Protected::Shorten)),
         _ => pods,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::Pod;
+
     use super::*;
     use crate::{
-        model::live::{Live, Workload},
+        model::{
+            live::{Live, Workload},
+            metadata::COMPONENT_LABEL,
+        },
         testing::{self, stack::minimal_stack},
     };
 
@@ -74,6 +83,39 @@ mod tests {
             let start = "gateway.auth.secretRef: Secret links-keys does not exist: create it";
             let named = found.fault && found.message.starts_with(start);
             assert_eq!(named, reason == "SecretNotFound", "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_template_that_does_not_start_beside_serving_pods_is_a_fault_and_nothing_more() {
+        let pod = serde_json::json!({
+            "metadata": {"name": "acme-app-b", "labels": {COMPONENT_LABEL: "app"}},
+            "status": {"containerStatuses": [{
+                "name": "app", "image": "app:none", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": "ImagePullBackOff"}},
+            }]},
+        });
+        let pod: Arc<Pod> = Arc::new(serde_json::from_value(pod).unwrap());
+        // `maxUnavailable` is 0, so the pods of the old template stay.
+        for (ready, holds, serves) in [(2, true, true), (1, false, true), (0, false, false)] {
+            let app = Workload {
+                existing: ready + 1,
+                updated: 1,
+                ready,
+                ..settled()
+            };
+            let live = Live {
+                workloads: [(Component::App, app)].into(),
+                pods: vec![pod.clone()],
+                ..Live::default()
+            };
+            let found = app_ready(View {
+                stack: &minimal_stack(),
+                live: &live,
+            });
+            let expected = ("ImagePullFailed", true, holds, serves);
+            let found = (found.reason, found.fault, found.holds, found.serves);
+            assert_eq!(found, expected, "{ready} pods");
         }
     }
 

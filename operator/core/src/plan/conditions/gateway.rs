@@ -19,7 +19,9 @@ use crate::{
 pub fn gateway_ready(view: View<'_>) -> Verdict {
     let routing = &view.stack.gateway.routing;
     if let Some(conflict) = host_conflict(routing) {
-        return conflict;
+        // With a host that it keeps, the stack serves on.
+        let pods = workload::ready(view, Component::Gateway);
+        return conflict.serving(pods.serves && !routing.is_shut_out());
     }
     if let Routing::GatewayApi { .. } = routing
         && let Some(missing) = gateway_api::kinds_missing(view)
@@ -37,19 +39,40 @@ pub fn gateway_ready(view: View<'_>) -> Verdict {
     }
     let pods = workload::ready(view, Component::Gateway);
     match routing {
-        Routing::GatewayApi { parent, tls, .. } if pods.holds => {
+        Routing::GatewayApi { parent, tls, .. } if pods.serves => {
             let secret = tls.as_ref().map(|tls| tls.secret_name.as_str());
             gateway_api::problem(view, parent, secret).unwrap_or(pods)
         }
-        Routing::IngressNginx { class, .. } if pods.holds && !taken_up(view) => Verdict::no(
+        Routing::IngressNginx { class, .. } if pods.serves && !taken_up(view) => {
+            without_address(view, class, pods)
+        }
+        _ => pods,
+    }
+}
+
+/// Returns the verdict on Ingresses that have no address. A controller that has not reported one after a while may be one
+/// that never does, so the address is waited for no longer.
+fn without_address(view: View<'_>, class: &str, pods: Verdict) -> Verdict {
+    if !view.live.address_overdue {
+        return Verdict::no(
             "IngressPending",
             format!(
                 "no controller of IngressClass {class} serves the Ingresses: install ingress-nginx, set another \
                  spec.gateway.ingressClassName, or set spec.gateway.provider to Standalone"
             ),
-        ),
-        _ => pods,
+        );
     }
+    if pods.reason != workload::PODS_READY {
+        return pods;
+    }
+    Verdict::yes(
+        "AddressUnknown",
+        format!(
+            "{}; the Ingresses have no address: if no request arrives, check that a controller of IngressClass {class} \
+             runs",
+            pods.message
+        ),
+    )
 }
 
 /// Returns a verdict if another stack serves the host.
@@ -145,6 +168,28 @@ mod tests {
     }
 
     #[test]
+    fn an_address_that_no_controller_reports_is_not_waited_for_without_end() {
+        let stack = minimal_stack();
+        for (ready, holds, reason) in [
+            (2, true, "AddressUnknown"),
+            (1, false, "PodsStarting"),
+            (0, false, "PodsStarting"),
+        ] {
+            let live = Live {
+                address_overdue: true,
+                workloads: [(Component::Gateway, workload(2, ready))].into(),
+                ..live(json!([]))
+            };
+            let found = gateway_ready(View {
+                stack: &stack,
+                live: &live,
+            });
+            assert_eq!((found.holds, found.reason), (holds, reason), "{found:?}");
+            assert_eq!(found.serves, ready > 0, "{found:?}");
+        }
+    }
+
+    #[test]
     fn a_standalone_gateway_needs_its_pods_only() {
         let stack = minimal_stack().standalone();
         let live = Live {
@@ -192,7 +237,11 @@ mod tests {
                 assert!(verdict.message.contains(part), "{verdict:?}");
             }
             let told = verdict.message.contains("goes on with before.test");
-            assert_eq!(told, meanwhile, "{verdict:?}");
+            assert_eq!(
+                (told, verdict.serves),
+                (meanwhile, meanwhile),
+                "{verdict:?}"
+            );
         }
     }
 }

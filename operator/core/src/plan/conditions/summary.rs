@@ -1,22 +1,35 @@
 //! `Ready`, `Progressing` and `Degraded`: summaries of the components' conditions.
 
-use super::Verdict;
+use super::{APP_READY, DATABASE_READY, GATEWAY_READY, Verdict};
 use crate::{
-    model::metadata::PLAN_ONLY,
+    model::{failure::StepFailure, metadata::PLAN_ONLY},
     plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT},
 };
 
 type Components<'a> = &'a [(&'static str, Verdict)];
 
-/// Returns the verdict `Ready`: true when every component is ready.
+/// Conditions of the components without which a redirect or a write is not served. The others are optional: requests
+/// are served without them, more slowly or with fewer routes.
+const SERVING: [&str; 3] = [DATABASE_READY, APP_READY, GATEWAY_READY];
+
+/// Returns the verdict `Ready`: true when redirects and writes are served, even by fewer pods than asked for, or by pods
+/// of an earlier template.
 pub fn ready(components: Components<'_>) -> Verdict {
-    match components.iter().find(|(_, verdict)| !verdict.holds) {
+    let away = components
+        .iter()
+        .find(|(type_, verdict)| SERVING.contains(type_) && !verdict.serves);
+    match away {
         Some((_, verdict)) => Verdict {
             holds: false,
             ..verdict.clone()
         },
-        None => Verdict::yes("ComponentsReady", "every component is ready"),
+        None => serves(),
     }
+}
+
+/// Returns the verdict on a stack that serves.
+pub fn serves() -> Verdict {
+    Verdict::yes("Serving", "redirects and writes are served")
 }
 
 /// Returns the verdict `Progressing` of a stack that is paused.
@@ -57,11 +70,14 @@ pub fn progressing(components: Components<'_>, halted: Option<Verdict>) -> Verdi
     }
 }
 
-/// Returns the verdict `Degraded`: true when a component has a fault that the user must resolve.
-pub fn degraded(components: Components<'_>) -> Verdict {
-    match components.iter().find(|(_, verdict)| verdict.fault) {
-        Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),
-        None => Verdict::no("NoFault", "no fault is known"),
+/// Returns the verdict `Degraded`: true when a component has a fault that waiting does not mend, or there is a `failure` of a
+/// component without a condition.
+pub fn degraded(components: Components<'_>, failure: Option<&StepFailure>) -> Verdict {
+    let fault = components.iter().find(|(_, verdict)| verdict.fault);
+    match (fault, failure) {
+        (Some((_, verdict)), _) => Verdict::yes(verdict.reason, verdict.message.clone()),
+        (None, Some(failure)) => Verdict::yes(failure.reason, failure.message.clone()),
+        (None, None) => Verdict::no("NoFault", "no fault is known"),
     }
 }
 
@@ -69,29 +85,58 @@ pub fn degraded(components: Components<'_>) -> Verdict {
 mod tests {
     use super::*;
 
-    fn summary(verdicts: [Verdict; 2]) -> (bool, bool, bool) {
-        let [first, second] = verdicts;
-        let components = [("DatabaseReady", first), ("AppReady", second)];
+    /// Returns `Ready`, `Progressing` and `Degraded` of a stack of which one condition has this verdict.
+    fn summary(type_: &'static str, verdict: Verdict) -> (bool, bool, bool) {
+        let types = [DATABASE_READY, "CacheReady", APP_READY, GATEWAY_READY];
+        let components = types.map(|other| {
+            let good = Verdict::yes("PodsReady", "good");
+            (
+                other,
+                if other == type_ {
+                    verdict.clone()
+                } else {
+                    good
+                },
+            )
+        });
         (
             ready(&components).holds,
             progressing(&components, None).holds,
-            degraded(&components).holds,
+            degraded(&components, None).holds,
         )
     }
 
     #[test]
     fn components_add_up_to_ready_progressing_and_degraded() {
-        let good = || Verdict::yes("PodsReady", "good");
+        let starting = || Verdict::no("PodsStarting", "1 of 2");
+        let crash = || Verdict::fault("CrashLoop", "ends");
         let table = [
-            (good(), (true, false, false)),
-            (Verdict::no("PodsStarting", "1 of 2"), (false, true, false)),
-            (Verdict::fault("CrashLoop", "ends"), (false, false, true)),
+            (Verdict::yes("PodsReady", "good"), (true, false, false)),
+            (starting(), (false, true, false)),
+            (starting().serving(true), (true, true, false)),
+            (crash(), (false, false, true)),
+            (crash().serving(true), (true, false, true)),
             (Verdict::yes(ROLLING_OUT, "1 of 2"), (true, true, false)),
             (Verdict::yes(DRAINING, "3 left"), (true, true, false)),
             (Verdict::no("Stopped", "stopped"), (false, false, false)),
         ];
         for (verdict, expected) in table {
-            assert_eq!(summary([good(), verdict.clone()]), expected, "{verdict:?}");
+            assert_eq!(summary(APP_READY, verdict.clone()), expected, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn an_optional_part_takes_no_readiness() {
+        let table = [
+            (Verdict::no("PodsStarting", "0 of 1"), (true, true, false)),
+            (Verdict::fault("CrashLoop", "ends"), (true, false, true)),
+        ];
+        for (verdict, expected) in table {
+            assert_eq!(
+                summary("CacheReady", verdict.clone()),
+                expected,
+                "{verdict:?}"
+            );
         }
     }
 

@@ -24,6 +24,7 @@ pub fn telemetry_ready(view: View<'_>, collector: &Collector) -> Verdict {
 fn export_ready(view: View<'_>, collector: &Collector) -> Verdict {
     let collector = match collector {
         Collector::Managed(collector) => collector,
+        Collector::Held { .. } => return workload::ready(view, Component::Otel),
         Collector::External { endpoint } => {
             return Verdict::yes(
                 "External",

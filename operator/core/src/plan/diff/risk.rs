@@ -152,7 +152,7 @@ fn queue(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Option<Risk> {
 fn replaced(plan: &Plan, changes: &Changes) -> Vec<Risk> {
     let stack = &plan.stack;
     let external = [
-        (Component::Postgres, Some(&stack.database)),
+        (Component::Postgres, stack.database.as_ref()),
         (
             Component::Rabbitmq,
             stack.queue.as_ref().map(|queue| &queue.store),

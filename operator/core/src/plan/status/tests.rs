@@ -1,12 +1,12 @@
 //! Tests of the status after each outcome of a reconcile.
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{api::core::v1::PodTemplateSpec, jiff::Timestamp};
 use kube_core::CustomResourceExt;
 use serde_json::json;
 
 use super::*;
 use crate::{
-    model::live::Live,
+    plan::ValidateError,
     testing::{golden, live::workload, shared::stored_stack, stack::minimal_stack},
 };
 
@@ -31,18 +31,10 @@ fn live(app_ready: i32) -> Live {
     }
 }
 
-fn applied(live: &Live) -> Applied {
-    Applied::new(Vec::<()>::new(), || live.clone()).unwrap()
-}
-
 fn after(previous: Option<ShortenerStackStatus>, live: &Live, now: i64) -> ShortenerStackStatus {
     let mut stack = stored_stack(json!({}));
     stack.status = previous;
-    status(
-        &stack,
-        Outcome::Applied(&minimal_stack(), &applied(live)),
-        &at(now),
-    )
+    status(&stack, Outcome::Applied(&minimal_stack(), live), &at(now))
 }
 
 fn find<'a>(status: &'a ShortenerStackStatus, type_: &str) -> &'a Condition {
@@ -91,7 +83,7 @@ fn a_stack_whose_components_are_ready_is_ready() {
 
 #[test]
 fn the_transition_time_moves_only_when_the_status_flips() {
-    let first = after(None, &live(1), 1);
+    let first = after(None, &live(0), 1);
     let same = after(Some(first.clone()), &live(0), 2);
     let flipped = after(Some(same.clone()), &live(2), 3);
     assert_eq!(find(&same, "Ready").last_transition_time, at(1));
@@ -100,33 +92,93 @@ fn the_transition_time_moves_only_when_the_status_flips() {
 }
 
 #[test]
-fn a_failure_names_its_reason_and_keeps_what_is_known_of_the_components() {
+fn a_refused_child_is_named_by_its_component_and_takes_no_other_ones_state() {
+    let refused = |component| StepFailure {
+        reason: "Forbidden",
+        message: format!("Deployment/acme-{}: no", Component::as_str(component)),
+        needs_an_edit: false,
+    };
+    for (component, type_) in [
+        (Component::App, "AppReady"),
+        (Component::Gateway, "GatewayReady"),
+        (Component::Postgres, "DatabaseReady"),
+        // It has no condition of its own.
+        (Component::Stack, "Degraded"),
+    ] {
+        let mut live = live(2);
+        live.refused.insert(component, refused(component));
+        let status = after(None, &live, 1);
+        assert!(is_ready(&status), "{component:?}");
+        for type_ in [type_, "Degraded"] {
+            let named = find(&status, type_);
+            assert_eq!(named.status, "True", "{type_}");
+            assert_eq!(named.message, refused(component).message, "{type_}");
+        }
+        let others = ["DatabaseReady", "AppReady", "GatewayReady"];
+        for other in others.into_iter().filter(|other| *other != type_) {
+            assert_eq!(find(&status, other).reason, "PodsReady", "{other}");
+        }
+    }
+}
+
+/// Returns the status after a failure of a stack that had `before` ready pods of the app and has `now` of them.
+fn after_failure(before: i32, now: i32, error: &ValidateError) -> ShortenerStackStatus {
+    let mut stack = stored_stack(json!({}));
+    stack.status = Some(after(None, &live(before), 1));
+    let now = live(now);
+    let failed = Outcome::Failed(StepFailure::from(error), &now);
+    status(&stack, failed, &at(2))
+}
+
+#[test]
+fn a_failure_names_its_reason_and_takes_nothing_from_a_stack_that_serves() {
+    let error = ValidateError::NameTaken("acme-checksum".to_owned());
+    for (before, now, ready, reason) in [
+        (2, 2, "True", "Serving"),
+        (2, 1, "True", "Serving"),
+        (2, 0, "False", "NameTaken"),
+        (0, 2, "False", "NameTaken"),
+    ] {
+        let status = after_failure(before, now, &error);
+        let found = find(&status, "Ready");
+        assert_eq!(
+            (found.status.as_str(), found.reason.as_str()),
+            (ready, reason)
+        );
+        let degraded = find(&status, "Degraded");
+        assert_eq!(
+            (degraded.status.as_str(), degraded.reason.as_str()),
+            ("True", "NameTaken")
+        );
+        let before = if before > 0 { "True" } else { "False" };
+        assert_eq!(find(&status, "AppReady").status, before, "it was seen last");
+    }
+}
+
+#[test]
+fn the_numbers_of_pods_are_those_of_today_after_a_failure_too() {
+    let error = ValidateError::NameTaken("acme-checksum".to_owned());
     let mut stack = stored_stack(json!({}));
     stack.status = Some(after(None, &live(2), 1));
-    let error = ValidateError::NameTaken("acme-postgres".to_owned());
-    let status = status(&stack, Outcome::Failed(StepFailure::from(&error)), &at(2));
-    assert!(!is_ready(&status));
-    assert_eq!(
-        (
-            find(&status, "Ready").reason.as_str(),
-            find(&status, "Degraded").status.as_str()
-        ),
-        ("NameTaken", "True")
-    );
-    assert_eq!(find(&status, "AppReady").status, "True");
+    let mut now = live(1);
+    now.workloads.insert(Component::Worker, workload(5, 3));
+    let failed = Outcome::Failed(StepFailure::from(&error), &now);
+    let status = status(&stack, failed, &at(2));
+    assert_eq!(status.app.ready_replicas, 1);
+    assert_eq!(status.workers.replicas, 5);
 }
 
 #[test]
 fn a_paused_stack_says_so_and_still_tells_the_truth() {
     let stack = stored_stack(json!({"paused": true}));
-    let status = status(&stack, Outcome::Paused(&minimal_stack(), &live(1)), &at(1));
+    let status = status(&stack, Outcome::Paused(&minimal_stack(), &live(0)), &at(1));
     assert_eq!(find(&status, "Progressing").reason, "Paused");
     assert!(!is_ready(&status));
 }
 
 #[test]
 fn only_what_changed_is_told_in_events() {
-    let before = after(None, &live(1), 1);
+    let before = after(None, &live(0), 1);
     let now = after(Some(before.clone()), &live(2), 2);
     let changed: Vec<&str> = changes(Some(&before), &now)
         .iter()
@@ -191,6 +243,16 @@ fn the_life_of_a_stack_as_gitops_tools_read_it() {
         app.failure = Some("exceeded quota: pods".to_owned());
     }
     read_by_kstatus("failing", &stack, after(None, &broken, 1));
+    // The old pods serve while the new ones cannot be created.
+    let mut stuck = live(2);
+    if let Some(app) = stuck.workloads.get_mut(&Component::App) {
+        app.updated = 0;
+        app.failure = Some("exceeded quota: pods".to_owned());
+    }
+    let stuck = after(None, &stuck, 1);
+    assert!(is_ready(&stuck));
+    assert_eq!(find(&stuck, "Degraded").status, "True");
+    read_by_kstatus("stuck", &stack, stuck);
     let mut edited = stack.clone();
     edited.metadata.generation = Some(2);
     read_by_kstatus("edited", &edited, after(None, &live(2), 1));
@@ -202,28 +264,100 @@ fn the_life_of_a_stack_as_gitops_tools_read_it() {
     read_by_kstatus("paused", &paused, paused_status);
 }
 
-#[test]
-fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
+/// Returns the status of a stack whose database is held.
+fn with_held_database(error: &ValidateError, live: &Live) -> ShortenerStackStatus {
+    let mut validated = minimal_stack();
+    validated.database = None;
+    validated
+        .held
+        .insert(Component::Postgres, StepFailure::from(error));
     let stack = stored_stack(json!({}));
-    let failed =
-        |error: ValidateError| status(&stack, Outcome::Failed(StepFailure::from(&error)), &at(1));
-    let absent = failed(ValidateError::SecretNotFound {
-        field: "database",
-        secret: "db".to_owned(),
-        key: "uri".to_owned(),
-    });
-    assert!(
-        absent
-            .conditions
-            .iter()
-            .all(|condition| condition.type_ != "Stalled")
-    );
-    read_by_kstatus("secret-missing", &stack, absent);
-    let refused = failed(ValidateError::MajorVersionChange {
+    status(&stack, Outcome::Applied(&validated, live), &at(1))
+}
+
+fn major_version_change() -> ValidateError {
+    ValidateError::MajorVersionChange {
         wanted: "postgres:19".to_owned(),
         claim: "acme-postgres".to_owned(),
         major: 18,
-    });
+    }
+}
+
+#[test]
+fn a_held_database_that_runs_is_named_and_the_stack_serves_on() {
+    let status = with_held_database(&major_version_change(), &live(2));
+    assert!(is_ready(&status));
+    for type_ in ["DatabaseReady", "Degraded"] {
+        let named = find(&status, type_);
+        assert_eq!(
+            (named.status.as_str(), named.reason.as_str()),
+            ("True", "MajorVersionChange"),
+            "{type_}"
+        );
+    }
+    assert_eq!(find(&status, "AppReady").reason, "PodsReady");
+    // The app of a new stack waits for the database.
+    let mut new = live(0);
+    new.workloads.remove(&Component::App);
+    let status = with_held_database(&major_version_change(), &new);
+    assert!(!is_ready(&status));
+    assert_eq!(find(&status, "AppReady").reason, "MajorVersionChange");
+    assert_eq!(find(&status, "GatewayReady").reason, "PodsReady");
+}
+
+#[test]
+fn an_optional_part_that_is_held_is_named_even_if_nothing_of_it_exists() {
+    let mut validated = minimal_stack().caching();
+    validated.cache = None;
+    let error = ValidateError::SecretNotFound {
+        field: "cache",
+        secret: "redis".to_owned(),
+        key: "url".to_owned(),
+    };
+    validated
+        .held
+        .insert(Component::Cache, StepFailure::from(&error));
+    let stack = stored_stack(json!({"profiles": ["caching"]}));
+    let status_of =
+        |validated: &ValidatedStack| status(&stack, Outcome::Applied(validated, &live(2)), &at(1));
+    let status = status_of(&validated);
+    assert!(is_ready(&status));
+    assert_eq!(status.profiles, ["caching"]);
+    let cache = find(&status, "CacheReady");
+    assert_eq!(
+        (cache.status.as_str(), cache.reason.as_str()),
+        ("False", "SecretNotFound")
+    );
+    assert_eq!(find(&status, "Degraded").message, error.to_string());
+    validated
+        .kept_templates
+        .insert(Component::App, PodTemplateSpec::default());
+    let kept = status_of(&validated);
+    let message = &find(&kept, "CacheReady").message;
+    assert!(message.starts_with(&error.to_string()), "{message}");
+    assert!(message.contains("pod templates"), "{message}");
+    assert_eq!(find(&status, "Reconciling").status, "True");
+}
+
+#[test]
+fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
+    let stack = stored_stack(json!({}));
+    let stalled = |status: &ShortenerStackStatus| {
+        let mut conditions = status.conditions.iter();
+        conditions.any(|condition| condition.type_ == "Stalled")
+    };
+    let missing = ValidateError::SecretNotFound {
+        field: "database",
+        secret: "db".to_owned(),
+        key: "uri".to_owned(),
+    };
+    let mut new = live(0);
+    new.workloads
+        .retain(|component, _| *component == Component::Gateway);
+    let absent = with_held_database(&missing, &new);
+    assert!(!stalled(&absent));
+    read_by_kstatus("secret-missing", &stack, absent);
+    let refused = with_held_database(&major_version_change(), &live(2));
     assert_eq!(find(&refused, "Stalled").status, "True");
     read_by_kstatus("refused", &stack, refused.clone());
     let unread = unreadable(
@@ -234,17 +368,6 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     );
     read_by_kstatus("invalid", &stack, unread);
     // The condition `Stalled` disappears with the error.
-    let mut repaired = stack.clone();
-    repaired.status = Some(refused);
-    let error = ValidateError::NameTaken("acme-postgres".to_owned());
-    let next = status(
-        &repaired,
-        Outcome::Failed(StepFailure::from(&error)),
-        &at(2),
-    );
-    assert!(
-        next.conditions
-            .iter()
-            .all(|condition| condition.type_ != "Stalled")
-    );
+    let next = after(Some(refused), &live(2), 2);
+    assert!(!stalled(&next));
 }

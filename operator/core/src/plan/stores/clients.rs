@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn an_external_database_is_known_by_the_parts_of_its_secret() {
         let mut stack = minimal_stack();
-        stack.database = Store::External {
+        stack.database = Some(Store::External {
             secret: "links-app".to_owned(),
             access: Access::Parts(vec![
                 (Part::Host, "host"),
@@ -192,7 +192,7 @@ mod tests {
             tls: None,
             pooler: None,
             checksum: String::new(),
-        };
+        });
         golden("env-external-database", &env(&stack, Component::App));
     }
 

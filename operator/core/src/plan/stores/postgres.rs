@@ -7,6 +7,7 @@ mod stateful_set;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
+pub(in crate::plan) use condition::DATABASE_READY;
 pub(in crate::plan) use resolve::resolve;
 
 use super::{Definition, PROGRAMS, Port, StoreCondition};
@@ -45,13 +46,13 @@ pub(in crate::plan) const STORE: Definition = Definition {
     egress: false,
     wanted: |_| true,
     external,
-    store: |stack| Some(&stack.database),
+    store: |stack| stack.database.as_ref(),
     env: env::env,
     rendered_secret: |_| None,
     config_map: |_| None,
     stateful_set: stateful_set::stateful_set,
     condition: Some(StoreCondition {
-        type_: "DatabaseReady",
+        type_: DATABASE_READY,
         verdict: condition::ready,
     }),
 };

@@ -13,25 +13,32 @@ use crate::{
     plan::{build, error::ValidateError, pod_settings::pod},
 };
 
-/// Resolves the gateway of a stack in a namespace.
+/// Checks the gateway.
 ///
 /// # Errors
 /// An annotation has a key that Kubernetes does not accept, or the spec names no Gateway although its provider needs one.
+pub(super) fn check(gateway: &GatewaySpec) -> Result<(), ValidateError> {
+    if gateway.provider == GatewayProvider::GatewayApi && gateway.parent_ref.is_none() {
+        return Err(ValidateError::NoGateway);
+    }
+    check_annotations(gateway)
+}
+
+/// Resolves the gateway of a stack in a namespace.
 pub(super) fn gateway(
     spec: &ShortenerStackSpec,
     defaults: &Defaults,
     namespace: &str,
     mut facts: GatewayFacts,
-) -> Result<Gateway, ValidateError> {
+) -> Gateway {
     let gateway = &spec.gateway;
-    check_annotations(gateway)?;
     let service = gateway.service.clone().unwrap_or_default();
     let default_peers = match gateway.provider {
         GatewayProvider::IngressNginx => defaults.gateway_allow_from.clone(),
         GatewayProvider::Standalone | GatewayProvider::GatewayApi => Vec::new(),
     };
     let missing_certificate = facts.missing_certificate.take();
-    Ok(Gateway {
+    Gateway {
         replicas: if spec.stopped { 0 } else { gateway.replicas },
         pod: pod(
             &gateway.pod,
@@ -45,16 +52,12 @@ pub(super) fn gateway(
         },
         service_annotations: service.annotations,
         missing_certificate,
-        routing: routing(gateway, namespace, facts)?,
-    })
+        routing: routing(gateway, namespace, facts),
+    }
 }
 
 /// Resolves the implementation of the routing.
-fn routing(
-    gateway: &GatewaySpec,
-    namespace: &str,
-    facts: GatewayFacts,
-) -> Result<Routing, ValidateError> {
+fn routing(gateway: &GatewaySpec, namespace: &str, facts: GatewayFacts) -> Routing {
     let GatewayFacts {
         upstream,
         host_conflict,
@@ -65,7 +68,7 @@ fn routing(
         .as_ref()
         .and_then(|conflict| conflict.kept.clone());
     let (host, tls) = (kept.unwrap_or_else(|| gateway.host.clone()), tls(gateway));
-    Ok(match gateway.provider {
+    match gateway.provider {
         GatewayProvider::IngressNginx => Routing::IngressNginx {
             host,
             class: gateway.ingress_class_name.clone(),
@@ -80,14 +83,15 @@ fn routing(
             upstream,
         },
         GatewayProvider::GatewayApi => {
-            let named = gateway.parent_ref.clone();
-            let named = named.ok_or(ValidateError::NoGateway)?;
+            let named = gateway.parent_ref.as_ref();
+            let other = named.and_then(|named| named.namespace.as_deref());
             Routing::GatewayApi {
                 host,
                 parent: Parent {
-                    namespace: named.namespace.unwrap_or_else(|| namespace.to_owned()),
-                    name: named.name,
-                    section: named.section_name,
+                    namespace: other.unwrap_or(namespace).to_owned(),
+                    // Without a name, the gateway is held.
+                    name: named.map(|named| named.name.clone()).unwrap_or_default(),
+                    section: named.and_then(|named| named.section_name.clone()),
                     live: parent,
                 },
                 tls,
@@ -96,7 +100,7 @@ fn routing(
                 upstream,
             }
         }
-    })
+    }
 }
 
 /// Returns the settings of TLS, from the field of today or the one that it replaces.

@@ -1,9 +1,11 @@
 //! Validation of the collector and its backend.
 
+use super::held::Held;
 use crate::{
     api::{ExternalBackend as Spec, OtlpProtocol, Profile},
     model::{
         facts::{HeaderFacts, StoreFacts},
+        metadata::Component,
         stack::{Backend, Collector, ExternalBackend, Headers, ManagedCollector},
     },
     plan::{
@@ -15,31 +17,36 @@ use crate::{
 };
 
 /// Resolves the collector and its backend; `None` while the profile is off. `own` contains the facts about the
-/// stack's own backend, if it has one.
+/// stack's own backend, if it has one. A backend that does not pass holds the collector as well, which sends to it.
 pub(super) fn collector(
     surroundings: &Surroundings<'_>,
     own: Option<StoreFacts>,
     headers: Option<HeaderFacts>,
-) -> Result<Option<Collector>, ValidateError> {
+    held: &mut Held,
+) -> Option<Collector> {
     let spec = &surroundings.stack.spec;
     if !spec.profiles.contains(&Profile::Observability) {
-        return Ok(None);
+        return None;
     }
     let observability = &spec.observability;
     if let Some(external) = &observability.collector.external {
-        return Ok(Some(Collector::External {
+        return Some(Collector::External {
             endpoint: external.endpoint.trim_end_matches('/').to_owned(),
-        }));
+        });
     }
+    let own_backend = own.is_some();
     let backend = match (own, &observability.backend.external) {
-        (Some(facts), _) => Backend::Managed(telemetry::resolve(surroundings, facts)?),
+        (Some(facts), _) => telemetry::resolve(surroundings, facts).map(Backend::Managed),
         (None, Some(external)) => {
-            Backend::External(external_backend(surroundings, external, headers)?)
+            external_backend(surroundings, external, headers).map(Backend::External)
         }
-        (None, None) => Backend::Nowhere,
+        (None, None) => Ok(Backend::Nowhere),
+    };
+    let Some(backend) = held.part(Component::Otel, backend) else {
+        return Some(Collector::Held { own_backend });
     };
     let managed = observability.collector.managed.clone().unwrap_or_default();
-    Ok(Some(Collector::Managed(Box::new(ManagedCollector {
+    Some(Collector::Managed(Box::new(ManagedCollector {
         replicas: i32::from(!spec.stopped),
         pod: pod(
             &managed.pod,
@@ -47,7 +54,7 @@ pub(super) fn collector(
             otel::default_resources(),
         ),
         backend,
-    }))))
+    })))
 }
 
 fn external_backend(
@@ -79,6 +86,7 @@ fn known_headers(
     facts: HeaderFacts,
 ) -> Result<Headers, ValidateError> {
     let HeaderFacts { secret, data } = facts;
+    let data = data.map_err(ValidateError::Unread)?;
     match data.filter(|data| !data.is_empty()) {
         Some(data) => Ok(Headers {
             checksum: surroundings.checksum(&data),

@@ -1,8 +1,10 @@
 //! Tests of errors after admission, and of resolved defaults.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::{ByteString, apimachinery::pkg::api::resource::Quantity};
+use k8s_openapi::{
+    ByteString, api::apps::v1::Deployment, apimachinery::pkg::api::resource::Quantity,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -12,13 +14,15 @@ use crate::{
         access::Access,
         external,
         facts::{
-            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, QueueFacts, StoreFacts,
-            TlsEntry,
+            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts, QueueFacts,
+            StoreFacts, TlsEntry,
         },
+        failure::StepFailure,
         gateway_api::LiveGateway,
         metadata::StackIdentity,
         stack::{HostConflict, Parent, Routing, Store, StoreVolume},
     },
+    plan::{references, stores},
     testing::{shared::stored_stack, stack::defaults},
 };
 
@@ -44,6 +48,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         vector_key: None,
         missing_keys: false,
         gateway: GatewayFacts::default(),
+        programs: BTreeMap::new(),
     }
 }
 
@@ -69,9 +74,18 @@ fn validated(spec: Value) -> ValidatedStack {
     .unwrap()
 }
 
-fn refused(spec: Value, database: StoreFacts) -> ValidateError {
+/// Returns the reason for which the only component that does not pass is held.
+fn refused(spec: Value, database: StoreFacts) -> StepFailure {
     let stack = stored_stack(spec);
-    validate(&stack, with_database(&stack, database), &defaults()).unwrap_err()
+    let validated = validate(&stack, with_database(&stack, database), &defaults()).unwrap();
+    assert_eq!(validated.held.len(), 1, "{:?}", validated.held);
+    validated.held.into_values().next().unwrap()
+}
+
+/// Returns true when no component is held.
+fn passes(stack: &ShortenerStack, database: StoreFacts) -> bool {
+    let validated = validate(stack, with_database(stack, database), &defaults()).unwrap();
+    validated.held.is_empty()
 }
 
 #[test]
@@ -101,8 +115,8 @@ fn visitors_are_not_sent_to_the_stack_itself() {
         json!({"gateway": {"host": "go.test"}, "links": {"expiredTarget": "https://go.test"}}),
     ] {
         let error = refused(spec.clone(), managed(credentials()));
-        assert_eq!(error.reason(), "TargetIsOwn", "{spec}");
-        assert!(error.needs_an_edit());
+        assert_eq!(error.reason, "TargetIsOwn", "{spec}");
+        assert!(error.needs_an_edit);
     }
     let links = json!({"links": {"rootTarget": "https://www.test", "forwardQuery": true}});
     let app = validated(links).app;
@@ -189,11 +203,11 @@ fn a_gateway_that_is_not_named_is_missed_even_if_an_edit_bypassed_the_schema() {
         json!({"gateway": {"provider": "GatewayApi"}}),
         managed(credentials()),
     );
-    assert_eq!(error.reason(), "NoGateway");
-    assert!(error.needs_an_edit());
+    assert_eq!(error.reason, "NoGateway");
+    assert!(error.needs_an_edit);
     assert!(
-        error.to_string().starts_with("gateway.parentRef: "),
-        "{error}"
+        error.message.starts_with("gateway.parentRef: "),
+        "{error:?}"
     );
 }
 
@@ -201,7 +215,7 @@ fn a_gateway_that_is_not_named_is_missed_even_if_an_edit_bypassed_the_schema() {
 fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
     let stack = validated(json!({"stopped": true}));
     assert_eq!((stack.app.replicas, stack.gateway.replicas), (0, 0));
-    let database = stack.database.managed().unwrap();
+    let database = stack.database.as_ref().unwrap().managed().unwrap();
     let volume = StoreVolume {
         size: Quantity("1Gi".to_owned()),
         class: None,
@@ -213,8 +227,9 @@ fn a_stopped_stack_has_no_pods_and_keeps_its_size() {
 #[test]
 fn a_credential_that_is_gone_while_its_volume_exists_is_never_minted_anew() {
     let error = refused(json!({}), managed(CredentialState::Missing));
-    assert_eq!(error.reason(), "CredentialsMissing");
-    assert!(error.to_string().contains("restore the Secret"), "{error}");
+    assert_eq!(error.reason, "CredentialsMissing");
+    let message = error.message;
+    assert!(message.contains("restore the Secret"), "{message}");
 }
 
 #[test]
@@ -238,9 +253,9 @@ fn credentials_wait_for_data_that_is_being_deleted_and_take_none_of_others() {
     ];
     for (state, reason, object) in cases {
         let error = refused(json!({}), managed(state));
-        assert_eq!(error.reason(), reason);
-        assert!(error.to_string().starts_with(object), "{error}");
-        assert!(!error.needs_an_edit(), "{error}");
+        assert_eq!(error.reason, reason);
+        assert!(error.message.starts_with(object), "{error:?}");
+        assert!(!error.needs_an_edit, "{error:?}");
     }
 }
 
@@ -249,11 +264,11 @@ fn incomplete_and_foreign_secrets_are_named() {
     let incomplete =
         CredentialState::Existing(data(&[("username", "shortener"), ("password", "")]));
     assert_eq!(
-        refused(json!({}), managed(incomplete)).to_string(),
+        refused(json!({}), managed(incomplete)).message,
         "Secret acme-postgres has no value for key password: add it"
     );
     assert_eq!(
-        refused(json!({}), managed(CredentialState::NotOwned)).reason(),
+        refused(json!({}), managed(CredentialState::NotOwned)).reason,
         "NameTaken"
     );
 }
@@ -273,9 +288,9 @@ fn an_external_database_needs_its_secret() {
     let error = refused(spec.clone(), absent);
     assert!(
         error
-            .to_string()
+            .message
             .contains("Secret db with key uri does not exist"),
-        "{error}"
+        "{error:?}"
     );
 
     let stack = stored_stack(spec);
@@ -288,7 +303,7 @@ fn an_external_database_needs_its_secret() {
         tls: None,
     };
     let validated = validate(&stack, with_database(&stack, present), &defaults()).unwrap();
-    assert!(matches!(validated.database, Store::External { secret, .. } if secret == "db"));
+    assert!(matches!(validated.database, Some(Store::External { secret, .. }) if secret == "db"));
 }
 
 #[test]
@@ -302,7 +317,7 @@ fn a_secret_that_tells_nothing_is_refused_with_the_keys_that_would() {
         tls: None,
     };
     let spec = json!({"database": {"external": {"secretRef": {"name": "db"}}}});
-    let error = refused(spec, absent).to_string();
+    let error = refused(spec, absent).message;
     assert!(
         error.contains("database.external: Secret db with key url, uri, connection_string or host does not exist"),
         "{error}"
@@ -344,14 +359,17 @@ fn certificates_of_an_external_database_must_exist_and_a_new_one_restarts_its_cl
             ),
         }
     };
-    let error = refused(spec, with_authority(None)).to_string();
+    let error = refused(spec, with_authority(None)).message;
     assert!(
         error.contains("database.external: Secret db-ca with key ca.crt does not exist"),
         "{error}"
     );
     let database = |authority| {
         let facts = with_database(&stack, with_authority(Some(authority)));
-        validate(&stack, facts, &defaults()).unwrap().database
+        validate(&stack, facts, &defaults())
+            .unwrap()
+            .database
+            .unwrap()
     };
     let (first, second) = (database("first"), database("second"));
     assert_ne!(first.checksum(), second.checksum());
@@ -379,7 +397,7 @@ fn another_major_version_than_that_of_the_volume_is_refused() {
         // Releases that wrote no annotation had one default image.
         with_volume(None, None),
     ] {
-        assert_eq!(refused(spec.clone(), facts).reason(), "MajorVersionChange");
+        assert_eq!(refused(spec.clone(), facts).reason, "MajorVersionChange");
     }
     let stack = stored_stack(spec);
     for facts in [
@@ -389,8 +407,7 @@ fn another_major_version_than_that_of_the_volume_is_refused() {
         with_volume(None, Some("postgres@sha256:abc")),
         with_volume(None, Some("registry.test:5000/postgres")),
     ] {
-        let result = validate(&stack, with_database(&stack, facts.clone()), &defaults());
-        assert!(result.is_ok(), "{facts:?}");
+        assert!(passes(&stack, facts.clone()), "{facts:?}");
     }
 }
 
@@ -399,7 +416,8 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
     let stack = stored_stack(json!({}));
     let chosen = |facts: StoreFacts| {
         let validated = validate(&stack, with_database(&stack, facts), &defaults()).unwrap();
-        let database = validated.database.managed().unwrap().clone();
+        let database = validated.database.unwrap();
+        let database = database.managed().unwrap().clone();
         (database.pod.image, database.volume.unwrap().postgres_major)
     };
     let images = defaults().images;
@@ -426,7 +444,8 @@ fn a_database_of_an_untold_version_keeps_its_image_and_no_version_is_made_up() {
         let stack = stored_stack(spec);
         let facts = with_volume(None, Some("mirror.test:5000/postgres@sha256:abc"));
         let validated = validate(&stack, with_database(&stack, facts), &defaults()).unwrap();
-        let database = validated.database.managed().unwrap().clone();
+        let database = validated.database.unwrap();
+        let database = database.managed().unwrap().clone();
         (database.pod.image, database.volume.unwrap().postgres_major)
     };
     let running = "mirror.test:5000/postgres@sha256:abc".to_owned();
@@ -438,10 +457,10 @@ fn a_database_of_an_untold_version_keeps_its_image_and_no_version_is_made_up() {
 #[test]
 fn a_major_version_without_a_default_image_is_asked_for_by_name() {
     let error = refused(json!({}), with_volume(Some(16), None));
-    assert_eq!(error.reason(), "NoImageForMajor");
+    assert_eq!(error.reason, "NoImageForMajor");
     let stack = stored_stack(json!({"database": {"managed": {"image": "postgres:16.14"}}}));
     let facts = with_volume(Some(16), None);
-    assert!(validate(&stack, with_database(&stack, facts), &defaults()).is_ok());
+    assert!(passes(&stack, facts));
 }
 
 #[test]
@@ -451,8 +470,142 @@ fn another_password_gives_another_checksum() {
         let secret = CredentialState::Existing(data(&[("username", "u"), ("password", password)]));
         let validated =
             validate(&stack, with_database(&stack, managed(secret)), &defaults()).unwrap();
-        validated.database.checksum().to_owned()
+        validated.database.unwrap().checksum().to_owned()
     };
     assert_eq!(checksum("a"), checksum("a"));
     assert_ne!(checksum("a"), checksum("b"));
+}
+
+#[test]
+fn what_could_not_be_read_is_held_with_the_answer() {
+    let failure = StepFailure {
+        reason: "Forbidden",
+        message: "cannot read a Secret: no".to_owned(),
+        needs_an_edit: false,
+    };
+    let facts = StoreFacts::Unread(failure.clone());
+    assert_eq!(refused(json!({}), facts), failure);
+    let backend = json!({"external": {
+        "endpoint": "https://otlp.test", "headersSecretRef": {"name": "none"},
+    }});
+    let spec = json!({"profiles": ["observability"], "observability": {"backend": backend}});
+    let stack = stored_stack(spec);
+    let headers = HeaderFacts {
+        secret: "none".to_owned(),
+        data: Err(failure.clone()),
+    };
+    let facts = Facts {
+        headers: Some(headers),
+        ..with_nothing(&stack)
+    };
+    assert!(facts.is_incomplete());
+    let validated = validate(&stack, facts, &defaults()).unwrap();
+    assert_eq!(validated.held.get(&Component::Otel), Some(&failure));
+}
+
+#[test]
+fn each_broken_part_is_held_with_its_dependents_and_no_other() {
+    let missing = |field: &str| json!({field: {"external": {"secretRef": {"name": "none"}}}});
+    let sized = |cache: &str| json!({"cache": {"managed": {"maxMemory": cache}}});
+    let headers = json!({"observability": {"backend": {"external": {
+        "endpoint": "https://otlp.test", "headersSecretRef": {"name": "none"},
+    }}}});
+    let own = json!({"links": {"rootTarget": "http://localhost:8080/"}});
+    let annotation = json!({"gateway": {"annotations": {"a b": "x"}}});
+    let table: [(Value, &str, &[Component]); 8] = [
+        (
+            missing("database"),
+            "SecretNotFound",
+            &[Component::Postgres],
+        ),
+        (missing("cache"), "SecretNotFound", &[Component::Cache]),
+        (sized("lots"), "NotASize", &[Component::Cache]),
+        (
+            missing("queue"),
+            "SecretNotFound",
+            &[Component::Rabbitmq, Component::Worker],
+        ),
+        (missing("vector"), "SecretNotFound", &[Component::Qdrant]),
+        (
+            headers,
+            "SecretNotFound",
+            &[Component::Otel, Component::Telemetry],
+        ),
+        (own, "TargetIsOwn", &[Component::App]),
+        (annotation, "NotAnAnnotation", &[Component::Gateway]),
+    ];
+    let profiles = ["caching", "queue", "observability", "vector"];
+    for (mut spec, reason, components) in table {
+        spec["profiles"] = json!(profiles);
+        let stack = stored_stack(spec.clone());
+        let validated = validate(&stack, with_nothing(&stack), &defaults()).unwrap();
+        let held: Vec<Component> = validated.held.keys().copied().collect();
+        assert_eq!(held, components, "{spec}");
+        let mut reasons = validated.held.values().map(|failure| failure.reason);
+        assert!(reasons.all(|found| found == reason), "{spec}");
+        let on = validated.profiles().into_iter().map(Profile::as_str);
+        assert_eq!(on.collect::<Vec<_>>(), profiles, "{spec}");
+    }
+}
+
+/// Returns facts about a stack that has its own Secrets, and of those of the user none.
+fn with_nothing(stack: &ShortenerStack) -> Facts {
+    let store = |(component, external): references::StoreReference<'_>| match external {
+        Some(external) => StoreFacts::External {
+            reference: external.secret.clone(),
+            found: None,
+            tls: None,
+        },
+        None => {
+            let entries: Vec<(&str, &str)> = stores::keys(component)
+                .iter()
+                .map(|key| (*key, "x"))
+                .collect();
+            managed(CredentialState::Existing(data(&entries)))
+        }
+    };
+    let spec = &stack.spec;
+    Facts {
+        optional: references::optional(spec)
+            .into_iter()
+            .map(|reference| (reference.0, store(reference)))
+            .collect(),
+        headers: references::headers_secret(spec).map(|secret| HeaderFacts {
+            secret: secret.to_owned(),
+            data: Ok(None),
+        }),
+        ..with_database(stack, store(references::database(spec)))
+    }
+}
+
+#[test]
+fn programs_keep_their_template_while_a_part_that_they_read_is_held() {
+    let live: Deployment = serde_json::from_value(json!({
+        "spec": {"selector": {}, "template": {"metadata": {"labels": {"live": "yes"}}}},
+    }))
+    .unwrap();
+    let live = Arc::new(live);
+    let external = json!({"external": {"secretRef": {"name": "none"}}});
+    for (field, kept) in [
+        ("cache", &[Component::App][..]),
+        ("vector", &[Component::App, Component::Worker][..]),
+        ("queue", &[Component::App, Component::Worker][..]),
+        ("database", &[Component::App, Component::Worker][..]),
+        ("", &[][..]),
+    ] {
+        let mut spec = json!({"profiles": ["caching", "queue", "vector"]});
+        if !field.is_empty() {
+            spec[field] = external.clone();
+        }
+        let stack = stored_stack(spec);
+        let facts = Facts {
+            programs: [Component::App, Component::Worker]
+                .map(|program| (program, live.clone()))
+                .into(),
+            ..with_nothing(&stack)
+        };
+        let validated = validate(&stack, facts, &defaults()).unwrap();
+        let found: Vec<Component> = validated.kept_templates.keys().copied().collect();
+        assert_eq!(found, kept, "{field}");
+    }
 }

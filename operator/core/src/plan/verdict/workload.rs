@@ -6,8 +6,12 @@ use crate::model::{live::Workload, metadata::Component};
 /// Reason while a newer template replaces pods that still accept requests.
 pub(in crate::plan) const ROLLING_OUT: &str = "RollingOut";
 
+/// Reason while every desired pod of the newest template is ready.
+pub(in crate::plan) const PODS_READY: &str = "PodsReady";
+
 /// Returns the verdict on a component's pods. The first check that fails decides: the controller has observed the
-/// workload, no pod has a problem, pods can be created, and enough of them are ready.
+/// workload, no pod has a problem, pods can be created, and enough of them are ready. A problem beside enough ready
+/// pods, as of a new template that does not start, is a fault and takes nothing from the component's status.
 pub(in crate::plan) fn ready(view: View<'_>, component: Component) -> Verdict {
     let name = component.as_str();
     if view.stack.stopped {
@@ -17,29 +21,38 @@ pub(in crate::plan) fn ready(view: View<'_>, component: Component) -> Verdict {
         );
     }
     let workload = view.live.workloads.get(&component);
+    let serves = workload.is_some_and(|workload| workload.ready > 0);
     let Some(workload) = workload.filter(|workload| workload.observed) else {
-        return Verdict::no(
-            "Pending",
-            format!("the cluster's controllers have not observed the {name} yet"),
-        );
+        let message = format!("the cluster's controllers have not observed the {name} yet");
+        return Verdict::no("Pending", message).serving(serves);
     };
-    if let Some(problem) = pods::problem(&view.live.pods, component) {
-        return problem;
+    let problem = pods::problem(&view.live.pods, component);
+    match problem.or_else(|| not_created(name, workload)) {
+        Some(problem) => Verdict {
+            holds: serves && workload.ready >= workload.wanted,
+            serves,
+            ..problem
+        },
+        None => counted(name, workload).serving(serves),
     }
+}
+
+/// Returns a verdict if the controller cannot create pods.
+fn not_created(name: &str, workload: &Workload) -> Option<Verdict> {
+    let failure = workload.failure.as_ref()?;
+    let message = format!("pods of the {name} cannot be created: {failure}");
+    Some(Verdict::fault("PodsNotCreated", message))
+}
+
+/// Returns the verdict on the numbers of pods.
+fn counted(name: &str, workload: &Workload) -> Verdict {
     let Workload {
         wanted,
         existing,
         ready,
         updated,
-        ref failure,
         ..
     } = *workload;
-    if let Some(failure) = failure {
-        return Verdict::fault(
-            "PodsNotCreated",
-            format!("pods of the {name} cannot be created: {failure}"),
-        );
-    }
     // This state lasts only while the stack is paused. Otherwise the next reconcile restores the replicas.
     if wanted == 0 {
         return Verdict::no(
@@ -63,7 +76,7 @@ pub(in crate::plan) fn ready(view: View<'_>, component: Component) -> Verdict {
         );
     }
     Verdict::yes(
-        "PodsReady",
+        PODS_READY,
         format!("{ready} of {wanted} pods of the {name} are ready"),
     )
 }

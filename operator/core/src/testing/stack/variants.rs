@@ -34,7 +34,8 @@ impl ValidatedStack {
             },
             self.vector.as_mut().map(|vector| &mut vector.store),
         ];
-        std::iter::once(&mut self.database).chain(optional.into_iter().flatten())
+        let database = self.database.iter_mut();
+        database.chain(optional.into_iter().flatten())
     }
 
     fn managed_stores_mut(&mut self) -> impl Iterator<Item = &mut ManagedStore> {

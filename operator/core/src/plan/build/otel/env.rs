@@ -19,7 +19,7 @@ pub(in crate::plan::build) fn env(stack: &ValidatedStack, component: Component) 
     };
     let identity = &stack.identity;
     let endpoint = match collector {
-        Collector::Managed(_) => {
+        Collector::Managed(_) | Collector::Held { .. } => {
             let host = component_name(&identity.name, Component::Otel);
             format!("http://{host}:{GRPC_PORT}")
         }

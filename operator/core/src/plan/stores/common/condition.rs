@@ -21,13 +21,15 @@ pub(in crate::plan::stores) fn ready(
         return external::ready(view, component, &Settings { secret, tls }, without);
     }
     let (name, claim) = (component.as_str(), view.live.claims.get(&component));
+    let pods = workload::ready(view, component);
     if claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some()) {
         return Verdict::fault(
             "VolumeTerminating",
             format!(
                 "the volume claim of the {name} was deleted and disappears when the pod stops: make a backup now"
             ),
-        );
+        )
+        .serving(pods.serves);
     }
     if !view.stack.stopped && claim.is_some_and(|claim| lost(claim)) {
         return Verdict::fault(
@@ -35,9 +37,10 @@ pub(in crate::plan::stores) fn ready(
             format!(
                 "the storage behind the volume claim of the {name} is lost: restore a backup into a new stack"
             ),
-        );
+        )
+        .serving(pods.serves);
     }
-    workload::ready(view, component)
+    pods
 }
 
 fn lost(claim: &PersistentVolumeClaim) -> bool {

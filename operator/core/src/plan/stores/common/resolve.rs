@@ -73,6 +73,7 @@ impl Surroundings<'_> {
                 key: access::wanted(&reference),
                 secret: reference.name,
             }),
+            StoreFacts::Unread(failure) => Err(ValidateError::Unread(failure)),
             StoreFacts::Managed { credentials, .. } => {
                 let stack = self.stack.name_any();
                 let name = component_name(&stack, wanted.component);

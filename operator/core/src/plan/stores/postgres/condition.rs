@@ -8,12 +8,15 @@ use crate::{
     },
 };
 
+/// Condition type: the database accepts connections.
+pub(in crate::plan) const DATABASE_READY: &str = "DatabaseReady";
+
 /// Checks the volume, then the StatefulSet and its pod.
 pub(super) fn ready(view: View<'_>) -> Option<Verdict> {
     Some(common::ready(
         view,
         Component::Postgres,
-        &view.stack.database,
+        view.stack.database.as_ref()?,
         "while it is unavailable, only cached links redirect",
     ))
 }

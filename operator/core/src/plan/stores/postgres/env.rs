@@ -16,7 +16,8 @@ use crate::{
 /// Returns the variables.
 pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
     match &stack.database {
-        Store::Managed(_) => {
+        None => Vec::new(),
+        Some(Store::Managed(_)) => {
             let host = component_name(&stack.identity.name, Component::Postgres);
             let url = format!("postgres://{host}:{PORT}/{DATABASE}");
             vec![
@@ -25,13 +26,13 @@ pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
                 pod::secret_env("DATABASE_PASSWORD", &host, credentials::PASSWORD_KEY),
             ]
         }
-        Store::External {
+        Some(Store::External {
             secret,
             access,
             tls,
             pooler,
             ..
-        } => {
+        }) => {
             let mut env = external("DATABASE", secret, access, tls.as_ref());
             if let Some(DatabasePooler::Transaction) = pooler {
                 env.push(pod::env("DATABASE_POOLER", "transaction"));

@@ -41,7 +41,7 @@ const SETTINGS: [&str; 8] = [
 
 /// Returns the StatefulSet `<stack>-postgres`, or `None` if the database is external.
 pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
-    let database = stack.database.managed()?;
+    let database = stack.database.as_ref()?.managed()?;
     let checksum = database.checksum.clone();
     let pod_spec = pod_spec(stack, &database.pod);
     Some(common::stateful_set(

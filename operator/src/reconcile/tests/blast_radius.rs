@@ -1,0 +1,252 @@
+//! Tests of failures and missing references that stay with the component that they are about.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        apps::v1::{Deployment, StatefulSet},
+        core::v1::{ConfigMap, Secret, Service, ServiceAccount},
+        networking::v1::NetworkPolicy,
+    },
+};
+use serde_json::{Value, json};
+
+use super::lifecycle::CHILDREN;
+use crate::testing::{
+    api_server::{FakeApiServer, Fault},
+    shared::stored_stack,
+    world::{NAMESPACE, World},
+};
+
+/// Starts a stack on a server that fails.
+fn start(server: FakeApiServer, spec: Value) -> World {
+    let world = World::start(server);
+    world.server.create(&stored_stack(spec));
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_kind_is_named_by_its_component_and_everything_else_is_there() {
+    for (status, reason) in [(403, "Forbidden"), (500, "ApplyFailed")] {
+        let server = FakeApiServer::default();
+        server.fail_kind::<StatefulSet>(Some(Fault::Refuse(status)));
+        let world = start(server, json!({}));
+        world.settle().await;
+        let missing = "statefulsets/acme-postgres";
+        let expected = CHILDREN.into_iter().filter(|child| *child != missing);
+        assert_eq!(world.children(), expected.collect::<Vec<_>>());
+        for type_ in ["DatabaseReady", "Degraded"] {
+            let named = world.condition("acme", type_);
+            assert_eq!(named.reason, reason, "{type_}");
+            let sentence = "StatefulSet/acme-postgres: ";
+            assert!(named.message.starts_with(sentence), "{}", named.message);
+        }
+        assert_eq!(world.condition("acme", "AppReady").reason, "Pending");
+        world.server.fail_kind::<StatefulSet>(None);
+        world.pass(Duration::from_secs(360)).await;
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_and_workers_are_counted_while_a_child_is_refused() {
+    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
+    world
+        .server
+        .fail_kind::<ConfigMap>(Some(Fault::Refuse(403)));
+    world.server.delete::<ConfigMap>(NAMESPACE, "acme-gateway");
+    world.settle().await;
+    for name in ["acme-app", "acme-worker"] {
+        world.server.edit::<Deployment>(NAMESPACE, name, |object| {
+            object["status"] = json!({
+                "observedGeneration": object["metadata"]["generation"],
+                "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2,
+            });
+        });
+    }
+    world.settle().await;
+    let status = world.stack("acme").status.unwrap();
+    assert_eq!((status.app.ready_replicas, status.workers.replicas), (2, 2));
+    assert_eq!(world.condition("acme", "AppReady").status, "True");
+    assert_eq!(world.condition("acme", "GatewayReady").reason, "Forbidden");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_hang_starve_neither_later_children_nor_the_status() {
+    let server = FakeApiServer::default();
+    server.fail_kind::<ServiceAccount>(Some(Fault::Hang));
+    server.fail_kind::<ConfigMap>(Some(Fault::Hang));
+    let world = start(server, json!({}));
+    world.pass(Duration::from_secs(25)).await;
+    let children = world.children();
+    for child in ["deployments/acme-app", "ingresses/acme"] {
+        assert!(children.contains(&child.to_owned()), "{child}");
+    }
+    let degraded = world.condition("acme", "Degraded");
+    assert_eq!(degraded.reason, "DeadlineExceeded", "{}", degraded.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_of_one_kind_are_written_side_by_side() {
+    let server = FakeApiServer::default();
+    let late = Fault::AnswerLate(Duration::from_secs(3));
+    server.fail_kind::<NetworkPolicy>(Some(late));
+    let world = start(server, json!({}));
+    // There are four policies.
+    world.pass(Duration::from_secs(5)).await;
+    assert_eq!(world.children(), CHILDREN);
+}
+
+/// A stack with an optional part that needs a Secret of the user.
+struct Broken {
+    profile: &'static str,
+    spec: Value,
+    condition: &'static str,
+}
+
+/// Returns a stack with each such part.
+fn broken() -> Vec<Broken> {
+    let external = json!({"external": {"secretRef": {"name": "theirs", "key": "key"}}});
+    let headers = json!({"backend": {"external": {
+        "endpoint": "https://otlp.test", "headersSecretRef": {"name": "theirs"},
+    }}});
+    let table = [
+        ("caching", "cache", external.clone(), "CacheReady"),
+        ("queue", "queue", external.clone(), "QueueReady"),
+        ("vector", "vector", external, "VectorReady"),
+        ("observability", "observability", headers, "TelemetryReady"),
+    ];
+    let broken = table.map(|(profile, field, settings, condition)| Broken {
+        profile,
+        spec: json!({"profiles": [profile], field: settings}),
+        condition,
+    });
+    broken.into()
+}
+
+fn create_their_secret(world: &World) {
+    world.server.create(&Secret {
+        metadata: serde_json::from_value(json!({"name": "theirs", "namespace": NAMESPACE}))
+            .unwrap(),
+        data: Some([("key".to_owned(), ByteString(b"redis://one:6379".to_vec()))].into()),
+        ..Secret::default()
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_stack_with_one_missing_secret_comes_up_without_that_part() {
+    for Broken {
+        profile,
+        spec,
+        condition,
+    } in broken()
+    {
+        let world = World::with_stack(spec).await;
+        let mut children = world.children();
+        // Metrics and their dashboard need no collector.
+        children.retain(|child| !child.ends_with("-metrics") && !child.ends_with("-dashboards"));
+        assert_eq!(children, CHILDREN, "{profile}");
+        for type_ in [condition, "Degraded"] {
+            let named = world.condition("acme", type_);
+            assert_eq!(named.reason, "SecretNotFound", "{profile}: {type_}");
+            assert!(named.message.contains("Secret theirs"), "{}", named.message);
+        }
+        assert_eq!(world.condition("acme", "AppReady").reason, "Pending");
+        let status = world.stack("acme").status.unwrap();
+        assert_eq!(status.profiles, [profile]);
+        create_their_secret(&world);
+        world.settle().await;
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_loses_a_secret_keeps_everything_and_is_scaled_and_repaired() {
+    for Broken { profile, spec, .. } in broken() {
+        let server = FakeApiServer::default();
+        let world = World::start(server);
+        create_their_secret(&world);
+        world.server.create(&stored_stack(spec));
+        world.settle().await;
+        let template = |world: &World| {
+            let app = world.server.get::<Deployment>(NAMESPACE, "acme-app");
+            let spec = app.unwrap().spec.unwrap();
+            (spec.template, spec.replicas)
+        };
+        let (children, before) = (world.children(), template(&world));
+        world.server.delete::<Secret>(NAMESPACE, "theirs");
+        world.settle().await;
+        assert_eq!(
+            world.condition("acme", "Degraded").reason,
+            "SecretNotFound",
+            "{profile}"
+        );
+        world.edit_spec("acme", |spec| spec["app"] = json!({"replicas": 5}));
+        world.server.delete::<Service>(NAMESPACE, "acme-app");
+        world.settle().await;
+        let mut expected = children.clone();
+        expected.retain(|child| child != "secrets/theirs");
+        assert_eq!(world.children(), expected, "{profile}");
+        assert_eq!(template(&world), (before.0.clone(), Some(5)), "{profile}");
+        // It comes to rest, and the Secret ends it without a restart.
+        world.server.forget_writes();
+        world.pass(Duration::from_secs(3600)).await;
+        assert_eq!(world.server.writes(), [], "{profile}");
+        create_their_secret(&world);
+        world.settle().await;
+        assert_eq!(world.children(), children, "{profile}");
+        assert_eq!(template(&world), (before.0, Some(5)), "{profile}");
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_without_its_database_has_everything_but_its_app_and_its_workers() {
+    let external = json!({"external": {"secretRef": {"name": "theirs", "key": "key"}}});
+    let spec = json!({"profiles": ["caching", "queue"], "database": external});
+    let world = World::with_stack(spec).await;
+    let children = world.children();
+    let has = |child: &str| children.contains(&child.to_owned());
+    assert!(!has("deployments/acme-app") && !has("deployments/acme-worker"));
+    for child in [
+        "statefulsets/acme-cache",
+        "statefulsets/acme-rabbitmq",
+        "services/acme-app",
+        "deployments/acme-gateway",
+        "ingresses/acme",
+    ] {
+        assert!(has(child), "{child}");
+    }
+    for type_ in ["Ready", "DatabaseReady", "AppReady", "WorkersReady"] {
+        let named = world.condition("acme", type_);
+        assert_eq!(
+            (named.status.as_str(), named.reason.as_str()),
+            ("False", "SecretNotFound"),
+            "{type_}"
+        );
+    }
+    create_their_secret(&world);
+    world.settle().await;
+    assert!(world.uid::<Deployment>("acme-app").is_some());
+    assert!(world.uid::<Deployment>("acme-worker").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_part_of_a_stack_that_deletes_its_data_is_not_deleted() {
+    let world =
+        World::with_stack(json!({"profiles": ["vector"], "deletionPolicy": "Delete"})).await;
+    let children = world.children();
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-qdrant", |secret| {
+            secret["data"] = json!({});
+        });
+    world.settle().await;
+    assert_eq!(
+        world.condition("acme", "VectorReady").reason,
+        "CredentialsIncomplete"
+    );
+    world.settle().await;
+    assert_eq!(world.children(), children);
+}
