@@ -122,7 +122,7 @@ fn report(
         );
     }
     if let Some(HostConflict { holder, host, .. }) = &facts.gateway.host_conflict {
-        let host = if host.is_empty() { "every host" } else { host };
+        let host: &str = if host.is_empty() { "every host" } else { host };
         notes.push(format!(
             "stack {holder} already serves {host} and keeps it: choose another gateway.host"
         ));
