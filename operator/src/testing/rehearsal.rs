@@ -140,13 +140,13 @@ impl Rehearsal {
         assert_same(&expected, &found, case, "object");
     }
 
-    /// Asserts that a run with this number of faults took at most three times the writes: those that had an effect on
-    /// children, and those of the status, beside the reports about each fault.
+    /// Asserts that a run with this number of faults took few writes: at most one more for each fault that had an effect on
+    /// children, and at most three times those of the status, beside the reports about each fault.
     pub fn assert_few_writes(&self, world: &World, faults: usize, case: &str) {
         let writes = world.server.writes();
         let (expected, found) = (count(&self.writes, is_child), count(&writes, is_child));
         assert!(
-            found <= 3 * expected,
+            found <= expected + faults,
             "{case}: {found} writes of children, {expected} without the fault"
         );
         let (expected, found) = (count(&self.writes, is_status), count(&writes, is_status));
