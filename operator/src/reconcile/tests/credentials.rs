@@ -126,8 +126,8 @@ async fn data_never_outlives_its_password_wherever_a_change_of_the_policy_ends()
                 let world = World::with_stack(spec).await;
                 world.server.fail_write(number, fault);
                 world.edit_spec("acme", |spec| spec["deletionPolicy"] = to.into());
-                // The debounce is over, and that of the events of these writes is not.
-                world.pass(Duration::from_millis(150)).await;
+                // The pass is over, or hangs, and the one for the events of its writes has not begun.
+                world.pass(Duration::from_millis(50)).await;
                 world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
                 assert_every_volume_has_its_password(&world, &case);
                 world.settle().await;
@@ -173,7 +173,7 @@ async fn data_of_a_part_that_is_switched_off_never_outlives_its_password() {
             let world = World::with_stack(spec).await;
             world.server.fail_write(number, fault);
             world.edit_spec("acme", keep_without_profiles);
-            world.pass(Duration::from_millis(150)).await;
+            world.pass(Duration::from_millis(50)).await;
             world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
             assert_every_volume_has_its_password(&world, &case);
         }
