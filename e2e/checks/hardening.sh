@@ -35,7 +35,8 @@ lead() {
 
 # step_of <file>: runs the commands as a user who copies them would, who stops at the first that fails.
 step_of() {
-  (cd "$work" && CURL_HOME=$work bash -euo pipefail "$1") \
+  # shellcheck disable=SC2016 # the step's own shell expands it
+  (cd "$work" && CURL_HOME=$work bash -Eeuo pipefail -c 'trap "printf \"failed: %s\n\" \"\$BASH_COMMAND\" >&2" ERR; . "$1"' step "$1") \
     || { kubectl -n links get sst demo --output yaml || true
       die "the commands of step ${1##*-} of $page fail" "read their output above"; }
 }

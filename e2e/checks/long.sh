@@ -7,6 +7,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/test-cluster.sh"
 
 export E2E_STARVE_SECONDS=${E2E_STARVE_SECONDS:-120}
+# These tests measure, so the images are those of a release (minutes of compiling more).
+export PROFILE=release
 
 exec 8>"$cache/test.lock"
 flock -n 8 || die "a run of the tests has not ended" "wait until it ends: both use the cluster $CLUSTER_NAME"
