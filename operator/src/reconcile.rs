@@ -15,7 +15,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::controller::Action;
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{failure::StepFailure, metadata::StackIdentity, stack::ValidatedStack},
+    model::{
+        failure::StepFailure,
+        metadata::{Component, StackIdentity},
+        stack::ValidatedStack,
+    },
     plan::{self, Outcome, Plan, ValidateError, stores::external},
 };
 use tokio::time::timeout;
@@ -133,6 +137,10 @@ async fn steps(
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
         let (live, written) = apply::apply(scope, identity, desired).await;
+        if !live.refused.contains_key(&Component::Worker) {
+            let workers = validated.queue.as_ref().map(|queue| &queue.workers);
+            queues.scaled(&key, workers.and_then(|workers| workers.count().cloned()));
+        }
         tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
         written?;
         if live.monitoring_refused.is_some() {

@@ -187,9 +187,10 @@ chart's value to use instead. */}}
 - apiGroups: [monitoring.coreos.com]
   resources: [servicemonitors, prometheusrules]
   verbs: [get, list, watch, create, patch, delete]
+# The annotation that says which workers are removed first. Others create and delete pods.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

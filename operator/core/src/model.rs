@@ -21,3 +21,4 @@ pub mod queue_state;
 pub mod stack;
 pub mod store_state;
 pub mod topology;
+pub mod worker_demand;

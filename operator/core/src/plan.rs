@@ -3,6 +3,7 @@
 
 mod build;
 pub mod conditions;
+mod deletion_cost;
 mod drain;
 mod error;
 mod monitoring;
@@ -14,9 +15,10 @@ pub mod stores;
 pub(crate) mod validate;
 mod verdict;
 
+pub use deletion_cost::deletion_costs;
 pub use drain::drain;
 pub use error::ValidateError;
-pub use status::{Outcome, changes, is_ready, status, unreadable};
+pub use status::{Outcome, changes, is_ready, scaling, status, unreadable};
 
 use crate::{
     api::ShortenerStack,

@@ -349,9 +349,13 @@ mod tests {
             };
             needed.insert((kind.resource.group, kind.resource.plural), verbs);
         }
-        // Created by others.
-        for (group, plural) in [("", "pods"), (GROUP, "gateways")] {
-            needed.insert((group.to_owned(), plural.to_owned()), all(&[watched]));
+        // Created by others. Of pods, the operator writes an annotation.
+        let others = [
+            ("", "pods", all(&[watched, &["patch"]])),
+            (GROUP, "gateways", all(&[watched])),
+        ];
+        for (group, plural, verbs) in others {
+            needed.insert((group.to_owned(), plural.to_owned()), verbs);
         }
         assert_eq!(granted(), needed);
     }

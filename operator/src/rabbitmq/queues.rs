@@ -11,13 +11,17 @@ use std::collections::HashMap;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use parking_lot::Mutex;
-use shortener_operator_core::model::{
-    credentials::{PASSWORD_KEY, USERNAME_KEY},
-    metadata::{Component, component_name},
-    queue_record::QueueRecord,
-    queue_state::Report,
-    stack::{Drain, ValidatedStack},
-    topology::{MANAGEMENT_PORT, METRICS_PORT, QueueLimits},
+use shortener_operator_core::{
+    api::WorkersAutoscaling,
+    model::{
+        credentials::{PASSWORD_KEY, USERNAME_KEY},
+        metadata::{Component, component_name},
+        queue_record::QueueRecord,
+        queue_state::Report,
+        stack::{Autoscaled, Drain, ValidatedStack},
+        topology::{MANAGEMENT_PORT, METRICS_PORT, QueueLimits},
+        worker_demand::WorkerCount,
+    },
 };
 use tokio::{sync::Notify, time::Instant};
 
@@ -37,7 +41,9 @@ pub struct Target {
     pub login: Login,
     /// Limits of the queues.
     pub limits: QueueLimits,
-    /// True while the stack is paused, and the limits are not enforced.
+    /// Limits of the number of workers, if it follows the queue.
+    pub autoscaling: Option<WorkersAutoscaling>,
+    /// True while the stack is paused: the limits are not enforced, and the workers stay.
     pub paused: bool,
     /// True when the queue is deleted once it is empty.
     pub draining: bool,
@@ -54,6 +60,7 @@ impl Target {
             let value = broker.credentials.data.get(key);
             value.map(|value| String::from_utf8_lossy(&value.0).into_owned())
         };
+        let autoscaling = queue.workers.autoscaling.as_ref();
         let url = |port: u16| format!("http://{host}.{}.svc:{port}", identity.namespace);
         Some(Self {
             url: url(MANAGEMENT_PORT),
@@ -63,6 +70,7 @@ impl Target {
                 password: entry(PASSWORD_KEY)?,
             },
             limits: queue.limits,
+            autoscaling: autoscaling.map(|Autoscaled { limits, .. }| *limits),
             paused,
             draining: queue.draining.is_some(),
         })
@@ -76,6 +84,14 @@ struct Entry {
     /// True when the broker is to be queried before the next round.
     due: bool,
     record: QueueRecord,
+}
+
+impl Entry {
+    /// Returns the limits of the number of workers, if it follows the queue now.
+    fn limits_to_follow(&self) -> Option<&WorkersAutoscaling> {
+        let target = self.target.as_ref().filter(|target| !target.paused);
+        target?.autoscaling.as_ref()
+    }
 }
 
 /// The known state of the stacks' queues.
@@ -105,6 +121,23 @@ impl Queues {
         let mut entries = self.entries.lock();
         let entry = entries.entry(stack.clone()).or_default();
         entry.record.decided(drain, now);
+    }
+
+    /// Records the number of a stack's workers that was applied; `None` if the spec states it.
+    pub fn scaled(&self, stack: &StackKey, count: Option<WorkerCount>) {
+        if let Some(entry) = self.entries.lock().get_mut(stack) {
+            entry.record.scaled(count);
+        }
+    }
+
+    /// Returns true when a stack has more workers than it needs, so that it matters which of them process a job.
+    pub fn has_too_many_workers(&self, stack: &StackKey) -> bool {
+        let entries = self.entries.lock();
+        let entry = entries.get(stack);
+        entry.is_some_and(|entry| {
+            let limits = entry.limits_to_follow();
+            limits.is_some_and(|limits| entry.record.demand().has_too_many(limits))
+        })
     }
 
     /// Sets the broker to query about a stack's queue; `None` if there is none.
@@ -140,7 +173,7 @@ impl Queues {
     }
 
     /// Records the report of a broker, or the reason for which there is none, and notifies the listeners if the
-    /// status should change or a drain may be over.
+    /// status or the number of workers should change or a drain may be over.
     pub fn heard(&self, stack: &StackKey, said: Result<Report, String>) {
         let now = self.start.elapsed();
         let follow = self.entries.lock().get_mut(stack).is_some_and(|entry| {
@@ -148,7 +181,11 @@ impl Queues {
             let Some(target) = &entry.target else {
                 return false;
             };
-            entry.record.hear(said, now) || (target.draining && entry.record.is_empty())
+            let shown = entry.record.hear(said, now);
+            let limits = entry.limits_to_follow();
+            shown
+                || (target.draining && entry.record.is_empty())
+                || limits.is_some_and(|limits| entry.record.demand().is_due(limits))
         });
         if follow {
             self.listeners
@@ -204,6 +241,7 @@ mod tests {
                 dead_letters: 10_000,
                 dead_letter_bytes: 64 << 20,
             },
+            autoscaling: None,
             paused: false,
             draining,
         }

@@ -12,6 +12,7 @@ mod group;
 mod live;
 mod pass;
 mod prune;
+mod spare;
 
 pub use error::{ApplyError, Cause, Failure};
 pub use live::{ADDRESS_PATIENCE, observe};
@@ -44,15 +45,19 @@ pub async fn apply(
     desired: Desired,
 ) -> (Live, Result<(), ApplyError>) {
     let Desired {
-        children,
+        mut children,
         gateway,
         monitoring,
         discarded,
         prunable,
+        spared,
         held,
     } = desired;
     let deadline = Instant::now() + TIME;
     let mut pass = Pass::new(scope, identity, deadline);
+    if let Some(busy) = spared {
+        pass.spare(&busy, &mut children).await;
+    }
     children.write(&mut pass).await;
     let mut kinds = Children::ends();
     if let Some(gateway) = gateway {

@@ -3,6 +3,8 @@
 //! It answers like RabbitMQ 3.10: queues with ready and unacknowledged messages, policies, alarms, and get and
 //! publish over the default exchange. Every change is recorded.
 
+mod clients;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -32,6 +34,8 @@ struct State {
     alarm: Option<String>,
     away: bool,
     full: bool,
+    /// Unacknowledged messages of each client, if the broker has statistics of it.
+    clients: BTreeMap<String, Option<i64>>,
     changes: Vec<String>,
 }
 
@@ -50,6 +54,7 @@ impl Default for State {
             alarm: None,
             away: false,
             full: false,
+            clients: BTreeMap::new(),
             changes: Vec::new(),
         }
     }
@@ -219,6 +224,8 @@ impl State {
         }
         match (method.as_str(), parts.as_slice()) {
             ("GET", ["queues", "%2F"]) => (200, self.queues()),
+            ("GET", ["vhosts", "%2F", "channels"]) => (200, self.channels()),
+            ("GET", ["vhosts", "%2F", "connections"]) => (200, self.connections()),
             ("GET", ["policies", "%2F"]) => (200, self.policies.values().cloned().collect()),
             ("PUT", ["policies", "%2F", name]) => {
                 self.policies.insert((*name).to_owned(), body.clone());

@@ -92,13 +92,16 @@ impl Facts {
     }
 }
 
-/// Facts about the queue. Only the drain of a queue whose profile is off depends on them.
+/// Facts about the queue. The drain of a queue whose profile is off depends on them, and the number of workers if it
+/// follows the queue.
 #[derive(Clone, Debug, Default)]
 pub struct QueueFacts {
     /// True when the broker and the workers exist.
     pub exists: bool,
     /// True when no client can publish jobs any more.
     pub closed: bool,
+    /// Number of workers that the cluster has, if their Deployment exists.
+    pub workers: Option<i32>,
     /// The known state of the queue.
     pub record: QueueRecord,
 }

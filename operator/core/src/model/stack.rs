@@ -39,7 +39,7 @@ pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use parent::Parent;
 pub use purge::Purge;
-pub use queue::{Drain, Draining, Queue, Workers};
+pub use queue::{Autoscaled, Drain, Draining, Queue, Workers};
 pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
 
 /// A stack that was checked against its spec and its surroundings.

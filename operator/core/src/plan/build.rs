@@ -55,8 +55,15 @@ pub fn build(stack: &ValidatedStack) -> Desired {
         // The gateway is rendered from the address of the app's Service. Until that is known, the gateway must not be
         // pruned.
         prunable: !stack.gateway.routing.lacks_upstream(),
+        spared: spared(stack),
         held: undeleted(stack),
     }
+}
+
+/// Returns the clients of the broker whose pods are removed last, if workers are to be removed.
+fn spared(stack: &ValidatedStack) -> Option<BTreeSet<String>> {
+    let queue = stack.queue.as_ref()?;
+    queue.workers.count()?.spared.clone()
 }
 
 /// Returns true when every object of a component that is held stays as it is.
@@ -179,7 +186,7 @@ fn disruption_budgets(stack: &ValidatedStack) -> Vec<PodDisruptionBudget> {
         stack
             .queue
             .as_ref()
-            .map(|queue| (Component::Worker, queue.workers.replicas)),
+            .map(|queue| (Component::Worker, queue.workers.most())),
     ])
     .filter_map(|(component, replicas)| disruption_budget::build(stack, component, replicas))
     .collect()

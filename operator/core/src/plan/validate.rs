@@ -27,9 +27,10 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials::{self, JOB_IDS_KEY},
         defaults::Defaults,
-        facts::{CredentialState, Facts},
+        facts::{CredentialState, Facts, QueueFacts},
         metadata::Component,
-        stack::{App, Cache, Credential, JobIds, Purge, ValidatedStack, Workers},
+        stack::{App, Autoscaled, Cache, Credential, JobIds, Purge, ValidatedStack, Workers},
+        worker_demand::WorkerCount,
     },
 };
 use held::Held;
@@ -69,8 +70,9 @@ pub fn validate(
     let cache = optional.remove(&Component::Cache);
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
     let draining = drain(stack, &facts.queue).draining();
+    let workers = workers(spec, defaults, autoscaled(spec, &facts.queue));
     let queue = optional.remove(&Component::Rabbitmq).and_then(|store| {
-        let queue = rabbitmq::resolve(&near, store, workers(spec, defaults), draining);
+        let queue = rabbitmq::resolve(&near, store, workers, draining);
         held.part(Component::Rabbitmq, queue)
     });
     let vector = optional.remove(&Component::Qdrant).and_then(|store| {
@@ -173,13 +175,29 @@ fn app(
     }
 }
 
-fn workers(spec: &ShortenerStackSpec, defaults: &Defaults) -> Workers {
+/// Returns the number of workers that follows the queue, if the spec asks for that.
+fn autoscaled(spec: &ShortenerStackSpec, facts: &QueueFacts) -> Option<Autoscaled> {
+    let limits = spec.workers.autoscaling.filter(|_| !spec.stopped)?;
+    // The operator knows the queues of the brokers that it runs.
+    spec.queue.external.is_none().then(|| Autoscaled {
+        limits,
+        count: facts.record.demand().decide(&limits, facts.workers),
+    })
+}
+
+fn workers(
+    spec: &ShortenerStackSpec,
+    defaults: &Defaults,
+    autoscaling: Option<Autoscaled>,
+) -> Workers {
+    let count = autoscaling.as_ref().map(|autoscaled| &autoscaled.count);
     Workers {
-        replicas: if spec.stopped {
-            0
-        } else {
-            spec.workers.replicas
+        replicas: match count {
+            Some(WorkerCount { replicas, .. }) => *replicas,
+            None if spec.stopped => 0,
+            None => spec.workers.replicas,
         },
+        autoscaling,
         pod: pod(
             &spec.workers.pod,
             &defaults.images.worker,

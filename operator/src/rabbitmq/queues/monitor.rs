@@ -3,7 +3,7 @@
 //! It runs in the leader only. It sends no requests to the API server: reconciles set the brokers to query and act on
 //! the reports.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use shortener_operator_core::model::{
@@ -64,6 +64,7 @@ impl Monitor {
         let (namespace, name) = &stack;
         let said = match questions(&broker, &target, &self.write_deadline).await {
             Ok((depths, alarm)) => {
+                let busy = self.busy(&stack, &broker).await;
                 let depths = Depths {
                     dropped: self.dropped(&stack, &target).await,
                     ..depths
@@ -73,6 +74,7 @@ impl Monitor {
                     depth: depths.jobs,
                     alarm,
                     room: depths.room(target.limits),
+                    busy,
                 })
             }
             Err(error) => {
@@ -83,6 +85,19 @@ impl Monitor {
             }
         };
         self.queues.heard(&stack, said);
+    }
+
+    /// Returns the clients that process a job, if workers are to be removed. Without an answer none is.
+    async fn busy(&self, stack: &StackKey, broker: &Broker) -> Option<BTreeSet<String>> {
+        if !self.queues.has_too_many_workers(stack) {
+            return None;
+        }
+        let (namespace, name) = stack;
+        let busy = broker.busy_clients().await;
+        busy.inspect_err(|error| {
+            tracing::debug!(stack = %name, %namespace, %error, "the broker's clients cannot be read");
+        })
+        .ok()
     }
 
     /// Returns the number of dropped dead letters. A broker without metrics is no reason to distrust its other answers.

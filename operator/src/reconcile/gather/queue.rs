@@ -22,8 +22,10 @@ const QUEUE_URL: &str = "QUEUE_URL";
 /// Reads the facts about the queue. While its profile is on, nothing depends on its objects.
 pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> QueueFacts {
     let record = scope.context.queues.record(&identity.key());
+    let workers = workers(scope, identity);
     if stack.spec.profiles.contains(&Profile::Queue) {
         return QueueFacts {
+            workers,
             record,
             ..QueueFacts::default()
         };
@@ -34,8 +36,18 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
     QueueFacts {
         exists,
         closed: exists && closed(scope, identity),
+        workers,
         record,
     }
+}
+
+/// Returns the number of workers that their Deployment asks for, if it exists.
+fn workers(scope: &Scope, identity: &StackIdentity) -> Option<i32> {
+    let name = component_name(&identity.name, Component::Worker);
+    let live = scope
+        .inventory
+        .kept::<Deployment>(&identity.namespace, &name)?;
+    live.spec.as_ref()?.replicas
 }
 
 fn is_ours<K: Child>(scope: &Scope, identity: &StackIdentity, component: Component) -> bool {

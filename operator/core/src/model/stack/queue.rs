@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Pod, Store};
-use crate::model::topology::QueueLimits;
+use crate::{
+    api::WorkersAutoscaling,
+    model::{topology::QueueLimits, worker_demand::WorkerCount},
+};
 
 /// The job queue of a stack and its workers.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +30,34 @@ pub struct Queue {
 pub struct Workers {
     /// Number of pods (0 when stopped).
     pub replicas: i32,
+    /// Limits and decision, if the number follows the queue.
+    pub autoscaling: Option<Autoscaled>,
     /// Settings of the pods.
     pub pod: Pod,
+}
+
+impl Workers {
+    /// Returns the largest number of pods without an edit of the spec.
+    pub fn most(&self) -> i32 {
+        let autoscaling = self.autoscaling.as_ref();
+        autoscaling.map_or(self.replicas, |autoscaled| autoscaled.limits.max_replicas)
+    }
+
+    /// Returns the decision on their number, if it follows the queue.
+    pub fn count(&self) -> Option<&WorkerCount> {
+        self.autoscaling
+            .as_ref()
+            .map(|autoscaled| &autoscaled.count)
+    }
+}
+
+/// A number of workers that follows the queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Autoscaled {
+    /// Limits of the number.
+    pub limits: WorkersAutoscaling,
+    /// The decision.
+    pub count: WorkerCount,
 }
 
 /// State of a queue that is being drained.
