@@ -22,7 +22,7 @@ mod tls;
 mod vector;
 
 pub use annotations::RESERVED_ANNOTATIONS;
-pub use autoscaling::WorkersAutoscaling;
+pub use autoscaling::{AppAutoscaling, WorkersAutoscaling};
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};

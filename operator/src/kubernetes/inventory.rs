@@ -38,7 +38,8 @@ use shortener_operator_core::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithoutSpec};
+use super::ledger;
+use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithOthers, WithoutSpec};
 use news::News;
 use served::{Known, events, known};
 
@@ -117,6 +118,11 @@ impl Inventory {
         K::store(self).get(&ObjectRef::new(name).within(namespace))
     }
 
+    /// Returns every cached object of a kind in a namespace, whatever it belongs to.
+    pub fn of_namespace<K: Child>(&self, namespace: &str) -> Vec<Arc<K::Kept>> {
+        K::store(self).state_filter(|kept| kept.namespace().as_deref() == Some(namespace))
+    }
+
     /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
     pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
         K::store(self).state_filter(|kept| {
@@ -151,7 +157,7 @@ where
     let changes = events
         .default_backoff()
         .modify(move |kept| {
-            kept.managed_fields_mut().retain(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
+            ledger::keep_fields(kept.meta_mut());
             trim(kept);
         })
         .reflect(writer)

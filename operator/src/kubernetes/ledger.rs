@@ -10,9 +10,9 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use parking_lot::Mutex;
-use shortener_operator_core::model::metadata::FIELD_MANAGER;
+use shortener_operator_core::model::{autoscaler, metadata::FIELD_MANAGER};
 
 /// Kind, namespace and name of a child object.
 pub type ChildKey = (String, String, String);
@@ -51,6 +51,16 @@ impl Record {
         meta.uid.as_deref() == Some(self.uid.as_str())
             && self.rendered == rendered
             && (lagging || self.fields == own_fields(meta))
+    }
+}
+
+/// Keeps those managed fields of an object that something reads: the operator's own, and who else scales it.
+pub fn keep_fields(meta: &mut ObjectMeta) {
+    let is_read = |entry: &ManagedFieldsEntry| {
+        entry.manager.as_deref() == Some(FIELD_MANAGER) || autoscaler::scales(entry)
+    };
+    if let Some(entries) = &mut meta.managed_fields {
+        entries.retain(is_read);
     }
 }
 
@@ -95,7 +105,7 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
     use serde_json::json;
 
     use super::*;
@@ -135,6 +145,23 @@ mod tests {
         assert!(record.holds_for(&stale, "abc"));
         stale.resource_version = Some("9".to_owned());
         assert!(!record.holds_for(&stale, "abc"));
+    }
+
+    #[test]
+    fn who_else_scales_an_object_is_kept_and_nothing_else_of_others() {
+        let mut live = meta("1", json!({"f:spec": {}}));
+        let foreign = |fields| ManagedFieldsEntry {
+            manager: Some("kube-controller-manager".to_owned()),
+            fields_v1: Some(FieldsV1(fields)),
+            ..ManagedFieldsEntry::default()
+        };
+        live.managed_fields.get_or_insert_default().extend([
+            foreign(json!({"f:spec": {"f:replicas": {}}})),
+            foreign(json!({"f:status": {"f:replicas": {}}})),
+        ]);
+        keep_fields(&mut live);
+        assert_eq!(live.managed_fields.as_ref().unwrap().len(), 2);
+        assert!(autoscaler::has_taken_over(&live));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use futures::{
     future,
     stream::{self, BoxStream},
 };
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{
     Api, Resource, ResourceExt,
     runtime::{
@@ -138,6 +139,7 @@ fn due(
             deleted,
         } => {
             let is_gateway = kind == Gateway::kind(&());
+            let is_autoscaler = kind == HorizontalPodAutoscaler::kind(&());
             if deleted {
                 context
                     .ledger
@@ -148,6 +150,9 @@ fn due(
                 _ if is_gateway => users_of_gateway(stacks, &namespace, &name),
                 // Retained volumes and credentials may carry the label of a stack that is gone.
                 Some(stack) => known(stacks, &namespace, &stack).into_iter().collect(),
+                None if is_autoscaler => users(stacks, |stack| {
+                    stack.metadata.namespace.as_deref() == Some(namespace.as_str())
+                }),
                 None => users_of_secret(stacks, &namespace, &name),
             }
         }

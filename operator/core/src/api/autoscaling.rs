@@ -4,6 +4,24 @@ use kube_core::Rule;
 use kube_derive::KubeSchema;
 use serde::{Deserialize, Serialize};
 
+/// Limits of a number of pods of the app that follows the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"), validation = ordered("app"))]
+#[serde(rename_all = "camelCase")]
+pub struct AppAutoscaling {
+    /// Smallest number of pods.
+    #[serde(default = "two")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub min_replicas: i32,
+    /// Largest number of pods.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_replicas: i32,
+    /// Average use of the processor that is aimed at, in percent of what the pods request.
+    #[serde(default = "four_fifths")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub cpu_percent: i32,
+}
+
 /// Limits of a number of workers that follows the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = ordered("workers"))]
@@ -24,6 +42,14 @@ pub struct WorkersAutoscaling {
     #[serde(default = "five_minutes")]
     #[schemars(range(min = 0, max = 3600))]
     pub scale_down_after_seconds: i32,
+}
+
+fn two() -> i32 {
+    2
+}
+
+fn four_fifths() -> i32 {
+    80
 }
 
 fn one() -> i32 {

@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, MonitoringSpec, ObservabilitySpec,
-    PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus, VectorSpec,
-    WorkersAutoscaling, names,
+    AppAutoscaling, CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, MonitoringSpec,
+    ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus,
+    VectorSpec, WorkersAutoscaling, names,
     rules::{
         backend_keeps_its_class, backend_never_shrinks, keeps_its_class, never_shrinks,
         scales_by_its_own_queue, vector_keeps, while_vector_is_on,
@@ -169,6 +169,10 @@ pub struct AppSpec {
     /// Number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub replicas: i32,
+    /// Lets a HorizontalPodAutoscaler choose the number of pods by their use of the processor. `replicas` has no effect
+    /// beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<AppAutoscaling>,
     /// Settings of the pods.
     #[serde(flatten)]
     pub pod: PodSettings,
@@ -178,6 +182,7 @@ impl Default for AppSpec {
     fn default() -> Self {
         Self {
             replicas: 2,
+            autoscaling: None,
             pod: PodSettings::default(),
         }
     }

@@ -53,6 +53,8 @@ pub struct Facts {
     pub missing_keys: bool,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
+    /// Name of an autoscaler of the app that the operator did not make.
+    pub rival: Option<String>,
     /// The Deployments of the stack's own programs that exist.
     pub programs: BTreeMap<Component, Arc<Deployment>>,
 }

@@ -10,6 +10,7 @@ mod observability;
 mod parent;
 mod purge;
 mod queue;
+mod scaling;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,7 @@ pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCol
 pub use parent::Parent;
 pub use purge::Purge;
 pub use queue::{Autoscaled, Drain, Draining, Queue, Workers};
+pub use scaling::AppScaling;
 pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
 
 /// A stack that was checked against its spec and its surroundings.
@@ -160,6 +162,8 @@ impl ValidatedStack {
 pub struct App {
     /// Number of pods (0 when stopped).
     pub replicas: i32,
+    /// Scaling by an autoscaler, if there is one.
+    pub scaling: Option<AppScaling>,
     /// Settings of the pods.
     pub pod: Pod,
     /// Rate limits.

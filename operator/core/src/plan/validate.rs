@@ -9,6 +9,7 @@ mod held;
 mod links;
 mod monitoring;
 mod observability;
+mod scaling;
 
 use super::{
     build,
@@ -27,7 +28,7 @@ use crate::{
         checksum::CHECKSUM_KEY,
         credentials::{self, JOB_IDS_KEY},
         defaults::Defaults,
-        facts::{CredentialState, Facts, QueueFacts},
+        facts::{CredentialState, Facts},
         metadata::Component,
         stack::{App, Autoscaled, Cache, Credential, JobIds, Purge, ValidatedStack, Workers},
         worker_demand::WorkerCount,
@@ -70,7 +71,7 @@ pub fn validate(
     let cache = optional.remove(&Component::Cache);
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
     let draining = drain(stack, &facts.queue).draining();
-    let workers = workers(spec, defaults, autoscaled(spec, &facts.queue));
+    let workers = workers(spec, defaults, scaling::workers(spec, &facts.queue));
     let queue = optional.remove(&Component::Rabbitmq).and_then(|store| {
         let queue = rabbitmq::resolve(&near, store, workers, draining);
         held.part(Component::Rabbitmq, queue)
@@ -82,12 +83,14 @@ pub fn validate(
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
+    let app = app(spec, defaults, cache.as_ref(), facts.missing_keys, job_ids);
+    let live = facts.programs.get(&Component::App).map(|live| &**live);
     Ok(ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: app(spec, defaults, cache.as_ref(), facts.missing_keys, job_ids),
+        app: scaling::app(app, spec, live, facts.rival),
         gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
         database,
         cache,
@@ -158,6 +161,7 @@ fn app(
     let documents = spec.profiles.contains(&Profile::Vector);
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
+        scaling: None,
         pod: pod(
             &spec.app.pod,
             &defaults.images.app,
@@ -173,16 +177,6 @@ fn app(
         cors: cors.map(|cors| cors.allow_origins).unwrap_or_default(),
         gateway_host: spec.gateway.host.clone(),
     }
-}
-
-/// Returns the number of workers that follows the queue, if the spec asks for that.
-fn autoscaled(spec: &ShortenerStackSpec, facts: &QueueFacts) -> Option<Autoscaled> {
-    let limits = spec.workers.autoscaling.filter(|_| !spec.stopped)?;
-    // The operator knows the queues of the brokers that it runs.
-    spec.queue.external.is_none().then(|| Autoscaled {
-        limits,
-        count: facts.record.demand().decide(&limits, facts.workers),
-    })
 }
 
 fn workers(

@@ -102,6 +102,7 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
         }),
         missing_keys: false,
         gateway: GatewayFacts::default(),
+        rival: None,
         programs: BTreeMap::new(),
     }
 }
