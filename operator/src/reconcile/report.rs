@@ -45,6 +45,11 @@ pub async fn report(
         .context
         .metrics
         .stack_ready(&namespace, &name, plan::is_ready(&new));
+    let desired = new.workers.desired_replicas;
+    scope
+        .context
+        .metrics
+        .workers_desired(&namespace, &name, desired);
     if stack.status.as_ref() == Some(&new) {
         return Ok(());
     }

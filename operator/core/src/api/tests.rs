@@ -485,6 +485,10 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "is not a quantity",
         ),
         (
+            json!({"app": {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}),
+            "app.autoscaling.minReplicas is above maxReplicas",
+        ),
+        (
             json!({"workers": {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}),
             "workers.autoscaling.minReplicas is above maxReplicas",
         ),
