@@ -110,6 +110,21 @@ mod tests {
     }
 
     #[test]
+    fn workers_follow_the_queue_of_a_managed_broker_while_the_stack_runs() {
+        let external = json!({"external": {"secretRef": {"name": "broker"}}});
+        for (stopped, queue, expected) in [
+            (false, json!({}), true),
+            (true, json!({}), false),
+            (false, external, false),
+        ] {
+            let autoscaling = json!({"autoscaling": {"maxReplicas": 6}});
+            let spec = json!({"workers": autoscaling, "queue": queue, "stopped": stopped});
+            let found = workers(&stored_stack(spec).spec, &QueueFacts::default());
+            assert_eq!(found.is_some(), expected);
+        }
+    }
+
+    #[test]
     fn a_stopped_app_has_no_pods_whatever_scales_it() {
         let spec = json!({"stopped": true, "app": {"autoscaling": {"maxReplicas": 6}}});
         let spec = stored_stack(spec).spec;
