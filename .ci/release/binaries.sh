@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the programs of a release into $out/bin/<target>/: for Linux those that have an image, for other systems
-# only the operator, whose commands users run on their own machines.
+# Compiles the programs of a release into $out/bin/<target>/: for Linux all of them, for other systems those that users
+# run on their own machines.
 #
 #   .ci/release/binaries.sh [target]...     both targets of the images when none is named
 set -euo pipefail
@@ -8,7 +8,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # names <target>: the names of its programs.
 names() {
-  if [[ $(system_of "$1") == linux ]]; then printf '%s\n' "${programs[@]}"; else echo operator; fi
+  local names=("${tools[@]}")
+  if [[ $(system_of "$1") == linux ]]; then names+=("${programs[@]}"); fi
+  printf '%s\n' "${names[@]}" | sort -u
 }
 
 # is_foreign <target>: true for another architecture than this machine's.

@@ -21,8 +21,11 @@ if [[ -n ${GITHUB_REPOSITORY:-} ]]; then source_url=${GITHUB_SERVER_URL:-https:/
 # All times in the output are that of the commit, so the same commit gives the same bytes.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
-# The programs that have an image, and the targets that each image is made for.
+# The programs that have an image.
 programs=(operator app worker)
+# The programs that users run on their own machines.
+tools=(operator kubectl-shortener)
+# The targets that each image is made for.
 read -ra image_targets <<<"${IMAGE_TARGETS:-x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu}"
 
 # architecture_of <target>: its name in images and archives.

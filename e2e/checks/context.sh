@@ -11,7 +11,7 @@ trap 'docker image rm "$image" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 # The files of this checkout that the programs depend on, relative to it; cargo may record
 # a path through another folder.
 sources() {
-  cat "$CARGO_TARGET_DIR/$(host_triple)"/quick/{operator,app,worker,echo,load,otlp-sink}.d | tr ' ' '\n' \
+  cat "$CARGO_TARGET_DIR/$(host_triple)"/quick/{operator,kubectl-shortener,app,worker,echo,load,otlp-sink}.d | tr ' ' '\n' \
     | grep "^$repo/" | xargs realpath --relative-to "$repo" | sort -u
 }
 

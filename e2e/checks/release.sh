@@ -113,8 +113,9 @@ files_are_right() {
   [[ $listed == "$(cd "$files" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs)" ]] \
     || die "SHA256SUMS does not name every file of the release" "see .ci/release/release.sh"
   for architecture in "${architectures[@]}"; do
-    tar --extract --directory "$work" --file "$files/shortener-operator-$version-linux-$architecture.tar.gz" shortener-operator
+    tar --extract --directory "$work" --file "$files/shortener-operator-$version-linux-$architecture.tar.gz"
     answers_version "$architecture" "$work/shortener-operator" "the archive's operator"
+    answers_version "$architecture" "$work/kubectl-shortener" "the archive's plugin of kubectl"
   done
   jq --exit-status --arg version "$version" '
     .bomFormat == "CycloneDX" and ([.components[]["bom-ref"]] | length > 100 and length == (unique | length))

@@ -1,13 +1,22 @@
-//! The operator's command line: `run`, `crd` and `dlq`.
+//! The operator's command line: `run`, `crd`, `dlq` and `plan`. People's machines have another program, `kubectl
+//! shortener`, whose command line is in [`kubectl`].
 
+pub mod cluster;
 pub mod dlq;
+pub mod kubectl;
+pub mod observed;
+pub mod plan;
+pub mod process;
+pub mod report;
 pub mod settings;
+pub mod status;
 
 use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use dlq::Dlq;
+use plan::PlanArguments;
 use settings::Settings;
 
 /// The operator's command line.
@@ -61,6 +70,8 @@ pub enum Command {
     },
     /// List, show, replay or delete dead letters, the jobs that failed for good
     Dlq(Dlq),
+    /// Show what a ShortenerStack in a file would change, who restarts and what data is at risk; change nothing
+    Plan(PlanArguments),
 }
 
 /// The output formats of `crd`.
@@ -88,7 +99,9 @@ mod tests {
     fn settings(extra: &[&str]) -> Result<Settings, clap::Error> {
         match read(&[&POD, extra].concat())? {
             Command::Run(settings) => Ok(*settings),
-            Command::Crd { .. } | Command::Dlq(_) => panic!("not the run command"),
+            Command::Crd { .. } | Command::Dlq(_) | Command::Plan(_) => {
+                panic!("not the run command")
+            }
         }
     }
 

@@ -1,8 +1,13 @@
-//! Access to the API server: clients, the cache of the cluster, and records of what was applied.
+//! Access to the API server: clients, the cache of the cluster and the reports of its watches, and records of what was
+//! applied.
 
+pub mod children;
 pub mod client;
 pub mod deadline;
-pub mod drift;
+pub mod hosts;
+pub mod index;
 pub mod inventory;
 pub mod ledger;
+pub mod news;
 pub mod refusal;
+pub mod watch_report;

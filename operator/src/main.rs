@@ -1,26 +1,32 @@
-//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`).
+//! The operator's process: parses the command line, then runs the operator or a one-shot command (`crd`, `dlq`,
+//! `plan`).
 
-use std::{error::Error, io::Write, process::ExitCode};
+use std::{error::Error, process::ExitCode};
 
 use shortener_operator::{
     cli::{
-        Cli, Command, CrdFormat,
+        Cli, Command,
         dlq::{self, Dlq},
+        plan::{self, PlanArguments, PlanOutcome},
+        process::{exit_code, explain, print_crd, runtime},
         settings::Settings,
     },
     run,
     server::logging,
 };
-use shortener_operator_core::definition;
-use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
-    let command = Cli::read(std::env::args_os())
-        .unwrap_or_else(|error| error.exit())
-        .command;
+    let command = match Cli::read(std::env::args_os()) {
+        Ok(cli) => cli.command,
+        Err(error) => return explain(&error),
+    };
     match command {
-        Command::Crd { format } => exit_code(print_crd(format)),
+        Command::Crd { format } => exit_code(print_crd(format, &mut std::io::stdout())),
         Command::Dlq(command) => exit_code(dead_letters(command)),
+        Command::Plan(arguments) => match make_plan(arguments) {
+            Ok(outcome) => outcome.into(),
+            Err(error) => exit_code(Err(error)),
+        },
         Command::Run(settings) => {
             logging::init();
             match run_operator(*settings) {
@@ -34,38 +40,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // A failed write to stderr cannot be reported anywhere.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn print_crd(format: CrdFormat) -> Result<(), Box<dyn Error>> {
-    let text = match format {
-        CrdFormat::Yaml => definition::yaml()?,
-        CrdFormat::Markdown => definition::markdown(),
-    };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
-}
-
 fn dead_letters(command: Dlq) -> Result<(), Box<dyn Error>> {
     runtime()?.block_on(dlq::run(command, &mut std::io::stdout().lock()))?;
     Ok(())
 }
 
+fn make_plan(arguments: PlanArguments) -> Result<PlanOutcome, Box<dyn Error>> {
+    let mut out = std::io::stdout().lock();
+    Ok(runtime()?.block_on(plan::run(arguments, &mut out))?)
+}
+
 fn run_operator(settings: Settings) -> Result<(), Box<dyn Error>> {
     runtime()?.block_on(run::run(settings))?;
     Ok(())
-}
-
-fn runtime() -> std::io::Result<Runtime> {
-    // With two TLS providers in one build the first connection would panic unless one is chosen here.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Builder::new_multi_thread().enable_all().build()
 }

@@ -7,17 +7,20 @@ pub mod apply;
 pub mod context;
 pub mod controller;
 pub mod gather;
+mod pace;
+mod plan_only;
 pub mod report;
+mod wake;
 
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::controller::Action;
+use kube::runtime::{controller::Action, reflector::ObjectRef};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
         failure::StepFailure,
-        metadata::{Component, StackIdentity},
+        metadata::{Component, StackIdentity, is_plan_only},
         stack::ValidatedStack,
     },
     plan::{self, Outcome, Plan, ValidateError, stores::external},
@@ -25,15 +28,16 @@ use shortener_operator_core::{
 use tokio::time::timeout;
 
 use crate::{kubernetes::refusal, rabbitmq::queues::Target};
-use context::{GuardedStack, Scope};
+use context::{GuardedStack, Scope, shortened};
 
 /// Time for reading the facts. After that, the reconcile reports and is retried.
 const READ_TIME: Duration = Duration::from_secs(10);
 /// Time for writing the status and the Events, whatever the steps before took.
 const REPORT_TIME: Duration = Duration::from_secs(10);
-/// Time until the next reconcile of a stack without any event.
+/// Longest time until the next reconcile of a stack without any event. The actual time is up to a fifth shorter, so that
+/// stacks that were first seen together do not stay together.
 const RESYNC: Duration = Duration::from_secs(300);
-/// Time until a stack checks again for the older stack that holds its host.
+/// Time until a stack checks again for the stack that holds its host. The routes of another scope wake it no earlier.
 const CONFLICT_RECHECK: Duration = Duration::from_secs(10);
 /// Time until facts about a component that could not be read are read again.
 const READ_RECHECK: Duration = Duration::from_secs(10);
@@ -44,7 +48,7 @@ const MONITORING_RECHECK: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The objects that the stack depends on could not be read.
-    #[error("cannot read a Secret or volume claim that the stack depends on: {0}")]
+    #[error("cannot read an object that the stack depends on: {0}")]
     Gather(#[source] kube::Error),
     /// The spec conflicts with other objects of the cluster.
     #[error(transparent)]
@@ -73,10 +77,14 @@ pub enum Error {
 ///
 /// # Errors
 /// The error of the first step that failed. The status contains it too.
-pub async fn reconcile(guarded: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
+pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
     let waiting = scope.context.metrics.waiting();
     let _permit = scope.context.permits.acquire().await;
     drop(waiting);
+    // The stack may have been edited, paused or deleted while it waited for its turn.
+    let Some(guarded) = scope.stacks.get(&ObjectRef::from_obj(&*queued)) else {
+        return Ok(Action::await_change());
+    };
     let _running = scope.context.metrics.running();
     match &guarded.0 {
         Ok(stack) => reconcile_stack(stack, &scope).await,
@@ -117,6 +125,9 @@ async fn steps(
     let facts = facts
         .map_err(|_| Error::ReadDeadline)?
         .map_err(Error::Gather)?;
+    if is_plan_only(stack) {
+        return plan_only::plan(scope, stack, facts).await;
+    }
     let conflict = facts.gateway.host_conflict.is_some();
     let unread = facts.is_incomplete();
     let Plan {
@@ -128,7 +139,11 @@ async fn steps(
     queues.decided(&key, drain);
     queues.target(&key, Target::of(&validated, stack.spec.paused));
     follow_stores(scope, stack, &validated);
-    let mut rest = if conflict { CONFLICT_RECHECK } else { RESYNC };
+    let mut rest = if conflict {
+        CONFLICT_RECHECK
+    } else {
+        shortened(RESYNC)
+    };
     if unread {
         rest = rest.min(READ_RECHECK);
     }

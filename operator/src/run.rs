@@ -22,7 +22,7 @@ use crate::{
     },
     rabbitmq::{broker::transport, queues::monitor::Monitor},
     reconcile::{context::Context, controller},
-    server::{http, metrics::Metrics},
+    server::{health::Health, http, metrics::Metrics},
 };
 
 /// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the
@@ -57,11 +57,16 @@ pub enum RunError {
 /// The operator could not start, the lease was lost, or a controller ended. The process must end and be restarted.
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let stop = stop_on_signal()?;
-    let metrics = Metrics::new()?;
+    let (metrics, health) = (Metrics::new()?, Health::default());
     let listener = http::bind(settings.listen)?;
     let http_stop = CancellationToken::new();
-    let server = tokio::spawn(http::serve(listener, metrics.clone(), http_stop.clone()));
-    let result = lead(settings, metrics, &stop).await;
+    let server = tokio::spawn(http::serve(
+        listener,
+        metrics.clone(),
+        health.clone(),
+        http_stop.clone(),
+    ));
+    let result = lead(settings, metrics, health, &stop).await;
     http_stop.cancel();
     // The server drains for at most a second, so this wait needs no time limit.
     let _ = server.await;
@@ -71,6 +76,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
 async fn lead(
     settings: Settings,
     metrics: Metrics,
+    health: Health,
     stop: &CancellationToken,
 ) -> Result<(), RunError> {
     let write_deadline = WriteDeadline::default();
@@ -94,6 +100,7 @@ async fn lead(
                 defaults,
                 concurrent,
                 metrics.clone(),
+                health,
             ));
             let monitor = Monitor {
                 queues: context.queues.clone(),

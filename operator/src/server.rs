@@ -1,5 +1,6 @@
-//! The HTTP server of probes and metrics, the operator's metrics, and its log.
+//! The HTTP server of probes and metrics, the operator's health and metrics, and its log.
 
+pub mod health;
 pub mod http;
 pub mod logging;
 pub mod metrics;

@@ -3,6 +3,7 @@
 pub mod api_server;
 pub mod app;
 pub mod broker;
+pub mod rehearsal;
 #[path = "../core/src/testing/shared.rs"]
 pub mod shared;
 pub mod world;
@@ -20,6 +21,6 @@ pub fn settings() -> Settings {
     ];
     match Cli::read(arguments.map(Into::into)).unwrap().command {
         Command::Run(settings) => *settings,
-        Command::Crd { .. } | Command::Dlq(_) => panic!("not the run command"),
+        Command::Crd { .. } | Command::Dlq(_) | Command::Plan(_) => panic!("not the run command"),
     }
 }

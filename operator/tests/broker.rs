@@ -1,5 +1,5 @@
-//! Tests of the client for the management API against a real RabbitMQ. The in-memory API of the other tests is only as
-//! good as these.
+//! Tests of the definitions of a broker, and of the client for the management API, against a real RabbitMQ. The in-memory
+//! API of the other tests is only as good as these.
 
 #![expect(
     clippy::panic,
@@ -9,19 +9,38 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::{Method, Request, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use serde_json::json;
+use lapin::{
+    BasicProperties, Channel, Connection, ExchangeKind,
+    options::{
+        BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicPublishOptions,
+        ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions,
+    },
+    types::FieldTable,
+};
+use serde_json::{Value, json};
+use shortener_common::{
+    backends::Fault,
+    queue::{self, topology},
+    tls::ClientTls,
+};
 use shortener_operator::{
     cli::dlq::letters::{self, Choice, Operation},
     rabbitmq::broker::{Broker, BrokerError, Login, counters, message::Message, transport},
 };
 use shortener_operator_core::model::topology::{
-    DEAD_LETTERS, JOBS, QueueLimits, User, definitions, policies,
+    DEAD_LETTERS, JOBS, QueueLimits, User, Users, definitions, policies,
 };
 use shortener_testing::servers;
 use tower::ServiceExt;
+
+/// Passwords of the programs and of the operator.
+const FIRST: [&str; 2] = ["first", "first of the operator"];
+/// The passwords after a rotation of both.
+const SECOND: [&str; 2] = ["second", "second of the operator"];
 
 /// Returns the addresses of the management API and of the metrics.
 fn addresses() -> [String; 2] {
@@ -44,32 +63,47 @@ fn limits(deliveries: i32) -> QueueLimits {
     }
 }
 
-fn broker(username: &str, password: &str) -> Broker {
-    let login = Login {
-        username: username.to_owned(),
-        password: password.to_owned(),
-    };
-    Broker::new(transport::http(), &api(), login, Duration::from_secs(30))
+fn broker(user: &User<'_>) -> Broker {
+    let limit = Duration::from_secs(30);
+    Broker::new(transport::http(), &api(), Login::of(user), limit)
+}
+
+/// Returns the clients of the programs' user and of the operator's.
+fn brokers(passwords: [&'static str; 2]) -> [Broker; 2] {
+    let Users { programs, operator } = users(passwords);
+    [broker(&programs), broker(&operator)]
 }
 
 /// Imports definitions, as a server does when it starts.
 async fn import(definitions: String) {
+    as_administrator(Method::POST, "definitions", definitions).await;
+}
+
+/// Sends a request that must succeed.
+async fn as_administrator(method: Method, path: &str, body: String) {
     let request = Request::builder()
-        .method(Method::POST)
-        .uri(format!("{}/api/definitions", api()))
+        .method(method)
+        .uri(format!("{}/api/{path}", api()))
         .header(header::AUTHORIZATION, "Basic Z3Vlc3Q6Z3Vlc3Q=")
         .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(definitions)))
+        .body(Full::new(Bytes::from(body)))
         .unwrap();
     let answer = transport::http().oneshot(request).await.unwrap();
     assert!(answer.status().is_success(), "{answer:?}");
 }
 
-fn user<'a>(password: &'a str, salt: [u8; 4]) -> User<'a> {
-    User {
-        name: "shortener",
-        password: password.as_bytes(),
-        salt,
+fn users([programs, operator]: [&'static str; 2]) -> Users<'static> {
+    Users {
+        programs: User {
+            name: "shortener".into(),
+            password: programs.as_bytes(),
+            salt: [1, 2, 3, 4],
+        },
+        operator: User {
+            name: "shortener-operator".into(),
+            password: operator.as_bytes(),
+            salt: [5, 6, 7, 8],
+        },
     }
 }
 
@@ -102,10 +136,11 @@ async fn fail(broker: &Broker) -> usize {
 /// Runs one case after another, because they share the queues.
 #[tokio::test]
 async fn a_real_broker_takes_definitions_limits_and_dead_letters_as_the_operator_writes_them() {
-    import(definitions(&user("first", [1, 2, 3, 4]), limits(5))).await;
-    let first = broker("shortener", "first");
-    assert_eq!(first.alarm().await.unwrap(), None);
-    let live = first.policies().await.unwrap();
+    a_broker_of_an_earlier_release_gets_to_know_the_operator().await;
+    import(definitions(&users(FIRST), limits(5))).await;
+    let [_, operator] = brokers(FIRST);
+    assert_eq!(operator.alarm().await.unwrap(), None);
+    let live = operator.policies().await.unwrap();
     assert!(
         policies(limits(5))
             .iter()
@@ -113,26 +148,153 @@ async fn a_real_broker_takes_definitions_limits_and_dead_letters_as_the_operator
         "{live:?}"
     );
 
-    rotation_replaces_the_password().await;
-    let broker = broker("shortener", "second");
-    limits_change_without_a_restart(&broker).await;
-    a_job_that_fails_is_delivered_as_often_as_the_limit_says(&broker).await;
-    looking_often_changes_nothing(&broker).await;
-    replay_and_drop_touch_only_what_was_named(&broker).await;
-    a_full_dead_letter_queue_drops_the_oldest_and_counts_them(&broker).await;
+    rotation_replaces_the_passwords().await;
+    let [programs, operator] = brokers(SECOND);
+    the_programs_do_their_work_and_administrate_nothing(&programs).await;
+    the_operator_watches_and_touches_no_message(&operator, &programs).await;
+    limits_change_without_a_restart(&operator).await;
+    a_job_that_fails_is_delivered_as_often_as_the_limit_says(&programs).await;
+    looking_often_changes_nothing(&programs).await;
+    replay_and_drop_touch_only_what_was_named(&programs).await;
+    a_full_dead_letter_queue_drops_the_oldest_and_counts_them(&programs, &operator).await;
 }
 
-async fn rotation_replaces_the_password() {
-    import(definitions(&user("second", [5, 6, 7, 8]), limits(5))).await;
-    let error = broker("shortener", "first").policies().await.unwrap_err();
-    assert!(matches!(error, BrokerError::Denied), "{error}");
+fn is_denied<T>(answer: Result<T, BrokerError>) -> bool {
+    matches!(answer, Err(BrokerError::Denied))
 }
 
-async fn limits_change_without_a_restart(broker: &Broker) {
-    for policy in policies(limits(3)) {
-        broker.set_policy(&policy).await.unwrap();
+/// In an earlier release the programs had the only user, an administrator.
+async fn a_broker_of_an_earlier_release_gets_to_know_the_operator() {
+    let known = users(FIRST).definitions();
+    let mut earlier = known.clone();
+    earlier["users"].as_array_mut().unwrap().truncate(1);
+    earlier["users"][0]["tags"] = json!(["administrator"]);
+    earlier["permissions"] = json!([
+        {"user": "shortener", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
+    ]);
+    import(earlier.to_string()).await;
+    let [programs, operator] = brokers(FIRST);
+    assert!(is_denied(operator.policies().await));
+    programs.set_users(&known).await.unwrap();
+    operator.policies().await.unwrap();
+    assert!(is_denied(programs.set_users(&known).await));
+}
+
+async fn rotation_replaces_the_passwords() {
+    import(definitions(&users(SECOND), limits(5))).await;
+    let [programs, operator] = brokers(FIRST);
+    assert!(is_denied(programs.depths().await));
+    assert!(is_denied(operator.policies().await));
+}
+
+/// Connects like the app and the workers.
+async fn connect(user: &User<'_>) -> Connection {
+    let [url, _, _] = servers::BROKER
+        .addresses()
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut uri: lapin::uri::AMQPUri = format!("{url}/%2f").parse().unwrap();
+    let Login { username, password } = Login::of(user);
+    uri.authority.userinfo.username = username;
+    uri.authority.userinfo.password = password;
+    let broker = queue::Broker {
+        uri,
+        tls: ClientTls::default(),
+    };
+    queue::connect(&broker, "test").await.unwrap()
+}
+
+/// Sends a message to a queue and waits until the broker has confirmed it.
+async fn send(channel: &Channel, queue: &str) {
+    let options = BasicPublishOptions {
+        mandatory: true,
+        ..BasicPublishOptions::default()
+    };
+    let message = BasicProperties::default();
+    let confirm = channel.basic_publish("".into(), queue.into(), options, b"{}", message);
+    let confirmation = confirm.await.unwrap().await.unwrap();
+    assert!(confirmation.is_ack(), "{confirmation:?}");
+}
+
+/// Declares the topology, publishes a job, consumes it, and takes a dead letter, as the programs do.
+async fn the_programs_do_their_work_and_administrate_nothing(programs: &Broker) {
+    let connection = connect(&users(SECOND).programs).await;
+    topology::declare(&connection).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let confirms = channel.confirm_select(ConfirmSelectOptions::default());
+    confirms.await.unwrap();
+    send(&channel, JOBS).await;
+    let options = BasicConsumeOptions::default();
+    let jobs = channel.basic_consume(JOBS.into(), "worker".into(), options, FieldTable::default());
+    let mut jobs = jobs.await.unwrap();
+    let job = jobs.next().await.unwrap().unwrap();
+    let taken = channel.basic_ack(job.delivery_tag, BasicAckOptions::default());
+    taken.await.unwrap();
+    send(&channel, DEAD_LETTERS).await;
+    let letter = channel.basic_get(DEAD_LETTERS.into(), BasicGetOptions::default());
+    let letter = letter.await.unwrap().unwrap().delivery;
+    let taken = channel.basic_ack(letter.delivery_tag, BasicAckOptions::default());
+    taken.await.unwrap();
+
+    only_what_is_theirs(&connection).await;
+    let [policy, _] = policies(limits(1));
+    assert!(is_denied(programs.set_policy(&policy).await));
+    assert!(is_denied(programs.set_users(&Value::Null).await));
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+/// An error ends its channel, so each attempt has one of its own.
+async fn only_what_is_theirs(connection: &Connection) {
+    let foreign = json!({"durable": true}).to_string();
+    as_administrator(Method::PUT, "queues/%2F/foreign", foreign).await;
+    let channel = connection.create_channel().await.unwrap();
+    let declared = channel.queue_declare(
+        "foreign".into(),
+        QueueDeclareOptions::durable(),
+        FieldTable::default(),
+    );
+    let error = declared.await.unwrap_err();
+    assert_eq!(queue::fault(&error), Some(Fault::Denied), "{error}");
+    let channel = connection.create_channel().await.unwrap();
+    let declared = channel.exchange_declare(
+        "foreign".into(),
+        ExchangeKind::Fanout,
+        ExchangeDeclareOptions::default(),
+        FieldTable::default(),
+    );
+    let error = declared.await.unwrap_err();
+    assert_eq!(queue::fault(&error), Some(Fault::Denied), "{error}");
+    let channel = connection.create_channel().await.unwrap();
+    let read = channel.basic_get("foreign".into(), BasicGetOptions::default());
+    let error = read.await.unwrap_err();
+    assert_eq!(queue::fault(&error), Some(Fault::Denied), "{error}");
+    as_administrator(Method::DELETE, "queues/%2F/foreign", String::new()).await;
+}
+
+async fn the_operator_watches_and_touches_no_message(operator: &Broker, programs: &Broker) {
+    programs.publish(JOBS, &job("m0")).await.unwrap();
+    // A broker collects the figures of a queue every few seconds.
+    while operator.depths().await.unwrap().jobs.is_none() {}
+    for refused in [
+        operator.publish(JOBS, &job("m1")).await,
+        operator.peek(JOBS, 1).await.map(drop),
+        operator.take(JOBS, 1).await.map(drop),
+        operator.purge(JOBS).await,
+        operator.set_users(&Value::Null).await,
+    ] {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(error, BrokerError::Denied | BrokerError::Refused { .. }),
+            "{error}"
+        );
     }
-    let live = broker.policies().await.unwrap();
+    assert_eq!(ids(&programs.take(JOBS, 10).await.unwrap()), ["m0"]);
+}
+
+async fn limits_change_without_a_restart(operator: &Broker) {
+    for policy in policies(limits(3)) {
+        operator.set_policy(&policy).await.unwrap();
+    }
+    let live = operator.policies().await.unwrap();
     assert!(
         policies(limits(3))
             .iter()
@@ -207,7 +369,10 @@ async fn dropped() -> u64 {
 }
 
 /// Bounds the queue by number, then by size.
-async fn a_full_dead_letter_queue_drops_the_oldest_and_counts_them(broker: &Broker) {
+async fn a_full_dead_letter_queue_drops_the_oldest_and_counts_them(
+    broker: &Broker,
+    operator: &Broker,
+) {
     broker.purge(DEAD_LETTERS).await.unwrap();
     let before = dropped().await;
     let tight = QueueLimits {
@@ -215,7 +380,7 @@ async fn a_full_dead_letter_queue_drops_the_oldest_and_counts_them(broker: &Brok
         ..limits(5)
     };
     let [_, policy] = policies(tight);
-    broker.set_policy(&policy).await.unwrap();
+    operator.set_policy(&policy).await.unwrap();
     // A policy takes effect asynchronously, so letters are added until it has.
     let mut count = 0;
     while dropped().await == before {
@@ -246,7 +411,7 @@ async fn a_full_dead_letter_queue_drops_the_oldest_and_counts_them(broker: &Brok
         ..limits(5)
     };
     let [_, policy] = policies(small);
-    broker.set_policy(&policy).await.unwrap();
+    operator.set_policy(&policy).await.unwrap();
     let before = dropped().await;
     let mut large = job("large");
     large.payload = format!("\"{}\"", "x".repeat(60_000));

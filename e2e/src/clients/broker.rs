@@ -33,14 +33,23 @@ pub struct Depth {
 }
 
 impl Broker {
-    /// Forwards a port to the broker of a stack and reads its credentials.
+    /// Forwards a port to the broker of a stack and reads the credentials of the app and the workers.
     pub async fn open(stack: &Stack) -> Result<Self> {
+        Self::open_as(stack, ["username", "password"]).await
+    }
+
+    /// Does the same with the credentials of the operator, which sees every figure and keeps the policies.
+    pub async fn open_as_operator(stack: &Stack) -> Result<Self> {
+        Self::open_as(stack, ["operator-username", "operator-password"]).await
+    }
+
+    async fn open_as(stack: &Stack, [username, password]: [&str; 2]) -> Result<Self> {
         let name = format!("{}-rabbitmq", stack.name);
         let forward = Forward::to(stack, &name, MANAGEMENT_PORT).await?;
         Ok(Self {
             http: GatewayClient::through(&forward)?,
-            username: stack.credential(&name, "username").await?,
-            password: stack.credential(&name, "password").await?,
+            username: stack.credential(&name, username).await?,
+            password: stack.credential(&name, password).await?,
             _forward: forward,
         })
     }

@@ -77,7 +77,7 @@ async fn a_full_queue_refuses_jobs_and_every_one_that_it_took_is_done() -> Resul
             Ok(())
         })
         .await?;
-        let broker = Broker::open(stack).await?;
+        let broker = Broker::open_as_operator(stack).await?;
         let policy = "policies/%2f/e2e-small";
         let small = json!({
             "pattern": "^jobs$", "apply-to": "queues", "priority": 100,
@@ -196,7 +196,7 @@ async fn demand_disk_space(shared: &SharedStack, file: &str) -> Result<()> {
 
 async fn the_alarm_is_on(shared: &SharedStack) -> Result<()> {
     await_condition("the broker is short of disk space", async || {
-        let broker = Broker::open(&shared.stack).await?;
+        let broker = Broker::open_as_operator(&shared.stack).await?;
         let nodes = broker.ask(Method::GET, "nodes", None).await?;
         ensure!(nodes[0]["disk_free_alarm"] == true, "{nodes}");
         Ok(())

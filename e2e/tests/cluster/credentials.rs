@@ -94,8 +94,12 @@ async fn a_password_edited_in_the_secret_reaches_database_and_app() -> Result<()
 async fn an_object_of_somebody_else_with_the_name_of_a_child_is_never_touched() -> Result<()> {
     Space::with("name-taken", async |space| {
         let config_maps = Api::<ConfigMap>::namespaced(space.client.clone(), &space.name);
+        // As Helm labels what a release with the name of the stack installs.
         let foreign = serde_json::from_value(json!({
-            "metadata": {"name": "acme-gateway"}, "data": {"mine": "yes"},
+            "metadata": {"name": "acme-gateway", "labels": {
+                "app.kubernetes.io/instance": "acme", "app.kubernetes.io/managed-by": "Helm",
+            }},
+            "data": {"mine": "yes"},
         }))?;
         let foreign = config_maps.create(&PostParams::default(), &foreign).await?;
         let stack = space.apply_echo(json!({})).await?;

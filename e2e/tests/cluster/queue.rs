@@ -256,6 +256,8 @@ async fn the_management_ui_wants_the_credentials_of_the_secret_and_no_gateway_le
         assert_eq!(ui.get("/api/overview").await?.status, 401);
         let overview = broker.ask(Method::GET, "overview", None).await?;
         ensure!(overview["rabbitmq_version"].is_string(), "{overview}");
+        let users = broker.send(Method::GET, "/api/users", None).await?;
+        assert_eq!(users.status, 401, "{users:?}");
         for path in ["/api/overview", "/api/queues", "/rabbitmq"] {
             let answer = shared.gateway.get(path).await?;
             assert_eq!(answer.status, 404, "{path}: {answer:?}");

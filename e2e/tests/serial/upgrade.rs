@@ -15,11 +15,12 @@ use kube::{
     Api, ResourceExt,
     api::{DynamicObject, Patch, PatchParams, PostParams},
 };
+use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shortener_e2e::{
-    GatewayClient, Job, Provider, Release, Space, Stack, await_condition, checkout, child_kinds,
-    is_ready, pods_of,
+    Broker, GatewayClient, Job, Provider, Release, Space, Stack, await_condition, checkout,
+    child_kinds, is_ready, pods_of,
 };
 
 use crate::alone;
@@ -133,7 +134,16 @@ async fn taken_over(stack: &Stack, left: &Left) -> Result<()> {
         major == Some("17"),
         "the database's claim has the major version {major:?}, not 17"
     );
-    Ok(())
+    the_broker_has_no_administrator(stack).await
+}
+
+/// The user of 0.1.0 was one, and the only user.
+async fn the_broker_has_no_administrator(stack: &Stack) -> Result<()> {
+    let programs = Broker::open(stack).await?;
+    let users = programs.send(Method::GET, "/api/users", None).await?;
+    ensure!(users.status == 401, "the app may see the users: {users:?}");
+    let operator = Broker::open_as_operator(stack).await?;
+    operator.ask(Method::GET, "nodes", None).await.map(|_| ())
 }
 
 /// Returns a file of the fixture with the names of this run.

@@ -43,7 +43,7 @@ pub use queue::{DeadLettersSpec, ExternalQueue, ManagedQueue, QueueSpec};
 pub use spec::{
     AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, WorkersSpec,
 };
-pub use status::{AppStatus, QueueStatus, ShortenerStackStatus, WorkersStatus};
+pub use status::{AppStatus, PlanStatus, QueueStatus, ShortenerStackStatus, WorkersStatus};
 pub use tls::{CaRef, ClientTls, DatabaseTls, DatabaseTlsMode};
 pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
 

@@ -1,10 +1,13 @@
 //! The generated documents about the resource: its definition and its reference page.
 
 mod reference;
+mod unknown;
 
 use kube_core::CustomResourceExt;
 
 use crate::api::ShortenerStack;
+
+pub use unknown::unknown_fields;
 
 /// Renders the CustomResourceDefinition in YAML, as `crds/shortenerstack.yaml` contains it.
 ///

@@ -4,8 +4,10 @@
 mod build;
 pub mod conditions;
 mod deletion_cost;
+pub mod diff;
 mod drain;
 mod error;
+mod foresight;
 mod monitoring;
 mod objects;
 mod pod_settings;
@@ -18,6 +20,7 @@ mod verdict;
 pub use deletion_cost::deletion_costs;
 pub use drain::drain;
 pub use error::ValidateError;
+pub use foresight::{foresee, presume};
 pub use status::{Outcome, changes, is_ready, scaling, status, unreadable};
 
 use crate::{
@@ -59,3 +62,6 @@ pub fn plan(
         drain,
     })
 }
+
+#[cfg(test)]
+mod tests;

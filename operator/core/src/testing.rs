@@ -1,6 +1,8 @@
 //! Helpers for this crate's tests.
 
+pub mod admission;
 pub mod live;
+pub mod mutation;
 pub mod shared;
 pub mod stack;
 

@@ -1,4 +1,4 @@
-//! `operator dlq`: lists, shows, replays or deletes the dead letters of a stack.
+//! The command `dlq`: lists, shows, replays or deletes the dead letters of a stack.
 //!
 //! It runs on the user's machine with the user's permissions (or in the operator's pod), and needs no running
 //! operator.
@@ -11,6 +11,7 @@ use std::{collections::BTreeSet, io::Write};
 
 use clap::{Args, Subcommand};
 
+use super::cluster::Location;
 use crate::rabbitmq::broker::{Broker, BrokerError};
 use letters::{Choice, Operation, OperationResult};
 use reach::ReachError;
@@ -69,12 +70,9 @@ pub struct Stack {
     /// Name of the stack
     #[arg(value_name = "STACK")]
     pub name: String,
-    /// Namespace of the stack; the kubeconfig's if absent
-    #[arg(short, long)]
-    pub namespace: Option<String>,
-    /// Context of the kubeconfig; the current one if absent
-    #[arg(long)]
-    pub context: Option<String>,
+    /// Place of the stack
+    #[command(flatten)]
+    pub location: Location,
     /// Address of the broker's management API, such as http://localhost:15672; a port-forward to the stack's managed
     /// broker if absent
     #[arg(long, value_name = "URL")]
@@ -103,7 +101,7 @@ impl From<Which> for Choice {
     }
 }
 
-/// An error of `operator dlq`: nothing, or not everything, was done.
+/// An error of `dlq`: nothing, or not everything, was done.
 #[derive(Debug, thiserror::Error)]
 pub enum DlqError {
     /// The broker cannot be reached.
@@ -114,13 +112,13 @@ pub enum DlqError {
     Broker(#[from] BrokerError),
     /// No dead letter that was read has this id.
     #[error(
-        "dead letter {0} not found (`show` searches only the first {limit}): list the ids with `operator dlq ls --limit {limit}`",
+        "dead letter {0} not found (`show` searches only the first {limit}): list the ids with `dlq ls --limit {limit}`",
         limit = letters::SCAN
     )]
     Unknown(String),
     /// No dead letter has these ids.
     #[error(
-        "no dead letter has the id {}: list the ids with `operator dlq ls --limit {limit}`",
+        "no dead letter has the id {}: list the ids with `dlq ls --limit {limit}`",
         .0.join(", "),
         limit = letters::SCAN
     )]

@@ -2,27 +2,27 @@
 //!
 //! The kinds, and the form in which each is kept, stand in the table of `operator/core/src/model/kinds.rs`. Their
 //! watched state decides which writes `apply` may skip. A cluster may lack the optional kinds: the operator waits only
-//! until it knows that, and their watch starts once the cluster has them.
+//! until it knows that, and their watch starts once the cluster has them. A kind on which no decision depends does not
+//! hold up the start either, in case that the operator may not list it.
 
 mod form;
-mod news;
 mod served;
+mod shelf;
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{
-    FutureExt, Stream, StreamExt, future,
+    FutureExt, StreamExt, future,
     stream::{BoxStream, SelectAll},
 };
 use k8s_openapi::{
     NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, Resource,
     runtime::{
-        WatchStreamExt,
-        reflector::{self, ObjectRef, Store, store::WriterDropped},
-        watcher::{self, Event},
+        reflector::{Store, store::WriterDropped},
+        watcher,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -32,21 +32,22 @@ use shortener_operator_core::{
         desired::{Children, GatewayObjects, MonitoringObjects},
         gateway_api::Gateway,
         kinds::Presence,
-        metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL},
     },
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::ledger;
+use crate::kubernetes::watch_report::Reports;
 use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithOthers, WithoutSpec};
-use news::News;
 use served::{Known, events, known};
+use shelf::{Shelf, keep};
+
+/// Annotation of `kubectl apply` with the whole object, which nothing reads. That of a Secret contains its data.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 60;
-/// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds. A kind that may
-/// not be listed would hold it up for ever.
+/// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds.
 const OPTIONAL_LIMIT: Duration = Duration::from_secs(5);
 
 /// A kind of child object.
@@ -63,8 +64,8 @@ pub trait Child:
     /// The cached form of the kind: the whole object or its metadata.
     type Kept: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static;
 
-    /// Returns the reflector of this kind.
-    fn store(inventory: &Inventory) -> &Store<Self::Kept>;
+    /// Returns the objects of this kind.
+    fn shelf(inventory: &Inventory) -> &Shelf<Self::Kept>;
 }
 
 /// A group of the table of child kinds.
@@ -84,8 +85,7 @@ pub enum Change {
         namespace: String,
         /// Name of the object.
         name: String,
-        /// Value of the instance label, which names the stack; `None` without that label, for example on a user's
-        /// Secret.
+        /// The stack that the object belongs to; `None` for an object of others, for example a user's Secret.
         stack: Option<String>,
         /// True when the object was deleted.
         deleted: bool,
@@ -104,7 +104,7 @@ impl Inventory {
     /// Returns true when the inventory has every object of a kind in a namespace.
     pub fn covers<K: Child>(&self, namespace: &str) -> bool {
         let own = self.namespace.as_deref();
-        own.is_none_or(|own| own == namespace) && has(K::store(self))
+        own.is_none_or(|own| own == namespace) && has(K::shelf(self).store())
     }
 
     /// Returns the live metadata of a child, as last seen by the watch.
@@ -115,80 +115,23 @@ impl Inventory {
 
     /// Returns the cached form of a child.
     pub fn kept<K: Child>(&self, namespace: &str, name: &str) -> Option<Arc<K::Kept>> {
-        K::store(self).get(&ObjectRef::new(name).within(namespace))
+        K::shelf(self).get(namespace, name)
+    }
+
+    /// Returns the reflector of a kind.
+    pub fn store<K: Child>(&self) -> Store<K::Kept> {
+        K::shelf(self).store().clone()
     }
 
     /// Returns every cached object of a kind in a namespace, whatever it belongs to.
     pub fn of_namespace<K: Child>(&self, namespace: &str) -> Vec<Arc<K::Kept>> {
-        K::store(self).state_filter(|kept| kept.namespace().as_deref() == Some(namespace))
+        let store = K::shelf(self).store();
+        store.state_filter(|kept| kept.meta().namespace.as_deref() == Some(namespace))
     }
 
     /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
     pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
-        K::store(self).state_filter(|kept| {
-            kept.namespace().as_deref() == Some(namespace)
-                && kept
-                    .labels()
-                    .get(INSTANCE_LABEL)
-                    .is_some_and(|instance| instance == stack)
-                && kept
-                    .labels()
-                    .get(MANAGED_BY_LABEL)
-                    .is_some_and(|manager| manager == FIELD_MANAGER)
-        })
-    }
-}
-
-/// Feeds a watch into a store. Returns the store and the stream of its changes.
-fn keep<K>(
-    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
-    trim: fn(&mut K),
-    essence: fn(&K) -> Option<String>,
-    presence: Presence,
-) -> (Store<K>, BoxStream<'static, Change>)
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
-{
-    let (reader, writer) = reflector::store();
-    // Every stack is reconciled after the first lists anyway, so these are no relists. An optional kind may be listed
-    // later, so its first list counts as one.
-    let mut listed = presence == Presence::Optional;
-    let mut news = News::new(essence);
-    let changes = events
-        .default_backoff()
-        .modify(move |kept| {
-            ledger::keep_fields(kept.meta_mut());
-            trim(kept);
-        })
-        .reflect(writer)
-        .filter_map(move |event| {
-            future::ready(match event {
-                Ok(Event::Apply(kept) | Event::InitApply(kept)) => {
-                    news.see(&kept).then(|| change(&kept, false))
-                }
-                Ok(Event::Delete(kept)) => {
-                    news.forget(&kept);
-                    Some(change(&kept, true))
-                }
-                Ok(Event::Init) => None,
-                Ok(Event::InitDone) => std::mem::replace(&mut listed, true).then_some(Change::Relisted),
-                Err(error) => {
-                    tracing::warn!(kind = %K::kind(&()), %error, "a watch was interrupted; reopening it");
-                    None
-                }
-            })
-        })
-        .boxed();
-    (reader, changes)
-}
-
-fn change<K: Resource<DynamicType = ()>>(kept: &K, deleted: bool) -> Change {
-    Change::Object {
-        kind: K::kind(&()).into_owned(),
-        namespace: kept.namespace().unwrap_or_default(),
-        name: kept.name_any(),
-        stack: kept.labels().get(INSTANCE_LABEL).cloned(),
-        deleted,
+        K::shelf(self).of_stack(namespace, stack)
     }
 }
 
@@ -205,6 +148,19 @@ fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
     match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
+    }
+}
+
+/// Returns the selection of the objects of a kind.
+fn selection<F: Form<K>, K>() -> watcher::Config {
+    let config = watcher::Config::default().timeout(WATCH_TIMEOUT);
+    let config = match F::selector() {
+        Some(labels) => config.labels(&labels),
+        None => config,
+    };
+    match F::FIELDS {
+        Some(fields) => config.fields(fields),
+        None => config,
     }
 }
 
@@ -228,7 +184,7 @@ macro_rules! inventory {
 
         $(impl Group for $group {
             fn is_served(inventory: &Inventory) -> bool {
-                [$(has(&inventory.$field)),*].into_iter().all(|has| has)
+                [$(has(inventory.$field.store())),*].into_iter().all(|has| has)
             }
         })*
     };
@@ -238,13 +194,15 @@ macro_rules! inventory {
             /// The namespace; `None` for the whole cluster.
             namespace: Option<String>,
             optional: Vec<Known>,
-            $($field: Store<Kept<$form, $kind>>,)*
+            /// The kinds on which no decision depends.
+            spared: Vec<Known>,
+            $($field: Shelf<Kept<$form, $kind>>,)*
         }
 
         $(impl Child for $kind {
             type Kept = Kept<$form, $kind>;
 
-            fn store(inventory: &Inventory) -> &Store<Self::Kept> {
+            fn shelf(inventory: &Inventory) -> &Shelf<Self::Kept> {
                 &inventory.$field
             }
         })*
@@ -252,39 +210,43 @@ macro_rules! inventory {
         impl Inventory {
             /// Watches every kind in a namespace, or in the whole cluster. The inventory fills only while the stream
             /// is polled.
-            pub fn watch(client: &Client, namespace: Option<&str>) -> (Self, BoxStream<'static, Change>) {
-                let base = watcher::Config::default().timeout(WATCH_TIMEOUT);
-                let (mut changes, mut optional) = (SelectAll::new(), Vec::new());
+            pub fn watch(client: &Client, reports: Reports<'_>) -> (Self, BoxStream<'static, Change>) {
+                let namespace = reports.namespace;
+                let mut changes = SelectAll::new();
+                let (mut optional, mut spared) = (Vec::new(), Vec::new());
                 $(
-                    let config = match <$form as Form<$kind>>::selector() {
-                        Some(selector) => base.clone().labels(&selector),
-                        None => base.clone(),
-                    };
-                    let absent = CancellationToken::new();
-                    let ($field, stream) = keep::<Kept<$form, $kind>>(
-                        events(client, api(client, namespace), config, $presence, absent.clone()),
-                        <$form as Form<$kind>>::trim,
-                        <$form as Form<$kind>>::essence,
+                    let needed = $presence == Presence::Always && <$form as Form<$kind>>::NEEDED;
+                    let missed = CancellationToken::new();
+                    let ($field, stream) = keep::<$form, $kind>(
+                        events(client, api(client, namespace), selection::<$form, $kind>(), $presence, missed.clone()),
                         $presence,
+                        reports.of::<$kind>(needed),
+                        missed.clone(),
                     );
                     changes.push(stream);
-                    if $presence == Presence::Optional {
-                        optional.push(known($field.clone(), absent));
+                    if !needed {
+                        let known = known($field.store().clone(), missed);
+                        match $presence {
+                            Presence::Always => spared.push(known),
+                            Presence::Optional => optional.push(known),
+                        }
                     }
                 )*
                 let namespace = namespace.map(str::to_owned);
-                (Self { namespace, optional, $($field),* }, changes.boxed())
+                (Self { namespace, optional, spared, $($field),* }, changes.boxed())
             }
 
-            /// Waits until every kind that is part of Kubernetes has been listed once, and for a while until it is known
-            /// if the cluster has the optional kinds. Otherwise stacks would miss them for a moment after each start.
+            /// Waits until every kind on which decisions depend has been listed once, until every other kind of
+            /// Kubernetes has been listed or was refused, and for a while until it is known if the cluster has the
+            /// optional kinds. Otherwise stacks would miss them for a moment after each start.
             ///
             /// # Errors
             /// A watch has ended permanently.
             pub async fn ready(&self) -> Result<(), WriterDropped> {
-                $(if $presence == Presence::Always {
-                    self.$field.wait_until_ready().await?;
+                $(if $presence == Presence::Always && <$form as Form<$kind>>::NEEDED {
+                    self.$field.store().wait_until_ready().await?;
                 })*
+                future::join_all(self.spared.iter().cloned()).await;
                 let known = future::join_all(self.optional.iter().cloned());
                 if timeout(OPTIONAL_LIMIT, known).await.is_err() {
                     tracing::warn!("the optional kinds of the cluster could not be listed within 5 s; starting without them");

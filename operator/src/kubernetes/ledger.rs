@@ -10,9 +10,13 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta};
 use parking_lot::Mutex;
+use serde_json::Value;
 use shortener_operator_core::model::{autoscaler, metadata::FIELD_MANAGER};
+
+/// Operation of a server-side apply in the managed fields.
+const APPLY: &str = "Apply";
 
 /// Kind, namespace and name of a child object.
 pub type ChildKey = (String, String, String);
@@ -54,32 +58,45 @@ impl Record {
     }
 }
 
-/// Keeps those managed fields of an object that something reads: the operator's own, and who else scales it.
-pub fn keep_fields(meta: &mut ObjectMeta) {
-    let is_read = |entry: &ManagedFieldsEntry| {
-        entry.manager.as_deref() == Some(FIELD_MANAGER) || autoscaler::scales(entry)
-    };
-    if let Some(entries) = &mut meta.managed_fields {
-        entries.retain(is_read);
-    }
+/// Replaces the managed fields of an object by what is read of them: the fingerprint of the operator's own, which is all
+/// that [`Record::holds_for`] needs, and who else scales the object. In full they are trees of JSON, several times as large
+/// as the rest of the object.
+pub fn keep_fingerprint(meta: &mut ObjectMeta) {
+    let fields = own_fields(meta);
+    let entries = meta.managed_fields.take().unwrap_or_default();
+    let own = entries.iter().any(is_own).then(|| ManagedFieldsEntry {
+        manager: Some(FIELD_MANAGER.to_owned()),
+        operation: Some(APPLY.to_owned()),
+        fields_v1: Some(FieldsV1(fields.into())),
+        ..ManagedFieldsEntry::default()
+    });
+    let scalers = entries.iter().filter(|entry| autoscaler::scales(entry));
+    let kept: Vec<_> = own
+        .into_iter()
+        .chain(scalers.map(autoscaler::reduced))
+        .collect();
+    meta.managed_fields = (!kept.is_empty()).then_some(kept);
 }
 
 /// Returns a fingerprint of the fields that server-side apply records as the operator's.
 fn own_fields(meta: &ObjectMeta) -> u64 {
     let mut hasher = DefaultHasher::new();
     let entries = meta.managed_fields.iter().flatten();
-    for entry in entries.filter(|entry| {
-        entry.manager.as_deref() == Some(FIELD_MANAGER)
-            && entry.operation.as_deref() == Some("Apply")
-            && entry.subresource.is_none()
-    }) {
-        entry
-            .fields_v1
-            .as_ref()
-            .map(|fields| fields.0.to_string())
-            .hash(&mut hasher);
+    for entry in entries.filter(|entry| is_own(entry)) {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        // Fields are an object, so a number is the fingerprint that was left of them.
+        if let Some(fingerprint) = fields.and_then(Value::as_u64) {
+            return fingerprint;
+        }
+        fields.map(Value::to_string).hash(&mut hasher);
     }
     hasher.finish()
+}
+
+fn is_own(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(FIELD_MANAGER)
+        && entry.operation.as_deref() == Some(APPLY)
+        && entry.subresource.is_none()
 }
 
 /// The records of every child that this process has written or checked.
@@ -105,7 +122,6 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
     use serde_json::json;
 
     use super::*;
@@ -159,9 +175,30 @@ mod tests {
             foreign(json!({"f:spec": {"f:replicas": {}}})),
             foreign(json!({"f:status": {"f:replicas": {}}})),
         ]);
-        keep_fields(&mut live);
+        keep_fingerprint(&mut live);
         assert_eq!(live.managed_fields.as_ref().unwrap().len(), 2);
         assert!(autoscaler::has_taken_over(&live));
+    }
+
+    #[test]
+    fn a_fingerprint_stands_for_the_fields_that_it_was_made_of() {
+        let fields = json!({"f:spec": {"f:replicas": {}, "f:template": {"f:metadata": {}}}});
+        let written = meta("1", fields.clone());
+        let record = Record::of(&written, "abc", None);
+        let watched = |fields: Value| {
+            let mut meta = meta("1", fields);
+            keep_fingerprint(&mut meta);
+            // A second pass changes nothing.
+            keep_fingerprint(&mut meta);
+            meta
+        };
+        let kept = watched(fields);
+        assert!(record.holds_for(&kept, "abc"));
+        assert!(!record.holds_for(&watched(json!({"f:spec": {"f:replicas": {}}})), "abc"));
+        assert!(serde_json::to_string(&kept.managed_fields).unwrap().len() < 100);
+        let mut foreign = ObjectMeta::default();
+        keep_fingerprint(&mut foreign);
+        assert_eq!(foreign.managed_fields, None);
     }
 
     #[test]

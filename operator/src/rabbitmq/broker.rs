@@ -18,7 +18,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use shortener_operator_core::model::{
     queue_state::{Depth, Depths},
-    topology::{DEAD_LETTERS, JOBS, Policy},
+    topology::{DEAD_LETTERS, JOBS, Policy, User},
 };
 use tokio::time::timeout;
 use tower::ServiceExt;
@@ -46,6 +46,14 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
+    /// Returns the credentials of a user of a managed broker.
+    pub fn of(user: &User<'_>) -> Self {
+        Self {
+            username: user.name.to_string(),
+            password: String::from_utf8_lossy(user.password).into_owned(),
+        }
+    }
+
     fn header(&self) -> Result<HeaderValue, http::Error> {
         let pair = format!("{}:{}", self.username, self.password);
         let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))?;
@@ -169,6 +177,16 @@ impl Broker {
         let path = format!("policies/{}/{}", self.vhost, policy.name);
         let body = serde_json::to_value(policy)?;
         self.send(Method::PUT, &path, Some(body)).await?;
+        Ok(())
+    }
+
+    /// Creates or changes the users in the definitions, with their permissions. Only an administrator may.
+    ///
+    /// # Errors
+    /// [`BrokerError`]
+    pub async fn set_users(&self, definitions: &Value) -> Result<(), BrokerError> {
+        self.send(Method::POST, "definitions", Some(definitions.clone()))
+            .await?;
         Ok(())
     }
 

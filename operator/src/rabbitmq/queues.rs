@@ -7,14 +7,14 @@
 
 pub mod monitor;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use parking_lot::Mutex;
+use serde_json::Value;
 use shortener_operator_core::{
     api::WorkersAutoscaling,
     model::{
-        credentials::{PASSWORD_KEY, USERNAME_KEY},
         metadata::{Component, component_name},
         queue_record::QueueRecord,
         queue_state::Report,
@@ -37,8 +37,10 @@ pub struct Target {
     pub url: String,
     /// Address of the metrics.
     pub metrics_url: String,
-    /// Credentials for the management API.
+    /// Credentials of the operator's own user.
     pub login: Login,
+    /// Access to the broker as long as it does not know this user.
+    pub earlier: Earlier,
     /// Limits of the queues.
     pub limits: QueueLimits,
     /// Limits of the number of workers, if it follows the queue.
@@ -49,25 +51,41 @@ pub struct Target {
     pub draining: bool,
 }
 
+/// The access to a broker that has run since an earlier release: its programs are administrators, and the operator has
+/// no user. `Debug` redacts the hashes of the passwords.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Earlier {
+    /// Credentials of the programs.
+    pub login: Login,
+    /// The users of this release, in the form of definitions.
+    pub users: Arc<Value>,
+}
+
+impl std::fmt::Debug for Earlier {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Earlier")
+            .field("login", &self.login)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Target {
     /// Returns the broker of a stack's queue, if the operator manages that broker and the stack is not stopped.
     pub fn of(stack: &ValidatedStack, paused: bool) -> Option<Self> {
         let queue = stack.queue.as_ref().filter(|_| !stack.stopped)?;
-        let broker = queue.store.managed()?;
+        let users = queue.users()?;
         let identity = &stack.identity;
         let host = component_name(&identity.name, Component::Rabbitmq);
-        let entry = |key: &str| {
-            let value = broker.credentials.data.get(key);
-            value.map(|value| String::from_utf8_lossy(&value.0).into_owned())
-        };
         let autoscaling = queue.workers.autoscaling.as_ref();
         let url = |port: u16| format!("http://{host}.{}.svc:{port}", identity.namespace);
         Some(Self {
             url: url(MANAGEMENT_PORT),
             metrics_url: url(METRICS_PORT),
-            login: Login {
-                username: entry(USERNAME_KEY)?,
-                password: entry(PASSWORD_KEY)?,
+            login: Login::of(&users.operator),
+            earlier: Earlier {
+                login: Login::of(&users.programs),
+                users: Arc::new(users.definitions()),
             },
             limits: queue.limits,
             autoscaling: autoscaling.map(|Autoscaled { limits, .. }| *limits),
@@ -229,12 +247,17 @@ mod tests {
     }
 
     fn target(draining: bool) -> Target {
+        let login = |username: &str| Login {
+            username: username.to_owned(),
+            password: "s3cret".to_owned(),
+        };
         Target {
             url: "http://acme-rabbitmq.links:15672".to_owned(),
             metrics_url: "http://acme-rabbitmq.links:15692".to_owned(),
-            login: Login {
-                username: "shortener".to_owned(),
-                password: "s3cret".to_owned(),
+            login: login("shortener-operator"),
+            earlier: Earlier {
+                login: login("shortener"),
+                users: Arc::default(),
             },
             limits: QueueLimits {
                 deliveries: 5,

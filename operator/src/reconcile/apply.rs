@@ -2,17 +2,18 @@
 //! order stand in the table of `operator/core/src/model/kinds.rs`.
 //!
 //! A child is written only if it differs (see [`crate::kubernetes::ledger`]). Children of one kind are written side by
-//! side. A child that fails, or whose request hangs, does not block the others. An object that has a child's name but does
-//! not belong to the stack is never changed.
+//! side. A child that fails, or whose request hangs, does not block the others, except that no pod is given a Secret that
+//! could not be stored. An object that has a child's name but does not belong to the stack is never changed.
 
 mod attempt;
-mod claims;
+mod data;
 mod error;
 mod group;
 mod live;
 mod pass;
 mod prune;
 mod spare;
+mod withheld;
 
 pub use error::{ApplyError, Cause, Failure};
 pub use live::{ADDRESS_PATIENCE, observe};
@@ -49,6 +50,7 @@ pub async fn apply(
         gateway,
         monitoring,
         discarded,
+        released,
         prunable,
         spared,
         held,
@@ -60,6 +62,7 @@ pub async fn apply(
     }
     children.write(&mut pass).await;
     let mut kinds = Children::ends();
+    pass.release(&kinds, &released).await;
     if let Some(gateway) = gateway {
         gateway.write(&mut pass).await;
         kinds.extend(GatewayObjects::ends());

@@ -22,9 +22,9 @@ use tokio::sync::Semaphore;
 
 use crate::{
     backends::Backends,
-    kubernetes::{inventory::Inventory, ledger::Ledger},
+    kubernetes::{hosts::Hosts, inventory::Inventory, ledger::Ledger},
     rabbitmq::queues::Queues,
-    server::metrics::Metrics,
+    server::{health::Health, metrics::Metrics},
 };
 
 /// A stack resource that may fail to parse.
@@ -38,6 +38,8 @@ pub struct Context {
     pub defaults: Defaults,
     /// The operator's own metrics.
     pub metrics: Metrics,
+    /// Health of the watches, for the probe of readiness.
+    pub health: Health,
     /// Record of the last write to each child.
     pub ledger: Ledger,
     /// Publisher of Events on stacks.
@@ -46,6 +48,8 @@ pub struct Context {
     pub permits: Semaphore,
     /// Stacks of all scopes, for finding conflicts between them.
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
+    /// Claims of the stacks of all scopes on hosts.
+    pub hosts: Hosts,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
     pub queues: Arc<Queues>,
     /// Known faults of the stacks' external stores, which the monitor of the stores updates.
@@ -59,33 +63,39 @@ pub struct Scope {
     pub context: Arc<Context>,
     /// Reflectors of the children in this scope.
     pub inventory: Inventory,
+    /// Stacks of this scope.
+    pub stacks: Store<GuardedStack>,
 }
 
 impl Context {
     /// Creates a context without any remembered state, for at most `concurrent` reconciles at the same time.
-    pub fn new(client: Client, defaults: Defaults, concurrent: usize, metrics: Metrics) -> Self {
+    pub fn new(
+        client: Client,
+        defaults: Defaults,
+        concurrent: usize,
+        metrics: Metrics,
+        health: Health,
+    ) -> Self {
         Self {
             recorder: Recorder::new(client.clone(), FIELD_MANAGER.into()),
             permits: Semaphore::new(concurrent),
             client,
             defaults,
             metrics,
+            health,
             ledger: Ledger::default(),
             stacks: RwLock::default(),
+            hosts: Hosts::default(),
             queues: Arc::default(),
             backends: Arc::default(),
             failures: Mutex::default(),
         }
     }
 
-    /// Returns every stack that parses, of all scopes.
-    pub fn known_stacks(&self) -> Vec<ShortenerStack> {
+    /// Returns every stack of all scopes.
+    pub fn known_stacks(&self) -> Vec<Arc<GuardedStack>> {
         let stores = self.stacks.read();
-        stores
-            .iter()
-            .flat_map(Store::state)
-            .filter_map(|stack| stack.0.as_ref().ok().cloned())
-            .collect()
+        stores.iter().flat_map(Store::state).collect()
     }
 
     /// Returns true when the stack was deleted, or its deletion has begun, since its reconcile read it.
@@ -102,9 +112,14 @@ impl Context {
             })
     }
 
-    /// Resets the failures of a stack.
+    /// Resets the failures of a stack, which ends its backoff.
     pub fn succeeded(&self, stack: &ObjectRef<GuardedStack>) {
         self.failures.lock().remove(stack);
+    }
+
+    /// Returns true when the last reconcile of a stack has failed, so that its retry is scheduled.
+    pub fn is_failing(&self, stack: &ObjectRef<GuardedStack>) -> bool {
+        self.failures.lock().contains_key(stack)
     }
 
     /// Counts a failure of a stack and returns the backoff: 1 s, doubled with each failure up to 5 minutes,
@@ -117,5 +132,29 @@ impl Context {
             .powi(i32::try_from(*count - 1).unwrap_or(i32::MAX).min(16))
             .min(300.0);
         Duration::from_secs_f64(seconds * rand::random_range(0.8..1.2))
+    }
+}
+
+/// Returns a time that is up to a fifth shorter than `period`. Stacks that were reconciled together, as after a start,
+/// thus spread over the period.
+pub fn shortened(period: Duration) -> Duration {
+    period.mul_f64(rand::random_range(0.8..1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_that_start_together_do_not_stay_together() {
+        let period = Duration::from_secs(300);
+        let mut times: Vec<Duration> = (0..100).map(|_| shortened(period)).collect();
+        times.sort();
+        let (first, last) = (times[0], times[99]);
+        assert!(first >= Duration::from_secs(240) && last <= period);
+        assert!(
+            last - first > Duration::from_secs(30),
+            "{first:?} to {last:?}"
+        );
     }
 }

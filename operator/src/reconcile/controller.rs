@@ -11,46 +11,52 @@ use futures::{
     future,
     stream::{self, BoxStream},
 };
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{
     Api, Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
-        controller::{Action, Config, Controller},
-        reflector::{self, ObjectRef, Store},
+        controller::{Action, Controller},
+        reflector::{self, ObjectRef},
         watcher::{self, Event, watcher},
     },
-};
-use shortener_operator_core::{
-    api::ShortenerStack,
-    model::{facts::parent, gateway_api::Gateway},
-    plan::references::reads_secret,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     kubernetes::{
-        inventory::{Change, Inventory},
+        index::Indexer,
+        inventory::{Change, Inventory, LAST_APPLIED},
+        news::News,
         refusal::NAMESPACE_TERMINATING,
+        watch_report::Reports,
     },
     reconcile::{
-        Error,
-        context::{Context, GuardedStack, Scope},
+        Error, RESYNC,
+        context::{Context, GuardedStack, Scope, shortened},
+        pace::paced,
         reconcile,
+        wake::{self, Stacks},
     },
 };
 
-/// Debounce interval: a burst of events for one stack leads to one reconcile.
-const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Shortest time between two reconciles of a stack that events cause.
+const REST: Duration = Duration::from_millis(100);
 
 /// Reconciles the stacks of a namespace, or of the whole cluster, until `shutdown` is cancelled. Reconciles in flight
 /// finish first.
 pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: CancellationToken) {
-    let (stacks, triggers) = watch_stacks(&context, namespace.as_deref());
-    let (inventory, changes) = Inventory::watch(&context.client, namespace.as_deref());
+    let reports = Reports {
+        metrics: &context.metrics,
+        health: &context.health,
+        namespace: namespace.as_deref(),
+    };
+    let (stacks, triggers) = watch_stacks(&context, reports);
+    let (inventory, changes) = Inventory::watch(&context.client, reports);
+    context.hosts.follow(&inventory);
     let scope = Arc::new(Scope {
         context: context.clone(),
         inventory,
+        stacks: stacks.store.clone(),
     });
     // The inventory fills only while its stream is polled, and no reconcile may start before its first lists are
     // complete. The handle stops the watches when this function ends or is dropped.
@@ -68,138 +74,132 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     ) {
         return;
     }
+    context.hosts.listed().await;
     tracing::info!(scope = scope_name, "reconciling");
+    let store = stacks.store.clone();
     let due = {
-        let (context, stacks) = (context.clone(), stacks.clone());
         let heard = stream::select(context.queues.listen(), context.backends.listen());
         let of_children = {
             let stacks = stacks.clone();
-            receiver.flat_map(move |change| stream::iter(due(&context, &stacks, change)))
+            receiver.flat_map(move |change| stream::iter(due(&context, &stacks, &change)))
         };
         let of_servers = heard
-            .filter_map(move |(namespace, name)| future::ready(known(&stacks, &namespace, &name)));
-        stream::select(of_children, of_servers)
+            .filter_map(move |(namespace, name)| future::ready(stacks.known(&namespace, &name)));
+        stream::select(triggers, stream::select(of_children, of_servers))
     };
-    Controller::for_stream(triggers, stacks)
-        .with_config(Config::default().debounce(DEBOUNCE))
-        .reconcile_on(due)
+    // The watch of the stacks is among the streams that are paced, so the controller gets none of its own. An error in
+    // that one would delay the events of all others.
+    Controller::for_stream(stream::pending(), store)
+        .reconcile_on(paced(due, REST))
         .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(measured, retry, scope)
         .for_each(|_| future::ready(()))
         .await;
 }
 
-type Triggers = BoxStream<'static, Result<GuardedStack, watcher::Error>>;
+type Triggers = BoxStream<'static, ObjectRef<GuardedStack>>;
 
-fn watch_stacks(
-    context: &Arc<Context>,
-    namespace: Option<&str>,
-) -> (Store<GuardedStack>, Triggers) {
-    let api: Api<GuardedStack> = match namespace {
+fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Stacks, Triggers) {
+    let api: Api<GuardedStack> = match reports.namespace {
         Some(namespace) => Api::namespaced(context.client.clone(), namespace),
         None => Api::all(context.client.clone()),
     };
-    let (reader, writer) = reflector::store();
-    context.stacks.write().push(reader.clone());
-    let context = context.clone();
+    let (store, writer) = reflector::store();
+    let (readers, mut indexer) = Indexer::new(wake::secrets);
+    let stacks = Stacks { store, readers };
+    context.stacks.write().push(stacks.store.clone());
+    let (mut report, mut news) = (reports.of::<GuardedStack>(true), News::new(essence));
+    let (context, found) = (context.clone(), stacks.clone());
     let triggers = watcher(api, watcher::Config::default().timeout(60))
         .default_backoff()
-        .reflect(writer)
+        .modify(trim)
         .inspect(move |event| {
-            if let Ok(Event::Delete(stack)) = event {
-                context.succeeded(&ObjectRef::from_obj(stack));
-                let key = (stack.namespace().unwrap_or_default(), stack.name_any());
-                context.metrics.forget_stack(&key.0, &key.1);
-                context.queues.forget(&key);
-                context.backends.forget(&key);
+            report.see(event);
+            if let Ok(event) = event {
+                indexer.see(event);
             }
         })
-        .applied_objects()
+        .reflect(writer)
+        .flat_map(move |event| {
+            stream::iter(match event {
+                Ok(Event::Apply(stack)) => {
+                    let reference = ObjectRef::from_obj(&stack);
+                    // Every failure may have a text of its own in the status, which would defeat the backoff.
+                    let waits = !news.see(&stack) && context.is_failing(&reference);
+                    if waits { Vec::new() } else { vec![reference] }
+                }
+                // The objects of a list are in the store only now.
+                Ok(Event::InitDone) => {
+                    for gone in news.forget_gone(|known| found.store.get(known).is_some()) {
+                        forget(&context, &gone);
+                    }
+                    found.all()
+                }
+                Ok(Event::InitApply(stack)) => {
+                    news.see(&stack);
+                    Vec::new()
+                }
+                Ok(Event::Delete(stack)) => {
+                    news.forget(&stack);
+                    forget(&context, &ObjectRef::from_obj(&stack));
+                    Vec::new()
+                }
+                Ok(Event::Init) | Err(_) => Vec::new(),
+            })
+        })
         .boxed();
-    (reader, triggers)
+    (stacks, triggers)
 }
 
-/// Returns the stacks that are due for a reconcile after a change.
-fn due(
-    context: &Context,
-    stacks: &Store<GuardedStack>,
-    change: Change,
-) -> Vec<ObjectRef<GuardedStack>> {
-    match change {
-        Change::Relisted => stacks
-            .state()
-            .iter()
-            .map(|stack| ObjectRef::from_obj(stack.as_ref()))
-            .collect(),
-        Change::Object {
-            kind,
-            namespace,
-            name,
-            stack,
-            deleted,
-        } => {
-            let is_gateway = kind == Gateway::kind(&());
-            let is_autoscaler = kind == HorizontalPodAutoscaler::kind(&());
-            if deleted {
-                context
-                    .ledger
-                    .forget(&(kind, namespace.clone(), name.clone()));
-            }
-            match stack {
-                // Its labels are those of its owner.
-                _ if is_gateway => users_of_gateway(stacks, &namespace, &name),
-                // Retained volumes and credentials may carry the label of a stack that is gone.
-                Some(stack) => known(stacks, &namespace, &stack).into_iter().collect(),
-                None if is_autoscaler => users(stacks, |stack| {
-                    stack.metadata.namespace.as_deref() == Some(namespace.as_str())
-                }),
-                None => users_of_secret(stacks, &namespace, &name),
-            }
-        }
+/// Removes the metadata that nothing reads and that is as large as the stack.
+fn trim(stack: &mut GuardedStack) {
+    let meta = stack.meta_mut();
+    meta.managed_fields = None;
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.remove(LAST_APPLIED);
     }
 }
 
-/// Returns the reference of a stack, if this scope contains it.
-fn known(
-    stacks: &Store<GuardedStack>,
-    namespace: &str,
-    name: &str,
-) -> Option<ObjectRef<GuardedStack>> {
-    let stack = stacks.get(&ObjectRef::new(name).within(namespace))?;
-    Some(ObjectRef::from_obj(&*stack))
+/// Returns the parts of a stack that change with everything but its status. A status that cannot be parsed counts.
+fn essence(stack: &GuardedStack) -> Option<String> {
+    let meta = stack.meta();
+    let parts = (
+        &meta.uid,
+        meta.generation,
+        &meta.labels,
+        &meta.annotations,
+        &meta.deletion_timestamp,
+        stack.0.is_ok(),
+    );
+    serde_json::to_string(&parts).ok()
 }
 
-/// Returns the stacks that read a Secret without an instance label: one of the user, or one of the operator that lost
-/// its labels.
-fn users_of_secret(
-    stacks: &Store<GuardedStack>,
-    namespace: &str,
-    secret: &str,
-) -> Vec<ObjectRef<GuardedStack>> {
-    users(stacks, |stack| {
-        stack.metadata.namespace.as_deref() == Some(namespace) && reads_secret(stack, secret)
-    })
+/// Removes the state of a deleted stack.
+fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
+    context.succeeded(stack);
+    let namespace = stack.namespace.clone().unwrap_or_default();
+    let key = (namespace, stack.name.clone());
+    context.metrics.forget_stack(&key.0, &key.1);
+    context.queues.forget(&key);
+    context.backends.forget(&key);
+    let uid = stack.extra.uid.as_deref();
+    context.hosts.forget(uid.unwrap_or_default());
 }
 
-/// Returns the stacks that are attached to a Gateway.
-fn users_of_gateway(
-    stacks: &Store<GuardedStack>,
-    namespace: &str,
-    name: &str,
-) -> Vec<ObjectRef<GuardedStack>> {
-    users(stacks, |stack| parent(stack) == Some((namespace, name)))
-}
-
-/// Returns the stacks that parse and match.
-fn users(
-    stacks: &Store<GuardedStack>,
-    matches: impl Fn(&ShortenerStack) -> bool,
-) -> Vec<ObjectRef<GuardedStack>> {
-    let found = stacks.state_filter(|stack| stack.0.as_ref().is_ok_and(&matches));
-    found
-        .iter()
-        .map(|stack| ObjectRef::from_obj(stack.as_ref()))
-        .collect()
+/// Returns the stacks that are due for a reconcile after a change.
+fn due(context: &Context, stacks: &Stacks, change: &Change) -> Vec<ObjectRef<GuardedStack>> {
+    if let Change::Object {
+        kind,
+        namespace,
+        name,
+        deleted: true,
+        ..
+    } = change
+    {
+        let key = (kind.clone(), namespace.clone(), name.clone());
+        context.ledger.forget(&key);
+    }
+    stacks.concerned(change)
 }
 
 async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
@@ -215,8 +215,9 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
     result
 }
 
-/// Returns the next step after a failed reconcile. A resource that is invalid or cannot be parsed waits for a change;
-/// any other failure is retried with exponential backoff.
+/// Returns the next step after a failed reconcile. A resource that cannot be parsed waits for a change. So does an
+/// invalid one, whose Secrets wake it too, but it is checked again from time to time. Any other failure is retried with
+/// exponential backoff.
 fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     let (name, namespace) = (stack.name_any(), stack.namespace().unwrap_or_default());
     let reason = error.reason();
@@ -225,8 +226,13 @@ fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     } else {
         tracing::warn!(stack = %name, %namespace, reason, %error, "the stack could not be reconciled");
     }
-    match error {
-        Error::Validate(_) | Error::Unreadable(_) => Action::await_change(),
-        _ => Action::requeue(scope.context.failed(&ObjectRef::from_obj(&*stack))),
-    }
+    let (context, reference) = (&scope.context, ObjectRef::from_obj(&*stack));
+    let rest = match error {
+        Error::Unreadable(_) => Action::await_change(),
+        Error::Validate(_) => Action::requeue(shortened(RESYNC)),
+        _ => return Action::requeue(context.failed(&reference)),
+    };
+    // It is not retried, so there is no backoff to keep.
+    context.succeeded(&reference);
+    rest
 }

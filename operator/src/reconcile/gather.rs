@@ -1,8 +1,9 @@
-//! First step: reads the objects that a stack depends on. It writes nothing.
+//! First step: reads the objects that a stack depends on. It writes nothing. A host that it finds free is the stack's from
+//! then on, because two reconciles may look for it at the same time.
 //!
 //! All random values are generated here, so that the later steps are pure. A credential is generated only when
 //! neither its Secret nor the volume that needs it exists. Both are read live, because a stale answer would lock the
-//! stack out of its database for good.
+//! stack out of its database for good. What is still being deleted exists, but nothing may rely on it.
 
 mod observability;
 mod queue;
@@ -23,11 +24,13 @@ use shortener_operator_core::{
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
         desired::{GatewayObjects, MonitoringObjects},
-        facts::{CredentialState, Facts, GatewayFacts, StoreFacts, host_conflict, parent},
+        facts::{CredentialState, Facts, GatewayFacts, StoreFacts, parent},
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
-        metadata::{Component, StackIdentity, component_name},
+        kinds::Deletion,
+        metadata::{Component, StackIdentity, component_name, is_plan_only},
         ownership::{Ownership, ownership},
+        stack::HostConflict,
     },
     plan::{
         drain,
@@ -84,7 +87,7 @@ pub async fn gather(
         missing_keys: missing_keys(scope, stack, &identity),
         gateway: GatewayFacts {
             upstream: upstream(scope, &identity),
-            host_conflict: host_conflict(stack, &scope.context.known_stacks()),
+            host_conflict: host_conflict(scope, stack),
             missing_certificate: missing_certificate(scope, stack, &identity),
             parent: live_parent(scope, stack),
         },
@@ -97,6 +100,20 @@ pub async fn gather(
         programs: programs(scope, &identity),
         identity,
     })
+}
+
+/// Returns the stack that holds the host of this one. Without one, the host is this stack's from now on, unless it is only
+/// planned.
+fn host_conflict(scope: &Scope, stack: &ShortenerStack) -> Option<HostConflict> {
+    let known = scope.context.known_stacks();
+    let parsed = known.iter().filter_map(|known| known.0.as_ref().ok());
+    let parsed: Vec<&ShortenerStack> = parsed.collect();
+    let hosts = &scope.context.hosts;
+    if is_plan_only(stack) {
+        hosts.foresee(stack, &parsed)
+    } else {
+        hosts.claim(stack, &parsed)
+    }
 }
 
 /// Reads the facts about a store. A read that fails concerns that store alone.
@@ -138,7 +155,9 @@ fn programs(scope: &Scope, identity: &StackIdentity) -> BTreeMap<Component, Arc<
         let live = scope
             .inventory
             .kept::<Deployment>(&identity.namespace, &name);
-        let ours = live.filter(|live| ownership(&live.metadata, identity) == Ownership::Ours);
+        let ours = live.filter(|live| {
+            ownership(&live.metadata, identity, Deletion::Pruned) == Ownership::Ours
+        });
         Some((component, ours?))
     });
     live.into_iter().flatten().collect()
@@ -198,7 +217,7 @@ fn upstream(scope: &Scope, identity: &StackIdentity) -> Option<String> {
         .inventory
         .kept::<Service>(&identity.namespace, &name)?;
     if service.metadata.deletion_timestamp.is_some()
-        || ownership(&service.metadata, identity) != Ownership::Ours
+        || ownership(&service.metadata, identity, Deletion::Pruned) != Ownership::Ours
     {
         return None;
     }

@@ -5,18 +5,23 @@ mod autoscaling;
 mod backends;
 mod blast_radius;
 mod certificate;
+mod credentials;
 mod drift;
 mod external;
 mod faults;
 mod gateway_api;
+mod hosts;
 mod keys;
 mod lifecycle;
 mod monitoring;
 mod observability;
 mod order;
+mod ownership;
+mod plan_only;
 mod profiles;
 mod queue;
 mod vector;
+mod wake;
 
 /// Returns the children of the base stack and those that are added, in the order of `World::children`.
 fn with(added: &[&[&str]]) -> Vec<String> {

@@ -1,7 +1,8 @@
 //! The operator's HTTP server: `/livez`, `/readyz` and `/metrics`.
 //!
 //! Both probes answer 200 on standby replicas too: a replica that waits for the Lease is healthy, and a rolling update
-//! must not wait for it to lead.
+//! must not wait for it to lead. On the leader, `/readyz` answers 503 with the reasons while a watch that reconciles
+//! depend on does not work. `/livez` stays 200, because a restart would not help.
 //!
 //! The connections are not served by `axum::serve`, which has no time limit for headers and none for the shutdown.
 
@@ -28,7 +29,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::server::metrics::Metrics;
+use crate::server::{health::Health, metrics::Metrics};
 
 /// Time limit for a client to send its headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,9 +75,14 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves requests until `stop` is cancelled, then lets the open requests finish.
-pub async fn serve(listener: TcpListener, metrics: Metrics, stop: CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    metrics: Metrics,
+    health: Health,
+    stop: CancellationToken,
+) {
     let open = GracefulShutdown::new();
-    let router = router(metrics);
+    let router = router(metrics, health);
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -113,15 +119,22 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, stop: CancellationTo
     }
 }
 
-fn router(metrics: Metrics) -> Router {
-    let alive = get(async || text(StatusCode::OK, "ok\n"));
+fn router(metrics: Metrics, health: Health) -> Router {
+    let alive = async || text(StatusCode::OK, "ok\n");
+    let ready = async move || match health.problems() {
+        problems if problems.is_empty() => text(StatusCode::OK, "ok\n".to_owned()),
+        problems => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("{}\n", problems.join("\n")),
+        ),
+    };
     let scrape = async move || match metrics.render() {
         Ok(page) => text(StatusCode::OK, page),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     };
     Router::new()
-        .route("/livez", alive.clone())
-        .route("/readyz", alive)
+        .route("/livez", get(alive))
+        .route("/readyz", get(ready))
         .route("/metrics", get(scrape))
         .fallback(async || text(StatusCode::NOT_FOUND, "not found\n"))
         .method_not_allowed_fallback(async || {
@@ -146,6 +159,7 @@ mod tests {
 
     struct Server {
         address: SocketAddr,
+        health: Health,
         stop: CancellationToken,
         task: JoinHandle<()>,
     }
@@ -154,9 +168,11 @@ mod tests {
         let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let task = tokio::spawn(serve(listener, Metrics::new().unwrap(), stop.clone()));
+        let (metrics, health) = (Metrics::new().unwrap(), Health::default());
+        let task = tokio::spawn(serve(listener, metrics, health.clone(), stop.clone()));
         Server {
             address,
+            health,
             stop,
             task,
         }
@@ -203,6 +219,22 @@ mod tests {
                 .await
                 .contains("shortener_operator_leader 0")
         );
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_does_not_work_makes_the_operator_unready_and_leaves_it_alive() {
+        let server = start().await;
+        let watch = server.health.expect("shortenerstacks in all namespaces");
+        watch.fails("404: not served");
+        let response = get(&server, "GET /readyz").await;
+        assert!(response.starts_with("HTTP/1.1 503"), "{response}");
+        let reason = "shortenerstacks in all namespaces could not be listed yet: 404: not served";
+        assert!(response.contains(reason), "{response}");
+        let response = get(&server, "GET /livez").await;
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+        watch.works();
+        let response = get(&server, "GET /readyz").await;
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     }
 
     #[tokio::test]

@@ -34,6 +34,7 @@ pub struct Metrics {
     stacks: IntGaugeVec,
     leader: IntGauge,
     requests: IntCounterVec,
+    watch_errors: IntCounterVec,
     stack_registry: Registry,
     queues: IntGaugeVec,
     dead_letters: IntGaugeVec,
@@ -86,6 +87,7 @@ impl Metrics {
                 "Requests that change the cluster, except for the lease, by method and by HTTP status, `error` or `refused`.",
                 &["method", "status"],
             )?,
+            watch_errors: watch_errors()?,
             stack_registry: Registry::new_custom(Some("shortener_stack".to_owned()), None)?,
             queues: IntGaugeVec::new(
                 Opts::new(
@@ -118,6 +120,8 @@ impl Metrics {
         self.registry.register(Box::new(self.stacks.clone()))?;
         self.registry.register(Box::new(self.leader.clone()))?;
         self.registry.register(Box::new(self.requests.clone()))?;
+        self.registry
+            .register(Box::new(self.watch_errors.clone()))?;
         let stacks = &self.stack_registry;
         stacks.register(Box::new(self.queues.clone()))?;
         stacks.register(Box::new(self.dead_letters.clone()))?;
@@ -216,6 +220,11 @@ impl Metrics {
         self.requests.with_label_values(&[method, status]).inc();
     }
 
+    /// Counts a failure to list or watch a kind.
+    pub fn watch_failed(&self, kind: &str) {
+        self.watch_errors.with_label_values(&[kind]).inc();
+    }
+
     /// Renders all metrics in the Prometheus text format.
     ///
     /// # Errors
@@ -237,6 +246,11 @@ fn workers() -> Result<IntGaugeVec, prometheus::Error> {
 
 fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
     IntCounterVec::new(Opts::new(name, help), labels)
+}
+
+fn watch_errors() -> Result<IntCounterVec, prometheus::Error> {
+    let help = "Failures to list or watch the objects of a kind.";
+    counter("watch_errors_total", help, &["kind"])
 }
 
 /// A guard that raises a gauge by one until it is dropped, also when the counted work is cancelled.
@@ -281,6 +295,7 @@ mod tests {
         };
         metrics.queue("links", "acme", depths);
         metrics.workers_desired("links", "acme", Some(0));
+        metrics.watch_failed("Secret");
         golden_text("metrics", &page(&metrics));
     }
 

@@ -3,7 +3,8 @@
 //! It keeps objects of any kind without knowing their schemas: create, replace, server-side apply, merge patch,
 //! delete, get, list and watch, with uids, resource versions, generations, field ownership, owner references and the
 //! status subresource. It sets no defaults and runs no controller, and lists are owned as a whole. Every write is
-//! numbered and can be made to fail; the writes that reach the server are recorded.
+//! numbered and can be made to fail; the writes that reach the server are recorded. Lists and watches can be made to lag
+//! behind or to misbehave.
 
 mod faults;
 mod fields;
@@ -11,6 +12,7 @@ mod route;
 mod scenario;
 mod store;
 mod tests;
+mod traces;
 mod watch;
 mod write;
 
@@ -30,7 +32,7 @@ use tokio::{sync::watch as signal, time::sleep};
 use tower::{BoxError, Service};
 
 use faults::Plan;
-pub use faults::{Effect, Fault, Write};
+pub use faults::{Effect, Fault, WatchFault, Write};
 use route::{Query, Route};
 use store::Store;
 use watch::Watched;
@@ -77,7 +79,7 @@ impl FakeApiServer {
         let (head, body) = request.into_parts();
         let body = body.collect_bytes().await?;
         let mutating = head.method != Method::GET;
-        let fault = self.state().plan.next(mutating, head.uri.path());
+        let fault = self.state().plan.next(mutating, &target(&head, &body));
         let carried_out = !matches!(fault, Some(Fault::LoseRequest | Fault::Refuse(_)));
         let reached = !matches!(fault, Some(Fault::LoseRequest | Fault::Hang));
         let answer = if carried_out && reached {
@@ -169,11 +171,7 @@ impl FakeApiServer {
                 .unwrap_or_default();
             return Ok(Response::new(watch::body(
                 self.clone(),
-                Watched {
-                    route,
-                    selector,
-                    since,
-                },
+                Watched::new(route, selector, since),
             )));
         }
         answer(
@@ -192,6 +190,17 @@ impl FakeApiServer {
         };
         self.state().writes.push(write);
     }
+}
+
+/// Returns method and object of a request. One that creates an object names it in its body only.
+fn target(head: &http::request::Parts, body: &[u8]) -> String {
+    let (method, path) = (&head.method, head.uri.path());
+    if head.method != Method::POST {
+        return format!("{method} {path}");
+    }
+    let object: Value = serde_json::from_slice(body).unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{method} {path}/{name}")
 }
 
 fn answer(code: u16, object: &Value) -> Answer {

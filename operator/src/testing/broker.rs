@@ -3,20 +3,25 @@
 //! It answers like RabbitMQ 3.10: queues with ready and unacknowledged messages, policies, alarms, and get and
 //! publish over the default exchange. Every change is recorded.
 
+mod answers;
 mod clients;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Value, json};
+use serde_json::Value;
 use shortener_operator_core::model::queue_state::Depth;
 use tower::{BoxError, service_fn};
 
 use crate::rabbitmq::broker::{Broker, Login, message::Message, transport::Transport};
+use answers::refusal;
 
 /// An in-memory broker; clones share its state.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +31,8 @@ pub struct FakeBroker(Arc<Mutex<State>>);
 struct State {
     /// Accepted credentials; `None` accepts all.
     login: Option<Login>,
+    /// Names of the users; `None` stands for any.
+    users: Option<BTreeSet<String>>,
     depths: BTreeMap<String, Option<Depth>>,
     messages: BTreeMap<String, Vec<Message>>,
     policies: BTreeMap<String, Value>,
@@ -44,6 +51,7 @@ impl Default for State {
         let queues = ["jobs", "jobs.dlq"];
         Self {
             login: Some(login()),
+            users: None,
             depths: queues
                 .map(|name| (name.to_owned(), Some(Depth::default())))
                 .into(),
@@ -95,6 +103,11 @@ impl FakeBroker {
     /// Accepts any credentials, like a broker that has just imported the current ones.
     pub fn trust_everybody(&self) {
         self.state().login = None;
+    }
+
+    /// Forgets every user but this administrator, like a broker that has run since an earlier release.
+    pub fn knows_only(&self, username: &str) {
+        self.state().users = Some([username.to_owned()].into());
     }
 
     /// Sets the depth of a queue.
@@ -194,11 +207,7 @@ impl FakeBroker {
         if head.uri.path() == "/metrics" {
             return state.metrics();
         }
-        let trusted = state.login.as_ref().is_none_or(|login| {
-            let pair = format!("{}:{}", login.username, login.password);
-            head.headers[header::AUTHORIZATION]
-                == format!("Basic {}", STANDARD.encode(pair)).as_str()
-        });
+        let trusted = state.trusts(&head.headers[header::AUTHORIZATION]);
         let (status, answer) = if trusted {
             state.carry_out(&head.method, head.uri.path(), &body)
         } else {
@@ -207,101 +216,5 @@ impl FakeBroker {
         let mut response = Response::new(Bytes::from(answer.to_string()));
         *response.status_mut() = StatusCode::from_u16(status)?;
         Ok(response)
-    }
-}
-
-type Answer = (u16, Value);
-
-fn refusal(status: u16, reason: &str) -> Answer {
-    (status, json!({"error": "refused", "reason": reason}))
-}
-
-impl State {
-    fn carry_out(&mut self, method: &Method, path: &str, body: &Value) -> Answer {
-        let parts: Vec<&str> = path.trim_start_matches("/api/").split('/').collect();
-        if *method != Method::GET {
-            self.changes.push(format!("{method} {path}"));
-        }
-        match (method.as_str(), parts.as_slice()) {
-            ("GET", ["queues", "%2F"]) => (200, self.queues()),
-            ("GET", ["vhosts", "%2F", "channels"]) => (200, self.channels()),
-            ("GET", ["vhosts", "%2F", "connections"]) => (200, self.connections()),
-            ("GET", ["policies", "%2F"]) => (200, self.policies.values().cloned().collect()),
-            ("PUT", ["policies", "%2F", name]) => {
-                self.policies.insert((*name).to_owned(), body.clone());
-                (204, Value::Null)
-            }
-            ("GET", ["health", "checks", "local-alarms"]) => match &self.alarm {
-                Some(reason) => (503, json!({"status": "failed", "reason": reason})),
-                None => (200, json!({"status": "ok"})),
-            },
-            ("POST", ["queues", "%2F", queue, "get"]) => self.get(queue, body),
-            ("DELETE", ["queues", "%2F", queue, "contents"]) => {
-                self.messages.insert((*queue).to_owned(), Vec::new());
-                (204, Value::Null)
-            }
-            ("POST", ["exchanges", "%2F", "amq.default", "publish"]) => self.publish(body),
-            _ => refusal(404, "Not Found"),
-        }
-    }
-
-    fn metrics(&self) -> Result<Response<Bytes>, BoxError> {
-        let dropped = self.dropped.ok_or("connection refused")?;
-        let labels = r#"queue_type="rabbit_quorum_queue",dead_letter_strategy="disabled""#;
-        let name = "rabbitmq_global_messages_dead_lettered_maxlen_total";
-        Ok(Response::new(
-            format!("{name}{{{labels}}} {dropped}.0\n").into(),
-        ))
-    }
-
-    fn queues(&self) -> Value {
-        let row = |(name, depth): (&String, &Option<Depth>)| match depth {
-            Some(Depth { ready, unacked }) => json!({
-                "name": name, "messages_ready": ready, "messages_unacknowledged": unacked,
-                "message_bytes": (ready + unacked) * 100,
-            }),
-            None => json!({"name": name}),
-        };
-        self.depths.iter().map(row).collect()
-    }
-
-    fn get(&mut self, queue: &str, body: &Value) -> Answer {
-        let Some(messages) = self.messages.get_mut(queue) else {
-            return refusal(404, "NOT_FOUND - no queue");
-        };
-        let count = usize::try_from(body["count"].as_u64().unwrap()).unwrap();
-        let (total, count) = (messages.len(), count.min(messages.len()));
-        let taken: Vec<Message> = if body["ackmode"] == "ack_requeue_false" {
-            messages.drain(..count).collect()
-        } else {
-            self.changes.pop();
-            messages[..count].to_vec()
-        };
-        let answer = taken.into_iter().enumerate().map(|(index, message)| {
-            let mut answer = serde_json::to_value(message).unwrap();
-            answer["message_count"] = (total - 1 - index).into();
-            answer
-        });
-        (200, answer.collect())
-    }
-
-    fn publish(&mut self, body: &Value) -> Answer {
-        if self.full {
-            return refusal(
-                400,
-                "rejected Unable to publish message. Check queue limits.",
-            );
-        }
-        let queue = body["routing_key"].as_str().unwrap();
-        let bound = self.bounds.get(queue).copied().unwrap_or(usize::MAX);
-        let routed = match self.messages.get_mut(queue) {
-            Some(messages) => {
-                messages.push(serde_json::from_value(body.clone()).unwrap());
-                messages.drain(..messages.len().saturating_sub(bound));
-                true
-            }
-            None => false,
-        };
-        (200, json!({"routed": routed}))
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     leadership::write_deadline::WriteDeadline,
     rabbitmq::queues::monitor::Monitor,
     reconcile::{context::Context, controller},
-    server::metrics::Metrics,
+    server::{health::Health, metrics::Metrics},
 };
 
 /// Namespace of every stack in the tests.
@@ -41,6 +41,8 @@ pub struct World {
     pub broker: FakeBroker,
     /// Pods of the app, as soon as a test creates one.
     pub app: FakeApp,
+    /// State of the operator.
+    pub context: Arc<Context>,
     scope: Option<&'static str>,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
@@ -73,6 +75,7 @@ impl World {
             settings.defaults(),
             settings.max_concurrent_reconciles,
             metrics.clone(),
+            Health::default(),
         ));
         let write_deadline = WriteDeadline::default();
         write_deadline.extend(Instant::now() + FOR_EVER);
@@ -88,7 +91,7 @@ impl World {
         };
         let watches = [tokio::spawn(monitor.run()), tokio::spawn(stores.run())];
         let controller = tokio::spawn(controller::run(
-            context,
+            context.clone(),
             scope.map(str::to_owned),
             stop.clone(),
         ));
@@ -96,6 +99,7 @@ impl World {
             server,
             broker,
             app,
+            context,
             scope,
             stop,
             controller: AbortOnDropHandle::new(controller),
@@ -131,6 +135,17 @@ impl World {
     /// Lets virtual time pass.
     pub async fn pass(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
+    }
+
+    /// Lets time pass until every planned fault of a single write has occurred.
+    pub async fn until_faults_are_over(&self) {
+        for _ in 0..1200 {
+            if self.server.pending_faults() == 0 {
+                return;
+            }
+            self.pass(Duration::from_millis(50)).await;
+        }
+        panic!("a planned fault has not occurred within a minute");
     }
 
     /// Kills the operator like a crash and starts a new one, without any remembered state.

@@ -47,6 +47,7 @@ use super::{
     printcolumn(name = "App", type_ = "integer", json_path = ".status.app.readyReplicas"),
     printcolumn(name = "Workers", type_ = "integer", json_path = ".status.workers.replicas"),
     printcolumn(name = "Jobs", type_ = "integer", json_path = ".status.queue.total"),
+    printcolumn(name = "Plan", type_ = "string", json_path = ".status.plan.summary", priority = 1),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')").message(

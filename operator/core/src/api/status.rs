@@ -34,6 +34,36 @@ pub struct ShortenerStackStatus {
     /// The job queue; absent without a managed broker, and while its state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueStatus>,
+    /// Changes that the operator would make; present only with the annotation `shortener.dev/plan-only`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanStatus>,
+}
+
+/// Changes that the operator would make. Objects are given as kind and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanStatus {
+    /// Number of objects to create, to change and to delete, of workloads that restart and of risks.
+    #[serde(default)]
+    pub summary: String,
+    /// Objects to create.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub created: Vec<String>,
+    /// Objects to change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// Objects to delete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted: Vec<String>,
+    /// Objects of others that are in the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<String>,
+    /// Workloads whose pods restart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarts: Vec<String>,
+    /// Data at risk: reason, object and what happens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub risks: Vec<String>,
 }
 
 /// Size of the job queue, updated at most every 30 s.

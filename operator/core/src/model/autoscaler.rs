@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::{
     api::autoscaling::v2::HorizontalPodAutoscaler,
-    apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta},
 };
 use kube_core::ResourceExt;
+use serde_json::json;
 
 use super::{
     metadata::{Component, FIELD_MANAGER, StackIdentity, component_name},
@@ -26,6 +27,15 @@ pub fn scales(entry: &ManagedFieldsEntry) -> bool {
         && fields.is_some_and(|fields| fields.0.pointer("/f:spec/f:replicas").is_some())
 }
 
+/// Returns as much of such an entry as says so.
+pub fn reduced(entry: &ManagedFieldsEntry) -> ManagedFieldsEntry {
+    ManagedFieldsEntry {
+        manager: entry.manager.clone(),
+        fields_v1: Some(FieldsV1(json!({"f:spec": {"f:replicas": {}}}))),
+        ..ManagedFieldsEntry::default()
+    }
+}
+
 /// Returns the name of an autoscaler of the app that the operator did not make. `all` are those of the namespace.
 pub fn rival(all: &[Arc<HorizontalPodAutoscaler>], identity: &StackIdentity) -> Option<String> {
     let app = component_name(&identity.name, Component::App);
@@ -41,7 +51,7 @@ pub fn rival(all: &[Arc<HorizontalPodAutoscaler>], identity: &StackIdentity) -> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
     use crate::testing::stack::minimal_stack;

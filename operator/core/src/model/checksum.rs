@@ -26,12 +26,21 @@ pub fn checksum(key: &[u8], data: &BTreeMap<String, ByteString>) -> String {
             mac.update(part);
         }
     }
-    mac.finalize()
-        .into_bytes()
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hexadecimal(mac.finalize().into_bytes().iter().take(16))
+}
+
+/// Returns a password that follows from the key, in hexadecimal: always the same one for a purpose. It equals no
+/// checksum, because the entries of a checksum begin with a length, and a purpose is text.
+pub fn derived_password(key: &[u8], purpose: &str) -> String {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        return String::new();
+    };
+    mac.update(purpose.as_bytes());
+    hexadecimal(mac.finalize().into_bytes().iter())
+}
+
+fn hexadecimal<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -55,5 +64,14 @@ mod tests {
             checksum(b"key", &data(&[("ab", "c")])),
             checksum(b"key", &data(&[("a", "bc")]))
         );
+    }
+
+    #[test]
+    fn a_derived_password_depends_on_key_and_purpose_and_is_long() {
+        let first = derived_password(b"key", "one");
+        assert_eq!(first, derived_password(b"key", "one"));
+        assert_ne!(first, derived_password(b"other", "one"));
+        assert_ne!(first, derived_password(b"key", "two"));
+        assert_eq!(first.len(), 64);
     }
 }

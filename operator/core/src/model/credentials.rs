@@ -4,6 +4,12 @@
 pub const USERNAME_KEY: &str = "username";
 /// Key of the password in a Secret with credentials.
 pub const PASSWORD_KEY: &str = "password";
+/// Key of the name of the operator's own user in the Secret of a broker.
+pub const OPERATOR_USERNAME_KEY: &str = "operator-username";
+/// Key of the password of the operator's own user in the Secret of a broker.
+pub const OPERATOR_PASSWORD_KEY: &str = "operator-password";
+/// Key of the definitions in the Secret of a broker, and their file name.
+pub const DEFINITIONS_KEY: &str = "definitions.json";
 /// Key of the API key in a Secret with credentials.
 pub const API_KEY: &str = "api-key";
 

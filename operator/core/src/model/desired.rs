@@ -18,6 +18,8 @@ pub struct Desired {
     pub monitoring: Option<MonitoringObjects>,
     /// Stores whose volumes and Secrets are to be deleted.
     pub discarded: Vec<Component>,
+    /// Stores that the stack does not run and whose volumes and Secrets, if it has any, outlive it.
+    pub released: Vec<Component>,
     /// True when the lists are complete, so that an object outside them may be deleted. False while an address that a
     /// child is rendered from is unknown.
     pub prunable: bool,

@@ -12,12 +12,11 @@ pub struct ExternalReference<'a> {
 }
 
 impl ExternalReference<'_> {
-    /// Returns true if one of the references is to this Secret.
-    pub fn reads(&self, secret: &str) -> bool {
-        self.secret.name == secret
-            || self
-                .tls
-                .is_some_and(|tls| files(tls).iter().any(|file| file.secret == secret))
+    /// Returns the names of the Secrets.
+    pub fn secrets(&self) -> Vec<String> {
+        let files = self.tls.map(files).unwrap_or_default();
+        let names = files.into_iter().map(|file| file.secret);
+        names.chain([self.secret.name.clone()]).collect()
     }
 }
 

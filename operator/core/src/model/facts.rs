@@ -11,12 +11,14 @@ use k8s_openapi::{
         apps::v1::Deployment,
         core::v1::{PersistentVolumeClaim, Secret},
     },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
 use super::{
     access::{self, Access, Part},
     external::TlsFile,
     failure::StepFailure,
+    kinds::Deletion,
     metadata::{Component, POSTGRES_MAJOR, StackIdentity},
     ownership::{Ownership, ownership},
     queue_record::QueueRecord,
@@ -24,7 +26,7 @@ use super::{
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
 pub use gateway::{GatewayFacts, parent};
-pub use host_conflict::host_conflict;
+pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
 
 /// The facts that were read.
 #[derive(Clone, Debug)]
@@ -98,14 +100,41 @@ impl Facts {
 /// follows the queue.
 #[derive(Clone, Debug, Default)]
 pub struct QueueFacts {
-    /// True when the broker and the workers exist.
-    pub exists: bool,
+    /// The objects of the queue that exist.
+    pub parts: QueueParts,
     /// True when no client can publish jobs any more.
     pub closed: bool,
     /// Number of workers that the cluster has, if their Deployment exists.
     pub workers: Option<i32>,
     /// The known state of the queue.
     pub record: QueueRecord,
+}
+
+impl QueueFacts {
+    /// Returns true when the queue may still hold jobs: its objects tell so, or all of them vanished in mid drain.
+    pub fn may_hold_jobs(&self) -> bool {
+        self.parts.may_hold_jobs() || self.record.is_draining()
+    }
+}
+
+/// The objects of a queue that exist and belong to the stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueParts {
+    /// True when the workers' Deployment exists.
+    pub workers: bool,
+    /// True when the broker's StatefulSet exists.
+    pub broker: bool,
+    /// True when the broker's Service exists. A broker that the operator does not run has none.
+    pub service: bool,
+}
+
+impl QueueParts {
+    /// Returns true when the queue may still hold jobs. A person may have deleted either the workers or the broker, whose
+    /// jobs are in its volume, so neither of them alone ends a drain. The workers and a Service without a broker tell
+    /// such a deletion from workers of an external broker.
+    fn may_hold_jobs(self) -> bool {
+        self.broker || (self.workers && self.service)
+    }
 }
 
 /// A PersistentVolumeClaim that exists.
@@ -211,18 +240,35 @@ pub enum CredentialState {
     Generated(BTreeMap<String, ByteString>),
     /// It is missing although the volume that needs it exists.
     Missing,
+    /// It is still being deleted, so nothing may rely on it.
+    Terminating,
+    /// It is missing, and the volume that needed it is still being deleted.
+    ClaimTerminating,
     /// An object outside the stack has its name.
     NotOwned,
+    /// It is missing, and a volume claim outside the stack has the name of its volume.
+    ClaimNotOwned,
 }
 
 impl CredentialState {
     /// Returns the state of a Secret that exists.
     pub fn of(secret: Secret, identity: &StackIdentity) -> Self {
-        match ownership(&secret.metadata, identity) {
-            Ownership::Ours | Ownership::Previous => {
+        let meta = &secret.metadata;
+        match ownership(meta, identity, Deletion::Retained) {
+            Ownership::Foreign => Self::NotOwned,
+            Ownership::Ours if meta.deletion_timestamp.is_none() => {
                 Self::Existing(secret.data.unwrap_or_default())
             }
-            Ownership::Foreign => Self::NotOwned,
+            Ownership::Ours | Ownership::Previous => Self::Terminating,
+        }
+    }
+
+    /// Returns the state of a Secret that does not exist, while a volume claim with the name of its volume does.
+    pub fn absent_beside(claim: &ObjectMeta, identity: &StackIdentity) -> Self {
+        match ownership(claim, identity, Deletion::Retained) {
+            Ownership::Foreign => Self::ClaimNotOwned,
+            Ownership::Ours if claim.deletion_timestamp.is_none() => Self::Missing,
+            Ownership::Ours | Ownership::Previous => Self::ClaimTerminating,
         }
     }
 }
@@ -233,7 +279,55 @@ impl std::fmt::Debug for CredentialState {
             Self::Existing(_) => "Existing",
             Self::Generated(_) => "Generated",
             Self::Missing => "Missing",
+            Self::Terminating => "Terminating",
+            Self::ClaimTerminating => "ClaimTerminating",
             Self::NotOwned => "NotOwned",
+            Self::ClaimNotOwned => "ClaimNotOwned",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+    use crate::{model::ownership::ABSENT_OWNER_UID, testing::shared::stored_stack};
+
+    /// Returns the state of the Secret with this metadata, and that of a lost Secret beside a claim with this metadata.
+    fn states(metadata: serde_json::Value) -> [String; 2] {
+        let identity = StackIdentity::of(&stored_stack(json!({}))).unwrap();
+        let metadata: ObjectMeta = from_value(metadata).unwrap();
+        let beside = CredentialState::absent_beside(&metadata, &identity);
+        let secret = Secret {
+            metadata,
+            ..Secret::default()
+        };
+        [CredentialState::of(secret, &identity), beside].map(|state| format!("{state:?}"))
+    }
+
+    #[test]
+    fn what_is_being_deleted_does_not_count_as_live() {
+        let labels = json!({"app.kubernetes.io/instance": "acme"});
+        assert_eq!(
+            states(json!({"labels": labels.clone()})),
+            ["Existing", "Missing"]
+        );
+        let going = ["Terminating", "ClaimTerminating"];
+        let since = "2026-01-01T00:00:00Z";
+        assert_eq!(
+            states(json!({"labels": labels.clone(), "deletionTimestamp": since})),
+            going
+        );
+        let owner = |kind: &str, uid: &str, controller: bool| {
+            json!({"labels": labels.clone(), "ownerReferences": [{
+                "apiVersion": "v1", "kind": kind, "name": "acme", "uid": uid, "controller": controller,
+            }]})
+        };
+        assert_eq!(states(owner("ShortenerStack", "of-before", true)), going);
+        assert_eq!(states(owner("StatefulSet", ABSENT_OWNER_UID, false)), going);
+        let foreign = ["NotOwned", "ClaimNotOwned"];
+        assert_eq!(states(owner("ExternalSecret", "theirs", true)), foreign);
+        assert_eq!(states(json!({})), foreign);
     }
 }

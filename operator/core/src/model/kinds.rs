@@ -15,7 +15,7 @@ use kube_core::{ApiResource, Resource};
 /// 1. its field in that struct, its type and, after `as`, the type of the items if that is another one;
 /// 2. its form in the cache, a type in `operator/src/kubernetes/inventory/form.rs`;
 /// 3. its [`Deletion`];
-/// 4. the method that writes its objects, in `operator/src/reconcile/apply/pass.rs`.
+/// 4. the method that writes its objects, in `operator/src/reconcile/apply/pass.rs` or `data.rs`.
 #[macro_export]
 macro_rules! child_kinds {
     ($callback:ident $($arguments:tt)*) => {
@@ -41,9 +41,9 @@ macro_rules! child_kinds {
                 services: ::k8s_openapi::api::core::v1::Service, Whole, Pruned, apply;
                 // Stores come before their clients.
                 /// Stores.
-                stateful_sets: ::k8s_openapi::api::apps::v1::StatefulSet, Whole, Pruned, apply;
+                stateful_sets: ::k8s_openapi::api::apps::v1::StatefulSet, Whole, Pruned, apply_workloads;
                 /// Stateless components.
-                deployments: ::k8s_openapi::api::apps::v1::Deployment, Whole, Pruned, apply;
+                deployments: ::k8s_openapi::api::apps::v1::Deployment, Whole, Pruned, apply_workloads;
                 /// Autoscalers of stateless components.
                 autoscalers: ::k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler, WithOthers, Pruned, apply;
                 /// Limits on the pods that a node drain may evict at once.

@@ -45,6 +45,16 @@ const KEPT_BY_ARGO_CD: [(&str, &str); 2] = [
 /// Annotation with which the user switches the named profiles off at once, without draining them.
 pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
 
+/// Annotation with which the user lets the operator only plan: with the value `true`, it writes what it would do to the
+/// status and changes nothing.
+pub const PLAN_ONLY: &str = "shortener.dev/plan-only";
+
+/// Returns true when the user lets the operator only plan the stack.
+pub fn is_plan_only(stack: &ShortenerStack) -> bool {
+    let value = stack.annotations().get(PLAN_ONLY);
+    value.is_some_and(|value| value == "true")
+}
+
 /// Makes the components from a list of those that run pods, each with the value of its label.
 macro_rules! components {
     ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {

@@ -1,48 +1,58 @@
 //! Ownership of an object that has a child's name.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use crate::model::metadata::{INSTANCE_LABEL, StackIdentity};
+use crate::model::{
+    kinds::Deletion,
+    metadata::{FIELD_MANAGER, INSTANCE_LABEL, MANAGED_BY_LABEL, StackIdentity},
+};
+
+/// A uid that no object has. The garbage collector deletes an object whose only owner has it.
+pub const ABSENT_OWNER_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Owner of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     /// This stack.
     Ours,
-    /// An earlier stack of the same name. The garbage collector is about to delete the object.
+    /// An owner that is gone: an earlier stack of the same name, or a profile that was switched off. The garbage
+    /// collector is about to delete the object.
     Previous,
     /// Anything else. The object is never changed.
     Foreign,
 }
 
-/// Determines the owner of an object by the uid of its controller. An object without a controller is identified by
-/// its instance label, because retained volumes and credentials have no owner reference, and a user can remove one.
-pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity) -> Ownership {
-    let owner = meta
-        .owner_references
-        .iter()
-        .flatten()
-        .find(|owner| owner.controller == Some(true));
-    match owner {
+/// Determines the owner of an object by the uid of its controller. Of the kinds that are retained, an object without a
+/// controller is identified by its labels, because retained volumes and credentials have no owner reference. Labels say
+/// nothing about the other kinds: other tools label what they install under the name of a stack alike.
+pub fn ownership(meta: &ObjectMeta, identity: &StackIdentity, deletion: Deletion) -> Ownership {
+    let owners = meta.owner_references.as_deref().unwrap_or_default();
+    match owners.iter().find(|owner| owner.controller == Some(true)) {
         Some(owner) if owner.uid == identity.owner.uid => Ownership::Ours,
         Some(owner) if owner.kind == identity.owner.kind && owner.name == identity.name => {
             Ownership::Previous
         }
         Some(_) => Ownership::Foreign,
-        None if labelled(meta, identity) => Ownership::Ours,
-        None => Ownership::Foreign,
+        None if deletion == Deletion::Pruned || !labelled(meta, identity) => Ownership::Foreign,
+        None if is_discarded(owners) => Ownership::Previous,
+        None => Ownership::Ours,
     }
 }
 
+/// Returns true when an object has the instance label of the stack and is managed by no other tool.
 fn labelled(meta: &ObjectMeta, identity: &StackIdentity) -> bool {
     let labels = meta.labels.as_ref();
-    labels.and_then(|labels| labels.get(INSTANCE_LABEL)) == Some(&identity.name)
+    let label = |key: &str| labels.and_then(|labels| labels.get(key));
+    label(INSTANCE_LABEL) == Some(&identity.name)
+        && label(MANAGED_BY_LABEL).is_none_or(|manager| manager == FIELD_MANAGER)
+}
+
+fn is_discarded(owners: &[OwnerReference]) -> bool {
+    !owners.is_empty() && owners.iter().all(|owner| owner.uid == ABSENT_OWNER_UID)
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-
     use super::*;
     use crate::model::metadata::Component;
 
@@ -61,26 +71,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_owners_uid_decides() {
-        let child = identity("1").child("acme-app", Component::App);
-        assert_eq!(ownership(&child, &identity("1")), Ownership::Ours);
-        assert_eq!(ownership(&child, &identity("2")), Ownership::Previous);
-        let mut other = child;
-        other.owner_references.get_or_insert_default()[0].name = "other".to_owned();
-        assert_eq!(ownership(&other, &identity("2")), Ownership::Foreign);
+    fn of(meta: &ObjectMeta, uid: &str) -> [Ownership; 2] {
+        let identity = identity(uid);
+        [Deletion::Pruned, Deletion::Retained].map(|kind| ownership(meta, &identity, kind))
     }
 
     #[test]
-    fn a_retained_object_is_ours_by_the_label_of_its_instance_alone() {
+    fn the_owners_uid_decides() {
+        let child = identity("1").child("acme-app", Component::App);
+        assert_eq!(of(&child, "1"), [Ownership::Ours; 2]);
+        assert_eq!(of(&child, "2"), [Ownership::Previous; 2]);
+        let mut other = child;
+        other.owner_references.get_or_insert_default()[0].name = "other".to_owned();
+        assert_eq!(of(&other, "2"), [Ownership::Foreign; 2]);
+    }
+
+    #[test]
+    fn only_data_and_credentials_without_an_owner_are_ours_by_the_label_of_their_instance() {
         let mut retained = identity("1").retained("acme-postgres", Component::Postgres);
-        assert_eq!(ownership(&retained, &identity("2")), Ownership::Ours);
+        let by_label = [Ownership::Foreign, Ownership::Ours];
+        assert_eq!(of(&retained, "2"), by_label);
         let labels = retained.labels.get_or_insert_default();
         labels.retain(|key, _| key == INSTANCE_LABEL);
-        assert_eq!(ownership(&retained, &identity("2")), Ownership::Ours);
-        assert_eq!(
-            ownership(&ObjectMeta::default(), &identity("2")),
-            Ownership::Foreign
-        );
+        assert_eq!(of(&retained, "2"), by_label);
+        assert_eq!(of(&ObjectMeta::default(), "2"), [Ownership::Foreign; 2]);
+    }
+
+    #[test]
+    fn data_of_another_tool_is_foreign_whatever_its_instance_is_called() {
+        let mut theirs = identity("1").retained("acme-rabbitmq", Component::Rabbitmq);
+        let labels = theirs.labels.get_or_insert_default();
+        labels.insert(MANAGED_BY_LABEL.to_owned(), "Helm".to_owned());
+        assert_eq!(of(&theirs, "1"), [Ownership::Foreign; 2]);
+    }
+
+    #[test]
+    fn data_that_was_given_up_does_not_count_as_live() {
+        let mut discarded = identity("1").retained("acme-qdrant", Component::Qdrant);
+        let owners = discarded.owner_references.get_or_insert_default();
+        owners.push(OwnerReference {
+            uid: ABSENT_OWNER_UID.to_owned(),
+            ..OwnerReference::default()
+        });
+        let of_collector = [Ownership::Foreign, Ownership::Previous];
+        assert_eq!(of(&discarded, "1"), of_collector);
     }
 }

@@ -3,6 +3,26 @@
 /// Returns the number of bytes in a quantity such as `128Mi` or `1.5G`, rounded up. Returns `None` if it is not a
 /// quantity, is negative, or exceeds 2^62.
 pub fn bytes(quantity: &str) -> Option<u64> {
+    let bytes = amount(quantity)?.ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
+    (0.0..=2_f64.powi(62))
+        .contains(&bytes)
+        .then_some(bytes as u64)
+}
+
+/// Returns true when two quantities are the same amount, as `0.5` and `500m` are.
+pub fn is_same(one: &str, other: &str) -> bool {
+    match (amount(one), amount(other)) {
+        (Some(one), Some(other)) => (one - other).abs() <= one.abs() * 1e-9,
+        _ => false,
+    }
+}
+
+fn amount(quantity: &str) -> Option<f64> {
     let end = quantity
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
         .unwrap_or(quantity.len());
@@ -29,15 +49,7 @@ pub fn bytes(quantity: &str) -> Option<u64> {
             10_f64.powi(digits.parse().ok()?)
         }
     };
-    let bytes = (number.parse::<f64>().ok()? * factor).ceil();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range is checked"
-    )]
-    (0.0..=2_f64.powi(62))
-        .contains(&bytes)
-        .then_some(bytes as u64)
+    Some(number.parse::<f64>().ok()? * factor)
 }
 
 #[cfg(test)]
@@ -64,5 +76,10 @@ mod tests {
         for (quantity, expected) in table {
             assert_eq!(bytes(quantity), expected, "{quantity}");
         }
+    }
+    #[test]
+    fn one_amount_can_be_written_in_many_ways() {
+        assert!(is_same("0.5", "500m") && is_same("1Gi", "1024Mi") && is_same("0", "0m"));
+        assert!(!is_same("1Gi", "1G") && !is_same("1", "one") && !is_same("lots", "lots"));
     }
 }

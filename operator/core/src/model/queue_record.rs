@@ -25,8 +25,12 @@ pub struct QueueRecord {
     shown: Option<Duration>,
     /// Time of the last report, if the queue was empty in it.
     empty: Option<Duration>,
+    /// True when jobs were left in the last report that has a depth.
+    jobs: bool,
     /// Time since which no client can publish any more.
     closed: Option<Duration>,
+    /// True while the queue is drained, by the last decision.
+    draining: bool,
     /// True when the queue was drained and has not been wanted again.
     drained: bool,
     demand: WorkerDemand,
@@ -45,8 +49,9 @@ impl QueueRecord {
             (Some(depth), busy) => self.demand.hear(depth, busy, now),
             (None, _) => self.demand.interrupt(),
         }
-        let empty = report.depth.is_some_and(|depth| depth.total() == 0);
-        self.empty = empty.then_some(now);
+        let total = report.depth.map(|depth| depth.total());
+        self.empty = (total == Some(0)).then_some(now);
+        self.jobs = total.map_or(self.jobs, |total| total > 0);
         let follow = self.may_show(&report, now);
         if follow {
             self.shown = Some(now);
@@ -97,6 +102,16 @@ impl QueueRecord {
         self.empty.is_some()
     }
 
+    /// Returns true when jobs were left in the last report that has a depth.
+    pub fn has_jobs(&self) -> bool {
+        self.jobs
+    }
+
+    /// Returns true when the last decision was to drain. Objects that are missing then were not removed by the operator.
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     /// Returns true when the queue is drained. The result stays true until the queue is wanted again, because its
     /// objects remain visible for a while after their deletion. `closed` is true when no client can publish any more;
     /// a report that the queue is empty counts only if it is from after that moment, and late enough that its
@@ -109,6 +124,7 @@ impl QueueRecord {
 
     /// Records the decision of a reconcile.
     pub fn decided(&mut self, drain: Drain, now: Duration) {
+        self.draining = matches!(drain, Drain::Draining(_));
         match drain {
             Drain::Wanted => {
                 self.drained = false;
@@ -135,6 +151,7 @@ impl QueueRecord {
     /// Forgets what the broker reported, because it is not queried any more.
     pub fn forget_broker(&mut self) {
         *self = Self {
+            draining: self.draining,
             drained: self.drained,
             ..Self::default()
         };
@@ -171,7 +188,11 @@ mod tests {
             let drain = if drained {
                 Drain::Drained
             } else {
-                Drain::Draining(Draining { closed, left: None })
+                Drain::Draining(Draining {
+                    closed,
+                    left: None,
+                    workers: true,
+                })
             };
             self.record.decided(drain, self.now);
             drained
@@ -194,6 +215,40 @@ mod tests {
         assert!(scene.is_drained(true), "it stays so");
         scene.record.decided(Drain::Wanted, scene.now);
         assert!(!scene.is_drained(true), "it is wanted again");
+    }
+
+    #[test]
+    fn a_broker_that_falls_silent_keeps_the_jobs_of_its_last_report() {
+        let mut scene = Scene::default();
+        assert!(!scene.record.has_jobs(), "nothing is known");
+        for (jobs, expected) in [(0, false), (2, true)] {
+            scene.holds(1, jobs);
+            assert_eq!(scene.record.has_jobs(), expected, "{jobs}");
+        }
+        for said in [Err("refused".to_owned()), Ok(Report::default())] {
+            scene.record.hear(said, scene.now);
+            assert!(scene.record.has_jobs());
+        }
+        scene.record.forget_broker();
+        assert!(!scene.record.has_jobs());
+    }
+
+    #[test]
+    fn a_drain_lasts_until_another_decision_and_outlives_the_broker() {
+        let draining = Drain::Draining(Draining {
+            closed: true,
+            left: None,
+            workers: true,
+        });
+        for end in [Drain::Wanted, Drain::Skipped, Drain::Drained] {
+            let mut record = QueueRecord::default();
+            assert!(!record.is_draining());
+            record.decided(draining, Duration::ZERO);
+            record.forget_broker();
+            assert!(record.is_draining());
+            record.decided(end, Duration::ZERO);
+            assert!(!record.is_draining(), "{end:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! random sources.
 
 mod auth;
+mod conflict;
 mod job_ids;
 mod monitoring;
 mod observability;
@@ -35,12 +36,13 @@ use crate::{
 };
 
 pub use auth::Auth;
+pub use conflict::HostConflict;
 pub use job_ids::JobIds;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use parent::Parent;
 pub use purge::Purge;
-pub use queue::{Autoscaled, Drain, Draining, Queue, Workers};
+pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
 pub use scaling::AppScaling;
 pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
 
@@ -208,7 +210,7 @@ pub struct Gateway {
 pub enum Routing {
     /// An ingress-nginx controller, configured by Ingress objects.
     IngressNginx {
-        /// Host of the rules; empty for every host.
+        /// Host of the rules: that of the spec or, in a conflict about that, the one that is kept. Empty for every host.
         host: String,
         /// IngressClass.
         class: String,
@@ -216,9 +218,8 @@ pub enum Routing {
         tls: Option<GatewayTls>,
         /// Annotations of the Ingresses, beside those of the operator.
         annotations: BTreeMap<String, String>,
-        /// An older stack (`namespace/name`) that holds the same class and host. If there is one, no Ingress is
-        /// created.
-        conflict: Option<String>,
+        /// Another stack that holds the host of the spec on the class.
+        conflict: Option<HostConflict>,
     },
     /// The stack's own nginx.
     Standalone {
@@ -233,7 +234,7 @@ pub enum Routing {
     },
     /// The stack's own nginx behind a Gateway of the Gateway API.
     GatewayApi {
-        /// Host of the route; empty for every host.
+        /// Host of the route, as with `IngressNginx`.
         host: String,
         /// The Gateway.
         parent: Parent,
@@ -241,9 +242,8 @@ pub enum Routing {
         tls: Option<GatewayTls>,
         /// Annotations of the route.
         annotations: BTreeMap<String, String>,
-        /// An older stack (`namespace/name`) that holds the same host on the Gateway. If there is one, no route is
-        /// created.
-        conflict: Option<String>,
+        /// Another stack that holds the host of the spec on the Gateway.
+        conflict: Option<HostConflict>,
         /// Cluster IP of the app's Service, as with `Standalone`.
         upstream: Option<String>,
     },
@@ -255,6 +255,18 @@ impl Routing {
         match self {
             Self::Standalone { tls, .. } => tls.as_ref(),
             Self::IngressNginx { .. } | Self::GatewayApi { .. } => None,
+        }
+    }
+
+    /// Returns true when another stack holds the host, and there is none that is kept meanwhile. Then nothing is routed to
+    /// the stack.
+    pub fn is_shut_out(&self) -> bool {
+        match self {
+            Self::IngressNginx { conflict, .. } | Self::GatewayApi { conflict, .. } => {
+                let conflict = conflict.as_ref();
+                conflict.is_some_and(|conflict| conflict.kept.is_none())
+            }
+            Self::Standalone { .. } => false,
         }
     }
 

@@ -1,8 +1,10 @@
-//! The topology of a stack's broker: the queues, their limits, and the definitions that a managed broker imports at
-//! every start.
+//! The topology of a stack's broker: the queues, their limits, the users with their rights, and the definitions that a
+//! managed broker imports at every start.
 //!
 //! The limits are policies and not arguments of the queues, so that they can change while the queues exist. Clients
 //! declare queues without limits, so a changed limit never conflicts with a declaration.
+
+use std::borrow::Cow;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -90,19 +92,80 @@ fn policy(name: &str, pattern: &str, definition: Value) -> Policy {
     }
 }
 
-/// The user of a managed broker.
+/// The users of a managed broker. None of them is an administrator: `rabbitmqctl` in the broker's pod needs no user.
+pub struct Users<'a> {
+    /// User of the app and the workers, and of people.
+    pub programs: User<'a>,
+    /// User of the operator.
+    pub operator: User<'a>,
+}
+
+/// A user of a managed broker.
 pub struct User<'a> {
     /// Name of the user.
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// Password of the user.
     pub password: &'a [u8],
     /// Salt of the password's hash: it stays the same as long as the password does.
     pub salt: [u8; 4],
 }
 
+/// The rights of a user: its tags for the management API, and regular expressions for the names of the objects that it
+/// may configure, write and read.
+struct Rights {
+    tags: &'static [&'static str],
+    configure: &'static str,
+    write: &'static str,
+    read: &'static str,
+}
+
+/// Rights of the programs, for what they declare and use. The default exchange takes jobs and replayed dead letters, and
+/// binding a queue means writing to it. People and autoscalers use the management API with the same credentials.
+const PROGRAMS: Rights = Rights {
+    tags: &["management"],
+    configure: DECLARED,
+    write: r"^(amq\.default|jobs\.dlq)$",
+    read: DECLARED,
+};
+/// Names of everything that the programs declare.
+const DECLARED: &str = r"^jobs(\.dlq|\.dlx)?$";
+/// Rights of the operator: it sees the figures of every user's objects and keeps the policies. Policies require a
+/// permission for the virtual host, even one for nothing.
+const OPERATOR: Rights = Rights {
+    tags: &["monitoring", "policymaker"],
+    configure: NOTHING,
+    write: NOTHING,
+    read: NOTHING,
+};
+/// Matches the name of no object.
+const NOTHING: &str = "^$";
+
+impl Users<'_> {
+    /// Returns the users and their permissions in the form of definitions.
+    pub fn definitions(&self) -> Value {
+        let users = [(&self.programs, &PROGRAMS), (&self.operator, &OPERATOR)];
+        let accounts = users.map(|(user, rights)| {
+            json!({
+                "name": user.name,
+                "password_hash": password_hash(user.salt, user.password),
+                "hashing_algorithm": "rabbit_password_hashing_sha256",
+                "tags": rights.tags,
+                "limits": {},
+            })
+        });
+        let permissions = users.map(|(user, rights)| {
+            json!({
+                "user": user.name, "vhost": VHOST,
+                "configure": rights.configure, "write": rights.write, "read": rights.read,
+            })
+        });
+        json!({"users": accounts, "permissions": permissions})
+    }
+}
+
 /// Renders the definitions of a managed broker as JSON, the same bytes for the same input. The broker imports them at
-/// every start, so that the Secret is the source of truth for the password.
-pub fn definitions(user: &User<'_>, limits: QueueLimits) -> String {
+/// every start, so that the Secret is the source of truth for the passwords.
+pub fn definitions(users: &Users<'_>, limits: QueueLimits) -> String {
     let policies: Vec<Value> = policies(limits)
         .iter()
         .map(|policy| {
@@ -112,30 +175,19 @@ pub fn definitions(user: &User<'_>, limits: QueueLimits) -> String {
             })
         })
         .collect();
-    json!({
-        "users": [{
-            "name": user.name,
-            "password_hash": password_hash(user.salt, user.password),
-            "hashing_algorithm": "rabbit_password_hashing_sha256",
-            "tags": ["administrator"],
-            "limits": {},
-        }],
-        "vhosts": [{"name": VHOST}],
-        "permissions": [
-            {"user": user.name, "vhost": VHOST, "configure": ".*", "write": ".*", "read": ".*"}
-        ],
-        "policies": policies,
-        "exchanges": [{
-            "name": DEAD_LETTER_EXCHANGE, "vhost": VHOST, "type": "fanout",
-            "durable": true, "auto_delete": false, "internal": false, "arguments": {},
-        }],
-        "queues": [queue(JOBS), queue(DEAD_LETTERS)],
-        "bindings": [{
-            "source": DEAD_LETTER_EXCHANGE, "vhost": VHOST, "destination": DEAD_LETTERS, "destination_type": "queue",
-            "routing_key": "", "arguments": {},
-        }],
-    })
-    .to_string()
+    let mut definitions = users.definitions();
+    definitions["vhosts"] = json!([{"name": VHOST}]);
+    definitions["policies"] = Value::Array(policies);
+    definitions["exchanges"] = json!([{
+        "name": DEAD_LETTER_EXCHANGE, "vhost": VHOST, "type": "fanout",
+        "durable": true, "auto_delete": false, "internal": false, "arguments": {},
+    }]);
+    definitions["queues"] = json!([queue(JOBS), queue(DEAD_LETTERS)]);
+    definitions["bindings"] = json!([{
+        "source": DEAD_LETTER_EXCHANGE, "vhost": VHOST, "destination": DEAD_LETTERS, "destination_type": "queue",
+        "routing_key": "", "arguments": {},
+    }]);
+    definitions.to_string()
 }
 
 fn queue(name: &str) -> Value {
@@ -177,18 +229,33 @@ mod tests {
 
     #[test]
     fn the_definitions_of_a_broker() {
-        let user = User {
-            name: "shortener",
-            password: b"s3cret",
-            salt: [1, 2, 3, 4],
+        let users = Users {
+            programs: User {
+                name: "shortener".into(),
+                password: b"s3cret",
+                salt: [1, 2, 3, 4],
+            },
+            operator: User {
+                name: "shortener-operator".into(),
+                password: b"s3cret too",
+                salt: [5, 6, 7, 8],
+            },
         };
-        let text = definitions(&user, limits(5));
+        let text = definitions(&users, limits(5));
         let value: Value = serde_json::from_str(&text).unwrap();
         golden_text(
             "rabbitmq-definitions",
             &serde_json::to_string_pretty(&value).unwrap(),
         );
         assert!(!text.contains("s3cret"));
+    }
+
+    #[test]
+    fn no_user_is_an_administrator_and_the_operator_touches_no_message() {
+        assert!(!PROGRAMS.tags.contains(&"administrator"));
+        assert!(!OPERATOR.tags.contains(&"administrator"));
+        let objects = [OPERATOR.configure, OPERATOR.write, OPERATOR.read];
+        assert_eq!(objects, [NOTHING; 3]);
     }
 
     #[test]

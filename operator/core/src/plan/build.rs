@@ -52,6 +52,7 @@ pub fn build(stack: &ValidatedStack) -> Desired {
             prometheus_rules: all([monitoring::prometheus_rule(stack)]).collect(),
         }),
         discarded: discarded(stack),
+        released: released(stack),
         // The gateway is rendered from the address of the app's Service. Until that is known, the gateway must not be
         // pruned.
         prunable: !stack.gateway.routing.lacks_upstream(),
@@ -218,6 +219,19 @@ fn discarded(stack: &ValidatedStack) -> Vec<Component> {
     let off =
         stores::all().filter(|store| store.profile.is_some_and(|profile| !on.contains(&profile)));
     off.map(|store| store.component).collect()
+}
+
+/// Returns the stores that the stack does not run, if the deletion policy keeps data. They may have been run under
+/// another policy, when their data got an owner.
+fn released(stack: &ValidatedStack) -> Vec<Component> {
+    if stack.delete_data {
+        return Vec::new();
+    }
+    let run: Vec<Component> = managed_stores(stack).map(|store| store.component).collect();
+    let stores = stores::all().map(|store| store.component);
+    stores
+        .filter(|store| !run.contains(store) && !stack.is_held(*store))
+        .collect()
 }
 
 fn all<T, const N: usize>(children: [Option<T>; N]) -> impl Iterator<Item = T> {

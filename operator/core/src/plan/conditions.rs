@@ -20,7 +20,7 @@ pub use super::verdict::{Verdict, View};
 pub use app::app_ready;
 pub use gateway::gateway_ready;
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
-pub use summary::{degraded, progressing, ready, serves};
+pub use summary::{degraded, paused, plan_only, progressing, ready, serves};
 pub use telemetry::telemetry_ready;
 pub use workers::workers_ready;
 

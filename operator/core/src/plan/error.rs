@@ -20,6 +20,17 @@ pub enum ValidateError {
         /// Keys that the Secret must contain.
         keys: &'static [&'static str],
     },
+    /// A credential, or the volume that needed it, is still being deleted.
+    #[error(
+        "{kind} {name} is still being deleted, and a new one may exist only after it: wait, and the stack continues by \
+         itself; if it stays, delete the pod that uses it, or check its finalizers"
+    )]
+    DataTerminating {
+        /// Kind of the object: Secret or volume claim.
+        kind: &'static str,
+        /// Name of the object.
+        name: String,
+    },
     /// A credential lacks a key.
     #[error("Secret {secret} has no value for key {key}: add it")]
     CredentialsIncomplete {
@@ -94,8 +105,22 @@ pub enum ValidateError {
     #[error("{}", .0.message)]
     Unread(StepFailure),
     /// A Secret with a child's name does not belong to the stack.
-    #[error("Secret {0} does not belong to this stack: delete it, or choose another stack name")]
+    #[error(
+        "Secret {0} does not belong to this stack: delete it, or choose another stack name; if you restored it for this \
+         stack, give it the label app.kubernetes.io/instance with the name of the stack"
+    )]
     NameTaken(String),
+    /// A volume claim with a child's name does not belong to the stack, and there is no Secret of that name.
+    #[error(
+        "volume claim {claim} does not belong to this stack: delete it, or choose another stack name; if it holds the data \
+         of this stack, restore Secret {claim} and give both the label app.kubernetes.io/instance={stack}"
+    )]
+    ClaimTaken {
+        /// Name of the volume claim, and of its Secret.
+        claim: String,
+        /// Name of the stack.
+        stack: String,
+    },
     /// An image of another major version, which cannot read the volume.
     #[error(
         "database.managed.image: {wanted} cannot read volume claim {claim}, which PostgreSQL {major} initialised: set an \
@@ -126,6 +151,7 @@ impl ValidateError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::CredentialsMissing { .. } => "CredentialsMissing",
+            Self::DataTerminating { .. } => "DataTerminating",
             Self::CredentialsIncomplete { .. } => "CredentialsIncomplete",
             Self::SecretNotFound { .. } | Self::HeadersNotFound(_) => "SecretNotFound",
             Self::NotASize { .. } => "NotASize",
@@ -134,7 +160,7 @@ impl ValidateError {
             Self::NoGateway => "NoGateway",
             Self::TargetIsOwn { .. } => "TargetIsOwn",
             Self::Unread(failure) => failure.reason,
-            Self::NameTaken(_) => "NameTaken",
+            Self::NameTaken(_) | Self::ClaimTaken { .. } => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
             Self::NoImageForMajor { .. } => "NoImageForMajor",
         }
@@ -152,11 +178,13 @@ impl ValidateError {
             | Self::MajorVersionChange { .. }
             | Self::NoImageForMajor { .. } => true,
             Self::CredentialsMissing { .. }
+            | Self::DataTerminating { .. }
             | Self::CredentialsIncomplete { .. }
             | Self::SecretNotFound { .. }
             | Self::HeadersNotFound(_)
             | Self::Unread(_)
-            | Self::NameTaken(_) => false,
+            | Self::NameTaken(_)
+            | Self::ClaimTaken { .. } => false,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The Secrets that a stack reads: its own, and those that its spec refers to.
 
+use std::{collections::BTreeSet, iter};
+
 use super::stores::{self, Definition, postgres};
 use crate::{
     api::{ApiKeyRef, Profile, ShortenerStack, ShortenerStackSpec},
@@ -59,19 +61,93 @@ pub fn certificate_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(tls.secret_name.as_str())
 }
 
-/// Returns true when a stack reads a Secret: one of its own, or one that its spec refers to.
-pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
-    let name = stack.metadata.name.as_deref().unwrap_or_default();
-    let read_by = |(component, external): StoreReference<'_>| {
-        component_name(name, component) == secret
-            || external.is_some_and(|reference| reference.reads(secret))
-    };
-    credentials::checksum_name(name) == secret
-        || credentials::job_ids_name(name) == secret
-        || read_by(database(&stack.spec))
-        || optional(&stack.spec).into_iter().any(read_by)
-        || headers_secret(&stack.spec) == Some(secret)
-        || keys_secret(&stack.spec) == Some(secret)
-        || certificate_secret(&stack.spec) == Some(secret)
-        || vector_key(&stack.spec).is_some_and(|reference| reference.name == secret)
+/// Returns the names of the Secrets that a stack reads: its own, and those that its spec refers to. A change of one of
+/// them concerns the stack, whatever labels the Secret has.
+///
+/// The Secrets of `imagePullSecrets` and of a component's `env` are not among them: no step depends on them, and the
+/// kubelet looks for them again by itself.
+pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
+    let (name, spec) = (
+        stack.metadata.name.as_deref().unwrap_or_default(),
+        &stack.spec,
+    );
+    let mut names = BTreeSet::from([
+        credentials::checksum_name(name),
+        credentials::job_ids_name(name),
+    ]);
+    for (component, external) in iter::once(database(spec)).chain(optional(spec)) {
+        names.insert(component_name(name, component));
+        names.extend(external.iter().flat_map(ExternalReference::secrets));
+    }
+    let others = [
+        headers_secret(spec),
+        keys_secret(spec),
+        certificate_secret(spec),
+    ];
+    names.extend(others.into_iter().flatten().map(str::to_owned));
+    names.extend(vector_key(spec).map(|reference| reference.name.clone()));
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::shared::stored_stack;
+
+    #[test]
+    fn every_kind_of_reference_to_a_secret_is_found_and_only_those_in_use() {
+        let tls = json!({
+            "caSecretRef": {"name": "ca"},
+            "clientCertificateSecretRef": {"name": "client"},
+        });
+        let mut spec = json!({
+            "profiles": ["caching", "queue", "observability", "vector"],
+            "gateway": {
+                "auth": {"secretRef": {"name": "keys"}},
+                "tls": {"secretName": "certificate"},
+            },
+            "database": {"external": {"secretRef": {"name": "database"}, "tls": tls}},
+            "cache": {"external": {"secretRef": {"name": "cache"}}},
+            "queue": {"external": {"secretRef": {"name": "queue"}}},
+            "vector": {"external": {
+                "secretRef": {"name": "vector"},
+                "apiKeySecretRef": {"name": "vector-key", "key": "key"},
+            }},
+            "observability": {"backend": {"external": {
+                "endpoint": "https://telemetry.test",
+                "headersSecretRef": {"name": "headers"},
+            }}},
+        });
+        let referred = [
+            "ca",
+            "cache",
+            "certificate",
+            "client",
+            "database",
+            "headers",
+            "keys",
+            "queue",
+            "vector",
+            "vector-key",
+        ];
+        let own = ["acme-checksum", "acme-job-ids", "acme-postgres"];
+        let found = secrets(&stored_stack(spec.clone()));
+        for name in referred.iter().chain(&own) {
+            assert!(found.contains(*name), "{name} is not in {found:?}");
+        }
+        spec["profiles"] = json!([]);
+        let found = secrets(&stored_stack(spec));
+        for name in [
+            "cache",
+            "headers",
+            "queue",
+            "vector",
+            "vector-key",
+            "acme-cache",
+        ] {
+            assert!(!found.contains(name), "{name} is in {found:?}");
+        }
+    }
 }

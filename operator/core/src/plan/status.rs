@@ -5,10 +5,14 @@ use kube_core::ResourceExt;
 
 use super::{
     conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
+    diff::Changes,
     validate::public_url,
 };
 use crate::{
-    api::{AppStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus, WorkersStatus},
+    api::{
+        AppStatus, PlanStatus, Profile, QueueStatus, ShortenerStack, ShortenerStackStatus,
+        WorkersStatus,
+    },
     model::{
         failure::StepFailure,
         live::Live,
@@ -24,6 +28,8 @@ pub enum Outcome<'a> {
     Applied(&'a ValidatedStack, &'a Live),
     /// The stack is paused: nothing was written. The second field is the live state.
     Paused(&'a ValidatedStack, &'a Live),
+    /// The stack is only planned: nothing was written. The last field is what would be.
+    Planned(&'a ValidatedStack, &'a Live, &'a Changes),
     /// A step failed before anything could be written. The second field is the live state.
     Failed(StepFailure, &'a Live),
 }
@@ -35,17 +41,27 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
     let generation = stack.metadata.generation;
     let stamp = |(type_, verdict)| condition(&previous.conditions, type_, verdict, generation, now);
     let live: &Live = match &outcome {
-        Outcome::Applied(_, live) | Outcome::Paused(_, live) | Outcome::Failed(_, live) => live,
+        Outcome::Applied(_, live)
+        | Outcome::Paused(_, live)
+        | Outcome::Planned(_, live, _)
+        | Outcome::Failed(_, live) => live,
     };
     let verdicts = match &outcome {
-        Outcome::Applied(validated, _) => of_live(validated, live, false),
-        Outcome::Paused(validated, _) => of_live(validated, live, true),
+        Outcome::Applied(validated, _) => of_live(validated, live, None),
+        Outcome::Paused(validated, _) => of_live(validated, live, Some(conditions::paused())),
+        Outcome::Planned(validated, ..) => of_live(validated, live, Some(conditions::plan_only())),
         Outcome::Failed(failure, _) => of_failure(failure, live, &previous),
     };
     let mut conditions: Vec<Condition> = verdicts.into_iter().map(stamp).collect();
     let profiles = match outcome {
         Outcome::Applied(validated, _) => names(&validated.profiles()),
-        Outcome::Paused(..) | Outcome::Failed(..) => previous.profiles.clone(),
+        Outcome::Paused(..) | Outcome::Planned(..) | Outcome::Failed(..) => {
+            previous.profiles.clone()
+        }
+    };
+    let plan = match outcome {
+        Outcome::Planned(_, _, changes) => Some(PlanStatus::from(changes)),
+        Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(..) => None,
     };
     if let Outcome::Failed(..) = outcome {
         // The conditions of the components that are on keep their last observed state.
@@ -82,6 +98,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
             desired_replicas: desired_workers,
         },
         queue: depth(live, previous.queue),
+        plan,
     }
 }
 
@@ -151,15 +168,15 @@ const FOR_KSTATUS: [&str; 2] = [RECONCILING, STALLED];
 
 type Verdicts = Vec<(&'static str, Verdict)>;
 
-fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> Verdicts {
+fn of_live(stack: &ValidatedStack, live: &Live, halted: Option<Verdict>) -> Verdicts {
     let components = conditions::components(View { stack, live });
     let failures = || stack.held.values().chain(live.refused.values());
     let ready = conditions::ready(&components);
     let degraded = conditions::degraded(&components, failures().next());
-    let progressing = conditions::progressing(&components, paused);
     let stalled = failures().find(|failure| failure.needs_an_edit);
     // kstatus takes a stack that is ready for one that is as its spec says, so it needs to be told of a fault.
-    let faulty = ready.holds && degraded.holds && !paused;
+    let faulty = ready.holds && degraded.holds && halted.is_none();
+    let progressing = conditions::progressing(&components, halted);
     let for_kstatus = match stalled {
         Some(failure) => Some((
             STALLED,

@@ -68,7 +68,8 @@ fn resolved(spec: Value) -> ValidatedStack {
     resolved
 }
 
-fn facts(spec: &ShortenerStackSpec) -> Facts {
+/// Returns the facts about a new stack with this spec, whose Secrets and those of the user exist.
+pub fn facts(spec: &ShortenerStackSpec) -> Facts {
     Facts {
         identity: StackIdentity {
             name: "acme".to_owned(),

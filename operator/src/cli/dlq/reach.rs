@@ -5,11 +5,7 @@ use std::time::Duration;
 
 use http::Uri;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::{
-    Api, Client, Config, ResourceExt,
-    api::ListParams,
-    config::{KubeConfigOptions, KubeconfigError},
-};
+use kube::{Api, Client, ResourceExt, api::ListParams};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use shortener_operator_core::{
     api::{CaRef, ShortenerStack},
@@ -24,9 +20,12 @@ use shortener_operator_core::{
 use tower::BoxError;
 
 use super::Stack;
-use crate::rabbitmq::broker::{
-    Broker, Login,
-    transport::{self, Transport},
+use crate::{
+    cli::cluster::ConnectError,
+    rabbitmq::broker::{
+        Broker, Login,
+        transport::{self, Transport},
+    },
 };
 
 /// Time limit of one request: a thousand messages may pass through a port-forward.
@@ -37,9 +36,9 @@ const FORWARDED: &str = "http://localhost:15672";
 /// An error that prevents access to a stack's broker.
 #[derive(Debug, thiserror::Error)]
 pub enum ReachError {
-    /// The kubeconfig or the named context cannot be used.
-    #[error("cannot use the kubeconfig or its context (--context): {0}")]
-    Kubeconfig(#[from] KubeconfigError),
+    /// There is no connection to the cluster.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// The API server refused a read or did not answer.
     #[error("cannot read {what}: {source}")]
     Read {
@@ -48,9 +47,6 @@ pub enum ReachError {
         /// Cause of the failure.
         source: kube::Error,
     },
-    /// The client for the API server cannot be set up.
-    #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
-    Connect(#[source] kube::Error),
     /// The object does not exist.
     #[error("{0} not found: check --namespace, and that the stack has the profile queue")]
     Missing(String),
@@ -79,21 +75,7 @@ pub enum ReachError {
 
 /// Returns a client for the broker of a stack. Reads the credentials from the stack's Secret.
 pub async fn broker(stack: &Stack) -> Result<Broker, ReachError> {
-    let config = match &stack.context {
-        Some(context) => {
-            let options = KubeConfigOptions {
-                context: Some(context.clone()),
-                ..KubeConfigOptions::default()
-            };
-            Config::from_kubeconfig(&options).await?
-        }
-        None => Config::infer()
-            .await
-            .map_err(|error| ReachError::Connect(kube::Error::InferConfig(error)))?,
-    };
-    let namespace = stack.namespace.clone();
-    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-    let client = Client::try_from(config).map_err(ReachError::Connect)?;
+    let (client, namespace) = stack.location.connect().await?;
     let cluster = Cluster { client, namespace };
     let found = cluster.stack(&stack.name).await?;
     let BrokerAccess { login, vhost, own } = cluster.credentials(&stack.name, &found).await?;

@@ -1,6 +1,9 @@
 //! The forms in which the cache keeps the objects of a kind.
 
-use k8s_openapi::api::{autoscaling::v2::HorizontalPodAutoscaler, core::v1::Pod};
+use k8s_openapi::api::{
+    autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::{Pod, Secret},
+};
 use kube::core::PartialObjectMeta;
 use shortener_operator_core::model::{
     gateway_api::{Gateway, PROGRAMMED},
@@ -11,6 +14,13 @@ use shortener_operator_core::model::{
 pub trait Form<K> {
     /// The cached object.
     type Kept;
+
+    /// True when decisions depend on the objects, so that the operator does not start without a list of them. If the
+    /// others may not be listed, it asks the API server for each, and it deletes none that it does not know.
+    const NEEDED: bool = true;
+
+    /// Field selector of the watch; `None` for no selection.
+    const FIELDS: Option<&'static str> = None;
 
     /// Returns the label selector of the watch; `None` for every object of the kind.
     fn selector() -> Option<String> {
@@ -26,13 +36,17 @@ pub trait Form<K> {
     }
 }
 
+/// Prefixes of the labels and annotations that are read.
+const KEPT_KEYS: [&str; 2] = ["app.kubernetes.io/", "shortener.dev/"];
+
 /// The whole object, for kinds whose status or content is needed.
 pub struct Whole;
 
 /// Only the metadata.
 pub struct Metadata;
 
-/// Only the metadata, but of every object: a change of a user's Secret restarts the pods that use it.
+/// Only the metadata, but of every object that a stack may refer to: a change of a user's Secret restarts the pods that
+/// use it. A cluster may have thousands of them, so little of each is kept.
 pub struct MetadataOfAll;
 
 /// Every Gateway of the scope. Many stacks share one, and its status counts their routes.
@@ -50,13 +64,31 @@ impl<K> Form<K> for Whole {
 
 impl<K> Form<K> for Metadata {
     type Kept = PartialObjectMeta<K>;
+
+    const NEEDED: bool = false;
 }
 
-impl<K> Form<K> for MetadataOfAll {
-    type Kept = PartialObjectMeta<K>;
+impl Form<Secret> for MetadataOfAll {
+    type Kept = PartialObjectMeta<Secret>;
+
+    /// Most Secrets of many clusters are of these types, and no stack can refer to one.
+    const FIELDS: Option<&'static str> =
+        Some("type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token");
 
     fn selector() -> Option<String> {
         None
+    }
+
+    fn trim(secret: &mut PartialObjectMeta<Secret>) {
+        let metadata = &mut secret.metadata;
+        for entries in [&mut metadata.labels, &mut metadata.annotations] {
+            let ours = |key: &String| KEPT_KEYS.iter().any(|prefix| key.starts_with(prefix));
+            if let Some(found) = entries {
+                found.retain(|key, _| ours(key));
+            }
+            *entries = entries.take().filter(|found| !found.is_empty());
+        }
+        metadata.finalizers = None;
     }
 }
 
@@ -82,6 +114,8 @@ impl Form<Gateway> for OfOthers {
 
 impl Form<HorizontalPodAutoscaler> for WithOthers {
     type Kept = HorizontalPodAutoscaler;
+
+    const NEEDED: bool = false;
 
     fn selector() -> Option<String> {
         None
@@ -135,6 +169,24 @@ mod tests {
         assert_eq!(essence("1", 3, ""), essence("2", 3, ""));
         assert_ne!(essence("1", 3, ""), essence("1", 4, ""));
         assert_ne!(essence("1", 3, ""), essence("1", 3, "x"));
+    }
+
+    #[test]
+    fn little_of_a_foreign_secret_is_kept() {
+        let mut secret: PartialObjectMeta<Secret> = serde_json::from_value(json!({"metadata": {
+            "name": "links-db",
+            "labels": {"app.kubernetes.io/instance": "release", "team": "links"},
+            "annotations": {"reflector/data": "much", "shortener.dev/applied-hash": "1"},
+            "finalizers": ["someone.dev/keep"],
+        }}))
+        .unwrap();
+        MetadataOfAll::trim(&mut secret);
+        let kept = json!({
+            "name": "links-db",
+            "labels": {"app.kubernetes.io/instance": "release"},
+            "annotations": {"shortener.dev/applied-hash": "1"},
+        });
+        assert_eq!(serde_json::to_value(secret.metadata).unwrap(), kept);
     }
 
     #[test]

@@ -45,18 +45,19 @@ where
     }
 }
 
-/// A future that completes when a kind has been listed, or when the cluster turns out to lack it.
+/// A future that completes when a kind has been listed, when its watch has failed, or when the cluster turns out to
+/// lack it.
 pub(super) type Known = Shared<BoxFuture<'static, ()>>;
 
-/// Returns that future for the kind of a store. `absent` is the token that was given to [`events`].
-pub(super) fn known<K>(store: Store<K>, absent: CancellationToken) -> Known
+/// Returns that future for the kind of a store. `missed` is the token that was given to [`events`].
+pub(super) fn known<K>(store: Store<K>, missed: CancellationToken) -> Known
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
 {
     let known = async move {
         tokio::select! {
             _ = store.wait_until_ready() => {}
-            () = absent.cancelled() => {}
+            () = missed.cancelled() => {}
         }
     };
     known.boxed().shared()

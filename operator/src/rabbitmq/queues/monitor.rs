@@ -1,21 +1,31 @@
 //! Monitor of the managed brokers: reads the depths of their queues and enforces the limits.
 //!
+//! It has a user of its own. A broker that has run since an earlier release does not know it: its programs, which are
+//! administrators there, introduce it and lose that role, so an upgrade restarts no broker for it.
+//!
 //! It runs in the leader only. It sends no requests to the API server: reconciles set the brokers to query and act on
 //! the reports.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, stream::FuturesUnordered};
 use shortener_operator_core::model::{
     queue_state::{Depths, Report},
     topology::{self, QueueLimits},
 };
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    sync::Semaphore,
+    time::{MissedTickBehavior, interval},
+};
 
 use super::{Queues, StackKey, Target};
 use crate::{
     leadership::write_deadline::WriteDeadline,
-    rabbitmq::broker::{Broker, BrokerError, counters, transport::Transport},
+    rabbitmq::broker::{Broker, BrokerError, Login, counters, transport::Transport},
     server::metrics::Metrics,
 };
 
@@ -39,34 +49,46 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Queries the brokers forever.
+    /// Queries the brokers forever. A broker that answers late delays its own next query only.
     pub async fn run(self) {
         let mut rounds = interval(PERIOD);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let slots = Semaphore::new(CONCURRENT);
+        let mut running = FuturesUnordered::new();
+        // Each broker that is being queried, with its latest target.
+        let mut asked: HashMap<StackKey, Target> = HashMap::new();
         loop {
-            let all = tokio::select! {
-                _ = rounds.tick() => true,
-                () = self.queues.changed() => false,
+            let due = tokio::select! {
+                _ = rounds.tick() => self.queues.targets(true),
+                () = self.queues.changed() => self.queues.targets(false),
+                Some((stack, target)) = running.next() => {
+                    let latest = asked.remove(&stack).filter(|latest| *latest != target);
+                    latest.map(|latest| (stack, latest)).into_iter().collect()
+                }
             };
-            stream::iter(self.queues.targets(all))
-                .for_each_concurrent(CONCURRENT, |(stack, target)| self.query(stack, target))
-                .await;
+            for (stack, target) in due {
+                if asked.insert(stack.clone(), target.clone()).is_none() {
+                    running.push(self.turn(&slots, stack, target));
+                }
+            }
         }
     }
 
-    async fn query(&self, stack: StackKey, target: Target) {
-        let broker = Broker::new(
-            self.transport.clone(),
-            &target.url,
-            target.login.clone(),
-            LIMIT,
-        );
-        let (namespace, name) = &stack;
-        let said = match questions(&broker, &target, &self.write_deadline).await {
+    /// Queries a broker as soon as there is a free slot.
+    async fn turn(&self, slots: &Semaphore, stack: StackKey, target: Target) -> (StackKey, Target) {
+        // The semaphore is never closed, so there is always a permit.
+        let _slot = slots.acquire().await;
+        self.query(&stack, &target).await;
+        (stack, target)
+    }
+
+    async fn query(&self, stack: &StackKey, target: &Target) {
+        let (namespace, name) = stack;
+        let said = match self.answers(target).await {
             Ok((depths, alarm)) => {
-                let busy = self.busy(&stack, &broker).await;
+                let busy = self.busy(stack, target).await;
                 let depths = Depths {
-                    dropped: self.dropped(&stack, &target).await,
+                    dropped: self.dropped(stack, target).await,
                     ..depths
                 };
                 self.metrics.queue(namespace, name, depths);
@@ -84,15 +106,42 @@ impl Monitor {
                 Err(error.to_string())
             }
         };
-        self.queues.heard(&stack, said);
+        self.queues.heard(stack, said);
+    }
+
+    /// Returns the answers to the questions of the operator's own user, whom a broker of an earlier release gets to know.
+    async fn answers(&self, target: &Target) -> Result<(Depths, Option<String>), BrokerError> {
+        let broker = |login: &Login| {
+            let transport = self.transport.clone();
+            Broker::new(transport, &target.url, login.clone(), LIMIT)
+        };
+        let own = broker(&target.login);
+        match questions(&own, target, &self.write_deadline).await {
+            Err(BrokerError::Denied) => {}
+            answered => return answered,
+        }
+        let programs = broker(&target.earlier.login);
+        if target.paused {
+            return questions(&programs, target, &self.write_deadline).await;
+        }
+        // After the write deadline, the users are up to the next leader.
+        let introduction = programs.set_users(&target.earlier.users);
+        match self.write_deadline.guard(introduction).await {
+            Ok(introduced) => introduced?,
+            Err(_) => return Err(BrokerError::Denied),
+        }
+        tracing::info!(broker = %target.url, "introduced the operator's user to a broker that has run since an earlier release");
+        questions(&own, target, &self.write_deadline).await
     }
 
     /// Returns the clients that process a job, if workers are to be removed. Without an answer none is.
-    async fn busy(&self, stack: &StackKey, broker: &Broker) -> Option<BTreeSet<String>> {
+    async fn busy(&self, stack: &StackKey, target: &Target) -> Option<BTreeSet<String>> {
         if !self.queues.has_too_many_workers(stack) {
             return None;
         }
         let (namespace, name) = stack;
+        let transport = self.transport.clone();
+        let broker = Broker::new(transport, &target.url, target.login.clone(), LIMIT);
         let busy = broker.busy_clients().await;
         busy.inspect_err(|error| {
             tracing::debug!(stack = %name, %namespace, %error, "the broker's clients cannot be read");
@@ -143,4 +192,89 @@ async fn keep_limits(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+    use shortener_operator_core::model::queue_state::Depth;
+    use tokio::time::{Instant, sleep};
+    use tokio_util::task::AbortOnDropHandle;
+    use tower::{ServiceExt, service_fn};
+
+    use super::*;
+    use crate::{rabbitmq::queues::Earlier, testing::broker::FakeBroker};
+
+    const SLOW: &str = "slow-rabbitmq.links";
+
+    fn target(host: &str) -> Target {
+        let login = Login {
+            username: "shortener".to_owned(),
+            password: "s3cret".to_owned(),
+        };
+        Target {
+            url: format!("http://{host}:15672"),
+            metrics_url: format!("http://{host}:15692"),
+            login: login.clone(),
+            earlier: Earlier {
+                login,
+                users: Arc::default(),
+            },
+            limits: QueueLimits {
+                deliveries: 5,
+                dead_letters: 10_000,
+                dead_letter_bytes: 64 << 20,
+            },
+            autoscaling: None,
+            paused: false,
+            draining: false,
+        }
+    }
+
+    fn key(stack: &str) -> StackKey {
+        ("links".to_owned(), stack.to_owned())
+    }
+
+    /// Returns a transport to a broker whose address `SLOW` answers each request after 4 s.
+    fn transport(broker: &FakeBroker) -> Transport {
+        let answers = broker.transport();
+        Transport::new(service_fn(move |request: Request<Full<Bytes>>| {
+            let answers = answers.clone();
+            async move {
+                if request.uri().host() == Some(SLOW) {
+                    sleep(Duration::from_secs(4)).await;
+                }
+                answers.oneshot(request).await
+            }
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_broker_does_not_hold_up_the_queries_of_another() {
+        let (broker, metrics) = (FakeBroker::default(), Metrics::new().unwrap());
+        let write_deadline = WriteDeadline::default();
+        write_deadline.extend(Instant::now() + Duration::from_secs(3600));
+        let monitor = Monitor {
+            queues: Arc::default(),
+            transport: transport(&broker),
+            metrics: metrics.clone(),
+            write_deadline,
+        };
+        let queues = monitor.queues.clone();
+        queues.target(&key("slow"), Some(target(SLOW)));
+        queues.target(&key("quick"), Some(target("quick-rabbitmq.links")));
+        let _running = AbortOnDropHandle::new(tokio::spawn(monitor.run()));
+        sleep(Duration::from_secs(1)).await;
+        let depth = Depth {
+            ready: 7,
+            unacked: 0,
+        };
+        broker.holds("jobs", depth);
+        sleep(Duration::from_secs(11)).await;
+        let page = String::from_utf8(metrics.render().unwrap()).unwrap();
+        let line = "queue_messages{namespace=\"links\",stack=\"quick\",state=\"ready\"} 7";
+        assert!(page.contains(line), "{page}");
+    }
 }

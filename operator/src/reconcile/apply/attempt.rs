@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     error::Cause,
-    pass::{Absent, Pass, kind},
+    pass::{Pass, Treatment, kind},
 };
 use crate::kubernetes::inventory::Child;
 
@@ -23,7 +23,7 @@ impl Pass<'_> {
     pub(super) async fn attempt<K: Child>(
         &mut self,
         desired: Vec<K>,
-        absent: Absent,
+        treatment: Treatment,
     ) -> Vec<(ObjectMeta, Cause)> {
         let names = desired
             .iter()
@@ -32,7 +32,7 @@ impl Pass<'_> {
         let pass = &*self;
         let writes: Vec<_> = desired
             .into_iter()
-            .map(|object| pass.attempt_one(object, absent))
+            .map(|object| pass.attempt_one(object, treatment))
             .collect();
         stream::iter(writes)
             .buffered(AT_ONCE)
@@ -44,11 +44,11 @@ impl Pass<'_> {
     async fn attempt_one<K: Child>(
         &self,
         object: K,
-        absent: Absent,
+        treatment: Treatment,
     ) -> Option<(ObjectMeta, Cause)> {
         let metadata = object.meta().clone();
         let name = object.name_any();
-        let written = self.limited(self.apply_one(object, &name, absent)).await;
+        let written = self.limited(self.apply_one(object, &name, treatment)).await;
         written.err().map(|cause| (metadata, cause))
     }
 

@@ -27,15 +27,19 @@ pub struct Failure {
 pub enum Cause {
     /// An object outside the stack has the name.
     #[error(
-        "an object of this name exists but does not belong to this stack: delete that object, or choose another name for \
-         the stack"
+        "an object of this name exists but does not belong to this stack (its owner references do not name the stack): \
+         delete that object, or choose another name for the stack"
     )]
     NameTaken,
-    /// An object of an earlier stack of the same name is still being deleted.
+    /// An object whose owner is gone, such as an earlier stack of the same name, is still being deleted.
     #[error(
-        "the object of an earlier stack of this name is still being deleted: wait, or check its finalizers"
+        "the object of an earlier stack of this name, or of a profile that was off, is still being deleted: wait, or \
+         check its finalizers"
     )]
     Previous,
+    /// A Secret was deleted after its data was read.
+    #[error("it was deleted while the stack was reconciled: the operator retries")]
+    Vanished,
     /// The API server refused the request or did not answer.
     #[error("{0}")]
     Api(#[from] kube::Error),
@@ -70,6 +74,7 @@ impl Failure {
         match &self.cause {
             Cause::NameTaken => "NameTaken",
             Cause::Previous => "PreviousStackTerminating",
+            Cause::Vanished => "ApplyFailed",
             Cause::Api(error) => refusal::reason(error, "ApplyFailed"),
             Cause::NotExpandable { .. } => "VolumeNotExpandable",
             Cause::Timeout => "DeadlineExceeded",

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use futures::TryFutureExt;
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
     core::PartialObjectMeta,
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use shortener_operator_core::model::{
-    desired::DesiredSecret,
+    drift,
+    kinds::Deletion,
     live::Live,
     metadata::{APPLIED_HASH, Component, FIELD_MANAGER, StackIdentity, component_of},
     ownership::{Ownership, ownership},
@@ -22,10 +22,10 @@ use tokio::time::Instant;
 use super::{
     error::{ApplyError, Cause, Failure, by_component},
     live::observe,
+    withheld::Withheld,
 };
 use crate::{
     kubernetes::{
-        drift,
         inventory::Child,
         ledger::{ChildKey, Record},
         refusal::is_absent,
@@ -33,13 +33,25 @@ use crate::{
     reconcile::context::Scope,
 };
 
-/// The treatment of an object that does not exist.
+/// The treatment of a child.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Absent {
-    /// It is created.
-    Create,
-    /// It stays absent: the desired object is only a part of it. Its deletion triggers the next reconcile.
-    Leave,
+pub(super) enum Treatment {
+    /// It is created if it is absent, and only its owner's uid makes it the stack's.
+    Child,
+    /// It holds data. It is created if it is absent, and it may have outlived an earlier stack.
+    Data,
+    /// It holds credentials, and may have outlived an earlier stack. It stays absent: the desired object is only a part
+    /// of it. Its deletion triggers the next reconcile.
+    Credentials,
+}
+
+impl Treatment {
+    fn deletion(self) -> Deletion {
+        match self {
+            Self::Child => Deletion::Pruned,
+            Self::Data | Self::Credentials => Deletion::Retained,
+        }
+    }
 }
 
 /// One pass over the children of a stack.
@@ -49,8 +61,8 @@ pub(super) struct Pass<'a> {
     pub(super) wanted: HashSet<(String, String)>,
     /// Components of which no object is deleted.
     pub(super) held: BTreeSet<Component>,
-    /// False when a generated Secret could not be created.
-    pub(super) secrets_exist: bool,
+    /// The Secrets and volumes that others have to do without in this pass.
+    pub(super) withheld: Withheld,
     /// Time at which the step should have ended.
     pub(super) deadline: Instant,
     /// True when the cluster lacks the kind of an object.
@@ -65,7 +77,7 @@ impl<'a> Pass<'a> {
             identity,
             wanted: HashSet::new(),
             held: BTreeSet::new(),
-            secrets_exist: true,
+            withheld: Withheld::default(),
             deadline,
             lacks_a_kind: false,
             failures: Vec::new(),
@@ -74,19 +86,22 @@ impl<'a> Pass<'a> {
 
     /// Writes each object that differs.
     pub(super) async fn apply<K: Child>(&mut self, desired: Vec<K>) {
-        self.write(desired, Absent::Create).await;
+        self.write(desired, Treatment::Child).await;
     }
 
-    /// Writes each object that differs, and keeps the failures.
-    async fn write<K: Child>(&mut self, desired: Vec<K>, absent: Absent) {
-        for (metadata, cause) in self.attempt(desired, absent).await {
+    /// Writes each object that differs, and keeps the failures. Returns true if there are none.
+    pub(super) async fn write<K: Child>(&mut self, desired: Vec<K>, treatment: Treatment) -> bool {
+        let failures = self.attempt(desired, treatment).await;
+        let written = failures.is_empty();
+        for (metadata, cause) in failures {
             self.fail::<K>(&metadata, cause);
         }
+        written
     }
 
     /// Writes each object that differs. The kind may have been removed from the cluster since discovery.
     pub(super) async fn apply_where_served<K: Child>(&mut self, desired: Vec<K>) {
-        for (metadata, cause) in self.attempt(desired, Absent::Create).await {
+        for (metadata, cause) in self.attempt(desired, Treatment::Child).await {
             match cause {
                 Cause::Api(kube::Error::Api(status)) if is_absent(&status) => {
                     let name = metadata.name.unwrap_or_default();
@@ -95,34 +110,6 @@ impl<'a> Pass<'a> {
                 }
                 cause => self.fail::<K>(&metadata, cause),
             }
-        }
-    }
-
-    /// Creates each newly generated Secret, then writes the metadata of every Secret. The user may change the data from
-    /// then on.
-    pub(super) async fn apply_secrets(&mut self, desired: Vec<DesiredSecret>) {
-        for DesiredSecret { secret, create } in desired {
-            if let Some(mut generated) = create {
-                if self.is_late() {
-                    return;
-                }
-                // Creation registers a second field manager entry, which keeps its fields when apply omits them. The
-                // owner reference must not be among them, because it is removed when the deletion policy changes.
-                generated.metadata.owner_references = None;
-                // Creating conflicts where applying would silently rotate a credential.
-                let params = PostParams {
-                    field_manager: Some(FIELD_MANAGER.to_owned()),
-                    ..PostParams::default()
-                };
-                let secrets = self.api::<Secret>();
-                let creation = secrets.create(&params, &generated).map_err(Cause::Api);
-                if let Err(cause) = self.limited(creation).await {
-                    self.fail::<Secret>(&generated.metadata, cause);
-                    self.secrets_exist = false;
-                    continue;
-                }
-            }
-            self.write(vec![secret], Absent::Leave).await;
         }
     }
 
@@ -150,7 +137,7 @@ impl<'a> Pass<'a> {
 
     /// Returns true when the stack is gone, so that nothing may be created for it: the garbage collector has taken its
     /// children already, and what outlives a stack would have none.
-    fn is_late(&self) -> bool {
+    pub(super) fn is_late(&self) -> bool {
         self.scope.context.is_deleted(self.identity)
     }
 
@@ -158,13 +145,13 @@ impl<'a> Pass<'a> {
         &self,
         object: K,
         name: &str,
-        absent: Absent,
+        treatment: Treatment,
     ) -> Result<(), Cause> {
         let mut rendered = serde_json::to_value(&object)?;
         let hash = hash(&rendered);
         let live = self.live_metadata::<K>(name).await?;
         if let Some(live) = &live {
-            match ownership(live, self.identity) {
+            match ownership(live, self.identity, treatment.deletion()) {
                 Ownership::Foreign => return Err(Cause::NameTaken),
                 Ownership::Previous => return Err(Cause::Previous),
                 Ownership::Ours => {}
@@ -175,7 +162,7 @@ impl<'a> Pass<'a> {
             {
                 return Ok(());
             }
-        } else if absent == Absent::Leave || self.is_late() {
+        } else if treatment == Treatment::Credentials || self.is_late() {
             return Ok(());
         }
         let metadata = &mut rendered["metadata"];
@@ -204,7 +191,10 @@ impl<'a> Pass<'a> {
 
     /// Returns the metadata from the watch or, if the watch has no such object, from the API server. Objects without
     /// the operator's labels are not watched.
-    async fn live_metadata<K: Child>(&self, name: &str) -> Result<Option<ObjectMeta>, Cause> {
+    pub(super) async fn live_metadata<K: Child>(
+        &self,
+        name: &str,
+    ) -> Result<Option<ObjectMeta>, Cause> {
         if let Some(metadata) = self
             .scope
             .inventory

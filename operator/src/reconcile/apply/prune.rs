@@ -1,7 +1,10 @@
-//! End of a pass: deletes children that are no longer desired.
+//! End of a pass: deletes children that are no longer desired, and gives data that is no longer used its owners.
 
 use futures::{FutureExt, TryFutureExt, future::BoxFuture};
-use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::{
+    api::apps::v1::StatefulSet,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
 use kube::{
     Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
@@ -10,7 +13,7 @@ use serde_json::json;
 use shortener_operator_core::model::{
     kinds::Deletion,
     metadata::{Component, FIELD_MANAGER, component_name, component_of},
-    ownership::{Ownership, ownership},
+    ownership::{ABSENT_OWNER_UID, Ownership, ownership},
 };
 
 use super::{
@@ -19,27 +22,44 @@ use super::{
 };
 use crate::kubernetes::{inventory::Child, refusal::is_absent};
 
-/// A uid that no object has.
-const ABSENT_OWNER_UID: &str = "00000000-0000-0000-0000-000000000000";
-
 type Prune = for<'p, 's> fn(&'p mut Pass<'s>) -> BoxFuture<'p, ()>;
-type Discard = for<'p, 's> fn(&'p mut Pass<'s>, Component) -> BoxFuture<'p, ()>;
+type IsPending = for<'p, 's> fn(&'p Pass<'s>, Component, Fate) -> bool;
+type HandOver = for<'p, 's> fn(&'p mut Pass<'s>, Component, Fate) -> BoxFuture<'p, bool>;
+
+/// The end of the data of a store that the stack does not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The garbage collector deletes it.
+    Discarded,
+    /// It outlives the stack.
+    Released,
+}
+
+impl Fate {
+    fn report(self) -> &'static str {
+        match self {
+            Self::Discarded => "handed to the garbage collector: its profile is off",
+            Self::Released => "released from the stack: the deletion policy keeps data",
+        }
+    }
+}
 
 /// The function for the objects of a kind that are no longer desired. A retained kind has none that deletes.
 pub(super) enum End {
     /// Deletes them.
     Prune(Prune),
-    /// Hands the object of a store to the garbage collector.
-    Discard(Discard),
+    /// Tells if the object of a store has other owners than its fate demands, and gives it those.
+    HandOver(IsPending, HandOver),
 }
 
 impl End {
     pub(super) fn of<K: Child>(deletion: Deletion) -> Self {
         match deletion {
             Deletion::Pruned => Self::Prune(|pass| pass.prune_kind::<K>().boxed()),
-            Deletion::Retained => {
-                Self::Discard(|pass, store| pass.discard_kind::<K>(store).boxed())
-            }
+            Deletion::Retained => Self::HandOver(
+                |pass, store, fate| pass.is_pending::<K>(store, fate),
+                |pass, store, fate| pass.hand_over_kind::<K>(store, fate).boxed(),
+            ),
         }
     }
 }
@@ -55,12 +75,31 @@ impl Pass<'_> {
     }
 
     /// Hands the volumes and Secrets of stores to the garbage collector by an owner reference to an object that does
-    /// not exist. The operator therefore needs no permission to delete objects that hold data.
+    /// not exist. The operator therefore needs no permission to delete objects that hold data. In the reverse order of
+    /// the kinds, a volume comes before its Secret, which stays with a volume that cannot be given up.
     pub(super) async fn discard(&mut self, kinds: &[End], stores: &[Component]) {
+        self.hand_over(kinds, stores, Fate::Discarded).await;
+    }
+
+    /// Takes the stack's owner reference from the volumes and Secrets of stores. In the order of the kinds, a Secret
+    /// comes before its volume, which stays with a Secret that cannot be released.
+    pub(super) async fn release(&mut self, kinds: &[End], stores: &[Component]) {
+        self.hand_over(kinds, stores, Fate::Released).await;
+    }
+
+    async fn hand_over(&mut self, kinds: &[End], stores: &[Component], fate: Fate) {
+        let ends = kinds.iter().filter_map(|end| match end {
+            End::HandOver(is_pending, hand_over) => Some((is_pending, hand_over)),
+            End::Prune(_) => None,
+        });
         for &store in stores {
-            for kind in kinds {
-                if let End::Discard(discard) = kind {
-                    discard(self, store).await;
+            let mut pending = ends.clone();
+            if !pending.any(|(is_pending, _)| is_pending(self, store, fate)) {
+                continue;
+            }
+            for (_, hand_over) in ends.clone() {
+                if !hand_over(self, store, fate).await {
+                    break;
                 }
             }
         }
@@ -75,7 +114,7 @@ impl Pass<'_> {
             let (name, meta) = (kept.name_any(), kept.meta());
             if self.wanted.contains(&(kind::<K>(), name.clone()))
                 || self.held.contains(&component_of(meta))
-                || ownership(meta, self.identity) != Ownership::Ours
+                || ownership(meta, self.identity, Deletion::Pruned) != Ownership::Ours
                 || meta.deletion_timestamp.is_some()
             {
                 continue;
@@ -100,35 +139,82 @@ impl Pass<'_> {
         }
     }
 
-    async fn discard_kind<K: Child>(&mut self, store: Component) {
+    /// Returns true when the watched object of a kind has not yet the owners that its fate demands.
+    fn is_pending<K: Child>(&self, store: Component, fate: Fate) -> bool {
         let name = component_name(&self.identity.name, store);
         let live = self
             .scope
             .inventory
             .metadata::<K>(&self.identity.namespace, &name);
-        let Some(live) = live.filter(|live| {
-            ownership(live, self.identity) == Ownership::Ours && live.deletion_timestamp.is_none()
-        }) else {
-            return;
+        live.is_some_and(|live| {
+            live.deletion_timestamp.is_none()
+                && ownership(&live, self.identity, Deletion::Retained) == Ownership::Ours
+                && self.owners(&live, fate).is_some()
+        })
+    }
+
+    /// Gives the object of a kind the owners that its fate demands. Returns true when the next object of the store may
+    /// follow it.
+    async fn hand_over_kind<K: Child>(&mut self, store: Component, fate: Fate) -> bool {
+        let name = component_name(&self.identity.name, store);
+        let change = self.hand_over_object::<K>(&name, fate);
+        let handed_over = self.limited(change).await;
+        handed_over.unwrap_or_else(|cause| {
+            self.fail::<K>(&self.identity.retained(name, store), cause);
+            false
+        })
+    }
+
+    async fn hand_over_object<K: Child>(&self, name: &str, fate: Fate) -> Result<bool, Cause> {
+        // A Secret that is gone may have been the first that the garbage collector took of the stack's data.
+        let may_go_on = fate == Fate::Discarded;
+        let Some(live) = self.live_metadata::<K>(name).await? else {
+            return Ok(may_go_on);
         };
-        let gone = json!({"metadata": {"uid": live.uid, "ownerReferences": [{
-            "apiVersion": StatefulSet::api_version(&()),
-            "kind": StatefulSet::kind(&()),
-            "name": name,
-            "uid": ABSENT_OWNER_UID,
-        }]}});
+        let is_going = live.deletion_timestamp.is_some();
+        match ownership(&live, self.identity, Deletion::Retained) {
+            Ownership::Foreign => return Ok(false),
+            Ownership::Ours if !is_going => {}
+            Ownership::Ours | Ownership::Previous => return Ok(may_go_on),
+        }
+        let Some(owners) = self.owners(&live, fate) else {
+            return Ok(true);
+        };
+        let patch = json!({"metadata": {"uid": live.uid, "ownerReferences": owners}});
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let (children, patch) = (self.api::<K>(), Patch::Merge(gone));
-        let change = children.patch(&name, &params, &patch).map_err(Cause::Api);
-        match self.limited(change).await {
+        match self
+            .api::<K>()
+            .patch(name, &params, &Patch::Merge(patch))
+            .await
+        {
             Ok(_) => {
-                tracing::info!(child = %child::<K>(&name), stack = %self.identity.name, "handed to the garbage collector: its profile is off")
+                tracing::info!(child = %child::<K>(name), stack = %self.identity.name, "{}", fate.report());
+                Ok(true)
             }
-            Err(Cause::Api(kube::Error::Api(status))) if is_absent(&status) => {}
-            Err(cause) => self.fail::<K>(&live, cause),
+            Err(kube::Error::Api(status)) if is_absent(&status) => Ok(may_go_on),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the owners that an object gets, or `None` if it keeps those that it has.
+    fn owners(&self, live: &ObjectMeta, fate: Fate) -> Option<Vec<OwnerReference>> {
+        let stack = &self.identity.owner.uid;
+        let owners = live.owner_references.iter().flatten();
+        match fate {
+            Fate::Discarded => Some(vec![OwnerReference {
+                api_version: StatefulSet::api_version(&()).into_owned(),
+                kind: StatefulSet::kind(&()).into_owned(),
+                name: live.name.clone().unwrap_or_default(),
+                uid: ABSENT_OWNER_UID.to_owned(),
+                ..OwnerReference::default()
+            }]),
+            Fate::Released => owners.clone().any(|owner| owner.uid == *stack).then(|| {
+                let others = owners.filter(|owner| owner.uid != *stack);
+                others.cloned().collect()
+            }),
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
-    core::v1::Pod,
+    core::v1::{Pod, Service},
 };
 use kube::{Resource, ResourceExt};
 use shortener_operator_core::{
     api::{Profile, ShortenerStack},
     model::{
-        facts::QueueFacts,
+        facts::{QueueFacts, QueueParts},
+        kinds::Deletion,
         metadata::{COMPONENT_LABEL, Component, StackIdentity, component_name},
         ownership::{Ownership, ownership},
     },
@@ -30,14 +31,20 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
             ..QueueFacts::default()
         };
     }
-    // The workers are removed first, so while they exist, every part of the queue still exists.
-    let exists = is_ours::<Deployment>(scope, identity, Component::Worker)
-        && is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq);
-    QueueFacts {
-        exists,
-        closed: exists && closed(scope, identity),
+    let parts = QueueParts {
+        workers: is_ours::<Deployment>(scope, identity, Component::Worker),
+        broker: is_ours::<StatefulSet>(scope, identity, Component::Rabbitmq),
+        service: is_ours::<Service>(scope, identity, Component::Rabbitmq),
+    };
+    let facts = QueueFacts {
+        parts,
+        closed: false,
         workers,
         record,
+    };
+    QueueFacts {
+        closed: facts.may_hold_jobs() && closed(scope, identity),
+        ..facts
     }
 }
 
@@ -55,7 +62,8 @@ fn is_ours<K: Child>(scope: &Scope, identity: &StackIdentity, component: Compone
     let kept = scope.inventory.kept::<K>(&identity.namespace, &name);
     kept.is_some_and(|kept| {
         let meta = kept.meta();
-        meta.deletion_timestamp.is_none() && ownership(meta, identity) == Ownership::Ours
+        meta.deletion_timestamp.is_none()
+            && ownership(meta, identity, Deletion::Pruned) == Ownership::Ours
     })
 }
 

@@ -100,7 +100,7 @@ async fn managed(
             let claims: Api<PersistentVolumeClaim> =
                 Api::namespaced(scope.context.client.clone(), &identity.namespace);
             match claims.get_metadata_opt(&name).await? {
-                Some(_) => CredentialState::Missing,
+                Some(claim) => CredentialState::absent_beside(&claim.metadata, identity),
                 // A store without a volume has lost its data by the time it reads its new password.
                 None => CredentialState::Generated(generated(stores::keys(component))),
             }

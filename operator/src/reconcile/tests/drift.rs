@@ -186,6 +186,33 @@ async fn a_child_that_lost_the_label_it_is_watched_by_gets_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_child_without_its_owner_is_left_alone_unless_it_holds_data() {
+    async fn check<K: Kind>(world: &World, name: &str, deletion: Deletion) {
+        world.server.edit::<K>(NAMESPACE, name, |object| {
+            object["metadata"]["ownerReferences"] = json!([]);
+            object["metadata"]["labels"][COMPONENT_LABEL] = "edited".into();
+        });
+        world.settle().await;
+        let object = world.server.get::<K>(NAMESPACE, name).unwrap();
+        let is_left = object.labels()[COMPONENT_LABEL] == "edited";
+        assert_eq!(is_left, deletion == Deletion::Pruned, "{}", K::kind(&()));
+        if is_left {
+            assert!(object.owner_references().is_empty(), "{}", K::kind(&()));
+            // The remedy: the operator makes a new one.
+            world.server.delete::<K>(NAMESPACE, name);
+            world.settle().await;
+            let object = world.server.get::<K>(NAMESPACE, name).unwrap();
+            assert_eq!(object.owner_references().len(), 1, "{}", K::kind(&()));
+        }
+    }
+    let worlds = with_every_kind("Delete").await;
+    for_every_child!(check, &worlds);
+    for world in &worlds {
+        assert_eq!(world.condition("acme", "Degraded").status, "False");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_others_add_is_left_alone() {
     async fn check<K: Kind>(world: &World, name: &str, _: Deletion) {
         world.server.edit::<K>(NAMESPACE, name, |object| {

@@ -7,9 +7,12 @@ use k8s_openapi::api::{
     core::v1::{Secret, Service},
 };
 use serde_json::{Value, json};
-use shortener_operator_core::model::{
-    gateway_api::{Gateway, HttpRoute, HttpRouteSpec, ListenersSpec, ReferenceGrant},
-    prometheus::{PrometheusRule, ServiceMonitor},
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{
+        gateway_api::{Gateway, HttpRoute, HttpRouteSpec, ListenersSpec, ReferenceGrant},
+        prometheus::{PrometheusRule, ServiceMonitor},
+    },
 };
 
 use crate::testing::{
@@ -278,7 +281,7 @@ async fn a_certificate_is_lent_to_the_gateway_and_taken_back_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_younger_of_two_stacks_on_one_host_of_a_gateway_gets_no_route() {
+async fn the_second_of_two_stacks_on_one_host_of_a_gateway_gets_its_route_when_the_first_is_gone() {
     let world = attached().await;
     let mut younger = stored_stack(spec());
     younger.metadata.name = Some("beta".to_owned());
@@ -294,6 +297,9 @@ async fn the_younger_of_two_stacks_on_one_host_of_a_gateway_gets_no_route() {
     );
     assert_eq!(world.uid::<HttpRoute>("beta"), None);
     assert!(world.uid::<HttpRoute>("acme").is_some());
+    world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    world.pass(Duration::from_secs(1)).await;
+    assert!(world.uid::<HttpRoute>("beta").is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service},
+};
 use serde_json::json;
 use shortener_operator_core::api::ShortenerStack;
 
@@ -217,6 +220,27 @@ async fn data_outlives_its_stack_unless_the_policy_says_otherwise() {
             "{policy}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_is_made_again_over_a_kept_volume_keeps_its_major_version() {
+    let world = World::with_stack(json!({})).await;
+    world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    world.settle().await;
+    let image = json!({"database": {"managed": {"image": "registry.test:5000/postgres:17.6"}}});
+    world.server.create(&stored_stack(image));
+    world.settle().await;
+    assert_eq!(world.uid::<StatefulSet>("acme-postgres"), None);
+    let status = world.stack("acme").status.unwrap();
+    let mut conditions = status.conditions.iter();
+    let refused = conditions.find(|condition| condition.reason == "MajorVersionChange");
+    let message = &refused.unwrap().message;
+    for part in ["database.managed.image", "acme-postgres", "PostgreSQL 18"] {
+        assert!(message.contains(part), "{message}");
+    }
+    world.edit_spec("acme", |spec| spec["database"] = json!({}));
+    world.settle().await;
+    assert!(world.uid::<StatefulSet>("acme-postgres").is_some());
 }
 
 #[tokio::test(start_paused = true)]

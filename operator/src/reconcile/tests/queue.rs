@@ -80,6 +80,12 @@ fn definitions(world: &World) -> Value {
     serde_json::from_slice(&data["definitions.json"].0).unwrap()
 }
 
+/// Returns an entry of the broker's Secret.
+fn entry(world: &World, key: &str) -> Vec<u8> {
+    let secret = world.server.get::<Secret>(NAMESPACE, "acme-rabbitmq");
+    secret.unwrap().data.unwrap()[key].0.clone()
+}
+
 fn status_writes(world: &World) -> usize {
     let writes = world.server.writes();
     let status = writes
@@ -272,6 +278,69 @@ async fn a_drain_outlives_the_operator_and_is_called_off_by_switching_on_again()
     assert_eq!(world.uid::<StatefulSet>("acme-rabbitmq"), broker);
     assert_eq!(world.uid::<PersistentVolumeClaim>("acme-rabbitmq"), volume);
     assert!(env_of(&world, "acme-app").contains(&"QUEUE_URL".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_the_workers_or_the_broker_in_a_drain_brings_them_back_and_the_drain_goes_on() {
+    for policy in ["Retain", "Delete"] {
+        let world =
+            World::with_stack(json!({"profiles": ["queue"], "deletionPolicy": policy})).await;
+        world.broker.holds(JOBS, depth(2, 1));
+        world.settle().await;
+        let volume = world.uid::<PersistentVolumeClaim>("acme-rabbitmq");
+        switch_off(&world);
+        world.settle().await;
+        roll_out_the_app(&world);
+        world.settle().await;
+        world.server.delete::<Deployment>(NAMESPACE, "acme-worker");
+        world.settle().await;
+        assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "{policy}");
+        world
+            .server
+            .delete::<StatefulSet>(NAMESPACE, "acme-rabbitmq");
+        world.settle().await;
+        assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "{policy}");
+        // All at once, as by the label of the stack.
+        world.server.delete::<Deployment>(NAMESPACE, "acme-worker");
+        world
+            .server
+            .delete::<StatefulSet>(NAMESPACE, "acme-rabbitmq");
+        world.server.delete::<Service>(NAMESPACE, "acme-rabbitmq");
+        world.settle().await;
+        assert_eq!(world.children(), with(&[&QUEUE, &DATA]), "{policy}");
+        assert_eq!(
+            world.uid::<PersistentVolumeClaim>("acme-rabbitmq"),
+            volume,
+            "{policy}"
+        );
+        let progressing = world.condition("acme", "Progressing");
+        assert_eq!(progressing.reason, "DrainingQueue", "{policy}");
+        world.broker.holds(JOBS, depth(0, 0));
+        world.settle().await;
+        let left: &[&str] = if policy == "Retain" { &DATA } else { &[] };
+        assert_eq!(world.children(), with(&[left]), "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_that_are_deleted_while_the_operator_restarts_come_back_for_the_jobs() {
+    let world = World::with_stack(queue()).await;
+    world.broker.holds(JOBS, depth(2, 0));
+    switch_off(&world);
+    world.settle().await;
+    roll_out_the_app(&world);
+    world.settle().await;
+    world.server.delete::<Deployment>(NAMESPACE, "acme-worker");
+    let world = world.restart().await;
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&QUEUE, &DATA]));
+    world
+        .server
+        .edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+            stack["metadata"]["annotations"][FORCE_DISABLE] = "queue".into();
+        });
+    world.settle().await;
+    assert_eq!(world.children(), with(&[&DATA]), "a person gave up");
 }
 
 #[tokio::test(start_paused = true)]
@@ -489,6 +558,72 @@ async fn a_rotated_password_reaches_the_definitions_and_restarts_broker_app_and_
             "{writes:?}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_password_of_the_operator_restarts_the_broker_alone_and_stays() {
+    let world = World::with_stack(queue()).await;
+    let hash = |user: usize| definitions(&world)["users"][user]["password_hash"].clone();
+    let before = [hash(0), hash(1)];
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-rabbitmq", |secret| {
+            secret["data"]["operator-password"] = "bmV3".into();
+        });
+    world.settle().await;
+    assert_eq!(hash(0), before[0]);
+    assert_ne!(hash(1), before[1]);
+    assert_eq!(entry(&world, "operator-password"), b"new");
+    let mut writes = world.child_writes();
+    writes.sort();
+    assert_eq!(writes.len(), 2, "{writes:?}");
+    assert!(writes[0].ends_with("/secrets/acme-rabbitmq"), "{writes:?}");
+    assert!(
+        writes[1].ends_with("/statefulsets/acme-rabbitmq"),
+        "{writes:?}"
+    );
+}
+
+/// Takes away what this release has added to the Secret, and the operator's user from the broker.
+fn as_an_earlier_release_left_it(world: &World) {
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-rabbitmq", |secret| {
+            let data = secret["data"].as_object_mut().unwrap();
+            data.retain(|key, _| !key.starts_with("operator-"));
+        });
+    world.broker.knows_only("shortener");
+    world.broker.holds(JOBS, depth(5, 0));
+    world.broker.forget_changes();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_of_an_earlier_release_gets_to_know_the_operator_without_a_restart() {
+    let world = World::with_stack(queue()).await;
+    let password = entry(&world, "password");
+    as_an_earlier_release_left_it(&world);
+    world.settle().await;
+    assert_eq!(world.broker.changes(), ["POST /api/definitions"]);
+    assert_eq!(world.stack("acme").status.unwrap().queue.unwrap().ready, 5);
+    assert_eq!(entry(&world, "password"), password);
+    assert_eq!(entry(&world, "operator-username"), b"shortener-operator");
+    assert_eq!(entry(&world, "operator-password").len(), 64);
+    let writes = world.child_writes();
+    assert!(
+        writes.len() == 1 && writes[0].ends_with("/secrets/acme-rabbitmq"),
+        "{writes:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_of_an_earlier_release_is_looked_at_and_left_alone_while_its_stack_is_paused() {
+    let world = World::with_stack(queue()).await;
+    world.edit_spec("acme", |spec| spec["paused"] = true.into());
+    world.settle().await;
+    as_an_earlier_release_left_it(&world);
+    world.settle().await;
+    assert_eq!(world.broker.changes(), Vec::<String>::new());
+    assert_eq!(world.stack("acme").status.unwrap().queue.unwrap().ready, 5);
 }
 
 #[tokio::test(start_paused = true)]

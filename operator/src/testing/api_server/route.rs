@@ -89,11 +89,41 @@ impl Query {
     }
 }
 
-/// Label and field selectors of the form `key` or `key=value`.
+/// Label and field selectors of the form `key`, `key=value` or `key!=value`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selector {
-    labels: Vec<(String, Option<String>)>,
-    fields: Vec<(String, Option<String>)>,
+    labels: Vec<Term>,
+    fields: Vec<Term>,
+}
+
+/// A requirement of a selector.
+#[derive(Clone, Debug)]
+enum Term {
+    Exists(String),
+    Is(String, String),
+    IsNot(String, String),
+}
+
+impl Term {
+    fn parse(term: &str) -> Self {
+        if let Some((key, value)) = term.split_once("!=") {
+            return Self::IsNot(key.to_owned(), value.to_owned());
+        }
+        match term.split_once('=') {
+            Some((key, value)) => {
+                Self::Is(key.to_owned(), value.trim_start_matches('=').to_owned())
+            }
+            None => Self::Exists(term.to_owned()),
+        }
+    }
+
+    fn holds<'a>(&self, find: impl Fn(&str) -> Option<&'a str>) -> bool {
+        match self {
+            Self::Exists(key) => find(key).is_some(),
+            Self::Is(key, value) => find(key) == Some(value.as_str()),
+            Self::IsNot(key, value) => find(key) != Some(value.as_str()),
+        }
+    }
 }
 
 impl Selector {
@@ -108,29 +138,16 @@ impl Selector {
                 .pointer(&format!("/{}", path.replace('.', "/")))
                 .and_then(Value::as_str)
         };
-        all(&self.labels, label) && all(&self.fields, field)
+        self.labels.iter().all(|term| term.holds(label))
+            && self.fields.iter().all(|term| term.holds(field))
     }
 }
 
-fn all<'a>(terms: &[(String, Option<String>)], find: impl Fn(&str) -> Option<&'a str>) -> bool {
-    terms.iter().all(|(key, wanted)| {
-        find(key).is_some_and(|found| wanted.as_deref().is_none_or(|wanted| wanted == found))
-    })
-}
-
-fn terms(selector: Option<&str>) -> Vec<(String, Option<String>)> {
-    let terms = selector
-        .unwrap_or_default()
-        .split(',')
-        .filter(|term| !term.is_empty());
+fn terms(selector: Option<&str>) -> Vec<Term> {
+    let terms = selector.unwrap_or_default().split(',');
     terms
-        .map(|term| match term.split_once('=') {
-            Some((key, value)) => (
-                key.to_owned(),
-                Some(value.trim_start_matches('=').to_owned()),
-            ),
-            None => (term.to_owned(), None),
-        })
+        .filter(|term| !term.is_empty())
+        .map(Term::parse)
         .collect()
 }
 

@@ -10,7 +10,7 @@ use shortener_operator_core::model::{
 
 use super::{
     FakeApiServer,
-    faults::{Fault, Write},
+    faults::{Fault, WatchFault, Write},
     fields::{self, Writer},
     route::{Collection, Key},
 };
@@ -113,6 +113,16 @@ impl FakeApiServer {
         self.state().plan.fail_write(number, fault);
     }
 
+    /// Makes the write with this number fail, and each repetition of it in the next of these ways.
+    pub fn fail_repeatedly(&self, number: u64, faults: &[Fault]) {
+        self.state().plan.fail_repeatedly(number, faults);
+    }
+
+    /// Returns the number of faults of single writes that have not occurred yet.
+    pub fn pending_faults(&self) -> usize {
+        self.state().plan.pending()
+    }
+
     /// Makes every request fail; `None` ends this.
     pub fn fail_all(&self, fault: Option<Fault>) {
         self.state().plan.fail_all(fault);
@@ -124,14 +134,41 @@ impl FakeApiServer {
         self.state().plan.fail_kind(plural, fault);
     }
 
-    /// Withholds further changes from watches until they are released.
+    /// Makes every list, watch and read of a kind fail, as without the right to them; `None` ends this. Open watches go
+    /// on.
+    pub fn fail_reads<K: Resource<DynamicType = ()>>(&self, fault: Option<Fault>) {
+        let plural = K::plural(&()).into_owned();
+        self.state().plan.fail_reads(plural, fault);
+    }
+
+    /// Makes every watch misbehave; `None` ends this. The next change has number 1.
+    pub fn fail_watches(&self, fault: Option<WatchFault>) {
+        self.change(|store| {
+            store.watch_fault = fault.map(|fault| match fault {
+                WatchFault::Drop(number) => WatchFault::Drop(store.version + number),
+                other => other,
+            });
+        });
+    }
+
+    /// Withholds further changes from lists and watches until they are released.
     pub fn hold_watches(&self) {
         self.change(|store| store.held_at = Some(store.version));
     }
 
-    /// Releases the withheld changes to the watches.
+    /// Releases the withheld changes to lists and watches.
     pub fn release_watches(&self) {
         self.change(|store| store.held_at = None);
+    }
+
+    /// Makes the garbage collector delete nothing until it is asked to.
+    pub fn hold_collector(&self) {
+        self.change(|store| store.collector_sleeps = true);
+    }
+
+    /// Deletes every object whose owners are gone, from now on at once.
+    pub fn collect_garbage(&self) {
+        self.change(|store| store.collect());
     }
 
     /// Ends every open watch with `410 Gone`, as after a compaction.

@@ -1,10 +1,13 @@
 //! The objects and the history of their changes.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::{Value, json};
 
-use super::route::{Collection, Key, Selector};
+use super::{
+    faults::WatchFault,
+    route::{Collection, Key, Selector},
+};
 
 /// 2026-01-01T00:00:00Z; every change is a second later than the one before.
 const EPOCH: i64 = 1_767_225_600;
@@ -21,15 +24,19 @@ pub(super) struct Change {
 }
 
 /// The objects and the history of their changes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Store {
     pub(super) objects: BTreeMap<Key, Value>,
     pub(super) history: Vec<Change>,
     pub(super) version: u64,
     /// Version before which watches have expired.
     pub(super) oldest: u64,
-    /// Last version that watches show, while changes are withheld.
+    /// Last version that lists and watches show, while changes are withheld.
     pub(super) held_at: Option<u64>,
+    /// True while the garbage collector deletes nothing.
+    pub(super) collector_sleeps: bool,
+    /// Fault of every watch; the number of a dropped change is its version.
+    pub(super) watch_fault: Option<WatchFault>,
 }
 
 impl Store {
@@ -44,8 +51,8 @@ impl Store {
                 && namespace.is_none_or(|wanted| wanted == key.namespace)
                 && selector.matches(object)
         };
-        let items: Vec<&Value> = self
-            .objects
+        let (version, objects) = self.shown();
+        let items: Vec<&Value> = objects
             .iter()
             .filter(wanted)
             .map(|(_, object)| object)
@@ -53,9 +60,25 @@ impl Store {
         json!({
             "kind": "List",
             "apiVersion": collection.api_version,
-            "metadata": {"resourceVersion": self.version.to_string()},
+            "metadata": {"resourceVersion": version.to_string()},
             "items": items,
         })
+    }
+
+    /// Returns the version that lists and watches show, and the objects of that time.
+    fn shown(&self) -> (u64, Cow<'_, BTreeMap<Key, Value>>) {
+        let Some(held_at) = self.held_at else {
+            return (self.version, Cow::Borrowed(&self.objects));
+        };
+        let mut objects = self.objects.clone();
+        let withheld = self.history.iter().rev();
+        for change in withheld.take_while(|change| change.version > held_at) {
+            match &change.old {
+                Some(old) => objects.insert(change.key.clone(), old.clone()),
+                None => objects.remove(&change.key),
+            };
+        }
+        (held_at, Cow::Owned(objects))
     }
 
     /// Stores an object as a real server would. Returns the stored object, and true if anything changed.
@@ -94,7 +117,7 @@ impl Store {
         }
         self.commit(key, Some(object));
         let stored = self.objects[key].clone();
-        if self.is_orphan(&stored) {
+        if !self.collector_sleeps && self.is_orphan(&stored) {
             self.delete(key);
         }
         (stored, true)
@@ -119,10 +142,16 @@ impl Store {
             .as_array()
             .is_some_and(|finalizers| !finalizers.is_empty())
         {
+            if object["metadata"]["deletionTimestamp"].is_string() {
+                return Some(object);
+            }
             object["metadata"]["deletionTimestamp"] = time(self.version + 1).into();
             return Some(self.put(key, object).0);
         }
         self.commit(key, None);
+        if self.collector_sleeps {
+            return Some(object);
+        }
         let uid = object["metadata"]["uid"].clone();
         let owned = |object: &Value| {
             object["metadata"]["ownerReferences"]
@@ -139,6 +168,20 @@ impl Store {
             self.delete(&orphan);
         }
         Some(object)
+    }
+
+    /// Deletes every object without a live owner, like a garbage collector that wakes up.
+    pub(super) fn collect(&mut self) {
+        self.collector_sleeps = false;
+        let orphans: Vec<Key> = self
+            .objects
+            .iter()
+            .filter(|(_, object)| self.is_orphan(object))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for orphan in orphans {
+            self.delete(&orphan);
+        }
     }
 
     fn commit(&mut self, key: &Key, new: Option<Value>) {

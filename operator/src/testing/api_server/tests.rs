@@ -241,3 +241,78 @@ async fn scripted_faults_hit_the_write_that_they_name() {
         [Some(Effect::Created), Some(Effect::Unchanged), None]
     );
 }
+
+#[tokio::test]
+async fn a_series_of_faults_hits_one_write_and_its_repetitions() {
+    let server = FakeApiServer::default();
+    server.fail_repeatedly(2, &[Fault::Refuse(500), Fault::CommitThenAnswer(504)]);
+    let create = async |name: &str| {
+        let wanted: ConfigMap = serde_json::from_value(map(name, json!({}))).unwrap();
+        let created = api(&server).create(&PostParams::default(), &wanted).await;
+        created.is_ok()
+    };
+    assert!(create("one").await);
+    assert!(!create("two").await);
+    assert!(create("three").await);
+    assert_eq!(server.pending_faults(), 1);
+    assert!(!create("two").await);
+    assert_eq!(server.pending_faults(), 0);
+    let expected = ["configmaps/one", "configmaps/three", "configmaps/two"];
+    assert_eq!(server.names(), expected);
+}
+
+/// Returns the versions of the changes that a watch shows within a minute.
+async fn shown(server: &FakeApiServer, params: &WatchParams, since: &str) -> Vec<String> {
+    let events = api(server).watch(params, since).await.unwrap();
+    let patience = tokio::time::sleep(std::time::Duration::from_secs(60));
+    let events: Vec<_> = events.take_until(patience).collect().await;
+    let version = |event: kube::Result<WatchEvent<ConfigMap>>| match event {
+        Ok(WatchEvent::Added(map) | WatchEvent::Modified(map)) => map.resource_version().unwrap(),
+        Ok(WatchEvent::Error(status)) => status.code.to_string(),
+        other => panic!("{other:?}"),
+    };
+    events.into_iter().map(version).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_drop_repeat_and_swap_changes_and_expire_at_each() {
+    let table = [
+        (None, vec!["1", "2", "3"]),
+        (Some(WatchFault::Drop(2)), vec!["1", "3"]),
+        (Some(WatchFault::Double), vec!["1", "1", "2", "2", "3", "3"]),
+        (Some(WatchFault::Swap), vec!["2", "1", "3"]),
+        (Some(WatchFault::Gone), vec!["410"]),
+    ];
+    for (fault, expected) in table {
+        let server = FakeApiServer::default();
+        server.fail_watches(fault);
+        for data in ["1", "2", "3"] {
+            apply(&server, json!({"a": data})).await.unwrap();
+        }
+        let versions = shown(&server, &WatchParams::default(), "0").await;
+        assert_eq!(versions, expected, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_fork_has_the_same_objects_and_shows_them_as_they_were() {
+    let origin = FakeApiServer::default();
+    apply(&origin, json!({"a": "1"})).await.unwrap();
+    let server = origin.fork();
+    assert_eq!(server.objects(), origin.objects());
+    apply(&server, json!({"a": "2"})).await.unwrap();
+    assert_ne!(server.objects(), origin.objects());
+    server.delete::<ConfigMap>(NAMESPACE, "acme");
+    assert_eq!(server.changed_objects(), ["configmaps/acme"; 2]);
+    assert_eq!(server.turnover()["configmaps/acme"], [0, 1]);
+    for (changes, expected) in [(0, Some("1")), (1, Some("2")), (2, None)] {
+        let past = server.fork_showing(changes);
+        let listed = api(&past).list(&Default::default()).await.unwrap();
+        let data = listed.items.into_iter().next().and_then(|map| map.data);
+        let value = data.map(|data| data["a"].clone());
+        assert_eq!(value.as_deref(), expected, "{changes}");
+        past.release_watches();
+        let listed = api(&past).list(&Default::default()).await.unwrap();
+        assert!(listed.items.is_empty(), "{changes}");
+    }
+}

@@ -1,29 +1,42 @@
 //! Watches: the changes of a collection after a version, as lines of JSON.
 
+use std::time::Duration;
+
 use futures::{Stream, stream};
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Bytes, Frame};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tower::BoxError;
 
 use super::{
     FakeApiServer,
+    faults::WatchFault,
     route::{Route, Selector},
     store::{Change, Store},
     write::Refusal,
 };
 
+/// Time for which a change waits for the next one, which it is to be swapped with.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The objects that a watch selects, and its position in the history.
 pub(super) struct Watched {
-    pub(super) route: Route,
-    pub(super) selector: Selector,
+    route: Route,
+    selector: Selector,
     /// Last version that the client knows.
-    pub(super) since: u64,
+    since: u64,
+    /// Event that comes next, before those of the history.
+    queued: Option<Value>,
+    /// True when a change has waited long enough for the next one.
+    impatient: bool,
 }
 
 enum Next {
     Event(Value),
     Expired(Value),
+    /// There is an event, which waits for its successor.
+    Held,
     Wait,
 }
 
@@ -47,6 +60,10 @@ fn events(
                     return Some((line(&event), Some((server, watched, changes))));
                 }
                 Next::Expired(event) => return Some((line(&event), None)),
+                Next::Held => match timeout(PATIENCE, changes.changed()).await {
+                    Ok(changed) => changed.ok()?,
+                    Err(_) => watched.impatient = true,
+                },
                 Next::Wait => changes.changed().await.ok()?,
             }
         }
@@ -57,23 +74,63 @@ fn line(event: &Value) -> Result<Frame<Bytes>, BoxError> {
     Ok(Frame::data(Bytes::from(format!("{event}\n"))))
 }
 
+fn expired() -> Next {
+    let status = Refusal::new(410, "too old resource version").status();
+    Next::Expired(json!({"type": "ERROR", "object": status}))
+}
+
 impl Watched {
+    pub(super) fn new(route: Route, selector: Selector, since: u64) -> Self {
+        Self {
+            route,
+            selector,
+            since,
+            queued: None,
+            impatient: false,
+        }
+    }
+
     fn next(&mut self, store: &Store) -> Next {
+        if let Some(event) = self.queued.take() {
+            return Next::Event(event);
+        }
         if self.since < store.oldest {
-            let status = Refusal::new(410, "too old resource version").status();
-            return Next::Expired(json!({"type": "ERROR", "object": status}));
+            return expired();
         }
         let shown = store.held_at.unwrap_or(u64::MAX);
         // The history is sorted by version.
         let known = store
             .history
             .partition_point(|change| change.version <= self.since);
-        let news = store.history[known..].iter();
-        for change in news.take_while(|change| change.version <= shown) {
-            self.since = change.version;
-            if let Some(event) = self.event(change) {
-                return Next::Event(event);
+        let mut news = store.history[known..]
+            .iter()
+            .take_while(|change| change.version <= shown);
+        while let Some(change) = news.next() {
+            let Some(event) = self.event(change) else {
+                self.since = change.version;
+                continue;
+            };
+            match store.watch_fault {
+                Some(WatchFault::Drop(version)) if version == change.version => {
+                    self.since = version;
+                    continue;
+                }
+                Some(WatchFault::Gone) => return expired(),
+                Some(WatchFault::Swap) if !self.impatient => {
+                    let next = news.find_map(|next| Some((next.version, self.event(next)?)));
+                    let Some((version, next)) = next else {
+                        return Next::Held;
+                    };
+                    self.since = version;
+                    self.queued = Some(event);
+                    return Next::Event(next);
+                }
+                Some(WatchFault::Double) => self.queued = Some(event.clone()),
+                _ => {}
             }
+            self.impatient = false;
+            self.since = change.version;
+            return Next::Event(event);
         }
         Next::Wait
     }

@@ -282,7 +282,8 @@ async fn survives(database: &PgConnectOptions, path_of_bytes: Path) {
         let answers = join_all((0..4).map(|_| post(app.public, "/jobs", JOB))).await;
         answers.iter().for_each(refused);
         refused(&post(app.public, "/jobs", JOB).await);
-        assert_eq!(get(app.public, &format!("/{code}")).await.status, 302);
+        let followed = get(app.public, &format!("/{code}")).await;
+        assert_eq!(followed.status, 302, "{followed:?}");
         shorten(app.public, json!({"url": "https://example.com/"})).await;
         assert_eq!(
             get(app.internal, "/readyz").await.status,

@@ -34,7 +34,7 @@ const LATE: Duration = Duration::from_millis(60);
 const ACCEPT: Duration = Duration::from_millis(130);
 /// The timeout of a probe. Silence alone does not prove an outage: on an overloaded node either side may be late,
 /// and treating a live database as down fails every request. Only the first requests of a frozen database wait this
-/// long.
+/// long. Time in which this process could not run does not count: the server may have had to wait as well.
 const PROBE: Duration = Duration::from_secs(1);
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -103,17 +103,21 @@ impl Watcher {
             let lost_primary = reconnected.elapsed() > RECONNECT
                 && self.probes.reconnect.swap(false, Ordering::Relaxed);
             let probe = self.probe(connection, lost_primary);
-            let answer = timeout(PROBE, self.unless_gone(probe)).await;
+            let answer = tokio::select! {
+                biased;
+                answer = self.unless_gone(probe) => answer,
+                () = awake_for(PROBE) => None,
+            };
             self.publish_silence.send_replace(false);
             match answer {
-                Ok(Some((answered, same_connection))) => {
+                Some((answered, same_connection)) => {
                     connection = answered;
                     if !same_connection {
                         reconnected = Instant::now();
                         self.open_pool();
                     }
                 }
-                Ok(None) | Err(_) => break,
+                None => break,
             }
         }
         self.close_pool();

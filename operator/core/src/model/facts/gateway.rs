@@ -2,7 +2,7 @@
 
 use crate::{
     api::{GatewayProvider, ShortenerStack},
-    model::gateway_api::LiveGateway,
+    model::{gateway_api::LiveGateway, stack::HostConflict},
 };
 
 /// Facts about the surroundings of the gateway.
@@ -10,8 +10,8 @@ use crate::{
 pub struct GatewayFacts {
     /// Cluster address of the app's Service.
     pub upstream: Option<String>,
-    /// An older stack (`namespace/name`) with the same host on the same IngressClass or Gateway.
-    pub host_conflict: Option<String>,
+    /// Another stack that holds the host of the spec on the same IngressClass or Gateway.
+    pub host_conflict: Option<HostConflict>,
     /// Name of the Secret with the certificate, if the spec refers to one that does not exist.
     pub missing_certificate: Option<String>,
     /// The Gateway that the spec names.

@@ -1,85 +1,249 @@
-//! Detection of an older stack that claims the same host.
+//! The claims of stacks on their hosts: first come, first served.
+//!
+//! The live routes of a stack, its Ingresses or its HTTPRoute, are the record of its claim. They say what is served, and
+//! stay when the operator restarts or a status is lost. They go with their stack, so that a stack of the same name that is
+//! made later has no claim left over. Stacks without routes are in the order of their creation, but one that already
+//! waits, by its status, comes after those that do not.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube_core::ResourceExt;
+use std::borrow::Borrow;
+
+use k8s_openapi::{
+    api::networking::v1::Ingress,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
+use kube_core::{Resource, ResourceExt};
 
 use super::gateway::parent;
-use crate::api::{GatewayProvider, ShortenerStack};
+use crate::{
+    api::{GatewayProvider, ShortenerStack},
+    model::{gateway_api::HttpRoute, metadata::is_plan_only, stack::HostConflict},
+};
 
-/// Returns the oldest stack that claims the same host on the same IngressClass or Gateway and is older than `stack`. The
-/// oldest stack keeps the host.
-pub fn host_conflict(stack: &ShortenerStack, others: &[ShortenerStack]) -> Option<String> {
-    fn age(stack: &ShortenerStack) -> (Option<Time>, Option<String>, String) {
-        (
-            stack.creation_timestamp(),
-            stack.namespace(),
-            stack.name_any(),
-        )
+/// Reason of the condition of a gateway whose host another stack holds.
+pub const HOST_CONFLICT: &str = "HostConflict";
+
+/// The claim of a stack on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostClaim {
+    /// Uid of the stack.
+    owner: String,
+    /// The stack, as `namespace/name`.
+    stack: String,
+    place: Place,
+}
+
+impl HostClaim {
+    /// Returns the claim in the spec of a stack; `None` if the stack has an entry of its own.
+    pub fn of(stack: &ShortenerStack) -> Option<Self> {
+        let place = Place::of(stack)?;
+        Some(Self {
+            owner: stack.uid()?,
+            stack: title(stack.namespace(), &stack.name_any()),
+            place,
+        })
     }
-    let wanted = Place::of(stack)?;
-    let claims_it = |other: &ShortenerStack| Place::of(other).is_some_and(|it| it.meets(&wanted));
-    let older = others
-        .iter()
-        .filter(|other| other.uid() != stack.uid() && other.metadata.deletion_timestamp.is_none())
-        .filter(|other| claims_it(other) && age(other) < age(stack))
-        .min_by_key(|other| age(other))?;
-    Some(format!(
-        "{}/{}",
-        older.namespace().unwrap_or_default(),
-        older.name_any()
-    ))
+
+    /// Returns the claim that a live Ingress of a stack records.
+    pub fn of_ingress(ingress: &Ingress) -> Option<Self> {
+        let spec = ingress.spec.as_ref()?;
+        let rule = spec.rules.iter().flatten().next()?;
+        let place = Place {
+            entry: Entry::Class(spec.ingress_class_name.clone()?),
+            host: rule.host.clone().unwrap_or_default(),
+        };
+        Self::recorded(&ingress.metadata, place)
+    }
+
+    /// Returns the claim that a live HTTPRoute of a stack records.
+    pub fn of_route(route: &HttpRoute) -> Option<Self> {
+        let parent = route.spec.parent_refs.first()?;
+        let namespace = parent.namespace.clone().or_else(|| route.namespace())?;
+        let place = Place {
+            entry: Entry::Gateway {
+                namespace,
+                name: parent.name.clone(),
+                section: parent.section_name.clone(),
+            },
+            host: route.spec.hostnames.first().cloned().unwrap_or_default(),
+        };
+        Self::recorded(&route.metadata, place)
+    }
+
+    fn recorded(route: &ObjectMeta, place: Place) -> Option<Self> {
+        let mut owners = route.owner_references.iter().flatten();
+        let kind = ShortenerStack::kind(&());
+        let owner = owners.find(|owner| owner.controller == Some(true) && owner.kind == kind)?;
+        Some(Self {
+            owner: owner.uid.clone(),
+            stack: title(route.namespace.clone(), &owner.name),
+            place,
+        })
+    }
+
+    /// Returns the claim that a stack has after a decision about its host: on the host of its spec, or on the one that it
+    /// keeps.
+    pub fn decided(stack: &ShortenerStack, conflict: Option<&HostConflict>) -> Option<Self> {
+        let mut claim = Self::of(stack)?;
+        if let Some(conflict) = conflict {
+            claim.place.host = conflict.kept.clone()?;
+        }
+        Some(claim)
+    }
+
+    /// Returns the uid of the stack.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// Returns true when another stack has this claim and a request can be for either of the two.
+    pub fn rivals(&self, other: &Self) -> bool {
+        self.owner != other.owner && self.place.meets(&other.place)
+    }
+}
+
+/// Decides if a stack may serve the host of its spec. Returns the stack that holds it, if another one does. `claims` are
+/// those of every stack, this one's included.
+pub fn host_conflict(
+    stack: &ShortenerStack,
+    others: &[impl Borrow<ShortenerStack>],
+    claims: &[HostClaim],
+) -> Option<HostConflict> {
+    let wanted = HostClaim::of(stack)?;
+    let holds = claims.contains(&wanted);
+    let others = || others.iter().map(Borrow::<ShortenerStack>::borrow);
+    let is_earlier = |other: &ShortenerStack| precedence(other) < precedence(stack);
+    let is_of_earlier = |claim: &HostClaim| {
+        let owner = others().find(|other| other.uid().as_deref() == Some(claim.owner.as_str()));
+        owner.is_some_and(is_earlier)
+    };
+    let mut rivals = claims.iter().filter(|claim| claim.rivals(&wanted));
+    // Two stacks hold a host only if both have taken it before there were claims. Then the earlier one is right.
+    let mut holder = rivals.find(|claim| !holds || is_of_earlier(claim)).cloned();
+    if holder.is_none() && !holds {
+        let waiting = others().filter(|other| {
+            other.metadata.deletion_timestamp.is_none()
+                && !is_plan_only(other)
+                && is_earlier(other)
+                && HostClaim::of(other).is_some_and(|claim| claim.rivals(&wanted))
+        });
+        holder = waiting
+            .min_by_key(|other| precedence(other))
+            .and_then(HostClaim::of);
+    }
+    let is_own =
+        |claim: &&HostClaim| claim.owner == wanted.owner && claim.place.entry == wanted.place.entry;
+    let kept = claims.iter().find(is_own);
+    holder.map(|holder| HostConflict {
+        holder: holder.stack,
+        kept: kept.map(|claim| claim.place.host.clone()),
+        host: wanted.place.host.clone(),
+    })
+}
+
+/// Returns true when a stack waits, by its status, for a host that another one holds.
+pub fn waits_for_host(stack: &ShortenerStack) -> bool {
+    let status = stack.status.as_ref();
+    let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+    conditions.any(|condition| condition.reason == HOST_CONFLICT)
+}
+
+/// Returns the key that orders stacks on a host that none of them serves.
+fn precedence(stack: &ShortenerStack) -> (bool, Option<Time>, Option<String>, String) {
+    (
+        waits_for_host(stack),
+        stack.creation_timestamp(),
+        stack.namespace(),
+        stack.name_any(),
+    )
+}
+
+fn title(namespace: Option<String>, name: &str) -> String {
+    format!("{}/{name}", namespace.unwrap_or_default())
 }
 
 /// The place at which others route requests to a stack.
-struct Place<'a> {
-    entry: Entry<'a>,
-    host: &'a str,
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    entry: Entry,
+    host: String,
 }
 
 /// The part of the cluster that routes requests to stacks.
-#[derive(PartialEq)]
-enum Entry<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Entry {
     /// The controller of an IngressClass.
-    Class(&'a str),
-    /// A Gateway, by namespace and name, and one of its listeners.
-    Gateway((&'a str, &'a str), Option<&'a str>),
+    Class(String),
+    /// A Gateway.
+    Gateway {
+        namespace: String,
+        name: String,
+        /// One of its listeners; `None` for every one.
+        section: Option<String>,
+    },
 }
 
-impl<'a> Place<'a> {
+impl Place {
     /// Returns the place of a stack; `None` if it has an entry of its own.
-    fn of(stack: &'a ShortenerStack) -> Option<Self> {
+    fn of(stack: &ShortenerStack) -> Option<Self> {
         let gateway = &stack.spec.gateway;
         let entry = match gateway.provider {
-            GatewayProvider::IngressNginx => Entry::Class(&gateway.ingress_class_name),
+            GatewayProvider::IngressNginx => Entry::Class(gateway.ingress_class_name.clone()),
             GatewayProvider::GatewayApi => {
-                let section = gateway.parent_ref.as_ref()?.section_name.as_deref();
-                Entry::Gateway(parent(stack)?, section)
+                let (namespace, name) = parent(stack)?;
+                Entry::Gateway {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                    section: gateway.parent_ref.as_ref()?.section_name.clone(),
+                }
             }
             GatewayProvider::Standalone => return None,
         };
         Some(Self {
             entry,
-            host: &gateway.host,
+            host: gateway.host.clone(),
         })
     }
 
     /// Returns true when a request can be for either of two places.
     fn meets(&self, other: &Self) -> bool {
-        let entries = match (&self.entry, &other.entry) {
+        self.host == other.host && self.entry.meets(&other.entry)
+    }
+}
+
+impl Entry {
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
             // A route without a listener is attached to all of them.
-            (Entry::Gateway(one, None), Entry::Gateway(two, _))
-            | (Entry::Gateway(one, _), Entry::Gateway(two, None)) => one == two,
+            (
+                Self::Gateway {
+                    namespace,
+                    name,
+                    section,
+                },
+                Self::Gateway {
+                    namespace: other_namespace,
+                    name: other_name,
+                    section: other_section,
+                },
+            ) => {
+                let overlap = section.is_none() || other_section.is_none();
+                namespace == other_namespace
+                    && name == other_name
+                    && (overlap || section == other_section)
+            }
             (one, two) => one == two,
-        };
-        entries && self.host == other.host
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::model::metadata::PLAN_ONLY;
 
     fn with(name: &str, created: &str, gateway: Value) -> ShortenerStack {
         serde_json::from_value(json!({
@@ -95,8 +259,46 @@ mod tests {
         with(name, created, json!({"host": host}))
     }
 
+    /// Marks a stack as one that waits for its host.
+    fn waiting(mut stack: ShortenerStack) -> ShortenerStack {
+        let condition = json!({
+            "type": "GatewayReady", "status": "False", "reason": HOST_CONFLICT, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        stack.status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
+        stack
+    }
+
+    /// Returns the claim of a stack's Ingress on the class `nginx`.
+    fn ingress(owner: &str, host: &str) -> HostClaim {
+        let owner = json!({
+            "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
+            "name": owner, "uid": owner, "controller": true,
+        });
+        let ingress = json!({
+            "metadata": {"name": "x", "namespace": "links", "ownerReferences": [owner]},
+            "spec": {"ingressClassName": "nginx", "rules": [{"host": host}]},
+        });
+        HostClaim::of_ingress(&serde_json::from_value(ingress).unwrap()).unwrap()
+    }
+
+    /// Returns the holder of the host that a stack wants, and the host that the stack keeps.
+    fn found(
+        stack: &ShortenerStack,
+        others: &[ShortenerStack],
+        claims: &[HostClaim],
+    ) -> Option<(String, Option<String>)> {
+        let conflict = host_conflict(stack, others, claims)?;
+        assert_eq!(conflict.host, stack.spec.gateway.host);
+        Some((conflict.holder, conflict.kept))
+    }
+
+    fn held_by(holder: &str, kept: Option<&str>) -> Option<(String, Option<String>)> {
+        Some((holder.to_owned(), kept.map(str::to_owned)))
+    }
+
     #[test]
-    fn the_older_of_two_stacks_on_one_host_keeps_it() {
+    fn the_older_of_two_stacks_gets_a_host_that_none_serves() {
         let (older, younger) = (
             stack("b", "2026-01-01T00:00:00Z", "x"),
             stack("a", "2026-01-02T00:00:00Z", "x"),
@@ -106,8 +308,80 @@ mod tests {
             younger.clone(),
             stack("c", "2025-01-01T00:00:00Z", "y"),
         ];
-        assert_eq!(host_conflict(&younger, &all).as_deref(), Some("links/b"));
-        assert_eq!(host_conflict(&older, &all), None);
+        assert_eq!(found(&younger, &all, &[]), held_by("links/b", None));
+        assert_eq!(found(&older, &all, &[]), None);
+        // The older one has waited before, so the younger one was served.
+        let all = [waiting(older.clone()), younger.clone()];
+        assert_eq!(found(&all[0], &all, &[]), held_by("links/a", None));
+        assert_eq!(found(&younger, &all, &[]), None);
+    }
+
+    #[test]
+    fn an_older_stack_never_gets_a_host_that_another_one_serves_and_keeps_its_own() {
+        let (older, tenant) = (
+            stack("old", "2026-01-01T00:00:00Z", "x"),
+            stack("tenant", "2026-01-02T00:00:00Z", "x"),
+        );
+        let claims = [ingress("tenant", "x"), ingress("old", "before")];
+        for all in [
+            vec![older.clone(), tenant.clone()],
+            // Its resource cannot be parsed, or the garbage collector is not done with its routes.
+            vec![older.clone()],
+            // It has moved on, and its routes have not followed yet.
+            vec![older.clone(), stack("tenant", "2026-01-02T00:00:00Z", "y")],
+        ] {
+            let expected = held_by("links/tenant", Some("before"));
+            assert_eq!(found(&older, &all, &claims), expected);
+        }
+        let all = [older.clone(), tenant.clone()];
+        assert_eq!(found(&tenant, &all, &claims), None);
+        let released = [ingress("tenant", "y"), ingress("old", "before")];
+        let moved = [older.clone(), stack("tenant", "2026-01-02T00:00:00Z", "y")];
+        assert_eq!(found(&older, &moved, &released), None);
+    }
+
+    #[test]
+    fn a_stack_that_is_only_planned_keeps_no_host_from_others() {
+        let mut planned = stack("planned", "2026-01-01T00:00:00Z", "x");
+        let annotations = planned.metadata.annotations.get_or_insert_default();
+        annotations.insert(PLAN_ONLY.to_owned(), "true".to_owned());
+        let younger = stack("younger", "2026-01-02T00:00:00Z", "x");
+        let all = [planned, younger.clone()];
+        assert_eq!(found(&younger, &all, &[]), None);
+        // It serves the host since before it was only planned.
+        let claims = [ingress("planned", "x")];
+        assert_eq!(
+            found(&younger, &all, &claims),
+            held_by("links/planned", None)
+        );
+    }
+
+    #[test]
+    fn a_host_that_two_stacks_serve_already_is_the_older_ones_and_neither_loses_its_routes() {
+        let all = [
+            stack("old", "2026-01-01T00:00:00Z", "x"),
+            stack("new", "2026-01-02T00:00:00Z", "x"),
+        ];
+        let claims = [ingress("new", "x"), ingress("old", "x")];
+        assert_eq!(found(&all[0], &all, &claims), None);
+        assert_eq!(
+            found(&all[1], &all, &claims),
+            held_by("links/old", Some("x"))
+        );
+    }
+
+    #[test]
+    fn a_decision_claims_the_host_that_is_served() {
+        let stack = stack("a", "2026-01-01T00:00:00Z", "x");
+        let conflict = |kept: Option<&str>| HostConflict {
+            holder: "links/b".to_owned(),
+            host: "x".to_owned(),
+            kept: kept.map(str::to_owned),
+        };
+        let claim = |conflict: Option<HostConflict>| HostClaim::decided(&stack, conflict.as_ref());
+        assert_eq!(claim(None), Some(ingress("a", "x")));
+        assert_eq!(claim(Some(conflict(Some("y")))), Some(ingress("a", "y")));
+        assert_eq!(claim(Some(conflict(None))), None);
     }
 
     #[test]
@@ -115,6 +389,18 @@ mod tests {
         let on = |name: &str, created: &str, parent: Value| {
             let gateway = json!({"provider": "GatewayApi", "host": "x", "parentRef": parent});
             with(name, created, gateway)
+        };
+        let route_of_b = |parent: &Value| {
+            let owner = json!({
+                "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
+                "name": "b", "uid": "b", "controller": true,
+            });
+            let route = json!({
+                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+                "metadata": {"name": "b", "namespace": "links", "ownerReferences": [owner]},
+                "spec": {"parentRefs": [parent], "hostnames": ["x"]},
+            });
+            HostClaim::of_route(&serde_json::from_value(route).unwrap()).unwrap()
         };
         let ours = json!({"name": "public", "sectionName": "https"});
         let younger = on("a", "2026-01-02T00:00:00Z", ours.clone());
@@ -127,10 +413,14 @@ mod tests {
             (json!({"name": "private"}), false),
         ] {
             let older = on("b", "2026-01-01T00:00:00Z", theirs.clone());
-            let found = host_conflict(&younger, &[older]);
-            assert_eq!(found.is_some(), conflicts, "{theirs}");
+            let claim = route_of_b(&theirs);
+            assert_eq!(Some(&claim), HostClaim::of(&older).as_ref(), "{theirs}");
+            for claims in [Vec::new(), vec![claim]] {
+                let found = host_conflict(&younger, slice::from_ref(&older), &claims);
+                assert_eq!(found.is_some(), conflicts, "{theirs} {claims:?}");
+            }
         }
         let ingress = stack("b", "2026-01-01T00:00:00Z", "x");
-        assert_eq!(host_conflict(&younger, &[ingress]), None);
+        assert_eq!(host_conflict(&younger, &[ingress], &[]), None);
     }
 }

@@ -2,10 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::ByteString;
+use sha2::{Digest, Sha256};
+
 use super::{Pod, Store};
 use crate::{
     api::WorkersAutoscaling,
-    model::{topology::QueueLimits, worker_demand::WorkerCount},
+    model::{
+        credentials::{PASSWORD_KEY, USERNAME_KEY},
+        topology::{QueueLimits, User, Users},
+        worker_demand::WorkerCount,
+    },
 };
 
 /// The job queue of a stack and its workers.
@@ -13,6 +20,8 @@ use crate::{
 pub struct Queue {
     /// The broker.
     pub store: Store,
+    /// The operator's own user of a broker that it runs.
+    pub operator: Option<BrokerOperator>,
     /// Limits of the queues of a broker that the operator runs.
     pub limits: QueueLimits,
     /// Tasks that can be enqueued without a key.
@@ -23,6 +32,57 @@ pub struct Queue {
     pub workers: Workers,
     /// State of the drain, if the profile is off and the queue is not drained yet.
     pub draining: Option<Draining>,
+}
+
+impl Queue {
+    /// Returns the users of the broker, if the operator runs it.
+    pub fn users(&self) -> Option<Users<'_>> {
+        let broker = self.store.managed()?;
+        let operator = self.operator.as_ref()?;
+        let entry = |key: &str| broker.credentials.data.get(key);
+        Some(Users {
+            programs: User {
+                name: String::from_utf8_lossy(&entry(USERNAME_KEY)?.0),
+                password: &entry(PASSWORD_KEY)?.0,
+                salt: salt(&broker.checksum),
+            },
+            operator: User {
+                name: operator.username.as_str().into(),
+                password: &operator.password.0,
+                salt: salt(&operator.checksum),
+            },
+        })
+    }
+}
+
+/// Returns the salt for a password with this checksum. A salt must differ between passwords but need not be secret. The
+/// checksum is keyed and differs between passwords.
+fn salt(checksum: &str) -> [u8; 4] {
+    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(checksum));
+    [a, b, c, d]
+}
+
+/// The operator's own user of a broker that it runs. `Debug` redacts the password.
+#[derive(Clone, PartialEq)]
+pub struct BrokerOperator {
+    /// Name of the user.
+    pub username: String,
+    /// Password of the user.
+    pub password: ByteString,
+    /// Checksum of the password.
+    pub checksum: String,
+    /// True when the Secret has another password than the one that follows from the stack's own key.
+    pub is_rotated: bool,
+}
+
+impl std::fmt::Debug for BrokerOperator {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("BrokerOperator")
+            .field("username", &self.username)
+            .field("is_rotated", &self.is_rotated)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The workers of a stack.
@@ -67,6 +127,9 @@ pub struct Draining {
     pub closed: bool,
     /// Number of jobs that are left, if the broker reports it.
     pub left: Option<i64>,
+    /// True when workers are wanted. Without any, they are not created for an empty queue, because its removal, which
+    /// begins with them, may have been interrupted by a restart of the operator.
+    pub workers: bool,
 }
 
 /// The decision about a queue whose profile may be off.

@@ -1,5 +1,5 @@
 //! The Secrets that the operator generates. Their data is written only on creation: the live Secret is authoritative,
-//! so a rotation by the user is kept.
+//! so a rotation by the user is kept. What is rendered from that data is applied.
 
 use k8s_openapi::api::core::v1::Secret;
 
@@ -33,8 +33,7 @@ pub(in crate::plan) fn store(
 ) -> DesiredSecret {
     let name = component_name(&stack.identity.name, store.component);
     let mut desired = desired(stack, name, store.component, &managed.credentials);
-    // Rendered from the credentials, so it is applied like any field of the operator. The other keys belong to the
-    // user.
+    // Rendered from the live Secret, so it is applied like any field of the operator. The other keys belong to the user.
     desired.secret.data = (store.rendered_secret)(stack);
     desired
 }
@@ -86,7 +85,9 @@ mod tests {
             let rendered = secret.data.take().unwrap_or_default();
             let keys: Vec<&str> = rendered.keys().map(String::as_str).collect();
             let expected: &[&str] = match component {
-                Component::Rabbitmq => &["definitions.json"],
+                Component::Rabbitmq => {
+                    &["definitions.json", "operator-password", "operator-username"]
+                }
                 _ => &[],
             };
             assert_eq!(keys, expected, "{component:?}");

@@ -310,6 +310,22 @@ fn only_a_stack_that_keeps_no_data_discards_that_of_a_part_that_is_off() {
 }
 
 #[test]
+fn a_stack_that_keeps_data_releases_that_of_every_store_that_it_does_not_run() {
+    let released = |stack: ValidatedStack| build(&stack).released;
+    assert_eq!(released(every_profile()), []);
+    assert_eq!(released(minimal_stack().deleting_data()), []);
+    assert_eq!(
+        released(minimal_stack().external_vector()),
+        [
+            Component::Cache,
+            Component::Rabbitmq,
+            Component::Telemetry,
+            Component::Qdrant,
+        ]
+    );
+}
+
+#[test]
 fn a_profile_whose_store_is_external_adds_no_child() {
     assert_eq!(names(&minimal_stack().external_cache()), MINIMAL);
     assert_eq!(names(&minimal_stack().external_vector()), MINIMAL);

@@ -6,7 +6,11 @@ use k8s_openapi::api::networking::v1::Ingress;
 
 use super::{Verdict, View};
 use crate::{
-    model::{metadata::Component, stack::Routing},
+    model::{
+        facts::HOST_CONFLICT,
+        metadata::Component,
+        stack::{HostConflict, Routing},
+    },
     plan::verdict::workload,
 };
 
@@ -15,7 +19,9 @@ use crate::{
 pub fn gateway_ready(view: View<'_>) -> Verdict {
     let routing = &view.stack.gateway.routing;
     if let Some(conflict) = host_conflict(routing) {
-        return conflict;
+        // With a host that it keeps, the stack serves on.
+        let pods = workload::ready(view, Component::Gateway);
+        return conflict.serving(pods.serves && !routing.is_shut_out());
     }
     if let Routing::GatewayApi { .. } = routing
         && let Some(missing) = gateway_api::kinds_missing(view)
@@ -69,28 +75,39 @@ fn without_address(view: View<'_>, class: &str, pods: Verdict) -> Verdict {
     )
 }
 
-/// Returns a verdict if an older stack serves the host.
+/// Returns a verdict if another stack serves the host.
 fn host_conflict(routing: &Routing) -> Option<Verdict> {
-    let (host, other, place) = match routing {
+    let (conflict, place) = match routing {
         Routing::IngressNginx {
-            host,
             class,
-            conflict: Some(other),
+            conflict: Some(conflict),
             ..
-        } => (host, other, format!("IngressClass {class}")),
+        } => (conflict, format!("IngressClass {class}")),
         Routing::GatewayApi {
-            host,
             parent,
-            conflict: Some(other),
+            conflict: Some(conflict),
             ..
-        } => (host, other, format!("Gateway {}", parent.title())),
+        } => (conflict, format!("Gateway {}", parent.title())),
         _ => return None,
     };
-    let host = if host.is_empty() { "every host" } else { host };
+    let HostConflict { holder, host, kept } = conflict;
+    let host = title(host);
+    let meanwhile = match kept {
+        Some(kept) => format!("; this stack goes on with {} meanwhile", title(kept)),
+        None => String::new(),
+    };
     Some(Verdict::fault(
-        "HostConflict",
-        format!("stack {other} already serves {host} on {place}: set another spec.gateway.host"),
+        HOST_CONFLICT,
+        format!(
+            "stack {holder} already serves {host} on {place}: set another spec.gateway.host, or delete that stack or give \
+             it another host{meanwhile}"
+        ),
     ))
+}
+
+/// Returns the name of a host in a message.
+fn title(host: &str) -> &str {
+    if host.is_empty() { "every host" } else { host }
 }
 
 fn taken_up(view: View<'_>) -> bool {
@@ -204,15 +221,27 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_host_names_the_stack_that_holds_it() {
-        let stack = minimal_stack().conflict("links/older");
-        let verdict = gateway_ready(View {
-            stack: &stack,
-            live: &live(json!([])),
-        });
-        assert!(
-            verdict.reason == "HostConflict" && verdict.message.contains("links/older"),
-            "{verdict:?}"
-        );
+    fn a_taken_host_names_the_stack_that_holds_it_and_the_host_that_is_kept() {
+        let taken = minimal_stack().host("new.test").conflict("links/older");
+        let kept = taken.clone().keeping("before.test");
+        for (stack, meanwhile) in [(taken, false), (kept, true)] {
+            let verdict = gateway_ready(View {
+                stack: &stack,
+                live: &live(json!([])),
+            });
+            assert!(
+                verdict.reason == "HostConflict" && verdict.fault,
+                "{verdict:?}"
+            );
+            for part in ["links/older", "new.test", "spec.gateway.host"] {
+                assert!(verdict.message.contains(part), "{verdict:?}");
+            }
+            let told = verdict.message.contains("goes on with before.test");
+            assert_eq!(
+                (told, verdict.serves),
+                (meanwhile, meanwhile),
+                "{verdict:?}"
+            );
+        }
     }
 }

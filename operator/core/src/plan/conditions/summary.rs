@@ -2,7 +2,7 @@
 
 use super::{APP_READY, DATABASE_READY, GATEWAY_READY, Verdict};
 use crate::{
-    model::failure::StepFailure,
+    model::{failure::StepFailure, metadata::PLAN_ONLY},
     plan::{stores::rabbitmq::DRAINING, verdict::workload::ROLLING_OUT},
 };
 
@@ -32,13 +32,29 @@ pub fn serves() -> Verdict {
     Verdict::yes("Serving", "redirects and writes are served")
 }
 
-/// Returns the verdict `Progressing`: true while a component changes without action by the user.
-pub fn progressing(components: Components<'_>, paused: bool) -> Verdict {
-    if paused {
-        return Verdict::no(
-            "Paused",
-            "the stack is paused: set spec.paused to false to apply changes",
-        );
+/// Returns the verdict `Progressing` of a stack that is paused.
+pub fn paused() -> Verdict {
+    Verdict::no(
+        "Paused",
+        "the stack is paused: set spec.paused to false to apply changes",
+    )
+}
+
+/// Returns the verdict `Progressing` of a stack that is only planned.
+pub fn plan_only() -> Verdict {
+    Verdict::no(
+        "PlanOnly",
+        format!(
+            "nothing is applied, and status.plan says what would be: remove the annotation {PLAN_ONLY} to apply it"
+        ),
+    )
+}
+
+/// Returns the verdict `Progressing`: true while a component changes without action by the user. `halted` is the verdict
+/// on a stack to which nothing is applied.
+pub fn progressing(components: Components<'_>, halted: Option<Verdict>) -> Verdict {
+    if let Some(verdict) = halted {
+        return verdict;
     }
     let moving = components.iter().find(|(_, verdict)| {
         verdict.reason == ROLLING_OUT
@@ -85,7 +101,7 @@ mod tests {
         });
         (
             ready(&components).holds,
-            progressing(&components, false).holds,
+            progressing(&components, None).holds,
             degraded(&components, None).holds,
         )
     }
@@ -125,8 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_stack_does_not_progress() {
+    fn a_stack_to_which_nothing_is_applied_does_not_progress() {
         let components = [("AppReady", Verdict::no("PodsStarting", "1 of 2"))];
-        assert_eq!(progressing(&components, true).reason, "Paused");
+        for (halted, reason) in [(paused(), "Paused"), (plan_only(), "PlanOnly")] {
+            let verdict = progressing(&components, Some(halted));
+            assert_eq!((verdict.reason, verdict.holds), (reason, false));
+        }
     }
 }

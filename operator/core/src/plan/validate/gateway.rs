@@ -64,7 +64,10 @@ fn routing(gateway: &GatewaySpec, namespace: &str, facts: GatewayFacts) -> Routi
         parent,
         ..
     } = facts;
-    let (host, tls) = (gateway.host.clone(), tls(gateway));
+    let kept = host_conflict
+        .as_ref()
+        .and_then(|conflict| conflict.kept.clone());
+    let (host, tls) = (kept.unwrap_or_else(|| gateway.host.clone()), tls(gateway));
     match gateway.provider {
         GatewayProvider::IngressNginx => Routing::IngressNginx {
             host,

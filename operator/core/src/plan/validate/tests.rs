@@ -20,7 +20,7 @@ use crate::{
         failure::StepFailure,
         gateway_api::LiveGateway,
         metadata::StackIdentity,
-        stack::{Parent, Routing, Store, StoreVolume},
+        stack::{HostConflict, Parent, Routing, Store, StoreVolume},
     },
     plan::{references, stores},
     testing::{shared::stored_stack, stack::defaults},
@@ -175,6 +175,30 @@ fn a_gateway_without_a_namespace_is_that_of_the_stack() {
 }
 
 #[test]
+fn a_gateway_keeps_its_host_while_another_stack_holds_the_one_of_the_spec() {
+    for gateway in [
+        json!({"host": "new.test"}),
+        json!({"host": "new.test", "provider": "GatewayApi", "parentRef": {"name": "public"}}),
+    ] {
+        let stack = stored_stack(json!({"gateway": gateway}));
+        let wanted = HostConflict {
+            holder: "links/other".to_owned(),
+            host: "new.test".to_owned(),
+            kept: Some("before.test".to_owned()),
+        };
+        let mut facts = with_database(&stack, managed(credentials()));
+        facts.gateway.host_conflict = Some(wanted.clone());
+        let validated = validate(&stack, facts, &defaults()).unwrap();
+        let (Routing::IngressNginx { host, conflict, .. }
+        | Routing::GatewayApi { host, conflict, .. }) = validated.gateway.routing
+        else {
+            panic!("no routes of others");
+        };
+        assert_eq!((host.as_str(), conflict), ("before.test", Some(wanted)));
+    }
+}
+
+#[test]
 fn a_gateway_that_is_not_named_is_missed_even_if_an_edit_bypassed_the_schema() {
     let error = refused(
         json!({"gateway": {"provider": "GatewayApi"}}),
@@ -207,6 +231,33 @@ fn a_credential_that_is_gone_while_its_volume_exists_is_never_minted_anew() {
     assert_eq!(error.reason, "CredentialsMissing");
     let message = error.message;
     assert!(message.contains("restore the Secret"), "{message}");
+}
+
+#[test]
+fn credentials_wait_for_data_that_is_being_deleted_and_take_none_of_others() {
+    let cases = [
+        (
+            CredentialState::Terminating,
+            "DataTerminating",
+            "Secret acme-postgres",
+        ),
+        (
+            CredentialState::ClaimTerminating,
+            "DataTerminating",
+            "volume claim acme-postgres",
+        ),
+        (
+            CredentialState::ClaimNotOwned,
+            "NameTaken",
+            "volume claim acme-postgres",
+        ),
+    ];
+    for (state, reason, object) in cases {
+        let error = refused(json!({}), managed(state));
+        assert_eq!(error.reason, reason);
+        assert!(error.message.starts_with(object), "{error:?}");
+        assert!(!error.needs_an_edit, "{error:?}");
+    }
 }
 
 #[test]
@@ -386,6 +437,22 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
     ] {
         assert_eq!(chosen(facts), (images.postgres_17.clone(), Some(17)));
     }
+}
+
+#[test]
+fn a_database_of_an_untold_version_keeps_its_image_and_no_version_is_made_up() {
+    let chosen = |spec: Value| {
+        let stack = stored_stack(spec);
+        let facts = with_volume(None, Some("mirror.test:5000/postgres@sha256:abc"));
+        let validated = validate(&stack, with_database(&stack, facts), &defaults()).unwrap();
+        let database = validated.database.unwrap();
+        let database = database.managed().unwrap().clone();
+        (database.pod.image, database.volume.unwrap().postgres_major)
+    };
+    let running = "mirror.test:5000/postgres@sha256:abc".to_owned();
+    assert_eq!(chosen(json!({})), (running, None));
+    let named = json!({"database": {"managed": {"image": "postgres:18.1"}}});
+    assert_eq!(chosen(named), ("postgres:18.1".to_owned(), None));
 }
 
 #[test]

@@ -53,6 +53,7 @@ impl ValidatedStack {
             queue.draining = Some(Draining {
                 closed: true,
                 left: Some(3),
+                workers: true,
             });
         }
         self

@@ -15,7 +15,8 @@ use super::resolved;
 use crate::{
     api::{AppAutoscaling, GatewayServiceType, GatewayTls, Hsts},
     model::stack::{
-        AppScaling, Backend, Collector, ManagedStore, Pod, Routing, Store, ValidatedStack,
+        AppScaling, Backend, Collector, HostConflict, ManagedStore, Pod, Routing, Store,
+        ValidatedStack,
     },
 };
 
@@ -217,12 +218,28 @@ impl ValidatedStack {
         self
     }
 
-    /// Marks the host as held by an older stack.
-    pub fn conflict(mut self, older: &str) -> Self {
-        if let Routing::IngressNginx { conflict, .. } | Routing::GatewayApi { conflict, .. } =
-            &mut self.gateway.routing
+    /// Marks the host as held by another stack.
+    pub fn conflict(mut self, holder: &str) -> Self {
+        if let Routing::IngressNginx { host, conflict, .. }
+        | Routing::GatewayApi { host, conflict, .. } = &mut self.gateway.routing
         {
-            *conflict = Some(older.to_owned());
+            *conflict = Some(HostConflict {
+                holder: holder.to_owned(),
+                host: host.clone(),
+                kept: None,
+            });
+        }
+        self
+    }
+
+    /// Keeps another host in a conflict (after [`Self::conflict`]).
+    pub fn keeping(mut self, before: &str) -> Self {
+        if let Routing::IngressNginx { host, conflict, .. }
+        | Routing::GatewayApi { host, conflict, .. } = &mut self.gateway.routing
+            && let Some(conflict) = conflict
+        {
+            before.clone_into(host);
+            conflict.kept = Some(before.to_owned());
         }
         self
     }

@@ -13,18 +13,20 @@ use crate::model::{
     stack::{Routing, ValidatedStack},
 };
 
-/// Returns the HTTPRoute `<stack>`, or `None` without a Gateway or if an older stack holds the host.
+/// Returns the HTTPRoute `<stack>`, or `None` without a Gateway or if another stack holds the host.
 pub fn http_route(stack: &ValidatedStack) -> Option<HttpRoute> {
     let Routing::GatewayApi {
         host,
         parent,
         annotations,
-        conflict: None,
         ..
     } = &stack.gateway.routing
     else {
         return None;
     };
+    if stack.gateway.routing.is_shut_out() {
+        return None;
+    }
     let name = &stack.identity.name;
     let spec = HttpRouteSpec {
         parent_refs: vec![ParentReference {
@@ -83,9 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_an_older_stack_holds_is_left_to_it() {
+    fn a_host_that_another_stack_holds_is_left_to_it() {
         let stack = minimal_stack().gateway_api().conflict("links/older");
         assert_eq!(http_route(&stack), None);
         assert_eq!(http_route(&minimal_stack()), None);
+        let route = http_route(&stack.keeping("go.test")).unwrap();
+        assert_eq!(route.spec.hostnames, ["go.test"]);
     }
 }

@@ -49,18 +49,21 @@ pub fn ingress(stack: &ValidatedStack) -> Option<Ingress> {
     routed(stack, stack.identity.name.clone(), paths)
 }
 
-/// Returns an Ingress with these paths, or `None` if no controller routes or if an older stack holds the host.
+/// Returns an Ingress with these paths, or `None` if no controller routes or if another stack holds the host.
 fn routed(stack: &ValidatedStack, name: String, paths: Vec<HTTPIngressPath>) -> Option<Ingress> {
     let Routing::IngressNginx {
         host,
         class,
         tls,
         annotations: of_user,
-        conflict: None,
+        ..
     } = &stack.gateway.routing
     else {
         return None;
     };
+    if stack.gateway.routing.is_shut_out() {
+        return None;
+    }
     let host = Some(host.clone()).filter(|host| !host.is_empty());
     let mut ingress = Ingress {
         metadata: stack.identity.child(name, Component::Gateway),
@@ -199,10 +202,19 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_an_older_stack_holds_is_left_to_it() {
+    fn a_host_that_another_stack_holds_is_left_to_it() {
         let stack = minimal_stack().conflict("links/older");
         assert_eq!(api_ingress(&stack), None);
         assert_eq!(ingress(&stack), None);
+    }
+
+    #[test]
+    fn the_ingresses_of_the_host_before_stay_while_another_stack_holds_the_new_one() {
+        let stack = minimal_stack().conflict("links/older").keeping("go.test");
+        for ingress in [api_ingress(&stack), ingress(&stack)] {
+            let rules = ingress.unwrap().spec.unwrap().rules.unwrap();
+            assert_eq!(rules[0].host.as_deref(), Some("go.test"));
+        }
     }
 
     #[test]

@@ -12,14 +12,13 @@ pub fn reference_grant(stack: &ValidatedStack) -> Option<ReferenceGrant> {
     let Routing::GatewayApi {
         parent,
         tls: Some(tls),
-        conflict: None,
         ..
     } = &stack.gateway.routing
     else {
         return None;
     };
     let identity = &stack.identity;
-    if parent.namespace == identity.namespace {
+    if parent.namespace == identity.namespace || stack.gateway.routing.is_shut_out() {
         return None;
     }
     let name = format!("{}-tls", identity.name);

@@ -1,10 +1,12 @@
 //! Tests of properties that every pod has.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use kube_core::ResourceExt;
 
 use super::{ValidatedStack, build};
-use crate::testing::stack::every_profile;
+use crate::{model::pod_uses, testing::stack::every_profile};
 
 #[test]
 fn pods_carry_the_labels_that_select_them() {
@@ -109,4 +111,23 @@ fn the_settings_of_the_user_reach_every_pod() {
             .filter(|variable| variable.value.as_deref() == Some("of-the-user"));
         assert_eq!(of_the_user.count(), 1, "{name}");
     }
+}
+
+#[test]
+fn every_generated_secret_that_pods_read_and_every_claim_is_found_in_them() {
+    let stack = every_profile();
+    let (pods, children) = (pods(&stack), build(&stack).children);
+    let pods = || pods.iter().map(|(_, pod)| pod);
+    let generated = children.secrets.iter().map(|child| child.secret.name_any());
+    // The key of the checksums reaches pods by its results only.
+    let generated = generated.filter(|name| name != "acme-checksum");
+    let read: BTreeSet<&str> = pods().flat_map(pod_uses::secrets).collect();
+    for secret in generated {
+        assert!(read.contains(secret.as_str()), "{secret}: {read:?}");
+    }
+    let mut used: Vec<&str> = pods().flat_map(pod_uses::claims).collect();
+    used.sort_unstable();
+    let mut claims: Vec<String> = children.claims.iter().map(ResourceExt::name_any).collect();
+    claims.sort_unstable();
+    assert_eq!(used, claims);
 }

@@ -23,9 +23,12 @@ use crate::{
 /// The user in the workers' image.
 const USER: i64 = 65532;
 
-/// Returns the Deployment `<stack>-worker`, or `None` without a queue.
+/// Returns the Deployment `<stack>-worker`, or `None` without a queue, and for one that is about to be removed.
 pub fn deployment(stack: &ValidatedStack) -> Option<Deployment> {
     let queue = stack.queue.as_ref()?;
+    if queue.draining.is_some_and(|draining| !draining.workers) {
+        return None;
+    }
     let template = pod::template(
         stack,
         Component::Worker,
@@ -105,6 +108,15 @@ mod tests {
         }
         let spec = deployment(&stack).unwrap().spec.unwrap();
         assert_eq!(spec.replicas, Some(3));
+    }
+
+    #[test]
+    fn workers_that_are_gone_do_not_come_back_for_a_queue_that_is_empty() {
+        let mut stack = minimal_stack().queue().draining();
+        assert!(deployment(&stack).is_some());
+        let queue = stack.queue.as_mut().unwrap();
+        queue.draining.as_mut().unwrap().workers = false;
+        assert_eq!(deployment(&stack), None);
     }
 
     #[test]

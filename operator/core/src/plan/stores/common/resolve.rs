@@ -9,7 +9,7 @@ use crate::{
     api::{DEFAULT_STORAGE, ShortenerStack},
     model::{
         access,
-        checksum::{CHECKSUM_KEY, checksum},
+        checksum::{self, CHECKSUM_KEY},
         defaults::Defaults,
         facts::{CredentialState, ExternalAccess, StoreFacts, TlsEntry},
         metadata::{Component, component_name},
@@ -92,8 +92,17 @@ impl Surroundings<'_> {
 
     /// Returns the keyed hash of entries of Secrets.
     pub(in crate::plan) fn checksum(&self, data: &BTreeMap<String, ByteString>) -> String {
+        checksum::checksum(self.key(), data)
+    }
+
+    /// Returns the password for a purpose that follows from the stack's own key.
+    pub(in crate::plan::stores) fn derived_password(&self, purpose: &str) -> String {
+        checksum::derived_password(self.key(), purpose)
+    }
+
+    fn key(&self) -> &[u8] {
         let key = self.checksum_key.data.get(CHECKSUM_KEY);
-        checksum(key.map(|key| key.0.as_slice()).unwrap_or_default(), data)
+        key.map(|key| key.0.as_slice()).unwrap_or_default()
     }
 }
 
@@ -149,7 +158,15 @@ pub(in crate::plan) fn credential(
                 keys,
             });
         }
+        CredentialState::Terminating => return Err(terminating("Secret", secret)),
+        CredentialState::ClaimTerminating => return Err(terminating("volume claim", secret)),
         CredentialState::NotOwned => return Err(ValidateError::NameTaken(secret.to_owned())),
+        CredentialState::ClaimNotOwned => {
+            return Err(ValidateError::ClaimTaken {
+                claim: secret.to_owned(),
+                stack: stack.to_owned(),
+            });
+        }
     };
     match keys.iter().find(|key| {
         data.get(**key)
@@ -164,5 +181,12 @@ pub(in crate::plan) fn credential(
             data.retain(|key, _| keys.contains(&key.as_str()));
             Ok(Credential { data, is_new })
         }
+    }
+}
+
+fn terminating(kind: &'static str, name: &str) -> ValidateError {
+    ValidateError::DataTerminating {
+        kind,
+        name: name.to_owned(),
     }
 }

@@ -27,20 +27,27 @@ pub(in crate::plan) fn resolve(
 ) -> Result<Store, ValidateError> {
     let managed = surroundings.stack.spec.database.managed.clone();
     let managed = managed.unwrap_or_default();
-    let made_by = made_by(&facts);
+    let data = data(&facts);
+    let images = &surroundings.defaults.images;
     let claim = component_name(&surroundings.stack.name_any(), Component::Postgres);
-    let default_image = match (&managed.pod.image, made_by) {
-        (Some(named), Some(major)) => {
+    let image: &str = match (&managed.pod.image, data) {
+        (Some(named), Data::Of(major)) => {
             same_major(named, major, claim)?;
             named
         }
-        (Some(named), None) => named,
-        (None, Some(major)) => default_image(&surroundings.defaults.images, major, claim)?,
-        (None, None) => &surroundings.defaults.images.postgres,
+        (Some(named), Data::New | Data::Untold(_)) => named,
+        (None, Data::Of(major)) => default_image(images, major, claim)?,
+        // A default image may be of another version.
+        (None, Data::Untold(running)) => running,
+        (None, Data::New) => &images.postgres,
     };
-    let pod = pod(&managed.pod, default_image, default_resources());
+    let pod = pod(&managed.pod, image, default_resources());
     let mut volume = volume(managed.storage, managed.storage_class_name);
-    volume.postgres_major = made_by.or_else(|| major(&pod.image));
+    volume.postgres_major = match data {
+        Data::New => major(&pod.image),
+        Data::Of(major) => Some(major),
+        Data::Untold(_) => None,
+    };
     let wanted = Wanted {
         component: Component::Postgres,
         pod,
@@ -57,23 +64,35 @@ pub(in crate::plan) fn resolve(
     Ok(store)
 }
 
-/// Returns the major version of the server that initialised the data; `None` while there is no data.
+/// The data of a database.
+#[derive(Clone, Copy)]
+enum Data<'a> {
+    /// There is none yet.
+    New,
+    /// A server of this major version initialised it.
+    Of(u32),
+    /// It exists, and the image that runs on it does not contain the version.
+    Untold(&'a str),
+}
+
+/// Returns the data of a database.
 ///
-/// The claim's annotation contains it. Claims of earlier releases have no annotation; then the running image decides,
-/// or else the only default image of those releases.
-fn made_by(facts: &StoreFacts) -> Option<u32> {
+/// The claim's annotation contains the version. Claims of earlier releases have no annotation; then the running image
+/// decides, or else the only default image of those releases.
+fn data(facts: &StoreFacts) -> Data<'_> {
     let StoreFacts::Managed {
         running_image,
         claim: Some(claim),
         ..
     } = facts
     else {
-        return None;
+        return Data::New;
     };
-    let running = running_image.as_deref();
-    claim
-        .major
-        .or_else(|| running.map_or(Some(MAJOR_WITHOUT_ANNOTATION), major))
+    match (claim.major, running_image) {
+        (Some(recorded), _) => Data::Of(recorded),
+        (None, None) => Data::Of(MAJOR_WITHOUT_ANNOTATION),
+        (None, Some(running)) => major(running).map_or(Data::Untold(running), Data::Of),
+    }
 }
 
 fn same_major(wanted: &str, made_by: u32, claim: String) -> Result<(), ValidateError> {

@@ -176,7 +176,11 @@ mod tests {
         let with = |closed, left, replicas| {
             let mut stack = minimal_stack().queue();
             if let Some(queue) = &mut stack.queue {
-                queue.draining = Some(Draining { closed, left });
+                queue.draining = Some(Draining {
+                    closed,
+                    left,
+                    workers: true,
+                });
                 queue.workers.replicas = replicas;
             }
             stack

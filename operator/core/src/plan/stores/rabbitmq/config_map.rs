@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::{PORT, definitions::DEFINITIONS_KEY};
+use super::PORT;
 use crate::model::{
+    credentials::DEFINITIONS_KEY,
     metadata::{Component, component_name},
     stack::{Queue, ValidatedStack},
     topology::{MANAGEMENT_PORT, METRICS_PORT},

@@ -1,72 +1,102 @@
-//! The definitions that the broker imports at every start: its user, the queues and their limits. They are part of
-//! the Secret with the credentials, because they contain a hash of the password. Drift is corrected as for any child.
+//! The definitions that the broker imports at every start: its users, the queues and their limits. They are part of the
+//! Secret with the credentials, because they contain hashes of the passwords. Drift is corrected as for any child.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use sha2::{Digest, Sha256};
 
 use crate::model::{
-    credentials::{PASSWORD_KEY, USERNAME_KEY},
-    stack::{ManagedStore, Queue, ValidatedStack},
-    topology::{self, User},
+    credentials::{DEFINITIONS_KEY, OPERATOR_PASSWORD_KEY, OPERATOR_USERNAME_KEY},
+    stack::{Queue, ValidatedStack},
+    topology,
 };
 
-/// Key of the definitions in the Secret, and their file name.
-pub(super) const DEFINITIONS_KEY: &str = "definitions.json";
-
-/// Returns the data of the Secret that holds the definitions, or `None` if the operator does not run a broker.
+/// Returns the data of the Secret that the operator renders, or `None` if it does not run a broker: the definitions, and
+/// its own user as the Secret has it already, or is to have it. One write holds both, so they always agree.
 pub(super) fn secret_data(stack: &ValidatedStack) -> Option<BTreeMap<String, ByteString>> {
     let queue = stack.queue.as_ref()?;
-    let definitions = definitions(queue, queue.store.managed()?);
-    Some(BTreeMap::from([(
-        DEFINITIONS_KEY.to_owned(),
-        ByteString(definitions.into_bytes()),
-    )]))
+    let operator = queue.operator.as_ref()?;
+    let text = |text: String| ByteString(text.into_bytes());
+    Some(BTreeMap::from([
+        (DEFINITIONS_KEY.to_owned(), text(definitions(queue)?)),
+        (
+            OPERATOR_USERNAME_KEY.to_owned(),
+            text(operator.username.clone()),
+        ),
+        (OPERATOR_PASSWORD_KEY.to_owned(), operator.password.clone()),
+    ]))
 }
 
 /// Returns the definitions of a managed broker.
-fn definitions(queue: &Queue, broker: &ManagedStore) -> String {
-    let entry = |key: &str| {
-        let value: Option<&ByteString> = broker.credentials.data.get(key);
-        value.map(|value| value.0.as_slice()).unwrap_or_default()
-    };
-    // A salt must differ between passwords but need not be secret. The checksum is keyed and differs between
-    // passwords.
-    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(&broker.checksum));
-    let user = User {
-        name: &String::from_utf8_lossy(entry(USERNAME_KEY)),
-        password: entry(PASSWORD_KEY),
-        salt: [a, b, c, d],
-    };
-    topology::definitions(&user, queue.limits)
+fn definitions(queue: &Queue) -> Option<String> {
+    Some(topology::definitions(&queue.users()?, queue.limits))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::testing::stack::minimal_stack;
+    use serde_json::Value;
 
-    fn rendered(change: impl FnOnce(&mut Queue, &mut ManagedStore)) -> String {
+    use super::*;
+    use crate::{
+        model::{credentials::PASSWORD_KEY, stack::Store},
+        testing::stack::minimal_stack,
+    };
+
+    fn rendered(change: impl FnOnce(&mut Queue)) -> String {
         let mut queue = minimal_stack().queue().queue.unwrap();
-        let mut broker = queue.store.managed().unwrap().clone();
-        change(&mut queue, &mut broker);
-        definitions(&queue, &broker)
+        change(&mut queue);
+        definitions(&queue).unwrap()
+    }
+
+    fn other_password(queue: &mut Queue) {
+        let Store::Managed(broker) = &mut queue.store else {
+            panic!("the broker is external");
+        };
+        broker.checksum = "checksum-of-another-password".to_owned();
+        let data = &mut broker.credentials.data;
+        data.insert(PASSWORD_KEY.to_owned(), ByteString(b"other".to_vec()));
+    }
+
+    fn other_password_of_the_operator(queue: &mut Queue) {
+        let operator = queue.operator.as_mut().unwrap();
+        operator.password = ByteString(b"other".to_vec());
+        operator.checksum = "checksum-of-another-password".to_owned();
     }
 
     #[test]
     fn definitions_follow_the_secret_and_the_limits_and_nothing_else() {
-        let before = rendered(|_, _| ());
-        assert_eq!(before, rendered(|_, _| ()));
-        assert_eq!(before, rendered(|queue, _| queue.workers.replicas = 7));
-        assert_ne!(before, rendered(|queue, _| queue.limits.deliveries = 7));
-        assert_ne!(before, rendered(|queue, _| queue.limits.dead_letters = 7));
-        let rotated = rendered(|_, broker| {
-            broker.checksum = "checksum-of-another-password".to_owned();
-            let data = &mut broker.credentials.data;
-            data.insert(PASSWORD_KEY.to_owned(), ByteString(b"other".to_vec()));
-        });
-        assert_ne!(before, rotated);
+        let before = rendered(|_| ());
+        assert_eq!(before, rendered(|_| ()));
+        assert_eq!(before, rendered(|queue| queue.workers.replicas = 7));
+        assert_ne!(before, rendered(|queue| queue.limits.deliveries = 7));
+        assert_ne!(before, rendered(|queue| queue.limits.dead_letters = 7));
+        assert_ne!(before, rendered(other_password));
+        assert_ne!(before, rendered(other_password_of_the_operator));
         assert!(!before.contains("s3cret"));
+    }
+
+    #[test]
+    fn programs_and_operator_have_users_with_passwords_of_their_own() {
+        let hashes = |definitions: String| {
+            let definitions: Value = serde_json::from_str(&definitions).unwrap();
+            let of = |user: usize| definitions["users"][user]["password_hash"].clone();
+            [of(0), of(1)]
+        };
+        let [programs, operator] = hashes(rendered(|_| ()));
+        assert_ne!(programs, operator);
+        let [rotated, same] = hashes(rendered(other_password));
+        assert!(rotated != programs && same == operator);
+        let [same, rotated] = hashes(rendered(other_password_of_the_operator));
+        assert!(rotated != operator && same == programs);
+    }
+
+    #[test]
+    fn the_secret_gets_the_operators_user_beside_the_definitions() {
+        let stack = minimal_stack().queue();
+        let data = secret_data(&stack).unwrap();
+        let operator = stack.queue.unwrap().operator.unwrap();
+        assert_eq!(data[OPERATOR_USERNAME_KEY].0, b"shortener-operator");
+        assert_eq!(data[OPERATOR_PASSWORD_KEY], operator.password);
+        assert_eq!(secret_data(&minimal_stack().external_queue()), None);
     }
 }

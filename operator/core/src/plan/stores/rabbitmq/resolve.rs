@@ -1,15 +1,18 @@
 //! Resolution of the job queue.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::ByteString;
 
 use super::default_resources;
 use crate::{
     api::QueueSpec,
     model::{
-        facts::StoreFacts,
+        credentials::{OPERATOR_PASSWORD_KEY, USERNAME_KEY},
+        facts::{CredentialState, StoreFacts},
         metadata::Component,
         quantity,
-        stack::{Draining, Queue, Workers},
+        stack::{BrokerOperator, Draining, Queue, Workers},
         topology::QueueLimits,
     },
     plan::{
@@ -25,6 +28,9 @@ const PUBLIC_TASKS: &str = "*";
 const DEAD_LETTERS: i32 = 10_000;
 /// Maximum size of all dead letters together if the spec contains none: a small part of the smallest volume.
 const DEAD_LETTER_BYTES: &str = "64Mi";
+
+/// Purpose of the first password of the operator's user.
+const OPERATOR_PURPOSE: &str = "the operator's user of the broker";
 
 /// Resolves the queue. `workers` take its jobs.
 pub(in crate::plan) fn resolve(
@@ -55,6 +61,7 @@ pub(in crate::plan) fn resolve(
         volume: Some(volume(managed.storage, managed.storage_class_name)),
     };
     Ok(Queue {
+        operator: operator(surroundings, &facts),
         store: surroundings.store(wanted, facts)?,
         limits: queue_limits(spec)?,
         public_tasks: spec
@@ -64,6 +71,33 @@ pub(in crate::plan) fn resolve(
         broker_memory,
         workers,
         draining,
+    })
+}
+
+/// Returns the operator's own user of a managed broker. Its first password follows from the stack's own key, which is
+/// random: a stack of an earlier release gets the user without a change of what its pods depend on. As soon as the
+/// Secret has a password, that one counts.
+fn operator(surroundings: &Surroundings<'_>, facts: &StoreFacts) -> Option<BrokerOperator> {
+    let StoreFacts::Managed {
+        credentials: CredentialState::Existing(data) | CredentialState::Generated(data),
+        ..
+    } = facts
+    else {
+        return None;
+    };
+    let programs = String::from_utf8_lossy(&data.get(USERNAME_KEY)?.0);
+    let first = ByteString(surroundings.derived_password(OPERATOR_PURPOSE).into_bytes());
+    let stored = data.get(OPERATOR_PASSWORD_KEY);
+    let stored = stored.filter(|stored| !stored.0.is_empty() && **stored != first);
+    let is_rotated = stored.is_some();
+    let password = stored.cloned().unwrap_or(first);
+    let entry = BTreeMap::from([(OPERATOR_PASSWORD_KEY.to_owned(), password.clone())]);
+    Some(BrokerOperator {
+        // Never the name of the programs' user.
+        username: format!("{programs}-operator"),
+        password,
+        checksum: surroundings.checksum(&entry),
+        is_rotated,
     })
 }
 
@@ -87,7 +121,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::topology::{Policy, policies};
+    use crate::{
+        model::{
+            checksum::CHECKSUM_KEY,
+            credentials::PASSWORD_KEY,
+            stack::Credential,
+            topology::{Policy, policies},
+        },
+        testing::{shared::stored_stack, stack::defaults},
+    };
 
     const PAGE: &str = include_str!("../../../../../../docs/queue.md");
     const EXAMPLE: &str = include_str!("../../../../../../examples/queue-rabbitmq-operator.yaml");
@@ -132,6 +174,51 @@ mod tests {
             }
         });
         assert_eq!(found.collect::<Vec<_>>(), default_policies());
+    }
+
+    /// Returns the operator's user for a Secret with these entries beside the user and the password of the programs.
+    fn operator_of(key: &str, entries: &[(&str, &str)]) -> BrokerOperator {
+        let data = |entries: &[(&str, &str)]| -> BTreeMap<String, ByteString> {
+            let entries = entries.iter();
+            entries
+                .map(|(key, value)| ((*key).to_owned(), ByteString((*value).into())))
+                .collect()
+        };
+        let own = [(USERNAME_KEY, "shop"), (PASSWORD_KEY, "s3cret")];
+        let facts = StoreFacts::Managed {
+            credentials: CredentialState::Existing(data(&[&own[..], entries].concat())),
+            running_image: None,
+            claim: None,
+        };
+        let surroundings = Surroundings {
+            stack: &stored_stack(json!({})),
+            checksum_key: &Credential {
+                data: data(&[(CHECKSUM_KEY, key)]),
+                is_new: false,
+            },
+            defaults: &defaults(),
+        };
+        operator(&surroundings, &facts).unwrap()
+    }
+
+    #[test]
+    fn the_operator_has_a_password_before_the_secret_has_one() {
+        let first = operator_of("key", &[]);
+        assert_eq!(first.username, "shop-operator");
+        assert!(!first.is_rotated);
+        let text = String::from_utf8(first.password.0.clone()).unwrap();
+        assert_eq!(operator_of("key", &[(OPERATOR_PASSWORD_KEY, "")]), first);
+        assert_eq!(operator_of("key", &[(OPERATOR_PASSWORD_KEY, &text)]), first);
+        assert_ne!(operator_of("other", &[]).password, first.password);
+    }
+
+    #[test]
+    fn the_password_in_the_secret_counts() {
+        let stored = [(OPERATOR_PASSWORD_KEY, "mine")];
+        let [rotated, same] = ["key", "other"].map(|key| operator_of(key, &stored));
+        assert!(rotated.is_rotated && rotated.password.0 == b"mine");
+        assert_eq!(same.password, rotated.password);
+        assert!(!format!("{rotated:?}").contains("mine"));
     }
 
     #[test]

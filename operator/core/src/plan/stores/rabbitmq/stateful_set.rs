@@ -8,10 +8,10 @@ use k8s_openapi::api::{
 use super::{
     PORT_NAME, STORE,
     config_map::{CONFIG, PLUGINS, PLUGINS_TEXT, RESOLVER, render},
-    definitions::DEFINITIONS_KEY,
 };
 use crate::{
     model::{
+        credentials::DEFINITIONS_KEY,
         metadata::{Component, component_name},
         stack::{Pod, ValidatedStack},
     },
@@ -35,12 +35,16 @@ const ERLANG_ARGUMENTS: &str =
     "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}";
 
 /// Returns the StatefulSet `<stack>-rabbitmq`, or `None` if the operator does not run a broker. The definitions are
-/// not part of its checksum: a new password changes another checksum, and new limits reach the running server.
+/// not part of its checksum: a new password changes another checksum, and new limits reach the running server. So does
+/// the operator's user with its first password, which a broker of an earlier release lacks.
 pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
     let queue = stack.queue.as_ref()?;
     let server = queue.store.managed()?;
     let config = format!("{}{PLUGINS_TEXT}", render(queue));
-    let checksum = format!("{}.{}", server.checksum, pod::digest(&config));
+    let mut checksum = format!("{}.{}", server.checksum, pod::digest(&config));
+    if let Some(operator) = queue.operator.as_ref().filter(|user| user.is_rotated) {
+        checksum = format!("{checksum}.{}", operator.checksum);
+    }
     let pod_spec = pod_spec(stack, &server.pod);
     Some(common::stateful_set(
         stack,
@@ -144,13 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn another_limit_reaches_a_running_server_without_a_restart() {
+    fn another_limit_reaches_a_running_server_and_another_password_a_restarted_one() {
         let checksum = |stack: &ValidatedStack| {
             let template = stateful_set(stack).unwrap().spec.unwrap().template;
             template.metadata.unwrap().annotations.unwrap()[CONFIG_CHECKSUM].clone()
         };
         let before = minimal_stack().queue();
         let (mut limited, mut larger) = (before.clone(), before.clone());
+        let mut rotated = before.clone();
+        if let Some(operator) = rotated.queue.as_mut().unwrap().operator.as_mut() {
+            operator.is_rotated = true;
+        }
         if let Some(queue) = &mut limited.queue {
             queue.limits.deliveries = 9;
         }
@@ -159,5 +167,6 @@ mod tests {
         }
         assert_eq!(checksum(&before), checksum(&limited));
         assert_ne!(checksum(&before), checksum(&larger));
+        assert_ne!(checksum(&before), checksum(&rotated));
     }
 }

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use kube::{Resource, runtime::reflector::ObjectRef};
 
 /// The essence of each object, as last seen by the watch.
-pub(super) struct News<K: Resource<DynamicType = ()>> {
+pub struct News<K: Resource<DynamicType = ()>> {
     essence: fn(&K) -> Option<String>,
     known: HashMap<ObjectRef<K>, String>,
 }
 
 impl<K: Resource<DynamicType = ()>> News<K> {
     /// Creates the memory for a form's function of the same name.
-    pub(super) fn new(essence: fn(&K) -> Option<String>) -> Self {
+    pub fn new(essence: fn(&K) -> Option<String>) -> Self {
         Self {
             essence,
             known: HashMap::new(),
@@ -20,7 +20,7 @@ impl<K: Resource<DynamicType = ()>> News<K> {
     }
 
     /// Remembers an object. Returns true if its essence differs from the one before, or if every change counts.
-    pub(super) fn see(&mut self, object: &K) -> bool {
+    pub fn see(&mut self, object: &K) -> bool {
         let Some(essence) = (self.essence)(object) else {
             return true;
         };
@@ -31,8 +31,23 @@ impl<K: Resource<DynamicType = ()>> News<K> {
     }
 
     /// Forgets an object that is gone.
-    pub(super) fn forget(&mut self, object: &K) {
+    pub fn forget(&mut self, object: &K) {
         self.known.remove(&ObjectRef::from_obj(object));
+    }
+
+    /// Forgets the objects that do not exist any more, and returns them. A new list has no event for an object that was
+    /// deleted while the watch was interrupted.
+    pub fn forget_gone(&mut self, exists: impl Fn(&ObjectRef<K>) -> bool) -> Vec<ObjectRef<K>> {
+        let gone: Vec<ObjectRef<K>> = self
+            .known
+            .keys()
+            .filter(|known| !exists(known))
+            .cloned()
+            .collect();
+        for object in &gone {
+            self.known.remove(object);
+        }
+        gone
     }
 }
 
@@ -60,5 +75,18 @@ mod tests {
         assert!(news.see(&object("a", "y")));
         let mut all = News::new(|_: &ConfigMap| None);
         assert!(all.see(&object("a", "x")) && all.see(&object("a", "x")));
+    }
+    #[test]
+    fn objects_that_a_new_list_lacks_are_forgotten_once() {
+        let object = |name: &str| -> ConfigMap {
+            serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+        };
+        let mut news = News::new(|_: &ConfigMap| Some(String::new()));
+        news.see(&object("a"));
+        news.see(&object("b"));
+        let gone = news.forget_gone(|known| known.name == "a");
+        let names: Vec<&str> = gone.iter().map(|gone| gone.name.as_str()).collect();
+        assert_eq!(names, ["b"]);
+        assert!(news.forget_gone(|known| known.name == "a").is_empty());
     }
 }

@@ -1,0 +1,188 @@
+//! Data at risk: what an apply deletes, leaves behind or cannot reach any more.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube_core::Resource;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Changes, ChildName, LiveChildren, Plan};
+use crate::model::{
+    metadata::{Component, component_name},
+    quantity,
+    stack::Drain,
+};
+
+/// Reason why data is at risk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum RiskReason {
+    /// A volume is deleted.
+    VolumeDeleted,
+    /// From now on a volume is deleted with the stack.
+    VolumeDeletedWithStack,
+    /// A volume is to become smaller, which Kubernetes refuses.
+    VolumeShrinks,
+    /// Documents stay in a collection that is no longer searched.
+    CollectionChanges,
+    /// The jobs of a queue are worked off before it is deleted.
+    QueueDrains,
+    /// A queue is deleted without waiting for its jobs.
+    QueueGivenUp,
+    /// The data of a store stays in the volume of a server that is deleted, because the stack uses another server.
+    StoreReplaced,
+}
+
+/// Data at risk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Risk {
+    /// Reason in CamelCase, for machines.
+    pub reason: RiskReason,
+    /// The object that holds the data.
+    #[serde(flatten)]
+    pub child: ChildName,
+    /// Sentence for people.
+    pub message: String,
+}
+
+/// Returns the data that an apply puts at risk.
+pub(super) fn risks(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Vec<Risk> {
+    let mut risks = volumes(changes);
+    risks.extend(collection(plan, changes));
+    risks.extend(queue(plan, live, changes));
+    risks.extend(replaced(plan, changes));
+    risks
+}
+
+fn volumes(changes: &Changes) -> Vec<Risk> {
+    let deleted = changes.deleted.iter().filter(|child| is_claim(child));
+    let mut risks: Vec<Risk> = deleted
+        .map(|child| Risk {
+            reason: RiskReason::VolumeDeleted,
+            child: child.clone(),
+            message: "its part of the stack is off and deletionPolicy is Delete, so the volume and its data are deleted: set deletionPolicy: Retain to keep them".to_owned(),
+        })
+        .collect();
+    for changed in changes
+        .changed
+        .iter()
+        .filter(|changed| is_claim(&changed.child))
+    {
+        for field in &changed.fields {
+            let (before, after) = (text(field.before.as_ref()), text(field.after.as_ref()));
+            let found = match field.path.as_str() {
+                path if path.starts_with("metadata.ownerReferences") && field.before.is_none() => {
+                    let message = "deletionPolicy is Delete, so the volume and its data are deleted together with the stack".to_owned();
+                    Some((RiskReason::VolumeDeletedWithStack, message))
+                }
+                "spec.resources.requests.storage"
+                    if quantity::bytes(after) < quantity::bytes(before) =>
+                {
+                    let message = format!(
+                        "it is to shrink from {before} to {after}, which Kubernetes refuses: keep the size"
+                    );
+                    Some((RiskReason::VolumeShrinks, message))
+                }
+                _ => None,
+            };
+            risks.extend(found.map(|(reason, message)| Risk {
+                reason,
+                child: changed.child.clone(),
+                message,
+            }));
+        }
+    }
+    risks
+}
+
+fn is_claim(child: &ChildName) -> bool {
+    child.kind == PersistentVolumeClaim::kind(&())
+}
+
+/// Returns the collection of documents that the app leaves.
+fn collection(plan: &Plan, changes: &Changes) -> Option<Risk> {
+    let app = component_name(&plan.stack.identity.name, Component::App);
+    let mut changed = changes.changed.iter();
+    let changed =
+        changed.find(|changed| changed.child.name == app && changed.child.kind == "Deployment")?;
+    let mut fields = changed.fields.iter();
+    let field = fields.find(|field| field.path.ends_with("env[VECTOR_COLLECTION].value"))?;
+    let (before, after) = (field.before.as_ref()?, field.after.as_ref()?);
+    Some(Risk {
+        reason: RiskReason::CollectionChanges,
+        child: changed.child.clone(),
+        message: format!(
+            "the app leaves the collection {} for {}: the documents stay in the old one and are not found until they are written again",
+            text(Some(before)),
+            text(Some(after))
+        ),
+    })
+}
+
+/// Returns the queue that ends.
+fn queue(plan: &Plan, live: &LiveChildren, changes: &Changes) -> Option<Risk> {
+    let child = server(plan, Component::Rabbitmq);
+    if !live.contains_key(&child) {
+        return None;
+    }
+    let (reason, message) = match plan.drain {
+        Drain::Draining(draining) => {
+            let left = match draining.left {
+                Some(jobs) => format!("{jobs} jobs are left"),
+                None => "the number of jobs that are left is unknown".to_owned(),
+            };
+            let message = format!(
+                "its profile is off: the app takes no more jobs, and the broker and the workers are deleted once the queue is empty ({left})"
+            );
+            (RiskReason::QueueDrains, message)
+        }
+        Drain::Skipped if plan.stack.queue.is_none() && changes.deleted.contains(&child) => {
+            let message = "it is deleted without waiting for the jobs in it, which nothing works off: remove the annotation shortener.dev/force-disable to drain the queue first";
+            (RiskReason::QueueGivenUp, message.to_owned())
+        }
+        Drain::Skipped | Drain::Wanted | Drain::Drained => return None,
+    };
+    Some(Risk {
+        reason,
+        child,
+        message,
+    })
+}
+
+/// Returns the servers that are deleted because the stack uses external ones.
+fn replaced(plan: &Plan, changes: &Changes) -> Vec<Risk> {
+    let stack = &plan.stack;
+    let external = [
+        (Component::Postgres, stack.database.as_ref()),
+        (
+            Component::Rabbitmq,
+            stack.queue.as_ref().map(|queue| &queue.store),
+        ),
+        (
+            Component::Qdrant,
+            stack.vector.as_ref().map(|vector| &vector.store),
+        ),
+    ];
+    let external = external.into_iter().filter_map(|(component, store)| {
+        store?.managed().is_none().then(|| server(plan, component))
+    });
+    external
+        .filter(|server| changes.deleted.contains(server))
+        .map(|child| Risk {
+            reason: RiskReason::StoreReplaced,
+            child,
+            message: "the stack uses an external server instead, and nothing copies the data to it: copy it first; its volume is kept".to_owned(),
+        })
+        .collect()
+}
+
+/// Returns the name of the server of a store.
+fn server(plan: &Plan, component: Component) -> ChildName {
+    ChildName {
+        kind: "StatefulSet".to_owned(),
+        name: component_name(&plan.stack.identity.name, component),
+    }
+}
+
+fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,52 @@
+//! The components whose pods a field concerns, and may restart.
+
+use crate::model::metadata::Component;
+
+/// Settings of the pods of one component.
+const POD_SETTINGS: [&str; 7] = [
+    "affinity",
+    "env",
+    "image",
+    "nodeSelector",
+    "priorityClassName",
+    "resources",
+    "tolerations",
+];
+
+/// Returns the components whose pods a field concerns.
+pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
+    use Component::{App, Cache, Gateway, Otel, Postgres, Qdrant, Rabbitmq, Telemetry, Worker};
+    let setting = |place: usize| {
+        let field = fields.get(place);
+        field.is_some_and(|field| POD_SETTINGS.contains(field))
+    };
+    let store = |component: Component| match fields.get(1..) {
+        Some(["managed", _, ..]) => vec![component],
+        _ => vec![component, App, Worker],
+    };
+    match fields {
+        ["app" | "gateway" | "workers", "replicas", ..] => vec![],
+        // The workers' pods migrate the database as the app does.
+        ["app", ..] => vec![App, Worker],
+        ["workers", "purge", ..] => vec![App, Worker],
+        ["workers", ..] => vec![Worker],
+        ["gateway", ..] if setting(1) => vec![Gateway],
+        ["gateway", ..] => vec![App, Gateway],
+        ["limits" | "links" | "publicUrl", ..] => vec![App],
+        ["database", ..] => store(Postgres),
+        ["cache", ..] => store(Cache),
+        ["queue", ..] => store(Rabbitmq),
+        ["vector", ..] => store(Qdrant),
+        ["observability", "collector", "managed", _, ..] => vec![Otel],
+        ["observability", "backend", "managed", _, ..] => vec![Telemetry],
+        ["observability", ..] => vec![Otel, Telemetry, App, Worker],
+        ["monitoring", ..] => vec![Telemetry],
+        ["imagePullSecrets", ..] => Component::WITH_PODS.to_vec(),
+        ["profiles", ..] => {
+            let mut all = Component::WITH_PODS.to_vec();
+            all.retain(|component| *component != Postgres);
+            all
+        }
+        _ => vec![],
+    }
+}

@@ -1,0 +1,241 @@
+//! The cluster of the kubeconfig, for commands that people run: the connection, and reads of which each may fail alone.
+
+use clap::Args;
+use kube::{
+    Api, Client, Config,
+    api::ListParams,
+    config::{KubeConfigOptions, KubeconfigError},
+    core::{DynamicObject, ObjectList, ObjectMeta},
+    discovery::ApiResource,
+};
+use serde_json::{Value, json};
+
+use crate::kubernetes::refusal;
+
+/// The namespace of a stack, and the cluster that it is in.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Location {
+    /// Namespace of the stack; the kubeconfig's if absent
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Context of the kubeconfig; the current one if absent
+    #[arg(long)]
+    pub context: Option<String>,
+}
+
+/// An error of the connection to the cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig or the named context cannot be used.
+    #[error("cannot use the kubeconfig or its context (--context): {0}")]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The client for the API server cannot be set up.
+    #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
+    Client(#[source] kube::Error),
+}
+
+impl Location {
+    /// Returns a client for the cluster, and the namespace. Sends no request.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub async fn connect(&self) -> Result<(Client, String), ConnectError> {
+        let config = match &self.context {
+            Some(context) => {
+                let options = KubeConfigOptions {
+                    context: Some(context.clone()),
+                    ..KubeConfigOptions::default()
+                };
+                Config::from_kubeconfig(&options).await?
+            }
+            None => Config::infer()
+                .await
+                .map_err(|error| ConnectError::Client(kube::Error::InferConfig(error)))?,
+        };
+        let namespace = self.namespace.clone();
+        let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).map_err(ConnectError::Client)?;
+        Ok((client, namespace))
+    }
+}
+
+/// Reads objects as JSON. A read that fails leaves a line in `unread`, so that a missing right on one kind never ends
+/// a command. The kinds that the cluster lacks have no objects.
+pub struct Reader {
+    /// Client for the API server.
+    pub client: Client,
+    /// Reads that failed, one sentence each.
+    pub unread: Vec<String>,
+}
+
+impl Reader {
+    /// Returns a reader that has read nothing yet.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            unread: Vec::new(),
+        }
+    }
+
+    /// Lists the objects of a kind, in every namespace if none is given. An empty selector selects all of them.
+    pub async fn list(
+        &mut self,
+        kind: &ApiResource,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Vec<Value> {
+        let listed = api(self.client.clone(), kind, namespace)
+            .list(&selected(selector))
+            .await;
+        let objects = self.items(listed, kind, namespace);
+        objects
+            .into_iter()
+            .map(|object| of_kind(kind, serde_json::to_value(object).unwrap_or_default()))
+            .collect()
+    }
+
+    /// Lists the metadata of the objects of a kind, without annotations: those of a Secret may hold its data.
+    pub async fn list_metadata(
+        &mut self,
+        kind: &ApiResource,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Vec<Value> {
+        let listed = api(self.client.clone(), kind, namespace)
+            .list_metadata(&selected(selector))
+            .await;
+        let objects = self.items(listed, kind, namespace);
+        objects
+            .into_iter()
+            .map(|object| {
+                let metadata = ObjectMeta {
+                    annotations: None,
+                    managed_fields: None,
+                    ..object.metadata
+                };
+                of_kind(kind, json!({"metadata": metadata}))
+            })
+            .collect()
+    }
+
+    /// Returns the value of a read, or leaves a line about its failure.
+    pub fn keep<T>(&mut self, what: &str, answer: Result<T, kube::Error>) -> Option<T> {
+        match answer {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let line = format!("cannot read {what}: {}", reason(&error));
+                self.unread.push(line);
+                None
+            }
+        }
+    }
+
+    fn items<T: Clone>(
+        &mut self,
+        listed: Result<ObjectList<T>, kube::Error>,
+        kind: &ApiResource,
+        namespace: Option<&str>,
+    ) -> Vec<T> {
+        if let Err(kube::Error::Api(status)) = &listed
+            && refusal::is_absent(status)
+        {
+            return Vec::new();
+        }
+        let place = match namespace {
+            Some(namespace) => format!("{} in namespace {namespace}", kind.plural),
+            None => format!("{} of the cluster", kind.plural),
+        };
+        let listed = self.keep(&place, listed);
+        listed.map(|list| list.items).unwrap_or_default()
+    }
+}
+
+/// Returns the reason of a failed request in one sentence.
+fn reason(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn api(client: Client, kind: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, kind),
+        None => Api::all_with(client, kind),
+    }
+}
+
+fn selected(selector: &str) -> ListParams {
+    match selector {
+        "" => ListParams::default(),
+        labels => ListParams::default().labels(labels),
+    }
+}
+
+/// Sets kind and API version, which the items of a list lack.
+fn of_kind(kind: &ApiResource, mut object: Value) -> Value {
+    object["apiVersion"] = kind.api_version.clone().into();
+    object["kind"] = kind.kind.clone().into();
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
+    use super::*;
+    use crate::testing::api_server::{FakeApiServer, Fault};
+
+    fn server() -> FakeApiServer {
+        let server = FakeApiServer::default();
+        let secret: Secret = serde_json::from_value(json!({
+            "metadata": {"name": "acme-postgres", "namespace": "links", "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": "{\"stringData\":{\"password\":\"s3cret\"}}",
+            }},
+            "data": {"password": "czNjcmV0"},
+        }))
+        .unwrap();
+        server.create(&secret);
+        server
+    }
+
+    #[tokio::test]
+    async fn a_refused_read_becomes_a_line_and_the_next_one_goes_on() {
+        let server = server();
+        let secrets = ApiResource::erase::<Secret>(&());
+        let mut reader = Reader::new(server.client());
+        server.fail_all(Some(Fault::Refuse(403)));
+        assert!(reader.list(&secrets, Some("links"), "").await.is_empty());
+        assert_eq!(
+            reader.unread,
+            ["cannot read secrets in namespace links: this failure was asked for"]
+        );
+        server.fail_all(None);
+        let found = reader.list(&secrets, Some("links"), "").await;
+        assert_eq!(found[0]["kind"], "Secret");
+        assert_eq!(reader.unread.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_the_cluster_lacks_has_no_objects_and_no_line() {
+        let server = server();
+        server.fail_all(Some(Fault::Refuse(404)));
+        let mut reader = Reader::new(server.client());
+        let secrets = ApiResource::erase::<Secret>(&());
+        assert!(reader.list(&secrets, None, "a=b").await.is_empty());
+        assert_eq!(reader.unread, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn metadata_holds_neither_data_nor_annotations() {
+        let mut reader = Reader::new(server().client());
+        let secrets = ApiResource::erase::<Secret>(&());
+        let found = reader.list_metadata(&secrets, Some("links"), "").await;
+        assert_eq!(found[0]["metadata"]["name"], "acme-postgres");
+        let text = Value::from(found).to_string();
+        assert!(
+            !text.contains("s3cret") && !text.contains("czNjcmV0"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! The command line of `kubectl shortener`, a plugin of kubectl. It has the rights of its user and needs no running
+//! operator.
+
+mod words;
+
+use std::{error::Error, io::Write, process::ExitCode};
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::{
+    CrdFormat,
+    dlq::{self, Dlq},
+    plan::{self, PlanArguments},
+    process,
+    report::{self, ReportArguments},
+    status::{self, StatusArguments},
+};
+
+/// Name of the program, which kubectl runs as its command `shortener`.
+const PROGRAM: &str = "kubectl-shortener";
+
+/// The plugin's command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = PROGRAM,
+    bin_name = "kubectl shortener",
+    version,
+    about = "Shows and repairs the link-shortening services of ShortenerStack resources"
+)]
+pub struct Plugin {
+    /// Command to run
+    #[command(subcommand)]
+    pub command: PluginCommand,
+}
+
+/// The commands of the plugin.
+#[derive(Debug, Subcommand)]
+pub enum PluginCommand {
+    /// Show stacks: conditions, components, restarts, queue and last changes
+    Status(StatusArguments),
+    /// Show what a ShortenerStack in a file would change, who restarts and what data is at risk; change nothing
+    Plan(PlanArguments),
+    /// List, show, replay or delete dead letters, the jobs that failed for good
+    Dlq(Dlq),
+    /// Write a bug report: the stack, its objects, events, logs and versions, without credentials
+    Report(ReportArguments),
+    /// Print the CustomResourceDefinition
+    Crd {
+        /// Output format
+        #[arg(long, value_enum, default_value_t)]
+        format: CrdFormat,
+    },
+    /// Print a script that completes the command line of kubectl-shortener in a shell
+    Completion {
+        /// Shell of the script
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print completions of the last word in the form that kubectl reads
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// Words after `kubectl shortener`
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
+}
+
+/// Runs a command and prints its result. Returns the exit code of the process.
+///
+/// # Errors
+/// The error of the command, a sentence for people.
+pub fn run(command: PluginCommand) -> Result<ExitCode, Box<dyn Error>> {
+    let mut out = std::io::stdout().lock();
+    match command {
+        PluginCommand::Status(arguments) => {
+            process::runtime()?.block_on(status::run(arguments, &mut out))?;
+        }
+        PluginCommand::Plan(arguments) => {
+            let planned = process::runtime()?.block_on(plan::run(arguments, &mut out))?;
+            return Ok(planned.into());
+        }
+        PluginCommand::Dlq(command) => {
+            process::runtime()?.block_on(dlq::run(command, &mut out))?;
+        }
+        PluginCommand::Report(arguments) => {
+            process::runtime()?.block_on(report::run(arguments, &mut out))?;
+        }
+        PluginCommand::Crd { format } => process::print_crd(format, &mut out)?,
+        PluginCommand::Completion { shell } => out.write_all(&script(shell))?,
+        PluginCommand::Complete { words } => {
+            out.write_all(words::answer(&Plugin::command(), &words).as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn script(shell: Shell) -> Vec<u8> {
+    // The generator panics when its output is refused, and a buffer refuses nothing.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Plugin::command(), PROGRAM, &mut script);
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<PluginCommand, clap::Error> {
+        let words = [PROGRAM].iter().chain(words);
+        Plugin::try_parse_from(words).map(|plugin| plugin.command)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Plugin::command().debug_assert();
+    }
+
+    #[test]
+    fn help_speaks_of_kubectl_and_tells_the_commands() {
+        let help = parse(&["--help"]).unwrap_err().to_string();
+        for word in [
+            "kubectl shortener",
+            "status",
+            "plan",
+            "dlq",
+            "report",
+            "crd",
+            "completion",
+        ] {
+            assert!(help.contains(word), "{word}: {help}");
+        }
+        assert!(!help.contains("__complete"), "{help}");
+        let version = parse(&["--version"]).unwrap_err().to_string();
+        let expected = concat!("kubectl-shortener ", env!("CARGO_PKG_VERSION"), "\n");
+        assert_eq!(version, expected);
+    }
+
+    #[test]
+    fn all_namespaces_leave_no_room_for_a_name_or_a_namespace() {
+        assert!(parse(&["status"]).is_ok());
+        assert!(parse(&["status", "demo", "-n", "links", "-o", "json"]).is_ok());
+        assert!(parse(&["status", "-A", "--context", "production"]).is_ok());
+        assert!(parse(&["status", "-A", "demo"]).is_err());
+        assert!(parse(&["status", "-A", "-n", "links"]).is_err());
+    }
+
+    #[test]
+    fn a_report_needs_a_name() {
+        assert!(parse(&["report"]).is_err());
+        assert!(parse(&["report", "demo", "-o", "report.yaml", "--lines", "10"]).is_ok());
+    }
+
+    #[test]
+    fn every_shell_gets_a_script_for_the_program() {
+        for shell in Shell::value_variants() {
+            let script = String::from_utf8(script(*shell)).unwrap();
+            for word in [PROGRAM, "report", "all-namespaces"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A stack and its objects as JSON, as the API server tells them. JSON instead of types, so that a resource of another
+//! release, or one that does not parse, is shown as well.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::{
+    apps::v1::ReplicaSet,
+    core::v1::{Event, Pod, Secret},
+};
+use kube::{Client, Resource, discovery::ApiResource};
+use serde_json::Value;
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{kinds::kinds, metadata::stack_labels},
+};
+
+use super::cluster::Reader;
+
+/// A stack and its objects.
+#[derive(Clone, Debug, Default)]
+pub struct ObservedStack {
+    /// The resource.
+    pub stack: Value,
+    /// Children and pods; of Secrets only the metadata.
+    pub objects: Vec<Value>,
+    /// Events about the stack and these objects.
+    pub events: Vec<Value>,
+    /// Reads that failed, one sentence each.
+    pub unread: Vec<String>,
+}
+
+/// An error that leaves no stack to tell about.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// The API server refused the read or did not answer.
+    #[error("{0}")]
+    Unread(String),
+    /// There is no stack of this name, or none at all.
+    #[error("no ShortenerStack {0}: check the name, --namespace and --context")]
+    Missing(String),
+}
+
+/// Returns the stack of this name, or all of them; in every namespace if none is given.
+///
+/// # Errors
+/// [`FindError`]
+pub async fn find(
+    client: &Client,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<Vec<Value>, FindError> {
+    let kind = ApiResource::erase::<ShortenerStack>(&());
+    let mut reader = Reader::new(client.clone());
+    let stacks = reader.list(&kind, namespace, "").await;
+    if let Some(line) = reader.unread.pop() {
+        return Err(FindError::Unread(line));
+    }
+    let wanted = |stack: &Value| name.is_none_or(|name| stack["metadata"]["name"] == name);
+    let found: Vec<Value> = stacks.into_iter().filter(wanted).collect();
+    if found.is_empty() {
+        let name = name.map(str::to_owned);
+        let place = namespace.map(|namespace| format!("in namespace {namespace}"));
+        let place = place.unwrap_or_else(|| "in the cluster".to_owned());
+        let words: Vec<String> = name.into_iter().chain([place]).collect();
+        return Err(FindError::Missing(words.join(" ")));
+    }
+    Ok(found)
+}
+
+/// Reads the objects of a stack and the Events about them.
+pub async fn observe(client: &Client, stack: Value) -> ObservedStack {
+    let mut reader = Reader::new(client.clone());
+    let name = text(&stack["metadata"]["name"]);
+    let namespace = Some(text(&stack["metadata"]["namespace"]));
+    let labels = stack_labels(name).into_iter();
+    let labels: Vec<String> = labels
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let selector = labels.join(",");
+    let secrets = ApiResource::erase::<Secret>(&());
+    let mut all: Vec<ApiResource> = kinds().into_iter().map(|kind| kind.resource).collect();
+    all.extend([
+        ApiResource::erase::<ReplicaSet>(&()),
+        ApiResource::erase::<Pod>(&()),
+    ]);
+    let mut objects = Vec::new();
+    for kind in all {
+        objects.extend(if kind == secrets {
+            reader.list_metadata(&kind, namespace, &selector).await
+        } else {
+            reader.list(&kind, namespace, &selector).await
+        });
+    }
+    let events = ApiResource::erase::<Event>(&());
+    let events = reader.list(&events, namespace, "").await;
+    let events = about(events, &stack, &objects);
+    ObservedStack {
+        stack,
+        objects,
+        events,
+        unread: reader.unread,
+    }
+}
+
+/// Returns those of the Events that are about the stack or one of its objects. Their uid decides, because the name of
+/// one stack can begin with that of another.
+fn about(events: Vec<Value>, stack: &Value, objects: &[Value]) -> Vec<Value> {
+    let uids: BTreeSet<&str> = std::iter::once(stack)
+        .chain(objects)
+        .filter_map(|object| object["metadata"]["uid"].as_str())
+        .collect();
+    let known = |event: &Value| {
+        let uid = event["involvedObject"]["uid"].as_str();
+        uid.is_some_and(|uid| uids.contains(uid))
+    };
+    events.into_iter().filter(known).collect()
+}
+
+impl ObservedStack {
+    /// Returns the objects of a kind.
+    pub fn of<K: Resource<DynamicType = ()>>(&self) -> impl Iterator<Item = &Value> {
+        let kind = K::kind(&());
+        self.objects
+            .iter()
+            .filter(move |object| object["kind"] == *kind)
+    }
+}
+
+/// Returns the text of a JSON string, and an empty text for every other value.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{
+        api_server::{FakeApiServer, Fault},
+        shared::stored_stack,
+    };
+
+    fn object<K: serde::de::DeserializeOwned>(value: Value) -> K {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn pod(name: &str, instance: &str) -> Pod {
+        object(
+            json!({"metadata": {"name": name, "namespace": "links", "labels": {
+                "app.kubernetes.io/name": "shortener", "app.kubernetes.io/instance": instance,
+            }}}),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_stack_comes_with_its_own_objects_and_the_events_about_them() {
+        let server = FakeApiServer::default();
+        server.create(&stored_stack(json!({})));
+        let own = server.create(&pod("acme-app-0", "acme"));
+        let other = server.create(&pod("acme-app-gateway-0", "acme-app"));
+        for (name, pod) in [("own", &own), ("other", &other)] {
+            let event: Event = object(json!({
+                "metadata": {"name": name, "namespace": "links"},
+                "involvedObject": {"uid": pod.metadata.uid}, "reason": name,
+            }));
+            server.create(&event);
+        }
+        let client = server.client();
+        let stack = find(&client, Some("links"), Some("acme")).await.unwrap();
+        let observed = observe(&client, stack.into_iter().next().unwrap()).await;
+        let names: Vec<&str> = observed
+            .of::<Pod>()
+            .map(|pod| text(&pod["metadata"]["name"]))
+            .collect();
+        assert_eq!(names, ["acme-app-0"]);
+        let reasons: Vec<&str> = observed.events.iter().map(|e| text(&e["reason"])).collect();
+        assert_eq!(reasons, ["own"]);
+        assert_eq!(observed.unread, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn rights_that_are_missing_do_not_end_the_observation() {
+        let server = FakeApiServer::default();
+        let client = server.client();
+        server.fail_all(Some(Fault::Refuse(403)));
+        let stack = serde_json::to_value(stored_stack(json!({}))).unwrap();
+        let observed = observe(&client, stack).await;
+        let of_pods = "cannot read pods in namespace links: this failure was asked for";
+        assert!(
+            observed.unread.iter().any(|line| line == of_pods),
+            "{:?}",
+            observed.unread
+        );
+    }
+
+    #[tokio::test]
+    async fn a_stack_that_is_not_there_is_named() {
+        let client = FakeApiServer::default().client();
+        let error = find(&client, Some("links"), Some("acme"))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no ShortenerStack acme in namespace links: check the name, --namespace and --context"
+        );
+    }
+}

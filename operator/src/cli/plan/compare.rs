@@ -1,0 +1,222 @@
+//! The steps of a plan: reads the facts and the live objects, builds the wanted ones, and compares both.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, future};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::{
+    Api, Client, ResourceExt,
+    api::ListParams,
+    runtime::{
+        reflector::{self, Store},
+        watcher::Event,
+    },
+};
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{
+        defaults::Defaults,
+        facts::Facts,
+        metadata::{StackIdentity, is_plan_only},
+        stack::HostConflict,
+    },
+    plan::{
+        self,
+        diff::{self, LiveChildren},
+    },
+};
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{HeldComponent, PlanError, PlanReport, document::DocumentError};
+use crate::{
+    kubernetes::{
+        children::{self, ReadError, present},
+        inventory::Inventory,
+        watch_report::Reports,
+    },
+    reconcile::{
+        context::{Context, GuardedStack, Scope},
+        gather,
+    },
+    server::{health::Health, metrics::Metrics},
+};
+
+/// Time limit for the first lists of the watches.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
+/// Uid of a stack that does not exist yet.
+const NEW_STACK_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Plans a stack in a cluster that has neither it nor an object of it.
+pub(super) fn with_nothing(
+    mut stack: ShortenerStack,
+    defaults: &Defaults,
+) -> Result<PlanReport, PlanError> {
+    adopt(&mut stack, None);
+    let identity = identity(&stack)?;
+    let facts = plan::presume(&stack, identity);
+    let note = "compared with an empty cluster, in which every Secret that the spec refers to is taken to exist";
+    let mut report = report(&stack, facts, defaults, &LiveChildren::new())?;
+    report.notes.push(note.to_owned());
+    Ok(report)
+}
+
+/// Plans a stack in a cluster. Only reads.
+pub(super) async fn with_cluster(
+    client: Client,
+    mut stack: ShortenerStack,
+    defaults: Defaults,
+) -> Result<PlanReport, PlanError> {
+    let namespace = stack.namespace().unwrap_or_default();
+    let existing = stack_metadata(&client, &namespace, &stack.name_any()).await?;
+    let exists = existing.is_some();
+    adopt(&mut stack, existing);
+    let identity = identity(&stack)?;
+    // These reads name the permission that is missing, so they come before the watches, which only end in a timeout.
+    children::read(&client, &identity, &[]).await?;
+    let (scope, _watching) = scope(&client, &namespace, defaults.clone()).await?;
+    let facts = gather::gather(&scope, &stack, identity.clone()).await;
+    let facts = plan::foresee(facts.map_err(|source| ReadError {
+        what: format!("the Secrets and volume claims of the stack in namespace {namespace}"),
+        source,
+    })?);
+    let wanted = plan::plan(&stack, facts.clone(), &defaults)?.desired;
+    let live = children::read(&client, &identity, &diff::children(&wanted)?).await?;
+    let mut report = report(&stack, facts, &defaults, &live)?;
+    report.exists = exists;
+    Ok(report)
+}
+
+fn identity(stack: &ShortenerStack) -> Result<StackIdentity, PlanError> {
+    StackIdentity::of(stack).ok_or(PlanError::Document(DocumentError::Unnamed))
+}
+
+/// Gives a stack from a file what the API server has set on the live one, or would set on a new one. Annotations of the
+/// live one stay.
+fn adopt(stack: &mut ShortenerStack, existing: Option<ObjectMeta>) {
+    let metadata = &mut stack.metadata;
+    let Some(existing) = existing else {
+        metadata.uid = Some(NEW_STACK_UID.to_owned());
+        metadata.creation_timestamp = Some(Time(jiff::Timestamp::now()));
+        return;
+    };
+    metadata.uid = existing.uid;
+    metadata.creation_timestamp = existing.creation_timestamp;
+    metadata.generation = existing.generation;
+    let mut annotations = existing.annotations.unwrap_or_default();
+    annotations.extend(metadata.annotations.take().unwrap_or_default());
+    metadata.annotations = Some(annotations);
+}
+
+fn report(
+    stack: &ShortenerStack,
+    facts: Facts,
+    defaults: &Defaults,
+    live: &LiveChildren,
+) -> Result<PlanReport, PlanError> {
+    let mut notes = Vec::new();
+    if stack.spec.paused {
+        notes.push(
+            "the stack is paused: the operator changes nothing until spec.paused is false"
+                .to_owned(),
+        );
+    }
+    if let Some(HostConflict { holder, host, .. }) = &facts.gateway.host_conflict {
+        let host: &str = if host.is_empty() { "every host" } else { host };
+        notes.push(format!(
+            "stack {holder} already serves {host} and keeps it: choose another gateway.host"
+        ));
+    }
+    let planned = plan::plan(stack, facts, defaults)?;
+    let held = planned.stack.held.iter();
+    let held = held.map(|(component, failure)| HeldComponent {
+        component: component.as_str(),
+        reason: failure.reason,
+        message: failure.message.clone(),
+    });
+    Ok(PlanReport {
+        namespace: stack.namespace().unwrap_or_default(),
+        name: stack.name_any(),
+        exists: false,
+        changes: diff::diff(&planned, live)?,
+        held: held.collect(),
+        notes,
+    })
+}
+
+async fn stack_metadata(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<ObjectMeta>, PlanError> {
+    let stacks: Api<ShortenerStack> = Api::namespaced(client.clone(), namespace);
+    let what = format!("ShortenerStack {name} in namespace {namespace}");
+    let found = present(stacks.get_metadata(name).await, || what)?;
+    Ok(found.map(|found| found.metadata))
+}
+
+/// Returns a scope as reconciles have it, with the objects of one namespace. Its watches end with the handle.
+async fn scope(
+    client: &Client,
+    namespace: &str,
+    defaults: Defaults,
+) -> Result<(Scope, AbortOnDropHandle<()>), PlanError> {
+    let stacks = stacks(client, namespace).await?;
+    let context = Context::new(
+        client.clone(),
+        defaults,
+        1,
+        Metrics::new()?,
+        Health::default(),
+    );
+    context.stacks.write().push(stacks.clone());
+    let reports = Reports {
+        metrics: &context.metrics,
+        health: &context.health,
+        namespace: Some(namespace),
+    };
+    let (inventory, changes) = Inventory::watch(client, reports);
+    context.hosts.follow(&inventory);
+    let watching = tokio::spawn(changes.for_each(|_| future::ready(())));
+    let watching = AbortOnDropHandle::new(watching);
+    if !matches!(timeout(LIST_LIMIT, inventory.ready()).await, Ok(Ok(()))) {
+        return Err(PlanError::Watch(namespace.to_owned()));
+    }
+    claim_hosts(&context);
+    let scope = Scope {
+        context: Arc::new(context),
+        inventory,
+        stacks,
+    };
+    Ok((scope, watching))
+}
+
+/// Makes the decisions of a running operator about the hosts of all stacks. The routes of other namespaces are unknown.
+fn claim_hosts(context: &Context) {
+    let known = context.known_stacks();
+    let parsed = known.iter().filter_map(|known| known.0.as_ref().ok());
+    let parsed: Vec<&ShortenerStack> = parsed.collect();
+    for stack in parsed.iter().filter(|stack| !is_plan_only(stack)) {
+        context.hosts.claim(stack, &parsed);
+    }
+}
+
+/// Returns the stacks of the cluster, of which one may hold the host; those of the namespace if the user may
+/// not list the others.
+async fn stacks(client: &Client, namespace: &str) -> Result<Store<GuardedStack>, PlanError> {
+    let (reader, mut writer) = reflector::store();
+    let (all, own): (Api<GuardedStack>, Api<GuardedStack>) = (
+        Api::all(client.clone()),
+        Api::namespaced(client.clone(), namespace),
+    );
+    let params = ListParams::default();
+    let mut list = all.list(&params).await;
+    if matches!(&list, Err(kube::Error::Api(status)) if status.is_forbidden()) {
+        list = own.list(&params).await;
+    }
+    let found = present(list, || "the ShortenerStacks".to_owned())?;
+    for stack in found.into_iter().flat_map(|list| list.items) {
+        writer.apply_watcher_event(&Event::Apply(stack));
+    }
+    Ok(reader)
+}

@@ -1,0 +1,246 @@
+use clap::{CommandFactory, Parser};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+use kube::{ResourceExt, api::ListParams};
+use serde_json::{Value, json};
+use shortener_operator_core::plan::diff::ChildName;
+
+use super::*;
+use crate::testing::{
+    api_server::FakeApiServer,
+    settings,
+    shared::stored_stack,
+    world::{NAMESPACE, World},
+};
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(flatten)]
+    plan: PlanArguments,
+}
+
+/// Returns the stack `acme` as a file contains it.
+fn in_a_file(spec: Value) -> ShortenerStack {
+    let mut stack = stored_stack(spec);
+    stack.metadata.uid = None;
+    stack.metadata.creation_timestamp = None;
+    stack
+}
+
+async fn planned(server: &FakeApiServer, spec: Value) -> PlanReport {
+    let defaults = settings().defaults();
+    compare::with_cluster(server.client(), in_a_file(spec), defaults)
+        .await
+        .unwrap()
+}
+
+fn names(children: &[ChildName]) -> Vec<String> {
+    children.iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_plan_of_a_stack_as_it_is_has_no_change_and_writes_nothing() {
+    let spec = json!({"profiles": ["caching", "queue", "vector"]});
+    let world = World::with_stack(spec.clone()).await;
+    let report = planned(&world.server, spec).await;
+    assert_eq!(report.outcome(), PlanOutcome::Unchanged, "{report:?}");
+    assert!(report.exists);
+    assert_eq!(world.server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plan_says_is_what_the_operator_then_does() {
+    let world = World::with_stack(json!({})).await;
+    let spec = json!({"profiles": ["caching"]});
+    let report = planned(&world.server, spec.clone()).await;
+    assert_eq!(world.server.writes(), []);
+    assert_eq!(report.outcome(), PlanOutcome::Disturbed);
+    let before = world.children();
+    world.edit_spec("acme", |live| *live = spec);
+    world.settle().await;
+    let created = world.children().len() - before.len();
+    assert_eq!(report.changes.created.len(), created);
+    let restarted: Vec<String> = report
+        .changes
+        .restarts
+        .iter()
+        .map(|restart| restart.child.to_string())
+        .collect();
+    assert_eq!(restarted, ["Deployment/acme-app"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_profile_that_goes_is_planned_with_its_deletions() {
+    let world = World::with_stack(json!({"profiles": ["caching"]})).await;
+    let report = planned(&world.server, json!({})).await;
+    let deleted = names(&report.changes.deleted);
+    assert!(
+        deleted.contains(&"StatefulSet/acme-cache".to_owned()),
+        "{deleted:?}"
+    );
+    assert!(
+        !deleted.contains(&"Secret/acme-cache".to_owned()),
+        "{deleted:?}"
+    );
+    assert_eq!(world.server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_stack_is_planned_on_a_cluster_that_stays_empty() {
+    let server = FakeApiServer::default();
+    let report = planned(&server, json!({"gateway": {"provider": "Standalone"}})).await;
+    assert!(!report.exists);
+    assert_eq!(report.outcome(), PlanOutcome::Changed);
+    let created = names(&report.changes.created);
+    assert!(
+        created.contains(&"Deployment/acme-gateway".to_owned()),
+        "{created:?}"
+    );
+    assert_eq!(server.writes(), []);
+    assert_eq!(server.names(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_owner_is_in_the_way() {
+    let server = FakeApiServer::default();
+    let other: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": "acme-app", "namespace": NAMESPACE},
+        "spec": {"selector": {}, "template": {}},
+    }))
+    .unwrap();
+    server.create(&other);
+    let report = planned(&server, json!({})).await;
+    assert_eq!(report.outcome(), PlanOutcome::Blocked);
+    assert_eq!(
+        report.changes.blocked[0].child.to_string(),
+        "Deployment/acme-app"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_component_that_would_be_held_is_told_beside_the_rest_of_the_plan() {
+    let external = json!({"external": {"secretRef": {"name": "missing"}}});
+    let spec = json!({"profiles": ["caching"], "cache": external});
+    let report = planned(&FakeApiServer::default(), spec).await;
+    assert_eq!(report.outcome(), PlanOutcome::Blocked);
+    let [held] = report.held.as_slice() else {
+        panic!("{:?}", report.held);
+    };
+    assert_eq!(
+        (held.component, held.reason),
+        ("cache", "SecretNotFound"),
+        "{held:?}"
+    );
+    let created = names(&report.changes.created);
+    assert!(
+        created.contains(&"Deployment/acme-app".to_owned()),
+        "{created:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_serves_the_same_host_is_noted() {
+    let world = World::with_stack(json!({})).await;
+    let mut other = in_a_file(json!({}));
+    other.metadata.name = Some("other".to_owned());
+    let defaults = settings().defaults();
+    let report = compare::with_cluster(world.server.client(), other, defaults).await;
+    let notes = report.unwrap().notes;
+    assert!(
+        notes[0].contains("stack links/acme already serves every host"),
+        "{notes:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_credential_is_printed_in_either_format() {
+    let spec = json!({"profiles": ["caching", "queue", "vector"]});
+    let world = World::with_stack(spec).await;
+    // A password that was changed by hand also changes what is rendered from it.
+    world
+        .server
+        .edit::<Secret>(NAMESPACE, "acme-rabbitmq", |secret| {
+            secret["data"]["definitions.json"] = json!("b2xkLXMzY3JldA==");
+        });
+    let report = planned(&world.server, json!({"profiles": ["observability"]})).await;
+    let mut printed = Vec::new();
+    text::print(&report, &mut printed).unwrap();
+    printed.extend(serde_json::to_vec(&report).unwrap());
+    let printed = String::from_utf8(printed).unwrap();
+    let secrets: kube::Api<Secret> = kube::Api::namespaced(world.server.client(), NAMESPACE);
+    let secrets = secrets.list(&ListParams::default()).await.unwrap();
+    let mut searched = 0;
+    for secret in secrets {
+        let values = serde_json::to_value(secret.data.clone()).unwrap();
+        for (key, value) in secret.data.clone().unwrap_or_default() {
+            if key.ends_with("username") {
+                continue;
+            }
+            let (plain, encoded) = (String::from_utf8(value.0).unwrap(), values[&key].as_str());
+            let name = secret.name_any();
+            assert!(!printed.contains(&plain), "{name} {key}");
+            assert!(!printed.contains(encoded.unwrap()), "{name} {key}");
+            searched += 1;
+        }
+    }
+    assert!(searched >= 6, "{searched}");
+}
+
+#[test]
+fn without_a_cluster_everything_is_new() {
+    let spec = json!({"database": {"external": {"secretRef": {"name": "links-database"}}}});
+    let report = compare::with_nothing(in_a_file(spec), &settings().defaults()).unwrap();
+    assert_eq!(report.outcome(), PlanOutcome::Changed);
+    let created = names(&report.changes.created);
+    assert!(
+        created.contains(&"Deployment/acme-app".to_owned()),
+        "{created:?}"
+    );
+    assert!(report.notes[0].contains("empty cluster"));
+    let again =
+        in_a_file(json!({"database": {"external": {"secretRef": {"name": "links-database"}}}}));
+    let again = compare::with_nothing(again, &settings().defaults()).unwrap();
+    assert_eq!(again, report);
+}
+
+#[test]
+fn the_namespace_of_the_file_and_of_the_command_line_must_agree() {
+    let stack = || in_a_file(json!({}));
+    assert!(placed(stack(), None, "x").is_ok());
+    assert!(placed(stack(), Some(NAMESPACE), "x").is_ok());
+    let error = placed(stack(), Some("other"), "x").unwrap_err().to_string();
+    assert!(
+        error.contains("namespace links") && error.contains("other"),
+        "{error}"
+    );
+    let mut nowhere = stack();
+    nowhere.metadata.namespace = None;
+    let placed = placed(nowhere, None, "x").unwrap();
+    assert_eq!(placed.metadata.namespace.as_deref(), Some("x"));
+}
+
+#[test]
+fn the_command_line_needs_a_file_and_explains_its_exit_codes() {
+    let line = |arguments: &[&str]| Line::try_parse_from(["plan"].iter().chain(arguments));
+    assert!(line(&[]).is_err());
+    assert!(line(&["-f", "-", "--offline", "--context", "kind"]).is_err());
+    let parsed = line(&["-f", "stack.yaml", "-n", "links", "-o", "json"]).unwrap();
+    assert_eq!(parsed.plan.output, PlanFormat::Json);
+    let mut plan = PlanArguments::augment_args(clap::Command::new("plan"));
+    let help = plan.render_help().to_string();
+    assert!(help.contains("3 objects change, and"), "{help}");
+    Line::command().debug_assert();
+}
+
+#[test]
+fn each_outcome_has_its_exit_code() {
+    let codes = [
+        (PlanOutcome::Unchanged, 0_u8),
+        (PlanOutcome::Blocked, 1),
+        (PlanOutcome::Changed, 2),
+        (PlanOutcome::Disturbed, 3),
+    ];
+    for (outcome, code) in codes {
+        let found = format!("{:?}", ExitCode::from(outcome));
+        assert_eq!(found, format!("{:?}", ExitCode::from(code)));
+    }
+}

@@ -1,0 +1,87 @@
+//! A sample of edits of a live stack (fault F14). `operator/core/src/plan/tests.rs` mutates every field, where nothing
+//! is written; here the children are, and what the earlier spec left in them shows.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::testing::{
+    rehearsal::{assert_same, holds_data},
+    world::World,
+};
+
+/// Kinds of which no object is replaced by any of the edits.
+const LASTING: [&str; 5] = [
+    "deployments/",
+    "persistentvolumeclaims/",
+    "secrets/",
+    "services/",
+    "statefulsets/",
+];
+
+/// Returns specs of which each sets another section.
+fn edits() -> Vec<Value> {
+    let pod = json!({
+        "env": [{"name": "TZ", "value": "UTC"}],
+        "nodeSelector": {"disk": "ssd"},
+        "priorityClassName": "important",
+        "resources": {"requests": {"cpu": 2}, "limits": {"memory": "1Gi"}},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    });
+    let mut app = pod.clone();
+    app["replicas"] = json!(1);
+    vec![
+        json!({"app": app}),
+        json!({"gateway": pod}),
+        json!({"gateway": {
+            "host": "go.example.com",
+            "annotations": {"example.com/note": "ü"},
+            "service": {"annotations": {"example.com/note": "b"}},
+            "auth": {"secretRef": {"name": "keys"}, "protect": ["jobs", "docs"]},
+            "trustedHops": 0,
+        }}),
+        json!({"database": {"managed": pod}}),
+        json!({"profiles": ["caching"], "cache": {"ttlSeconds": 1, "managed": {"maxMemory": "64Mi"}}}),
+        json!({"profiles": ["observability"]}),
+        json!({"profiles": ["vector"], "vector": {"collection": "pages"}}),
+        json!({"limits": {"shortenPerMinute": 0}, "links": {"forwardQuery": true}}),
+        json!({"workers": {"purge": {"keepDays": 1, "schedule": "5 4 * * *"}}}),
+        json!({"imagePullSecrets": [{"name": "registry"}], "publicUrl": "https://go.example.com"}),
+        json!({"stopped": true}),
+        json!({"deletionPolicy": "Delete"}),
+    ]
+}
+
+fn children(world: &World) -> BTreeMap<String, Value> {
+    let mut children = world.server.objects();
+    children.retain(|name, _| !name.starts_with("shortenerstacks/"));
+    children
+}
+
+/// Asserts that the children are these, beside data that an earlier spec left.
+fn assert_children(world: &World, expected: &BTreeMap<String, Value>, case: &str) {
+    let mut found = children(world);
+    found.retain(|name, _| expected.contains_key(name) || !holds_data(name));
+    assert_same(expected, &found, case, "object");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_gives_the_children_of_a_new_stack_and_its_reversal_the_earlier_ones() {
+    let world = World::with_stack(json!({})).await;
+    let before = children(&world);
+    let mut lasting = world.server.uids();
+    lasting.retain(|name, _| LASTING.iter().any(|kind| name.starts_with(kind)));
+    for spec in edits() {
+        world.edit_spec("acme", |old| *old = spec.clone());
+        world.settle().await;
+        let fresh = World::with_stack(spec.clone()).await;
+        assert_children(&world, &children(&fresh), &format!("edit to {spec}"));
+        world.edit_spec("acme", |old| *old = json!({}));
+        world.settle().await;
+        let case = format!("back from {spec}");
+        assert_children(&world, &before, &case);
+        let mut uids = world.server.uids();
+        uids.retain(|name, _| lasting.contains_key(name));
+        assert_same(&lasting, &uids, &case, "uid");
+    }
+}

@@ -1,0 +1,115 @@
+//! Tests of stacks that want one host: the first that serves it keeps it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::networking::v1::Ingress;
+use serde_json::json;
+use shortener_operator_core::api::ShortenerStack;
+
+use crate::testing::{
+    shared::stored_stack,
+    world::{NAMESPACE, World},
+};
+
+/// Shorter than the interval at which a stack with a conflict checks again by itself.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Returns the older stack `acme` on `old.test` and its younger tenant `bolt` on `tenant.test`.
+async fn neighbours() -> World {
+    let world = World::with_stack(json!({"gateway": {"host": "old.test"}})).await;
+    let mut tenant = stored_stack(json!({"gateway": {"host": "tenant.test"}}));
+    tenant.metadata.name = Some("bolt".to_owned());
+    world.server.create(&tenant);
+    world.settle().await;
+    world
+}
+
+fn move_to(world: &World, stack: &str, host: &str) {
+    world.edit_spec(stack, |spec| spec["gateway"]["host"] = host.into());
+}
+
+/// Returns the host of both Ingresses of a stack; `None` if it has none.
+fn served(world: &World, stack: &str) -> Option<String> {
+    let host = |name: &str| {
+        let ingress = world.server.get::<Ingress>(NAMESPACE, name)?;
+        ingress.spec?.rules?.remove(0).host
+    };
+    let served = host(stack);
+    assert_eq!(served, host(&format!("{stack}-api")), "{stack}");
+    served
+}
+
+/// Checks that `acme` waits for the host of `bolt`, which serves it, and goes on with its own.
+fn check_that_the_tenant_stays(world: &World, when: &str) {
+    let hosts = ["acme", "bolt"].map(|stack| served(world, stack).unwrap_or_default());
+    assert_eq!(hosts, ["old.test", "tenant.test"], "{when}");
+    let conflict = world.condition("acme", "GatewayReady");
+    assert_eq!(conflict.reason, "HostConflict", "{when}");
+    for part in ["links/bolt", "tenant.test", "gateway.host", "old.test"] {
+        let message = &conflict.message;
+        assert!(message.contains(part), "{when}: {message}");
+    }
+    let tenant = world.condition("bolt", "GatewayReady");
+    assert_ne!(tenant.reason, "HostConflict", "{when}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_stack_that_moves_to_the_host_of_a_tenant_waits_and_keeps_its_own() {
+    let world = neighbours().await;
+    let routes = ["bolt", "bolt-api"].map(|name| world.uid::<Ingress>(name));
+    move_to(&world, "acme", "tenant.test");
+    world.settle().await;
+    check_that_the_tenant_stays(&world, "after the edit");
+    let world = world.restart().await;
+    world.settle().await;
+    check_that_the_tenant_stays(&world, "after a restart");
+    for stack in ["acme", "bolt"] {
+        world
+            .server
+            .edit::<ShortenerStack>(NAMESPACE, stack, |stack| {
+                stack.as_object_mut().unwrap().remove("status");
+            });
+    }
+    let world = world.restart().await;
+    world.settle().await;
+    check_that_the_tenant_stays(&world, "after a restart without any status");
+    let now = ["bolt", "bolt-api"].map(|name| world.uid::<Ingress>(name));
+    assert_eq!(now, routes, "the tenant never lost its routes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_of_a_tenant_that_are_deleted_by_mistake_do_not_give_its_host_away() {
+    let world = neighbours().await;
+    move_to(&world, "acme", "tenant.test");
+    world.settle().await;
+    let delete_routes = |world: &World| {
+        for name in ["bolt", "bolt-api"] {
+            world.server.delete::<Ingress>(NAMESPACE, name);
+        }
+    };
+    delete_routes(&world);
+    world.settle().await;
+    check_that_the_tenant_stays(&world, "while the operator runs");
+    delete_routes(&world);
+    let world = world.restart().await;
+    world.settle().await;
+    check_that_the_tenant_stays(&world, "while it restarts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_released_or_whose_stack_is_deleted_wakes_the_one_that_waits() {
+    for deleted in [true, false] {
+        let world = neighbours().await;
+        move_to(&world, "acme", "tenant.test");
+        world.settle().await;
+        if deleted {
+            world.server.delete::<ShortenerStack>(NAMESPACE, "bolt");
+        } else {
+            move_to(&world, "bolt", "elsewhere.test");
+        }
+        world.pass(AT_ONCE).await;
+        assert_eq!(served(&world, "acme").as_deref(), Some("tenant.test"));
+        let taken = world.condition("acme", "GatewayReady");
+        assert_ne!(taken.reason, "HostConflict", "{}", taken.message);
+    }
+}

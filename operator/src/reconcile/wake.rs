@@ -1,0 +1,105 @@
+//! The stacks that a change of an object concerns.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::{
+    autoscaling::v2::HorizontalPodAutoscaler, core::v1::Secret, networking::v1::Ingress,
+};
+use kube::{
+    Resource, ResourceExt,
+    runtime::reflector::{ObjectRef, Store},
+};
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::{
+        facts::{parent, waits_for_host},
+        gateway_api::{Gateway, HttpRoute},
+    },
+    plan::references,
+};
+
+use super::context::GuardedStack;
+use crate::kubernetes::{
+    index::{Index, IndexKey},
+    inventory::Change,
+};
+
+/// The stacks of a scope.
+#[derive(Clone)]
+pub(super) struct Stacks {
+    pub(super) store: Store<GuardedStack>,
+    /// The stacks that read a Secret.
+    pub(super) readers: Index,
+}
+
+impl Stacks {
+    /// Returns the stacks that are due for a reconcile after a change.
+    pub(super) fn concerned(&self, change: &Change) -> Vec<ObjectRef<GuardedStack>> {
+        let Change::Object {
+            kind,
+            namespace,
+            name,
+            stack,
+            ..
+        } = change
+        else {
+            return self.all();
+        };
+        // Its labels are those of its owner.
+        if *kind == Gateway::kind(&()) {
+            let gateway = Some((namespace.as_str(), name.as_str()));
+            return self.users(|stack| parent(stack) == gateway);
+        }
+        // One that a user made may scale the app of any stack beside it.
+        if *kind == HorizontalPodAutoscaler::kind(&()) && stack.is_none() {
+            let namespace = Some(namespace.as_str());
+            return self.users(|stack| stack.metadata.namespace.as_deref() == namespace);
+        }
+        let mut stacks: BTreeSet<String> = stack.iter().cloned().collect();
+        // A Secret of one stack, or of a Helm release of that name, may be used by others.
+        if *kind == Secret::kind(&()) {
+            stacks.extend(self.readers.names(namespace, name));
+        }
+        // Retained volumes and credentials may carry the label of a stack that is gone.
+        let known = stacks
+            .iter()
+            .filter_map(|stack| self.known(namespace, stack));
+        let mut concerned: Vec<ObjectRef<GuardedStack>> = known.collect();
+        if *kind == Ingress::kind(&()) || *kind == HttpRoute::kind(&()) {
+            // Its host may be free now.
+            concerned.extend(self.users(waits_for_host));
+        }
+        concerned
+    }
+
+    /// Returns the reference of a stack, if this scope contains it.
+    pub(super) fn known(&self, namespace: &str, name: &str) -> Option<ObjectRef<GuardedStack>> {
+        let stack = self.store.get(&ObjectRef::new(name).within(namespace))?;
+        Some(ObjectRef::from_obj(&*stack))
+    }
+
+    /// Returns every stack.
+    pub(super) fn all(&self) -> Vec<ObjectRef<GuardedStack>> {
+        let stacks = self.store.state();
+        let references = stacks.iter().map(|stack| ObjectRef::from_obj(&**stack));
+        references.collect()
+    }
+
+    /// Returns the stacks that parse and match.
+    fn users(&self, matches: impl Fn(&ShortenerStack) -> bool) -> Vec<ObjectRef<GuardedStack>> {
+        let parsed = |stack: &GuardedStack| stack.0.as_ref().is_ok_and(&matches);
+        let users = self.store.state_filter(parsed);
+        let references = users.iter().map(|stack| ObjectRef::from_obj(&**stack));
+        references.collect()
+    }
+}
+
+/// Returns the Secrets that a stack reads, as keys of an index.
+pub(super) fn secrets(stack: &GuardedStack) -> Vec<IndexKey> {
+    let Ok(parsed) = &stack.0 else {
+        return Vec::new();
+    };
+    let namespace = stack.namespace().unwrap_or_default();
+    let names = references::secrets(parsed).into_iter();
+    names.map(|name| (namespace.clone(), name)).collect()
+}

@@ -1,0 +1,127 @@
+//! The answers of the in-memory management API.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{HeaderValue, Method, Response};
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use shortener_operator_core::model::queue_state::Depth;
+use tower::BoxError;
+
+use super::State;
+use crate::rabbitmq::broker::message::Message;
+
+/// Status and body of an answer.
+type Answer = (u16, Value);
+
+pub(super) fn refusal(status: u16, reason: &str) -> Answer {
+    (status, json!({"error": "refused", "reason": reason}))
+}
+
+impl State {
+    pub(super) fn trusts(&self, authorization: &HeaderValue) -> bool {
+        let pair = authorization.to_str().unwrap();
+        let pair = STANDARD.decode(pair.strip_prefix("Basic ").unwrap());
+        let pair = String::from_utf8(pair.unwrap()).unwrap();
+        let (username, password) = pair.split_once(':').unwrap();
+        let users = self.users.as_ref();
+        let login = self.login.as_ref();
+        users.is_none_or(|users| users.contains(username))
+            && login.is_none_or(|login| login.username == username && login.password == password)
+    }
+
+    pub(super) fn carry_out(&mut self, method: &Method, path: &str, body: &Value) -> Answer {
+        let parts: Vec<&str> = path.trim_start_matches("/api/").split('/').collect();
+        if *method != Method::GET {
+            self.changes.push(format!("{method} {path}"));
+        }
+        match (method.as_str(), parts.as_slice()) {
+            ("GET", ["queues", "%2F"]) => (200, self.queues()),
+            ("GET", ["vhosts", "%2F", "channels"]) => (200, self.channels()),
+            ("GET", ["vhosts", "%2F", "connections"]) => (200, self.connections()),
+            ("GET", ["policies", "%2F"]) => (200, self.policies.values().cloned().collect()),
+            ("PUT", ["policies", "%2F", name]) => {
+                self.policies.insert((*name).to_owned(), body.clone());
+                (204, Value::Null)
+            }
+            ("POST", ["definitions"]) => self.import(body),
+            ("GET", ["health", "checks", "local-alarms"]) => match &self.alarm {
+                Some(reason) => (503, json!({"status": "failed", "reason": reason})),
+                None => (200, json!({"status": "ok"})),
+            },
+            ("POST", ["queues", "%2F", queue, "get"]) => self.get(queue, body),
+            ("DELETE", ["queues", "%2F", queue, "contents"]) => {
+                self.messages.insert((*queue).to_owned(), Vec::new());
+                (204, Value::Null)
+            }
+            ("POST", ["exchanges", "%2F", "amq.default", "publish"]) => self.publish(body),
+            _ => refusal(404, "Not Found"),
+        }
+    }
+
+    pub(super) fn metrics(&self) -> Result<Response<Bytes>, BoxError> {
+        let dropped = self.dropped.ok_or("connection refused")?;
+        let labels = r#"queue_type="rabbit_quorum_queue",dead_letter_strategy="disabled""#;
+        let name = "rabbitmq_global_messages_dead_lettered_maxlen_total";
+        Ok(Response::new(
+            format!("{name}{{{labels}}} {dropped}.0\n").into(),
+        ))
+    }
+
+    fn queues(&self) -> Value {
+        let row = |(name, depth): (&String, &Option<Depth>)| match depth {
+            Some(Depth { ready, unacked }) => json!({
+                "name": name, "messages_ready": ready, "messages_unacknowledged": unacked,
+                "message_bytes": (ready + unacked) * 100,
+            }),
+            None => json!({"name": name}),
+        };
+        self.depths.iter().map(row).collect()
+    }
+
+    fn import(&mut self, body: &Value) -> Answer {
+        let users = body["users"].as_array().unwrap().iter();
+        let names = users.map(|user| user["name"].as_str().unwrap().to_owned());
+        self.users.get_or_insert_default().extend(names);
+        (204, Value::Null)
+    }
+
+    fn get(&mut self, queue: &str, body: &Value) -> Answer {
+        let Some(messages) = self.messages.get_mut(queue) else {
+            return refusal(404, "NOT_FOUND - no queue");
+        };
+        let count = usize::try_from(body["count"].as_u64().unwrap()).unwrap();
+        let (total, count) = (messages.len(), count.min(messages.len()));
+        let taken: Vec<Message> = if body["ackmode"] == "ack_requeue_false" {
+            messages.drain(..count).collect()
+        } else {
+            self.changes.pop();
+            messages[..count].to_vec()
+        };
+        let answer = taken.into_iter().enumerate().map(|(index, message)| {
+            let mut answer = serde_json::to_value(message).unwrap();
+            answer["message_count"] = (total - 1 - index).into();
+            answer
+        });
+        (200, answer.collect())
+    }
+
+    fn publish(&mut self, body: &Value) -> Answer {
+        if self.full {
+            return refusal(
+                400,
+                "rejected Unable to publish message. Check queue limits.",
+            );
+        }
+        let queue = body["routing_key"].as_str().unwrap();
+        let bound = self.bounds.get(queue).copied().unwrap_or(usize::MAX);
+        let routed = match self.messages.get_mut(queue) {
+            Some(messages) => {
+                messages.push(serde_json::from_value(body.clone()).unwrap());
+                messages.drain(..messages.len().saturating_sub(bound));
+                true
+            }
+            None => false,
+        };
+        (200, json!({"routed": routed}))
+    }
+}
