@@ -20,7 +20,7 @@ use shortener_operator_core::{
     api::ShortenerStack,
     model::{
         failure::StepFailure,
-        metadata::{StackIdentity, is_plan_only},
+        metadata::{Component, StackIdentity, is_plan_only},
         stack::ValidatedStack,
     },
     plan::{self, Outcome, Plan, ValidateError, stores::external},
@@ -152,6 +152,10 @@ async fn steps(
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
         let (live, written) = apply::apply(scope, identity, desired).await;
+        if !live.refused.contains_key(&Component::Worker) {
+            let workers = validated.queue.as_ref().map(|queue| &queue.workers);
+            queues.scaled(&key, workers.and_then(|workers| workers.count().cloned()));
+        }
         tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
         written?;
         if live.monitoring_refused.is_some() {

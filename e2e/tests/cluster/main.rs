@@ -2,6 +2,7 @@
 //! or on one that is reserved for it.
 
 mod admission;
+mod autoscaling;
 mod broker_outages;
 mod cache_nonsense;
 mod caching;

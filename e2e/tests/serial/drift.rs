@@ -193,6 +193,7 @@ fn harmful_edit(child: &Child) -> Result<Option<(&'static str, Value)>> {
             json!({"spec": {"ingressClassName": "other"}}),
         ),
         "NetworkPolicy" => ("/spec/podSelector", json!({"spec": pods})),
+        "HorizontalPodAutoscaler" => ("/spec/maxReplicas", json!({"spec": {"maxReplicas": 9}})),
         "PodDisruptionBudget" => ("/spec/selector", json!({"spec": budget})),
         kind => bail!("this test has no harmful edit of the kind {kind}"),
     };

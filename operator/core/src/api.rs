@@ -1,6 +1,7 @@
 //! The custom resource `ShortenerStack`: its fields, defaults and admission rules. It contains no behaviour.
 
 mod annotations;
+mod autoscaling;
 mod cache;
 mod component;
 mod database;
@@ -21,6 +22,7 @@ mod tls;
 mod vector;
 
 pub use annotations::RESERVED_ANNOTATIONS;
+pub use autoscaling::{AppAutoscaling, WorkersAutoscaling};
 pub use cache::{CacheMode, CacheSpec, ExternalCache, ManagedCache};
 pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};

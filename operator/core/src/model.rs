@@ -2,6 +2,7 @@
 //! live state that the status reports. Functions here describe their data and decide nothing.
 
 pub mod access;
+pub mod autoscaler;
 pub mod checksum;
 pub mod credentials;
 pub mod defaults;
@@ -23,3 +24,4 @@ pub mod queue_state;
 pub mod stack;
 pub mod store_state;
 pub mod topology;
+pub mod worker_demand;

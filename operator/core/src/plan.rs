@@ -3,6 +3,7 @@
 
 mod build;
 pub mod conditions;
+mod deletion_cost;
 pub mod diff;
 mod drain;
 mod error;
@@ -16,10 +17,11 @@ pub mod stores;
 pub(crate) mod validate;
 mod verdict;
 
+pub use deletion_cost::deletion_costs;
 pub use drain::drain;
 pub use error::ValidateError;
 pub use foresight::{foresee, presume};
-pub use status::{Outcome, changes, is_ready, status, unreadable};
+pub use status::{Outcome, changes, is_ready, scaling, status, unreadable};
 
 use crate::{
     api::ShortenerStack,

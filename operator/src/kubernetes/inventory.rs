@@ -38,7 +38,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::kubernetes::watch_report::Reports;
-use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithoutSpec};
+use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithOthers, WithoutSpec};
 use served::{Known, events, known};
 use shelf::{Shelf, keep};
 
@@ -121,6 +121,12 @@ impl Inventory {
     /// Returns the reflector of a kind.
     pub fn store<K: Child>(&self) -> Store<K::Kept> {
         K::shelf(self).store().clone()
+    }
+
+    /// Returns every cached object of a kind in a namespace, whatever it belongs to.
+    pub fn of_namespace<K: Child>(&self, namespace: &str) -> Vec<Arc<K::Kept>> {
+        let store = K::shelf(self).store();
+        store.state_filter(|kept| kept.meta().namespace.as_deref() == Some(namespace))
     }
 
     /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
@@ -311,9 +317,13 @@ mod tests {
             };
             needed.insert((kind.resource.group, kind.resource.plural), verbs);
         }
-        // Created by others.
-        for (group, plural) in [("", "pods"), (GROUP, "gateways")] {
-            needed.insert((group.to_owned(), plural.to_owned()), all(&[watched]));
+        // Created by others. Of pods, the operator writes an annotation.
+        let others = [
+            ("", "pods", all(&[watched, &["patch"]])),
+            (GROUP, "gateways", all(&[watched])),
+        ];
+        for (group, plural, verbs) in others {
+            needed.insert((group.to_owned(), plural.to_owned()), verbs);
         }
         assert_eq!(granted(), needed);
     }

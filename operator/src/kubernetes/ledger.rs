@@ -13,7 +13,7 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta};
 use parking_lot::Mutex;
 use serde_json::Value;
-use shortener_operator_core::model::metadata::FIELD_MANAGER;
+use shortener_operator_core::model::{autoscaler, metadata::FIELD_MANAGER};
 
 /// Operation of a server-side apply in the managed fields.
 const APPLY: &str = "Apply";
@@ -58,19 +58,24 @@ impl Record {
     }
 }
 
-/// Replaces the managed fields of an object by the fingerprint of the operator's own, which is all that
-/// [`Record::holds_for`] needs. In full they are trees of JSON, several times as large as the rest of the object.
+/// Replaces the managed fields of an object by what is read of them: the fingerprint of the operator's own, which is all
+/// that [`Record::holds_for`] needs, and who else scales the object. In full they are trees of JSON, several times as large
+/// as the rest of the object.
 pub fn keep_fingerprint(meta: &mut ObjectMeta) {
     let fields = own_fields(meta);
-    let owns_any = meta.managed_fields.iter().flatten().any(is_own);
-    meta.managed_fields = owns_any.then(|| {
-        vec![ManagedFieldsEntry {
-            manager: Some(FIELD_MANAGER.to_owned()),
-            operation: Some(APPLY.to_owned()),
-            fields_v1: Some(FieldsV1(fields.into())),
-            ..ManagedFieldsEntry::default()
-        }]
+    let entries = meta.managed_fields.take().unwrap_or_default();
+    let own = entries.iter().any(is_own).then(|| ManagedFieldsEntry {
+        manager: Some(FIELD_MANAGER.to_owned()),
+        operation: Some(APPLY.to_owned()),
+        fields_v1: Some(FieldsV1(fields.into())),
+        ..ManagedFieldsEntry::default()
     });
+    let scalers = entries.iter().filter(|entry| autoscaler::scales(entry));
+    let kept: Vec<_> = own
+        .into_iter()
+        .chain(scalers.map(autoscaler::reduced))
+        .collect();
+    meta.managed_fields = (!kept.is_empty()).then_some(kept);
 }
 
 /// Returns a fingerprint of the fields that server-side apply records as the operator's.
@@ -156,6 +161,23 @@ mod tests {
         assert!(record.holds_for(&stale, "abc"));
         stale.resource_version = Some("9".to_owned());
         assert!(!record.holds_for(&stale, "abc"));
+    }
+
+    #[test]
+    fn who_else_scales_an_object_is_kept_and_nothing_else_of_others() {
+        let mut live = meta("1", json!({"f:spec": {}}));
+        let foreign = |fields| ManagedFieldsEntry {
+            manager: Some("kube-controller-manager".to_owned()),
+            fields_v1: Some(FieldsV1(fields)),
+            ..ManagedFieldsEntry::default()
+        };
+        live.managed_fields.get_or_insert_default().extend([
+            foreign(json!({"f:spec": {"f:replicas": {}}})),
+            foreign(json!({"f:status": {"f:replicas": {}}})),
+        ]);
+        keep_fingerprint(&mut live);
+        assert_eq!(live.managed_fields.as_ref().unwrap().len(), 2);
+        assert!(autoscaler::has_taken_over(&live));
     }
 
     #[test]

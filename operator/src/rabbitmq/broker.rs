@@ -2,6 +2,7 @@
 //!
 //! Each method sends one request and does not retry; the retries are up to the caller.
 
+mod clients;
 pub mod counters;
 mod error;
 pub mod message;

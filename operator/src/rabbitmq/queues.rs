@@ -12,12 +12,16 @@ use std::{collections::HashMap, sync::Arc};
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use parking_lot::Mutex;
 use serde_json::Value;
-use shortener_operator_core::model::{
-    metadata::{Component, component_name},
-    queue_record::QueueRecord,
-    queue_state::Report,
-    stack::{Drain, ValidatedStack},
-    topology::{MANAGEMENT_PORT, METRICS_PORT, QueueLimits},
+use shortener_operator_core::{
+    api::WorkersAutoscaling,
+    model::{
+        metadata::{Component, component_name},
+        queue_record::QueueRecord,
+        queue_state::Report,
+        stack::{Autoscaled, Drain, ValidatedStack},
+        topology::{MANAGEMENT_PORT, METRICS_PORT, QueueLimits},
+        worker_demand::WorkerCount,
+    },
 };
 use tokio::{sync::Notify, time::Instant};
 
@@ -39,7 +43,9 @@ pub struct Target {
     pub earlier: Earlier,
     /// Limits of the queues.
     pub limits: QueueLimits,
-    /// True while the stack is paused, and the limits are not enforced.
+    /// Limits of the number of workers, if it follows the queue.
+    pub autoscaling: Option<WorkersAutoscaling>,
+    /// True while the stack is paused: the limits are not enforced, and the workers stay.
     pub paused: bool,
     /// True when the queue is deleted once it is empty.
     pub draining: bool,
@@ -71,6 +77,7 @@ impl Target {
         let users = queue.users()?;
         let identity = &stack.identity;
         let host = component_name(&identity.name, Component::Rabbitmq);
+        let autoscaling = queue.workers.autoscaling.as_ref();
         let url = |port: u16| format!("http://{host}.{}.svc:{port}", identity.namespace);
         Some(Self {
             url: url(MANAGEMENT_PORT),
@@ -81,6 +88,7 @@ impl Target {
                 users: Arc::new(users.definitions()),
             },
             limits: queue.limits,
+            autoscaling: autoscaling.map(|Autoscaled { limits, .. }| *limits),
             paused,
             draining: queue.draining.is_some(),
         })
@@ -94,6 +102,14 @@ struct Entry {
     /// True when the broker is to be queried before the next round.
     due: bool,
     record: QueueRecord,
+}
+
+impl Entry {
+    /// Returns the limits of the number of workers, if it follows the queue now.
+    fn limits_to_follow(&self) -> Option<&WorkersAutoscaling> {
+        let target = self.target.as_ref().filter(|target| !target.paused);
+        target?.autoscaling.as_ref()
+    }
 }
 
 /// The known state of the stacks' queues.
@@ -123,6 +139,23 @@ impl Queues {
         let mut entries = self.entries.lock();
         let entry = entries.entry(stack.clone()).or_default();
         entry.record.decided(drain, now);
+    }
+
+    /// Records the number of a stack's workers that was applied; `None` if the spec states it.
+    pub fn scaled(&self, stack: &StackKey, count: Option<WorkerCount>) {
+        if let Some(entry) = self.entries.lock().get_mut(stack) {
+            entry.record.scaled(count);
+        }
+    }
+
+    /// Returns true when a stack has more workers than it needs, so that it matters which of them process a job.
+    pub fn has_too_many_workers(&self, stack: &StackKey) -> bool {
+        let entries = self.entries.lock();
+        let entry = entries.get(stack);
+        entry.is_some_and(|entry| {
+            let limits = entry.limits_to_follow();
+            limits.is_some_and(|limits| entry.record.demand().has_too_many(limits))
+        })
     }
 
     /// Sets the broker to query about a stack's queue; `None` if there is none.
@@ -158,7 +191,7 @@ impl Queues {
     }
 
     /// Records the report of a broker, or the reason for which there is none, and notifies the listeners if the
-    /// status should change or a drain may be over.
+    /// status or the number of workers should change or a drain may be over.
     pub fn heard(&self, stack: &StackKey, said: Result<Report, String>) {
         let now = self.start.elapsed();
         let follow = self.entries.lock().get_mut(stack).is_some_and(|entry| {
@@ -166,7 +199,11 @@ impl Queues {
             let Some(target) = &entry.target else {
                 return false;
             };
-            entry.record.hear(said, now) || (target.draining && entry.record.is_empty())
+            let shown = entry.record.hear(said, now);
+            let limits = entry.limits_to_follow();
+            shown
+                || (target.draining && entry.record.is_empty())
+                || limits.is_some_and(|limits| entry.record.demand().is_due(limits))
         });
         if follow {
             self.listeners
@@ -227,6 +264,7 @@ mod tests {
                 dead_letters: 10_000,
                 dead_letter_bytes: 64 << 20,
             },
+            autoscaling: None,
             paused: false,
             draining,
         }

@@ -12,6 +12,7 @@ mod group;
 mod live;
 mod pass;
 mod prune;
+mod spare;
 mod withheld;
 
 pub use error::{ApplyError, Cause, Failure};
@@ -45,16 +46,20 @@ pub async fn apply(
     desired: Desired,
 ) -> (Live, Result<(), ApplyError>) {
     let Desired {
-        children,
+        mut children,
         gateway,
         monitoring,
         discarded,
         released,
         prunable,
+        spared,
         held,
     } = desired;
     let deadline = Instant::now() + TIME;
     let mut pass = Pass::new(scope, identity, deadline);
+    if let Some(busy) = spared {
+        pass.spare(&busy, &mut children).await;
+    }
     children.write(&mut pass).await;
     let mut kinds = Children::ends();
     pass.release(&kinds, &released).await;

@@ -13,12 +13,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{Secret, Service},
 };
 use kube::Api;
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
+        autoscaler,
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
         desired::{GatewayObjects, MonitoringObjects},
@@ -89,6 +91,12 @@ pub async fn gather(
             missing_certificate: missing_certificate(scope, stack, &identity),
             parent: live_parent(scope, stack),
         },
+        rival: autoscaler::rival(
+            &scope
+                .inventory
+                .of_namespace::<HorizontalPodAutoscaler>(&identity.namespace),
+            &identity,
+        ),
         programs: programs(scope, &identity),
         identity,
     })

@@ -45,6 +45,11 @@ pub async fn report(
         .context
         .metrics
         .stack_ready(&namespace, &name, plan::is_ready(&new));
+    let desired = new.workers.desired_replicas;
+    scope
+        .context
+        .metrics
+        .workers_desired(&namespace, &name, desired);
     if stack.status.as_ref() == Some(&new) {
         return Ok(());
     }
@@ -57,7 +62,10 @@ pub async fn report(
     // Events are best effort: the status contains the same information.
     let events = async {
         for condition in plan::changes(stack.status.as_ref(), &new) {
-            publish(scope, stack, condition).await;
+            publish(scope, stack, of_condition(condition)).await;
+        }
+        if let Some(numbers) = plan::scaling(stack.status.as_ref(), &new) {
+            publish(scope, stack, of_scaling(numbers)).await;
         }
     };
     if timeout(EVENTS_TIME, events).await.is_err() {
@@ -129,10 +137,11 @@ fn status_patch(uid: Option<&str>, name: &str, status: &ShortenerStackStatus) ->
     })
 }
 
-async fn publish(scope: &Scope, stack: &ShortenerStack, condition: &Condition) {
+/// Returns the Event for a condition that changed.
+fn of_condition(condition: &Condition) -> Event {
     let degraded = condition.type_ == DEGRADED && condition.status == "True";
     let fault = degraded || condition.reason == MONITORING_REFUSED;
-    let event = Event {
+    Event {
         type_: if fault {
             EventType::Warning
         } else {
@@ -145,7 +154,23 @@ async fn publish(scope: &Scope, stack: &ShortenerStack, condition: &Condition) {
         )),
         action: "Reconcile".to_owned(),
         secondary: None,
-    };
+    }
+}
+
+/// Returns the Event for a decided number of workers.
+fn of_scaling((before, after): (i32, i32)) -> Event {
+    Event {
+        type_: EventType::Normal,
+        reason: "WorkersScaled".to_owned(),
+        note: Some(format!(
+            "spec.workers.autoscaling changed the number of workers from {before} to {after} by the number of jobs"
+        )),
+        action: "Scale".to_owned(),
+        secondary: None,
+    }
+}
+
+async fn publish(scope: &Scope, stack: &ShortenerStack, event: Event) {
     let recorder = &scope.context.recorder;
     if let Err(error) = recorder.publish(&event, &stack.object_ref(&())).await
         && refusal::reason(&error, "") != NAMESPACE_TERMINATING

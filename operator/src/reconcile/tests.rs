@@ -1,5 +1,7 @@
 //! Tests of the operator against an in-memory API server: creation, drift correction, pruning and untouched objects.
 
+mod app_scaling;
+mod autoscaling;
 mod backends;
 mod blast_radius;
 mod certificate;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::{core::v1::Secret, networking::v1::Ingress};
+use k8s_openapi::api::{
+    autoscaling::v2::HorizontalPodAutoscaler, core::v1::Secret, networking::v1::Ingress,
+};
 use kube::{
     Resource, ResourceExt,
     runtime::reflector::{ObjectRef, Store},
@@ -47,6 +49,11 @@ impl Stacks {
         if *kind == Gateway::kind(&()) {
             let gateway = Some((namespace.as_str(), name.as_str()));
             return self.users(|stack| parent(stack) == gateway);
+        }
+        // One that a user made may scale the app of any stack beside it.
+        if *kind == HorizontalPodAutoscaler::kind(&()) && stack.is_none() {
+            let namespace = Some(namespace.as_str());
+            return self.users(|stack| stack.metadata.namespace.as_deref() == namespace);
         }
         let mut stacks: BTreeSet<String> = stack.iter().cloned().collect();
         // A Secret of one stack, or of a Helm release of that name, may be used by others.

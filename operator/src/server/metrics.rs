@@ -39,6 +39,7 @@ pub struct Metrics {
     queues: IntGaugeVec,
     dead_letters: IntGaugeVec,
     dropped: IntCounterVec,
+    workers: IntGaugeVec,
 }
 
 impl Metrics {
@@ -104,6 +105,7 @@ impl Metrics {
                 "Dead letters that a stack's broker has dropped since its start because their queue was full.",
                 &["namespace", "stack"],
             )?,
+            workers: workers()?,
         };
         metrics.register()?;
         Ok(metrics)
@@ -123,7 +125,8 @@ impl Metrics {
         let stacks = &self.stack_registry;
         stacks.register(Box::new(self.queues.clone()))?;
         stacks.register(Box::new(self.dead_letters.clone()))?;
-        stacks.register(Box::new(self.dropped.clone()))
+        stacks.register(Box::new(self.dropped.clone()))?;
+        stacks.register(Box::new(self.workers.clone()))
     }
 
     /// Counts a reconcile that has ended; `failure` is the reason if it has failed, a fixed string.
@@ -155,10 +158,25 @@ impl Metrics {
             .set(ready.into());
     }
 
+    /// Sets the decided number of a stack's workers; `None` if the spec states it.
+    pub fn workers_desired(&self, namespace: &str, stack: &str, number: Option<i32>) {
+        match number {
+            Some(number) => {
+                let gauge = self.workers.with_label_values(&[namespace, stack]);
+                gauge.set(number.into());
+            }
+            None => {
+                // The error means that the stack had no such metric.
+                let _ = self.workers.remove_label_values(&[namespace, stack]);
+            }
+        }
+    }
+
     /// Removes the metrics of a deleted stack.
     pub fn forget_stack(&self, namespace: &str, name: &str) {
         // The error means that the stack had no such metric.
         let _ = self.stacks.remove_label_values(&[namespace, name]);
+        self.workers_desired(namespace, name, None);
         self.forget_queue(namespace, name);
     }
 
@@ -220,6 +238,12 @@ impl Metrics {
     }
 }
 
+fn workers() -> Result<IntGaugeVec, prometheus::Error> {
+    let help = "Workers that workers.autoscaling of a stack has decided on.";
+    let labels = &["namespace", "stack"];
+    IntGaugeVec::new(Opts::new("workers_desired", help), labels)
+}
+
 fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
     IntCounterVec::new(Opts::new(name, help), labels)
 }
@@ -270,6 +294,7 @@ mod tests {
             ..Depths::default()
         };
         metrics.queue("links", "acme", depths);
+        metrics.workers_desired("links", "acme", Some(0));
         metrics.watch_failed("Secret");
         golden_text("metrics", &page(&metrics));
     }
@@ -300,6 +325,11 @@ mod tests {
     fn a_stack_that_is_gone_leaves_no_metric_behind() {
         let metrics = Metrics::new().unwrap();
         metrics.stack_ready("team-a", "acme", true);
+        metrics.workers_desired("team-a", "acme", Some(3));
+        assert!(
+            page(&metrics)
+                .contains("shortener_stack_workers_desired{namespace=\"team-a\",stack=\"acme\"} 3")
+        );
         assert!(
             page(&metrics)
                 .contains("shortener_operator_stack_ready{name=\"acme\",namespace=\"team-a\"} 1")

@@ -4,6 +4,7 @@
 //! publish over the default exchange. Every change is recorded.
 
 mod answers;
+mod clients;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,6 +41,8 @@ struct State {
     alarm: Option<String>,
     away: bool,
     full: bool,
+    /// Unacknowledged messages of each client, if the broker has statistics of it.
+    clients: BTreeMap<String, Option<i64>>,
     changes: Vec<String>,
 }
 
@@ -59,6 +62,7 @@ impl Default for State {
             alarm: None,
             away: false,
             full: false,
+            clients: BTreeMap::new(),
             changes: Vec::new(),
         }
     }

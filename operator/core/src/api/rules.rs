@@ -97,6 +97,18 @@ pub(super) fn backend_keeps_its_class(remedy: &str) -> Rule {
     )
 }
 
+/// Returns the rule that the workers follow the queue of a broker that the operator runs: it knows no other.
+pub(super) fn scales_by_its_own_queue() -> Rule {
+    let autoscaling = present("self", "workers.autoscaling");
+    let external = present("self", "queue.external");
+    rule(
+        format!("!({autoscaling} && {external})"),
+        "workers.autoscaling needs a queue that the operator manages, and queue.external is set: remove \
+         workers.autoscaling, and let KEDA or a HorizontalPodAutoscaler scale the stack"
+            .to_owned(),
+    )
+}
+
 /// Limits a rule to changes while the profile `vector` is on.
 pub(super) fn while_vector_is_on(rule: Rule) -> Rule {
     Rule {

@@ -8,11 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, MonitoringSpec, ObservabilitySpec,
-    PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus, VectorSpec, names,
+    AppAutoscaling, CacheSpec, DatabaseSpec, GatewaySpec, LinksSpec, MonitoringSpec,
+    ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus,
+    VectorSpec, WorkersAutoscaling, names,
     rules::{
         backend_keeps_its_class, backend_never_shrinks, keeps_its_class, never_shrinks,
-        vector_keeps, while_vector_is_on,
+        scales_by_its_own_queue, vector_keeps, while_vector_is_on,
     },
 };
 
@@ -59,6 +60,7 @@ use super::{
     validation = keeps_its_class("database", "restore a backup into a new stack"),
     validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
     validation = keeps_its_class("queue", "drain the queue into a new stack"),
+    validation = scales_by_its_own_queue(),
     validation = backend_never_shrinks("keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
     validation = backend_keeps_its_class("remove observability.backend.managed, delete the volume claim, and set it again"),
     validation = vector_keeps("collection", "'docs'", "change the name"),
@@ -168,6 +170,10 @@ pub struct AppSpec {
     /// Number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub replicas: i32,
+    /// Lets a HorizontalPodAutoscaler choose the number of pods by their use of the processor. `replicas` has no effect
+    /// beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<AppAutoscaling>,
     /// Settings of the pods.
     #[serde(flatten)]
     pub pod: PodSettings,
@@ -177,6 +183,7 @@ impl Default for AppSpec {
     fn default() -> Self {
         Self {
             replicas: 2,
+            autoscaling: None,
             pod: PodSettings::default(),
         }
     }
@@ -186,9 +193,12 @@ impl Default for AppSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkersSpec {
-    /// Number of pods, also changed by `kubectl scale`.
+    /// Number of pods, also changed by `kubectl scale`. It has no effect beside `autoscaling`.
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
+    /// Lets the operator choose the number of pods by the number of jobs in a queue that it manages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<WorkersAutoscaling>,
     /// The removal of expired data, with or without the profile `queue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge: Option<PurgeSpec>,
@@ -201,6 +211,7 @@ impl Default for WorkersSpec {
     fn default() -> Self {
         Self {
             replicas: 1,
+            autoscaling: None,
             purge: None,
             pod: PodSettings::default(),
         }

@@ -103,4 +103,7 @@ pub struct WorkersStatus {
     /// Label selector of the pods in its string form.
     #[serde(default)]
     pub selector: String,
+    /// Pods that `workers.autoscaling` has decided on; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desired_replicas: Option<i32>,
 }

@@ -484,6 +484,21 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             json!({"app": {"resources": {"requests": {"cpu": "fast"}}}}),
             "is not a quantity",
         ),
+        (
+            json!({"app": {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}),
+            "app.autoscaling.minReplicas is above maxReplicas",
+        ),
+        (
+            json!({"workers": {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}),
+            "workers.autoscaling.minReplicas is above maxReplicas",
+        ),
+        (
+            json!({
+                "workers": {"autoscaling": {"maxReplicas": 2}},
+                "queue": {"external": {"secretRef": {"name": "broker"}}},
+            }),
+            "workers.autoscaling needs a queue that the operator manages",
+        ),
     ];
     for (spec, message) in table {
         let refusal = refusal(spec.clone());

@@ -23,6 +23,8 @@ pub struct Desired {
     /// True when the lists are complete, so that an object outside them may be deleted. False while an address that a
     /// child is rendered from is unknown.
     pub prunable: bool,
+    /// Clients of the broker that process a job, if workers are to be removed: their pods are removed last.
+    pub spared: Option<BTreeSet<String>>,
     /// Components of which no object is deleted: the lists lack theirs, because they are held.
     pub held: BTreeSet<Component>,
 }

@@ -55,6 +55,8 @@ pub struct Facts {
     pub missing_keys: bool,
     /// Facts about the surroundings of the gateway.
     pub gateway: GatewayFacts,
+    /// Name of an autoscaler of the app that the operator did not make.
+    pub rival: Option<String>,
     /// The Deployments of the stack's own programs that exist.
     pub programs: BTreeMap<Component, Arc<Deployment>>,
 }
@@ -94,13 +96,16 @@ impl Facts {
     }
 }
 
-/// Facts about the queue. Only the drain of a queue whose profile is off depends on them.
+/// Facts about the queue. The drain of a queue whose profile is off depends on them, and the number of workers if it
+/// follows the queue.
 #[derive(Clone, Debug, Default)]
 pub struct QueueFacts {
     /// The objects of the queue that exist.
     pub parts: QueueParts,
     /// True when no client can publish jobs any more.
     pub closed: bool,
+    /// Number of workers that the cluster has, if their Deployment exists.
+    pub workers: Option<i32>,
     /// The known state of the queue.
     pub record: QueueRecord,
 }

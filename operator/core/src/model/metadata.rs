@@ -26,6 +26,10 @@ pub const CONFIG_CHECKSUM: &str = "shortener.dev/config-checksum";
 /// Annotation on a database's volume claim with the major version of the PostgreSQL server that created its data.
 pub const POSTGRES_MAJOR: &str = "shortener.dev/postgres-major";
 
+/// Annotation of a pod with its place in the order in which a ReplicaSet deletes pods that are too many: those with the
+/// lowest number come first, and a pod without it has 0.
+pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
 /// Annotations that keep Argo CD from deleting retained objects, which hold data. These objects have no owner. If
 /// Argo CD tracks by the label `app.kubernetes.io/instance`, an Application with the name of the stack takes them for
 /// leftovers of its own. Without the annotations it would prune them, delete them with the Application, and report

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{
     queue_state::{QueueState, Report},
     stack::{Drain, Draining},
+    worker_demand::{WorkerCount, WorkerDemand},
 };
 
 /// Minimum time between two changed depths in the status.
@@ -32,27 +33,22 @@ pub struct QueueRecord {
     draining: bool,
     /// True when the queue was drained and has not been wanted again.
     drained: bool,
+    demand: WorkerDemand,
 }
 
 impl QueueRecord {
     /// Records a report of the broker, or the reason for which there is none. Returns true when the status should
     /// change.
     pub fn hear(&mut self, said: Result<Report, String>, now: Duration) -> bool {
-        let report = match said {
+        let mut report = match said {
             Ok(report) => report,
-            Err(why) => {
-                self.empty = None;
-                self.failures = self.failures.saturating_add(1);
-                if self.failures < FAILURE_THRESHOLD
-                    || matches!(self.seen, QueueState::Unreachable(_))
-                {
-                    return false;
-                }
-                self.seen = QueueState::Unreachable(why);
-                return true;
-            }
+            Err(why) => return self.fail(why),
         };
         self.failures = 0;
+        match (report.depth, report.busy.take()) {
+            (Some(depth), busy) => self.demand.hear(depth, busy, now),
+            (None, _) => self.demand.interrupt(),
+        }
         let total = report.depth.map(|depth| depth.total());
         self.empty = (total == Some(0)).then_some(now);
         self.jobs = total.map_or(self.jobs, |total| total > 0);
@@ -68,6 +64,21 @@ impl QueueRecord {
             });
         }
         follow
+    }
+
+    /// Records that there is no report. Returns true when the status should change.
+    fn fail(&mut self, why: String) -> bool {
+        self.empty = None;
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < FAILURE_THRESHOLD {
+            return false;
+        }
+        self.demand.interrupt();
+        let known = matches!(self.seen, QueueState::Unreachable(_));
+        if !known {
+            self.seen = QueueState::Unreachable(why);
+        }
+        !known
     }
 
     fn may_show(&self, report: &Report, now: Duration) -> bool {
@@ -125,6 +136,16 @@ impl QueueRecord {
             }
             Drain::Drained => self.drained = true,
         }
+    }
+
+    /// Returns the demand for workers.
+    pub fn demand(&self) -> &WorkerDemand {
+        &self.demand
+    }
+
+    /// Records the number of workers that was applied; `None` if the spec states it.
+    pub fn scaled(&mut self, count: Option<WorkerCount>) {
+        self.demand.applied(count);
     }
 
     /// Forgets what the broker reported, because it is not queried any more.

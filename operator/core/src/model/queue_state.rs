@@ -1,5 +1,7 @@
 //! The state of a stack's queues as the broker reports it.
 
+use std::collections::BTreeSet;
+
 use super::topology::QueueLimits;
 
 /// Share of the bounds, in percent, from which on the dead-letter queue counts as nearly full.
@@ -78,6 +80,8 @@ pub struct Report {
     pub alarm: Option<String>,
     /// Room for dead letters; `None` if the broker has no statistics of their queue.
     pub room: Option<Room>,
+    /// Clients that process a job, if the broker was asked for them.
+    pub busy: Option<BTreeSet<String>>,
 }
 
 /// The state of a queue that the status shows.

@@ -11,6 +11,7 @@ mod observability;
 mod parent;
 mod purge;
 mod queue;
+mod scaling;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +42,8 @@ pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
 pub use parent::Parent;
 pub use purge::Purge;
-pub use queue::{BrokerOperator, Drain, Draining, Queue, Workers};
+pub use queue::{Autoscaled, BrokerOperator, Drain, Draining, Queue, Workers};
+pub use scaling::AppScaling;
 pub use store::{Cache, Credential, ManagedStore, Store, StoreTls, StoreVolume, Vector};
 
 /// A stack that was checked against its spec and its surroundings.
@@ -162,6 +164,8 @@ impl ValidatedStack {
 pub struct App {
     /// Number of pods (0 when stopped).
     pub replicas: i32,
+    /// Scaling by an autoscaler, if there is one.
+    pub scaling: Option<AppScaling>,
     /// Settings of the pods.
     pub pod: Pod,
     /// Rate limits.

@@ -28,7 +28,7 @@ use super::{
 use crate::model::{
     desired::{Children, Desired, GatewayObjects, MonitoringObjects},
     metadata::Component,
-    stack::ValidatedStack,
+    stack::{App, AppScaling, ValidatedStack},
 };
 
 /// Returns every child object that the stack should have, without those of the components that are held.
@@ -56,8 +56,15 @@ pub fn build(stack: &ValidatedStack) -> Desired {
         // The gateway is rendered from the address of the app's Service. Until that is known, the gateway must not be
         // pruned.
         prunable: !stack.gateway.routing.lacks_upstream(),
+        spared: spared(stack),
         held: undeleted(stack),
     }
+}
+
+/// Returns the clients of the broker whose pods are removed last, if workers are to be removed.
+fn spared(stack: &ValidatedStack) -> Option<BTreeSet<String>> {
+    let queue = stack.queue.as_ref()?;
+    queue.workers.count()?.spared.clone()
 }
 
 /// Returns true when every object of a component that is held stays as it is.
@@ -120,6 +127,7 @@ fn children(stack: &ValidatedStack) -> Children {
             gateway::deployment(stack),
         ])
         .collect(),
+        autoscalers: all([app::autoscaler(stack)]).collect(),
         disruption_budgets: disruption_budgets(stack),
         ingresses: all([gateway::api_ingress(stack), gateway::ingress(stack)]).collect(),
     }
@@ -175,15 +183,24 @@ fn services(stack: &ValidatedStack) -> Vec<Service> {
 
 fn disruption_budgets(stack: &ValidatedStack) -> Vec<PodDisruptionBudget> {
     all([
-        Some((Component::App, stack.app.replicas)),
+        Some((Component::App, most(&stack.app))),
         Some((Component::Gateway, stack.gateway.replicas)),
         stack
             .queue
             .as_ref()
-            .map(|queue| (Component::Worker, queue.workers.replicas)),
+            .map(|queue| (Component::Worker, queue.workers.most())),
     ])
     .filter_map(|(component, replicas)| disruption_budget::build(stack, component, replicas))
     .collect()
+}
+
+/// Returns the largest number of pods of the app without an edit of the spec.
+fn most(app: &App) -> i32 {
+    let limits = |scaling: &AppScaling| {
+        let own = scaling.limits.filter(|_| scaling.rival.is_none());
+        own.map_or(i32::MAX, |limits| limits.max_replicas)
+    };
+    app.scaling.as_ref().map_or(app.replicas, limits)
 }
 
 /// Returns the stores that the operator runs.

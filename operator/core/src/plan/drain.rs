@@ -17,6 +17,7 @@ pub fn drain(stack: &ShortenerStack, queue: &QueueFacts) -> Drain {
         parts,
         closed,
         record,
+        ..
     } = queue;
     if stack.spec.profiles.contains(&Profile::Queue) {
         Drain::Wanted
@@ -91,6 +92,7 @@ mod tests {
                 service,
             },
             closed,
+            workers: None,
             record,
         }
     }

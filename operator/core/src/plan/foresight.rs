@@ -75,6 +75,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
             upstream: Some(ADDRESS.to_owned()),
             ..GatewayFacts::default()
         },
+        rival: None,
         programs: BTreeMap::new(),
         identity,
     }

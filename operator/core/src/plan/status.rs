@@ -74,6 +74,13 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
             .filter(|old| !SUMMARY.contains(&old.type_.as_str()) && on(&old.type_));
         conditions.extend(seen.cloned());
     }
+    let desired_workers = match outcome {
+        Outcome::Applied(validated, _) => {
+            let workers = validated.queue.as_ref().map(|queue| &queue.workers);
+            workers.and_then(|workers| Some(workers.count()?.replicas))
+        }
+        Outcome::Paused(..) | Outcome::Failed(..) => previous.workers.desired_replicas,
+    };
     let workload = |component| live.workloads.get(&component).cloned().unwrap_or_default();
     let app = workload(Component::App);
     ShortenerStackStatus {
@@ -88,6 +95,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         workers: WorkersStatus {
             replicas: workload(Component::Worker).existing,
             selector: worker_selector(&stack.name_any()),
+            desired_replicas: desired_workers,
         },
         queue: depth(live, previous.queue),
         plan,
@@ -131,6 +139,18 @@ pub fn changes<'a>(
         .iter()
         .filter(|condition| !known(condition) && !FOR_KSTATUS.contains(&condition.type_.as_str()))
         .collect()
+}
+
+/// Returns the numbers of workers before and after a decision on it, for an Event; `None` if it has not changed.
+pub fn scaling(
+    before: Option<&ShortenerStackStatus>,
+    after: &ShortenerStackStatus,
+) -> Option<(i32, i32)> {
+    let numbers = (
+        before?.workers.desired_replicas?,
+        after.workers.desired_replicas?,
+    );
+    (numbers.0 != numbers.1).then_some(numbers)
 }
 
 /// Returns true when the condition `Ready` is true.

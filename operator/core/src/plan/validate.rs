@@ -9,6 +9,7 @@ mod held;
 mod links;
 mod monitoring;
 mod observability;
+mod scaling;
 
 use super::{
     build,
@@ -29,7 +30,8 @@ use crate::{
         defaults::Defaults,
         facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Cache, Credential, JobIds, Purge, ValidatedStack, Workers},
+        stack::{App, Autoscaled, Cache, Credential, JobIds, Purge, ValidatedStack, Workers},
+        worker_demand::WorkerCount,
     },
 };
 use held::Held;
@@ -69,8 +71,9 @@ pub fn validate(
     let cache = optional.remove(&Component::Cache);
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
     let draining = drain(stack, &facts.queue).draining();
+    let workers = workers(spec, defaults, scaling::workers(spec, &facts.queue));
     let queue = optional.remove(&Component::Rabbitmq).and_then(|store| {
-        let queue = rabbitmq::resolve(&near, store, workers(spec, defaults), draining);
+        let queue = rabbitmq::resolve(&near, store, workers, draining);
         held.part(Component::Rabbitmq, queue)
     });
     let vector = optional.remove(&Component::Qdrant).and_then(|store| {
@@ -80,12 +83,14 @@ pub fn validate(
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
+    let app = app(spec, defaults, cache.as_ref(), facts.missing_keys, job_ids);
+    let live = facts.programs.get(&Component::App).map(|live| &**live);
     Ok(ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
         image_pull_secrets: spec.image_pull_secrets.clone(),
-        app: app(spec, defaults, cache.as_ref(), facts.missing_keys, job_ids),
+        app: scaling::app(app, spec, live, facts.rival),
         gateway: gateway::gateway(spec, defaults, &identity.namespace, facts.gateway),
         database,
         cache,
@@ -156,6 +161,7 @@ fn app(
     let documents = spec.profiles.contains(&Profile::Vector);
     App {
         replicas: if spec.stopped { 0 } else { spec.app.replicas },
+        scaling: None,
         pod: pod(
             &spec.app.pod,
             &defaults.images.app,
@@ -173,13 +179,19 @@ fn app(
     }
 }
 
-fn workers(spec: &ShortenerStackSpec, defaults: &Defaults) -> Workers {
+fn workers(
+    spec: &ShortenerStackSpec,
+    defaults: &Defaults,
+    autoscaling: Option<Autoscaled>,
+) -> Workers {
+    let count = autoscaling.as_ref().map(|autoscaled| &autoscaled.count);
     Workers {
-        replicas: if spec.stopped {
-            0
-        } else {
-            spec.workers.replicas
+        replicas: match count {
+            Some(WorkerCount { replicas, .. }) => *replicas,
+            None if spec.stopped => 0,
+            None => spec.workers.replicas,
         },
+        autoscaling,
         pod: pod(
             &spec.workers.pod,
             &defaults.images.worker,

@@ -103,6 +103,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         }),
         missing_keys: false,
         gateway: GatewayFacts::default(),
+        rival: None,
         programs: BTreeMap::new(),
     }
 }

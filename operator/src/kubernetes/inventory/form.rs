@@ -1,6 +1,9 @@
 //! The forms in which the cache keeps the objects of a kind.
 
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::{
+    autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::{Pod, Secret},
+};
 use kube::core::PartialObjectMeta;
 use shortener_operator_core::model::{
     gateway_api::{Gateway, PROGRAMMED},
@@ -48,6 +51,9 @@ pub struct MetadataOfAll;
 
 /// Every Gateway of the scope. Many stacks share one, and its status counts their routes.
 pub struct OfOthers;
+
+/// Every autoscaler of the scope, without its status: one that a user made may scale the app.
+pub struct WithOthers;
 
 /// A pod without its spec, because only its metadata, conditions and container states are read.
 pub struct WithoutSpec;
@@ -106,6 +112,34 @@ impl Form<Gateway> for OfOthers {
     }
 }
 
+impl Form<HorizontalPodAutoscaler> for WithOthers {
+    type Kept = HorizontalPodAutoscaler;
+
+    const NEEDED: bool = false;
+
+    fn selector() -> Option<String> {
+        None
+    }
+
+    fn trim(autoscaler: &mut HorizontalPodAutoscaler) {
+        autoscaler.status = None;
+    }
+
+    /// The status, which is written every few seconds, leaves only its traces in the metadata.
+    fn essence(autoscaler: &HorizontalPodAutoscaler) -> Option<String> {
+        let metadata = &autoscaler.metadata;
+        let parts = (
+            &metadata.uid,
+            &metadata.labels,
+            &metadata.annotations,
+            &metadata.owner_references,
+            &metadata.deletion_timestamp,
+            &autoscaler.spec,
+        );
+        serde_json::to_string(&parts).ok()
+    }
+}
+
 impl Form<Pod> for WithoutSpec {
     type Kept = Pod;
 
@@ -119,6 +153,23 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn an_autoscaler_that_counts_wakes_no_stack_and_one_that_is_edited_does() {
+        let essence = |version: &str, most: i32, label: &str| {
+            let mut autoscaler: HorizontalPodAutoscaler = serde_json::from_value(json!({
+                "metadata": {"name": "mine", "resourceVersion": version, "labels": {"a": label}},
+                "spec": {"maxReplicas": most, "scaleTargetRef": {"kind": "Deployment", "name": "x"}},
+                "status": {"desiredReplicas": most},
+            }))
+            .unwrap();
+            WithOthers::trim(&mut autoscaler);
+            WithOthers::essence(&autoscaler).unwrap()
+        };
+        assert_eq!(essence("1", 3, ""), essence("2", 3, ""));
+        assert_ne!(essence("1", 3, ""), essence("1", 4, ""));
+        assert_ne!(essence("1", 3, ""), essence("1", 3, "x"));
+    }
 
     #[test]
     fn little_of_a_foreign_secret_is_kept() {

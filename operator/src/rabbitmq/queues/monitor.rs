@@ -6,7 +6,11 @@
 //! It runs in the leader only. It sends no requests to the API server: reconciles set the brokers to query and act on
 //! the reports.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use shortener_operator_core::model::{
@@ -82,6 +86,7 @@ impl Monitor {
         let (namespace, name) = stack;
         let said = match self.answers(target).await {
             Ok((depths, alarm)) => {
+                let busy = self.busy(stack, target).await;
                 let depths = Depths {
                     dropped: self.dropped(stack, target).await,
                     ..depths
@@ -91,6 +96,7 @@ impl Monitor {
                     depth: depths.jobs,
                     alarm,
                     room: depths.room(target.limits),
+                    busy,
                 })
             }
             Err(error) => {
@@ -126,6 +132,21 @@ impl Monitor {
         }
         tracing::info!(broker = %target.url, "introduced the operator's user to a broker that has run since an earlier release");
         questions(&own, target, &self.write_deadline).await
+    }
+
+    /// Returns the clients that process a job, if workers are to be removed. Without an answer none is.
+    async fn busy(&self, stack: &StackKey, target: &Target) -> Option<BTreeSet<String>> {
+        if !self.queues.has_too_many_workers(stack) {
+            return None;
+        }
+        let (namespace, name) = stack;
+        let transport = self.transport.clone();
+        let broker = Broker::new(transport, &target.url, target.login.clone(), LIMIT);
+        let busy = broker.busy_clients().await;
+        busy.inspect_err(|error| {
+            tracing::debug!(stack = %name, %namespace, %error, "the broker's clients cannot be read");
+        })
+        .ok()
     }
 
     /// Returns the number of dropped dead letters. A broker without metrics is no reason to distrust its other answers.
@@ -206,6 +227,7 @@ mod tests {
                 dead_letters: 10_000,
                 dead_letter_bytes: 64 << 20,
             },
+            autoscaling: None,
             paused: false,
             draining: false,
         }

@@ -23,8 +23,10 @@ const QUEUE_URL: &str = "QUEUE_URL";
 /// Reads the facts about the queue. While its profile is on, nothing depends on its objects.
 pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> QueueFacts {
     let record = scope.context.queues.record(&identity.key());
+    let workers = workers(scope, identity);
     if stack.spec.profiles.contains(&Profile::Queue) {
         return QueueFacts {
+            workers,
             record,
             ..QueueFacts::default()
         };
@@ -37,12 +39,22 @@ pub(super) fn facts(scope: &Scope, stack: &ShortenerStack, identity: &StackIdent
     let facts = QueueFacts {
         parts,
         closed: false,
+        workers,
         record,
     };
     QueueFacts {
         closed: facts.may_hold_jobs() && closed(scope, identity),
         ..facts
     }
+}
+
+/// Returns the number of workers that their Deployment asks for, if it exists.
+fn workers(scope: &Scope, identity: &StackIdentity) -> Option<i32> {
+    let name = component_name(&identity.name, Component::Worker);
+    let live = scope
+        .inventory
+        .kept::<Deployment>(&identity.namespace, &name)?;
+    live.spec.as_ref()?.replicas
 }
 
 fn is_ours<K: Child>(scope: &Scope, identity: &StackIdentity, component: Component) -> bool {

@@ -72,7 +72,11 @@ fn names<K: Kind>(world: &World) -> Vec<String> {
 
 /// Starts two stacks that have an object of every kind together: a stack has either Ingresses or an HTTPRoute.
 async fn with_every_kind(policy: &str) -> [World; 2] {
-    let with_ingresses = json!({"monitoring": {"enabled": true}, "deletionPolicy": policy});
+    let with_ingresses = json!({
+        "monitoring": {"enabled": true},
+        "app": {"autoscaling": {"maxReplicas": 4}},
+        "deletionPolicy": policy,
+    });
     let with_a_route = json!({
         "gateway": {
             "provider": "GatewayApi",

@@ -29,7 +29,8 @@ async fn a_child_is_written_after_those_that_it_needs() {
     let server = FakeApiServer::default();
     server.add_optional_kinds();
     let world = World::start(server);
-    let spec = json!({"monitoring": {"enabled": true}});
+    let app = json!({"autoscaling": {"maxReplicas": 4}});
+    let spec = json!({"monitoring": {"enabled": true}, "app": app});
     world.server.create(&stored_stack(spec));
     world.settle().await;
     assert_eq!(
@@ -43,6 +44,7 @@ async fn a_child_is_written_after_those_that_it_needs() {
             "services",
             "statefulsets",
             "deployments",
+            "horizontalpodautoscalers",
             "poddisruptionbudgets",
             "ingresses",
             "servicemonitors",
@@ -53,7 +55,8 @@ async fn a_child_is_written_after_those_that_it_needs() {
 
 #[tokio::test(start_paused = true)]
 async fn children_are_deleted_in_reverse_order_and_monitoring_objects_after_them() {
-    let spec = json!({"profiles": ["caching", "observability"]});
+    let app = json!({"autoscaling": {"maxReplicas": 4}});
+    let spec = json!({"profiles": ["caching", "observability"], "app": app});
     let world = World::with_optional_kinds(spec).await;
     // Nothing is pruned before the address of the app is known to the stack's own gateway.
     world
@@ -72,6 +75,7 @@ async fn children_are_deleted_in_reverse_order_and_monitoring_objects_after_them
         [
             "ingresses",
             "poddisruptionbudgets",
+            "horizontalpodautoscalers",
             "deployments",
             "statefulsets",
             "services",

@@ -36,6 +36,8 @@ impl State {
         }
         match (method.as_str(), parts.as_slice()) {
             ("GET", ["queues", "%2F"]) => (200, self.queues()),
+            ("GET", ["vhosts", "%2F", "channels"]) => (200, self.channels()),
+            ("GET", ["vhosts", "%2F", "connections"]) => (200, self.connections()),
             ("GET", ["policies", "%2F"]) => (200, self.policies.values().cloned().collect()),
             ("PUT", ["policies", "%2F", name]) => {
                 self.policies.insert((*name).to_owned(), body.clone());

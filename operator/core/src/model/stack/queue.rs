@@ -6,9 +6,13 @@ use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
 
 use super::{Pod, Store};
-use crate::model::{
-    credentials::{PASSWORD_KEY, USERNAME_KEY},
-    topology::{QueueLimits, User, Users},
+use crate::{
+    api::WorkersAutoscaling,
+    model::{
+        credentials::{PASSWORD_KEY, USERNAME_KEY},
+        topology::{QueueLimits, User, Users},
+        worker_demand::WorkerCount,
+    },
 };
 
 /// The job queue of a stack and its workers.
@@ -86,8 +90,34 @@ impl std::fmt::Debug for BrokerOperator {
 pub struct Workers {
     /// Number of pods (0 when stopped).
     pub replicas: i32,
+    /// Limits and decision, if the number follows the queue.
+    pub autoscaling: Option<Autoscaled>,
     /// Settings of the pods.
     pub pod: Pod,
+}
+
+impl Workers {
+    /// Returns the largest number of pods without an edit of the spec.
+    pub fn most(&self) -> i32 {
+        let autoscaling = self.autoscaling.as_ref();
+        autoscaling.map_or(self.replicas, |autoscaled| autoscaled.limits.max_replicas)
+    }
+
+    /// Returns the decision on their number, if it follows the queue.
+    pub fn count(&self) -> Option<&WorkerCount> {
+        self.autoscaling
+            .as_ref()
+            .map(|autoscaled| &autoscaled.count)
+    }
+}
+
+/// A number of workers that follows the queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Autoscaled {
+    /// Limits of the number.
+    pub limits: WorkersAutoscaling,
+    /// The decision.
+    pub count: WorkerCount,
 }
 
 /// State of a queue that is being drained.

@@ -1,10 +1,12 @@
 //! The app: a Deployment that shortens links and redirects, and the Service in front of it.
 
+mod autoscaler;
 mod deployment;
 mod service;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
+pub use autoscaler::autoscaler;
 pub use deployment::deployment;
 pub(super) use deployment::migrate;
 pub use service::service;

@@ -1,12 +1,25 @@
 //! `AppReady`: every desired pod of the app accepts requests, and the keys of clients exist.
 
 use super::{Verdict, View};
-use crate::{api::Protected, model::metadata::Component, plan::verdict::workload};
+use crate::{
+    api::Protected,
+    model::{metadata::Component, stack::ValidatedStack},
+    plan::verdict::workload,
+};
 
 /// Checks the app's Deployment and its pods, then that the Secret with the keys exists. Without the Secret, the app
 /// refuses what needs a key and serves everything else, so the stack is built all the same.
 pub fn app_ready(view: View<'_>) -> Verdict {
     let pods = workload::ready(view, Component::App);
+    let pods = match two_autoscalers(view.stack) {
+        Some(message) if !pods.fault && !view.stack.stopped => Verdict {
+            fault: true,
+            reason: "AutoscalerConflict",
+            message,
+            ..pods
+        },
+        _ => pods,
+    };
     let missing = view.stack.app.auth.as_ref().filter(|auth| auth.missing);
     match missing {
         Some(auth) if !pods.fault && !view.stack.stopped => Verdict::fault(
@@ -21,6 +34,16 @@ pub fn app_ready(view: View<'_>) -> Verdict {
         .serving(pods.serves && !auth.protect.contains(&Protected::Shorten)),
         _ => pods,
     }
+}
+
+/// Returns the message if the spec asks for an autoscaler beside one that the operator did not make.
+fn two_autoscalers(stack: &ValidatedStack) -> Option<String> {
+    let scaling = stack.app.scaling.as_ref()?;
+    let rival = scaling.limits.and(scaling.rival.as_ref())?;
+    Some(format!(
+        "app.autoscaling has no effect, because HorizontalPodAutoscaler {rival} scales the app already: delete that \
+         object, or remove app.autoscaling"
+    ))
 }
 
 #[cfg(test)]
@@ -83,6 +106,24 @@ mod tests {
             let start = "gateway.auth.secretRef: Secret links-keys does not exist: create it";
             let named = found.fault && found.message.starts_with(start);
             assert_eq!(named, reason == "SecretNotFound", "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_second_autoscaler_is_named_and_takes_nothing_from_the_app() {
+        let live = Live {
+            workloads: [(Component::App, settled())].into(),
+            ..Live::default()
+        };
+        for (rival, reason) in [(None, "PodsReady"), (Some("mine"), "AutoscalerConflict")] {
+            let stack = minimal_stack().scaled_by_load(rival);
+            let view = View {
+                stack: &stack,
+                live: &live,
+            };
+            let found = app_ready(view);
+            assert_eq!((found.reason, found.fault), (reason, rival.is_some()));
+            assert!(found.holds && found.serves, "{found:?}");
         }
     }
 

@@ -200,9 +200,34 @@ fn the_scale_subresource_always_has_a_selector() {
         after(None, &live(2), 1).workers,
         WorkersStatus {
             replicas: 0,
-            selector: expected.to_owned()
+            selector: expected.to_owned(),
+            desired_replicas: None,
         }
     );
+}
+
+#[test]
+fn a_decided_number_of_workers_is_news_once_and_stays_while_nothing_is_written() {
+    let status_of = |workers| ShortenerStackStatus {
+        workers: WorkersStatus {
+            desired_replicas: workers,
+            ..WorkersStatus::default()
+        },
+        ..ShortenerStackStatus::default()
+    };
+    for (before, now, expected) in [
+        (Some(1), Some(3), Some((1, 3))),
+        (Some(3), Some(3), None),
+        (None, Some(3), None),
+        (Some(3), None, None),
+    ] {
+        let found = scaling(Some(&status_of(before)), &status_of(now));
+        assert_eq!(found, expected, "{before:?} to {now:?}");
+    }
+    let mut stack = stored_stack(json!({}));
+    stack.status = Some(status_of(Some(3)));
+    let paused = status(&stack, Outcome::Paused(&minimal_stack(), &live(2)), &at(1));
+    assert_eq!(paused.workers.desired_replicas, Some(3));
 }
 
 /// Compares a whole stack, as a GitOps tool reads it, with a golden file. `e2e/checks/kstatus.sh` passes these files

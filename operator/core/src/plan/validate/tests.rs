@@ -48,6 +48,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         vector_key: None,
         missing_keys: false,
         gateway: GatewayFacts::default(),
+        rival: None,
         programs: BTreeMap::new(),
     }
 }

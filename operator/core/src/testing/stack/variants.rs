@@ -13,9 +13,10 @@ use serde_json::json;
 
 use super::resolved;
 use crate::{
-    api::{GatewayServiceType, GatewayTls, Hsts},
+    api::{AppAutoscaling, GatewayServiceType, GatewayTls, Hsts},
     model::stack::{
-        Backend, Collector, HostConflict, ManagedStore, Pod, Routing, Store, ValidatedStack,
+        AppScaling, Backend, Collector, HostConflict, ManagedStore, Pod, Routing, Store,
+        ValidatedStack,
     },
 };
 
@@ -94,6 +95,20 @@ impl ValidatedStack {
     pub fn replicas(mut self, replicas: i32) -> Self {
         self.app.replicas = replicas;
         self.gateway.replicas = replicas;
+        self
+    }
+
+    /// Scales the app by its load, beside an autoscaler that the operator did not make, if it is named.
+    pub fn scaled_by_load(mut self, rival: Option<&str>) -> Self {
+        self.app.scaling = Some(AppScaling {
+            limits: Some(AppAutoscaling {
+                min_replicas: 2,
+                max_replicas: 4,
+                cpu_percent: 80,
+            }),
+            rival: rival.map(str::to_owned),
+            is_left: false,
+        });
         self
     }
 

@@ -38,7 +38,14 @@ pub fn deployment(stack: &ValidatedStack) -> Deployment {
         checksum(stack),
         certificates::mounted(stack, Component::App, pod_spec(stack)),
     );
-    deployment::serving(stack, Component::App, stack.app.replicas, template)
+    let mut deployment = deployment::serving(stack, Component::App, stack.app.replicas, template);
+    let scaling = stack.app.scaling.as_ref();
+    if let Some(spec) = &mut deployment.spec
+        && scaling.is_some_and(|scaling| scaling.is_left)
+    {
+        spec.replicas = None;
+    }
+    deployment
 }
 
 /// Returns the checksum of the Secrets that the app reads when it starts.
@@ -279,6 +286,17 @@ mod tests {
         for without in [minimal_stack(), minimal_stack().queue().draining()] {
             assert_eq!(key(&without), None);
             assert!(!annotated(&without).contains("job-ids"));
+        }
+    }
+
+    #[test]
+    fn a_number_of_pods_that_another_manager_owns_is_left_out() {
+        for (is_left, expected) in [(false, Some(2)), (true, None)] {
+            let mut stack = minimal_stack().scaled_by_load(None);
+            if let Some(scaling) = &mut stack.app.scaling {
+                scaling.is_left = is_left;
+            }
+            assert_eq!(deployment(&stack).spec.unwrap().replicas, expected);
         }
     }
 

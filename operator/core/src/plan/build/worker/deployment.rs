@@ -1,5 +1,5 @@
 //! The workers' Deployment. Its replicas are the stack's `spec.workers.replicas`, which `kubectl scale` and an
-//! autoscaler change. As in the app, migrations run in an init container, so the app and the workers may start in any
+//! autoscaler change, or the number that `workers.autoscaling` leads to. As in the app, migrations run in an init container, so the app and the workers may start in any
 //! order.
 
 use k8s_openapi::api::{

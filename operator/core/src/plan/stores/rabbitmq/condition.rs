@@ -86,7 +86,7 @@ fn drain(view: View<'_>, queue: &Queue, draining: Draining) -> String {
         Draining { left: Some(0), .. } => "no job remains, so the queue is removed soon".to_owned(),
         Draining {
             left: Some(left), ..
-        } if queue.workers.replicas == 0 => {
+        } if queue.workers.most() == 0 => {
             format!("{left} jobs remain and no worker runs, so raise spec.workers.replicas")
         }
         Draining {
@@ -126,6 +126,7 @@ mod tests {
             }),
             alarm: alarm.map(str::to_owned),
             room,
+            busy: None,
         })
     }
 

@@ -1,0 +1,71 @@
+//! Numbers of workers that follow the queue of a real broker.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use shortener_e2e::{
+    Stack, await_condition, await_within, log_of_job, pods_of, wait_job, with_queue,
+};
+
+/// The promised time until the first job has a worker, and some more on a machine with two busy cores.
+const WAKE_UP: Duration = Duration::from_secs(15 + 5);
+
+#[tokio::test]
+async fn the_first_job_starts_a_worker_and_idle_workers_are_removed_before_a_busy_one() -> Result<()>
+{
+    with_queue(async |shared| {
+        let stack = &shared.stack;
+        let autoscaling = json!({
+            "minReplicas": 0, "maxReplicas": 3, "jobsPerWorker": 1, "scaleDownAfterSeconds": 0,
+        });
+        stack
+            .edit(json!({"workers": {"autoscaling": autoscaling}}))
+            .await?;
+        workers_are(stack, 0).await?;
+
+        let long = shared.gateway.enqueue(&wait_job(60_000)).await?;
+        await_within(WAKE_UP, "the first job has a worker", async || {
+            let desired = desired(stack).await?;
+            ensure!(desired == 1, "{desired} workers are desired");
+            Ok(())
+        })
+        .await?;
+        let worker = await_condition("a worker has begun the job", async || {
+            let lines = log_of_job(stack, "job_start", &long.id).await?;
+            let host = lines.first().and_then(|line| line["host"].as_str());
+            host.map(str::to_owned).context("no worker has it")
+        })
+        .await?;
+        for _ in 0..2 {
+            shared.gateway.enqueue(&wait_job(1000)).await?;
+        }
+        workers_are(stack, 3).await?;
+        workers_are(stack, 1).await?;
+        let left = pods_of(stack, "worker").await?;
+        let names: Vec<_> = left.iter().map(|pod| pod.metadata.name.clone()).collect();
+        assert_eq!(names, [Some(worker)]);
+        let entry = shared.gateway.wait_for_job_status(&long.id, "done").await?;
+        assert_eq!(entry["attempts"], 1, "it was never given back");
+        workers_are(stack, 0).await?;
+        stack
+            .edit(json!({"workers": {"autoscaling": Value::Null}}))
+            .await
+    })
+    .await
+}
+
+async fn desired(stack: &Stack) -> Result<Value> {
+    let workers = stack.get().await?.data["status"]["workers"].clone();
+    Ok(workers["desiredReplicas"].clone())
+}
+
+/// Waits until this many workers exist.
+async fn workers_are(stack: &Stack, count: usize) -> Result<()> {
+    await_condition(&format!("{count} workers exist"), async || {
+        let pods = pods_of(stack, "worker").await?.len();
+        ensure!(pods == count, "{pods} pods exist");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,74 @@
+//! Numbers of pods that follow the load.
+
+use kube_core::Rule;
+use kube_derive::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+/// Limits of a number of pods of the app that follows the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"), validation = ordered("app"))]
+#[serde(rename_all = "camelCase")]
+pub struct AppAutoscaling {
+    /// Smallest number of pods.
+    #[serde(default = "two")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub min_replicas: i32,
+    /// Largest number of pods.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_replicas: i32,
+    /// Average use of the processor that is aimed at, in percent of what the pods request.
+    #[serde(default = "four_fifths")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub cpu_percent: i32,
+}
+
+/// Limits of a number of workers that follows the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(crates(kube_core = "::kube_core"), validation = ordered("workers"))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkersAutoscaling {
+    /// Smallest number of pods. With 0, no worker runs while there is no job, and the first job starts one.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub min_replicas: i32,
+    /// Largest number of pods.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_replicas: i32,
+    /// Number of jobs, waiting or being processed, for which there is one worker.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub jobs_per_worker: i32,
+    /// Number of seconds for which fewer workers must have been enough before any of them is removed.
+    #[serde(default = "five_minutes")]
+    #[schemars(range(min = 0, max = 3600))]
+    pub scale_down_after_seconds: i32,
+}
+
+fn two() -> i32 {
+    2
+}
+
+fn four_fifths() -> i32 {
+    80
+}
+
+fn one() -> i32 {
+    1
+}
+
+fn ten() -> i32 {
+    10
+}
+
+fn five_minutes() -> i32 {
+    300
+}
+
+/// Returns the rule that the smallest number of pods is not above the largest one.
+fn ordered(component: &str) -> Rule {
+    let message = format!(
+        "{component}.autoscaling.minReplicas is above maxReplicas: lower the first or raise the second"
+    );
+    Rule::new("!has(self.minReplicas) || self.minReplicas <= self.maxReplicas")
+        .message(message.as_str())
+}

@@ -1,0 +1,135 @@
+//! Numbers of pods that the spec does not state: that of the workers follows the queue, and that of the app the load.
+
+use k8s_openapi::api::apps::v1::Deployment;
+
+use crate::{
+    api::ShortenerStackSpec,
+    model::{
+        autoscaler,
+        facts::QueueFacts,
+        stack::{App, AppScaling, Autoscaled},
+    },
+};
+
+/// Returns the number of workers that follows the queue, if the spec asks for that.
+pub(super) fn workers(spec: &ShortenerStackSpec, facts: &QueueFacts) -> Option<Autoscaled> {
+    let limits = spec.workers.autoscaling.filter(|_| !spec.stopped)?;
+    // The operator knows the queues of the brokers that it runs.
+    spec.queue.external.is_none().then(|| Autoscaled {
+        limits,
+        count: facts.record.demand().decide(&limits, facts.workers),
+    })
+}
+
+/// Returns the app with the number of pods that it has, if an autoscaler scales it: the operator's, or `rival`.
+pub(super) fn app(
+    app: App,
+    spec: &ShortenerStackSpec,
+    live: Option<&Deployment>,
+    rival: Option<String>,
+) -> App {
+    let limits = spec.app.autoscaling;
+    if spec.stopped || (limits.is_none() && rival.is_none()) {
+        return app;
+    }
+    let taken = live.is_some_and(|live| autoscaler::has_taken_over(&live.metadata));
+    let count = live.and_then(|live| live.spec.as_ref()?.replicas);
+    // Autoscalers leave a Deployment alone that was scaled to zero, as by `stopped`.
+    let running = count.filter(|count| *count > 0);
+    let own = limits.filter(|_| rival.is_none());
+    let replicas = match own {
+        Some(limits) => {
+            let count = running.unwrap_or(limits.min_replicas);
+            count.min(limits.max_replicas).max(limits.min_replicas)
+        }
+        None => running.unwrap_or(app.replicas),
+    };
+    App {
+        replicas,
+        scaling: Some(AppScaling {
+            limits,
+            is_left: taken && (running.is_some() || rival.is_some()),
+            rival,
+        }),
+        ..app
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{shared::stored_stack, stack::minimal_stack};
+
+    /// Returns the number of pods and if it is left to others, with this many pods that another manager owns or not.
+    fn scaled(autoscaled: bool, rival: bool, live: Option<(i32, bool)>) -> (i32, bool) {
+        let autoscaling = autoscaled.then(|| json!({"minReplicas": 2, "maxReplicas": 6}));
+        let spec = stored_stack(json!({"app": {"autoscaling": autoscaling}})).spec;
+        let live = live.map(|(replicas, taken)| -> Deployment {
+            let manager = if taken {
+                "kube-controller-manager"
+            } else {
+                "shortener-operator"
+            };
+            let fields = json!({"f:spec": {"f:replicas": {}}});
+            serde_json::from_value(json!({
+                "metadata": {"managedFields": [{"manager": manager, "fieldsV1": fields}]},
+                "spec": {"replicas": replicas, "selector": {}, "template": {}},
+            }))
+            .unwrap()
+        });
+        let rival = rival.then(|| "mine".to_owned());
+        let app = app(minimal_stack().app, &spec, live.as_ref(), rival);
+        let left = app.scaling.is_some_and(|scaling| scaling.is_left);
+        (app.replicas, left)
+    }
+
+    #[test]
+    fn the_live_number_is_written_until_another_manager_owns_it() {
+        for (autoscaled, rival, live, expected) in [
+            // Without an autoscaler the spec counts, whoever wrote the live number.
+            (false, false, Some((5, true)), (2, false)),
+            (true, false, None, (2, false)),
+            (true, false, Some((5, false)), (5, false)),
+            (true, false, Some((5, true)), (5, true)),
+            (true, false, Some((1, false)), (2, false)),
+            (true, false, Some((9, false)), (6, false)),
+            // It was stopped.
+            (true, false, Some((0, true)), (2, false)),
+            (false, true, Some((9, false)), (9, false)),
+            (false, true, Some((9, true)), (9, true)),
+            (false, true, Some((0, false)), (2, false)),
+            // KEDA can scale to zero.
+            (false, true, Some((0, true)), (2, true)),
+            (true, true, Some((9, true)), (9, true)),
+        ] {
+            let found = scaled(autoscaled, rival, live);
+            assert_eq!(found, expected, "{autoscaled} {rival} {live:?}");
+        }
+    }
+
+    #[test]
+    fn workers_follow_the_queue_of_a_managed_broker_while_the_stack_runs() {
+        let external = json!({"external": {"secretRef": {"name": "broker"}}});
+        for (stopped, queue, expected) in [
+            (false, json!({}), true),
+            (true, json!({}), false),
+            (false, external, false),
+        ] {
+            let autoscaling = json!({"autoscaling": {"maxReplicas": 6}});
+            let spec = json!({"workers": autoscaling, "queue": queue, "stopped": stopped});
+            let found = workers(&stored_stack(spec).spec, &QueueFacts::default());
+            assert_eq!(found.is_some(), expected);
+        }
+    }
+
+    #[test]
+    fn a_stopped_app_has_no_pods_whatever_scales_it() {
+        let spec = json!({"stopped": true, "app": {"autoscaling": {"maxReplicas": 6}}});
+        let spec = stored_stack(spec).spec;
+        let stopped = minimal_stack().stopped().app;
+        let found = app(stopped.clone(), &spec, None, Some("mine".to_owned()));
+        assert_eq!(found, stopped);
+    }
+}
