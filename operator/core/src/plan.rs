@@ -11,6 +11,7 @@ mod pod_settings;
 pub mod references;
 mod status;
 pub mod stores;
+mod upgrade;
 pub(crate) mod validate;
 mod verdict;
 
@@ -19,7 +20,7 @@ pub use error::ValidateError;
 pub use status::{Outcome, changes, is_ready, status, unreadable};
 
 use crate::{
-    api::ShortenerStack,
+    api::{ShortenerStack, UpgradePolicy},
     model::{
         defaults::Defaults,
         desired::Desired,
@@ -27,6 +28,7 @@ use crate::{
         stack::{Drain, ValidatedStack},
     },
 };
+use upgrade::Moment;
 
 /// A stack that was checked, and the child objects that follow from it.
 #[derive(Clone, Debug)]
@@ -39,20 +41,26 @@ pub struct Plan {
     pub drain: Drain,
 }
 
-/// Resolves and checks a stack, then builds its child objects.
+/// Resolves and checks a stack, builds its child objects, and holds back what another release would restart if the stack
+/// asks for that.
 ///
 /// # Errors
 /// [`ValidateError`] with the remedy, if nothing can be built. The stack's objects stay unchanged until it is followed.
 pub fn plan(
     stack: &ShortenerStack,
-    facts: Facts,
+    mut facts: Facts,
     defaults: &Defaults,
 ) -> Result<Plan, ValidateError> {
     let drain = drain(stack, &facts.queue);
-    let stack = validate::validate(stack, facts, defaults)?;
-    let desired = build::build(&stack);
+    let recorded = std::mem::take(&mut facts.recorded);
+    let mut validated = validate::validate(stack, facts, defaults)?;
+    let mut desired = build::build(&validated);
+    if stack.spec.upgrade_policy == UpgradePolicy::OnSpecChange {
+        let (now, children) = (Moment::of(stack, defaults), &mut desired.children);
+        validated.pending = upgrade::hold(children, &recorded, &validated, &now);
+    }
     Ok(Plan {
-        stack,
+        stack: validated,
         desired,
         drain,
     })

@@ -6,6 +6,7 @@
 
 mod observability;
 mod queue;
+mod recorded;
 mod store;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -87,6 +88,7 @@ pub async fn gather(
             parent: live_parent(scope, stack),
         },
         programs: programs(scope, &identity),
+        recorded: recorded::records(scope, stack, &identity),
         identity,
     })
 }

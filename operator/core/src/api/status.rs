@@ -34,6 +34,21 @@ pub struct ShortenerStackStatus {
     /// The job queue; absent without a managed broker, and while its state is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueStatus>,
+    /// Changes of pods that `upgradePolicy: OnSpecChange` holds back, one entry per workload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_changes: Vec<PendingChange>,
+}
+
+/// A change of a workload's pods that waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingChange {
+    /// Kind and name of the workload, as in `Deployment/demo-app`.
+    #[serde(default)]
+    pub workload: String,
+    /// Fields of the pod template that would change, and the entries of the ConfigMap that the pods mount.
+    #[serde(default)]
+    pub fields: Vec<String>,
 }
 
 /// Size of the job queue, updated at most every 30 s.

@@ -26,7 +26,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, GatewayTls, LimitsSpec, LinksSpec, Profile},
+    api::{GatewayServiceType, GatewayTls, LimitsSpec, LinksSpec, PendingChange, Profile},
     model::{
         failure::StepFailure,
         metadata::{Component, StackIdentity},
@@ -88,6 +88,8 @@ pub struct ValidatedStack {
     pub held: BTreeMap<Component, StepFailure>,
     /// The live pod templates of those programs that exist and read a part that is held.
     pub kept_templates: BTreeMap<Component, PodTemplateSpec>,
+    /// The changes of pods that wait for an edit of the spec. Known once the children are built.
+    pub pending: Vec<PendingChange>,
 }
 
 impl ValidatedStack {

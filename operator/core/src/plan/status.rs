@@ -47,6 +47,10 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Outcome::Applied(validated, _) => names(&validated.profiles()),
         Outcome::Paused(..) | Outcome::Failed(..) => previous.profiles.clone(),
     };
+    let pending_changes = match &outcome {
+        Outcome::Applied(validated, _) | Outcome::Paused(validated, _) => validated.pending.clone(),
+        Outcome::Failed(..) => previous.pending_changes.clone(),
+    };
     if let Outcome::Failed(..) = outcome {
         // The conditions of the components that are on keep their last observed state.
         let on = |type_| {
@@ -74,6 +78,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
             selector: worker_selector(&stack.name_any()),
         },
         queue: depth(live, previous.queue),
+        pending_changes,
     }
 }
 
@@ -137,6 +142,7 @@ fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> Verdicts {
     let ready = conditions::ready(&components);
     let degraded = conditions::degraded(&components, failures().next());
     let progressing = conditions::progressing(&components, paused);
+    let progressing = conditions::held_back(progressing, &stack.pending);
     let stalled = failures().find(|failure| failure.needs_an_edit);
     // kstatus takes a stack that is ready for one that is as its spec says, so it needs to be told of a fault.
     let faulty = ready.holds && degraded.holds && !paused;

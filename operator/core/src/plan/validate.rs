@@ -102,6 +102,7 @@ pub fn validate(
         identity,
         kept_templates: held.kept_templates(&facts.programs),
         held: held.reasons(),
+        pending: Vec::new(),
     })
 }
 

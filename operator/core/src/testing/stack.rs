@@ -103,6 +103,7 @@ fn facts(spec: &ShortenerStackSpec) -> Facts {
         missing_keys: false,
         gateway: GatewayFacts::default(),
         programs: BTreeMap::new(),
+        recorded: BTreeMap::new(),
     }
 }
 

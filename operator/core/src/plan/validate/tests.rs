@@ -49,6 +49,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         missing_keys: false,
         gateway: GatewayFacts::default(),
         programs: BTreeMap::new(),
+        recorded: BTreeMap::new(),
     }
 }
 
