@@ -14,6 +14,7 @@ mod observability;
 mod order;
 mod profiles;
 mod queue;
+mod releases;
 mod upgrade;
 mod vector;
 
