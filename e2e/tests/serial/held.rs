@@ -1,5 +1,5 @@
-//! The operator is upgraded beside a stack with `upgradePolicy: OnSpecChange`: its pods run on until it is let go. The other
-//! release is this one with another default image.
+//! The operator is upgraded beside a stack with `upgradePolicy: OnSpecChange`: its pods run on until it is let go. The
+//! other release is this one with another default image.
 
 use std::collections::BTreeSet;
 

@@ -56,8 +56,8 @@ pub fn plan(
     let mut validated = validate::validate(stack, facts, defaults)?;
     let mut desired = build::build(&validated);
     if stack.spec.upgrade_policy == UpgradePolicy::OnSpecChange {
-        let (now, children) = (Moment::of(stack, defaults), &mut desired.children);
-        validated.pending = upgrade::hold(children, &recorded, &validated, &now);
+        let now = Moment::of(stack, &validated, defaults);
+        validated.pending = upgrade::hold(&mut desired.children, &recorded, &validated, &now);
     }
     Ok(Plan {
         stack: validated,

@@ -225,7 +225,7 @@ pub enum UpgradePolicy {
     /// They restart as soon as that operator runs.
     #[default]
     Automatic,
-    /// They run on until the spec changes, other than in `workers.replicas`, or the annotation `shortener.dev/release` of
-    /// the stack gets another value. `status.pendingChanges` lists what waits.
+    /// They run on until the spec changes, other than in `workers.replicas`, or the annotation `shortener.dev/release`
+    /// of the stack gets another value. `status.pendingChanges` lists what waits.
     OnSpecChange,
 }

@@ -41,8 +41,8 @@ const KEPT_BY_ARGO_CD: [(&str, &str); 2] = [
 /// Annotation with which the user switches the named profiles off at once, without draining them.
 pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
 
-/// Annotation with which the user lets the pods of a stack with `upgradePolicy: OnSpecChange` restart: another value than
-/// before counts as an edit of the spec.
+/// Annotation with which the user lets the pods of a stack with `upgradePolicy: OnSpecChange` restart: another value
+/// than before counts as an edit of the spec.
 pub const RELEASE: &str = "shortener.dev/release";
 /// Annotation on a workload with the record of its pods (see [`crate::model::record`]).
 pub const RECORD: &str = "shortener.dev/record";

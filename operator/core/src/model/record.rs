@@ -48,6 +48,8 @@ pub struct Look {
     pub rendered: String,
     /// Checksums of the Secrets that the pods use.
     pub secrets: String,
+    /// Address of the app, if the configuration has it.
+    pub address: Option<String>,
 }
 
 impl PodRecord {

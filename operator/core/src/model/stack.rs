@@ -256,6 +256,16 @@ impl Routing {
         }
     }
 
+    /// Returns the address of the app, if the stack's own nginx routes requests and it is known.
+    pub fn upstream(&self) -> Option<&str> {
+        match self {
+            Self::Standalone { upstream, .. } | Self::GatewayApi { upstream, .. } => {
+                upstream.as_deref()
+            }
+            Self::IngressNginx { .. } => None,
+        }
+    }
+
     /// Returns true when the stack's own nginx routes requests and the address of the app is unknown.
     pub fn lacks_upstream(&self) -> bool {
         match self {

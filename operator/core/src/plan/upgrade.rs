@@ -2,8 +2,8 @@
 //! Pure.
 //!
 //! Only what differs because of the release waits. Secrets that were rotated restart the pods as they are. What has to
-//! restart anyway, because the surroundings of the stack changed, such as the address that the gateway sends requests to,
-//! restarts as the new release renders it: the old release is not there to render it.
+//! restart anyway because the surroundings of the stack changed, such as the address that the gateway sends requests
+//! to, restarts as the new release renders it: the old release is not there to render it.
 
 mod checksum;
 mod fields;
@@ -28,8 +28,8 @@ use crate::{
 use checksum::Checksum;
 pub(super) use moment::Moment;
 
-/// Replaces the pods of each workload by those of its record as long as they are held, and renews the records. Returns what
-/// waits.
+/// Replaces the pods of each workload by those of its record as long as they are held, and renews the records. Returns
+/// what waits.
 pub(super) fn hold(
     children: &mut Children,
     recorded: &BTreeMap<Component, PodRecord>,
@@ -93,8 +93,8 @@ fn config_of<'a>(
     found.data.as_mut()
 }
 
-/// Returns the new record of a workload with the pods that are to be applied, and the fields in which the running release
-/// would change them.
+/// Returns the new record of a workload with the pods that are to be applied, and the fields in which the running
+/// release would change them.
 fn decide(
     new: RenderedPods,
     recorded: Option<&PodRecord>,
@@ -133,9 +133,11 @@ fn is_released(recorded: &PodRecord, now: &Look) -> bool {
     // The generation alone would count scaling, the spec alone a release that writes a spec in another way.
     let edited = was.generation != now.generation && was.spec != now.spec;
     let asked = now.asked.is_some() && was.asked != now.asked;
-    // One release renders one spec in two ways only if the surroundings differ.
-    let moved = was.release == now.release && was.rendered != now.rendered;
-    recorded.release == now.release || edited || asked || moved
+    // One release renders one spec in two ways only if the surroundings differ. That an address is gone is seen by every
+    // release.
+    let differs = was.release == now.release && was.rendered != now.rendered;
+    let moved = was.address.is_some() && was.address != now.address;
+    recorded.release == now.release || edited || asked || differs || moved
 }
 
 /// Returns the recorded pods with the checksums of today's Secrets, if these were rotated since the last look.

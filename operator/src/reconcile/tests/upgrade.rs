@@ -205,34 +205,44 @@ async fn an_edit_by_hand_is_put_back_to_what_is_held() {
     assert_eq!(templates(&world), before);
 }
 
+/// Gives the Service of the app an address, as when it is made again.
+fn move_to(world: &World, address: &str) {
+    let address = address.to_owned();
+    world
+        .server
+        .edit::<Service>(NAMESPACE, "acme-app", |service| {
+            service["spec"]["clusterIP"] = address.into()
+        });
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_has_to_follow_the_app_restarts_as_the_new_release() {
-    let world = careful(json!({"gateway": {"provider": "Standalone"}})).await;
-    let move_to = |world: &World, address: &str| {
-        let address = address.to_owned();
-        world
-            .server
-            .edit::<Service>(NAMESPACE, "acme-app", |service| {
-                service["spec"]["clusterIP"] = address.into()
-            });
-    };
-    move_to(&world, "10.0.0.7");
-    world.settle().await;
-    let before = templates(&world);
-    let world = world
-        .upgrade(|settings| settings.images.gateway = "registry.test/nginx:next".to_owned())
-        .await;
-    world.settle().await;
-    assert_eq!(templates(&world), before);
-    assert_eq!(pending(&world).len(), 1);
-    move_to(&world, "10.0.0.8");
-    world.settle().await;
-    let config = world.server.get::<ConfigMap>(NAMESPACE, "acme-gateway");
-    let config = config.unwrap().data.unwrap();
-    assert!(config["nginx.conf"].contains("10.0.0.8:3000"));
-    let gateway = "deployments/acme-gateway";
-    assert_eq!(image(&world, gateway), "registry.test/nginx:next");
-    assert_eq!(pending(&world), []);
+    // While changes are held back, and between the two releases.
+    for is_held in [true, false] {
+        let world = careful(json!({"gateway": {"provider": "Standalone"}})).await;
+        move_to(&world, "10.0.0.7");
+        world.settle().await;
+        let before = templates(&world);
+        if !is_held {
+            move_to(&world, "10.0.0.8");
+        }
+        let world = world
+            .upgrade(|settings| settings.images.gateway = "registry.test/nginx:next".to_owned())
+            .await;
+        world.settle().await;
+        if is_held {
+            assert_eq!(templates(&world), before);
+            assert_eq!(pending(&world).len(), 1);
+            move_to(&world, "10.0.0.8");
+            world.settle().await;
+        }
+        let config = world.server.get::<ConfigMap>(NAMESPACE, "acme-gateway");
+        let config = config.unwrap().data.unwrap();
+        assert!(config["nginx.conf"].contains("10.0.0.8:3000"));
+        let gateway = "deployments/acme-gateway";
+        assert_eq!(image(&world, gateway), "registry.test/nginx:next");
+        assert_eq!(pending(&world), []);
+    }
 }
 
 #[tokio::test(start_paused = true)]

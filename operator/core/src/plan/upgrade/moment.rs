@@ -10,6 +10,7 @@ use crate::{
         defaults::Defaults,
         metadata::RELEASE,
         record::{Look, RenderedPods},
+        stack::ValidatedStack,
     },
     plan::objects::pod,
 };
@@ -28,11 +29,17 @@ pub(in crate::plan) struct Moment {
     pub(super) spec: String,
     /// Value of the annotation with which the user lets the pods restart.
     pub(super) asked: Option<String>,
+    /// Address of the app, if the gateway has to know it.
+    pub(super) address: Option<String>,
 }
 
 impl Moment {
     /// Returns the moment of a reconcile.
-    pub(in crate::plan) fn of(stack: &ShortenerStack, defaults: &Defaults) -> Self {
+    pub(in crate::plan) fn of(
+        stack: &ShortenerStack,
+        validated: &ValidatedStack,
+        defaults: &Defaults,
+    ) -> Self {
         let images = pod::digest(&format!("{:?}", defaults.images));
         let images: String = images.chars().take(SHORT).collect();
         Self {
@@ -40,12 +47,16 @@ impl Moment {
             generation: stack.metadata.generation,
             spec: pod::digest(&essence(&stack.spec).to_string()),
             asked: stack.annotations().get(RELEASE).cloned(),
+            address: validated.gateway.routing.upstream().map(str::to_owned),
         }
     }
 
     /// Returns what is seen of a workload with these pods.
     pub(super) fn look(&self, pods: &RenderedPods) -> Look {
         let Checksum { secrets, config } = Checksum::of(&pods.template);
+        let mut files = pods.config.values();
+        let address = self.address.as_ref();
+        let address = address.filter(|address| files.any(|file| file.contains(address.as_str())));
         let mut pods = pods.clone();
         let without_secrets = Checksum {
             secrets: String::new(),
@@ -60,6 +71,7 @@ impl Moment {
             asked: self.asked.clone(),
             rendered: pod::digest(&rendered),
             secrets,
+            address: address.cloned(),
         }
     }
 }
@@ -100,7 +112,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::shared::stored_stack;
+    use crate::testing::{
+        shared::stored_stack,
+        stack::{self, minimal_stack},
+    };
 
     fn of(spec: Value) -> Value {
         essence(&stored_stack(spec).spec)
@@ -138,9 +153,9 @@ mod tests {
 
     #[test]
     fn another_default_image_is_another_release() {
-        let stack = stored_stack(json!({}));
-        let mut defaults = crate::testing::stack::defaults();
-        let release = |defaults: &Defaults| Moment::of(&stack, defaults).release;
+        let (stack, validated) = (stored_stack(json!({})), minimal_stack());
+        let mut defaults = stack::defaults();
+        let release = |defaults: &Defaults| Moment::of(&stack, &validated, defaults).release;
         let before = release(&defaults);
         assert!(before.starts_with(env!("CARGO_PKG_VERSION")), "{before}");
         assert_eq!(release(&defaults), before);

@@ -32,6 +32,7 @@ fn release(number: u8) -> Moment {
         generation: Some(1),
         spec: "spec".to_owned(),
         asked: None,
+        address: None,
     }
 }
 
@@ -141,6 +142,30 @@ fn what_has_to_restart_anyway_restarts_as_the_new_release() {
     let moved = || pods("app:2", SECRET, "two, at another address");
     let (after, fields) = decide(moved(), Some(&held()), &release(2));
     assert_eq!((after.pods, fields), (moved(), Vec::new()));
+}
+
+#[test]
+fn an_address_that_changed_with_the_release_is_followed_at_once() {
+    let at = |number, address: &str| Moment {
+        address: Some(address.to_owned()),
+        ..release(number)
+    };
+    let file = |address: &str| format!("to {address}");
+    let old = decide(
+        pods("nginx:1", "", &file("10.0.0.7")),
+        None,
+        &at(1, "10.0.0.7"),
+    )
+    .0;
+    let new = |address: &str| pods("nginx:2", "", &file(address));
+    let held = decide(new("10.0.0.7"), Some(&old), &at(2, "10.0.0.7")).0;
+    assert_eq!(held.pods, old.pods);
+    let moved = decide(new("10.0.0.8"), Some(&old), &at(2, "10.0.0.8")).0;
+    assert_eq!(moved.pods, new("10.0.0.8"));
+    // Pods whose configuration does not have the address stay.
+    let app = first();
+    let held = decide(pods("app:2", SECRET, "one"), Some(&app), &at(2, "10.0.0.8")).0;
+    assert_eq!(held.pods, app.pods);
 }
 
 #[test]
