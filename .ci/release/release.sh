@@ -14,6 +14,7 @@ check_tag() {
   [[ $(git rev-parse --verify --quiet "refs/tags/$tag^{commit}") == $(git rev-parse HEAD) ]] || die "HEAD is not the commit of the tag $tag" "run: git checkout $tag"
   [[ -z $(git status --porcelain) ]] || die "the checkout has changes that the tag $tag does not have" "commit or remove them: git status"
   grep -Eq "^## ${version//./\\.}( |\$)" CHANGELOG.md || die "CHANGELOG.md has no section $version" "rename its section Unreleased to $version"
+  [[ -s operator/releases/$version.yaml ]] || die "operator/releases/$version.yaml, the pods that this version makes, is missing" "run .ci/release/baseline.sh and commit the file"
   [[ -s e2e/compatibility/$version.txt ]] || die "e2e/compatibility/$version.txt, the list of this version's fields, is missing" "run e2e/checks/compatibility.sh --write and commit the file"
 }
 

@@ -44,8 +44,21 @@ impl Release {
     /// # Errors
     /// Fails if helm refuses the chart or the operator does not become ready.
     pub async fn put_back(&self) -> Result<()> {
+        self.upgrade(&[]).await
+    }
+
+    /// Does the same with one value (`name=value`) set to another.
+    ///
+    /// # Errors
+    /// Fails if helm refuses the chart or the value, or the operator does not become ready.
+    pub async fn upgrade_with(&self, setting: &str) -> Result<()> {
+        self.upgrade(&["--set", setting]).await
+    }
+
+    async fn upgrade(&self, settings: &[&str]) -> Result<()> {
         let chart = checkout("../charts/shortener-operator");
-        let options = ["--values", "-", "--wait", "--timeout", "3m"];
+        let mut options = vec!["--values", "-", "--wait", "--timeout", "3m"];
+        options.extend(settings);
         upgrade(&chart, &options, &self.values).await
     }
 }

@@ -41,9 +41,12 @@ pub use profile::Profile;
 pub use purge::PurgeSpec;
 pub use queue::{DeadLettersSpec, ExternalQueue, ManagedQueue, QueueSpec};
 pub use spec::{
-    AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, WorkersSpec,
+    AppSpec, DeletionPolicy, LimitsSpec, ShortenerStack, ShortenerStackSpec, UpgradePolicy,
+    WorkersSpec,
 };
-pub use status::{AppStatus, PlanStatus, QueueStatus, ShortenerStackStatus, WorkersStatus};
+pub use status::{
+    AppStatus, PendingChange, PlanStatus, QueueStatus, ShortenerStackStatus, WorkersStatus,
+};
 pub use tls::{CaRef, ClientTls, DatabaseTls, DatabaseTlsMode};
 pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};
 

@@ -21,6 +21,7 @@ pub mod prometheus;
 pub mod quantity;
 pub mod queue_record;
 pub mod queue_state;
+pub mod record;
 pub mod stack;
 pub mod store_state;
 pub mod topology;

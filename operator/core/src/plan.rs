@@ -14,6 +14,7 @@ mod pod_settings;
 pub mod references;
 mod status;
 pub mod stores;
+mod upgrade;
 pub(crate) mod validate;
 mod verdict;
 
@@ -24,7 +25,7 @@ pub use foresight::{foresee, presume};
 pub use status::{Outcome, changes, is_ready, scaling, status, unreadable};
 
 use crate::{
-    api::ShortenerStack,
+    api::{ShortenerStack, UpgradePolicy},
     model::{
         defaults::Defaults,
         desired::Desired,
@@ -32,6 +33,7 @@ use crate::{
         stack::{Drain, ValidatedStack},
     },
 };
+use upgrade::Moment;
 
 /// A stack that was checked, and the child objects that follow from it.
 #[derive(Clone, Debug)]
@@ -44,20 +46,26 @@ pub struct Plan {
     pub drain: Drain,
 }
 
-/// Resolves and checks a stack, then builds its child objects.
+/// Resolves and checks a stack, builds its child objects, and holds back what another release would restart if the stack
+/// asks for that.
 ///
 /// # Errors
 /// [`ValidateError`] with the remedy, if nothing can be built. The stack's objects stay unchanged until it is followed.
 pub fn plan(
     stack: &ShortenerStack,
-    facts: Facts,
+    mut facts: Facts,
     defaults: &Defaults,
 ) -> Result<Plan, ValidateError> {
     let drain = drain(stack, &facts.queue);
-    let stack = validate::validate(stack, facts, defaults)?;
-    let desired = build::build(&stack);
+    let recorded = std::mem::take(&mut facts.recorded);
+    let mut validated = validate::validate(stack, facts, defaults)?;
+    let mut desired = build::build(&validated);
+    if stack.spec.upgrade_policy == UpgradePolicy::OnSpecChange {
+        let now = Moment::of(stack, &validated, defaults);
+        validated.pending = upgrade::hold(&mut desired.children, &recorded, &validated, &now);
+    }
     Ok(Plan {
-        stack,
+        stack: validated,
         desired,
         drain,
     })

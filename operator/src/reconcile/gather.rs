@@ -7,6 +7,7 @@
 
 mod observability;
 mod queue;
+mod recorded;
 mod store;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -98,6 +99,7 @@ pub async fn gather(
             &identity,
         ),
         programs: programs(scope, &identity),
+        recorded: recorded::records(scope, stack, &identity),
         identity,
     })
 }

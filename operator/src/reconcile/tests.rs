@@ -20,6 +20,8 @@ mod ownership;
 mod plan_only;
 mod profiles;
 mod queue;
+mod releases;
+mod upgrade;
 mod vector;
 mod wake;
 

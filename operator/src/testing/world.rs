@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     backends,
+    cli::settings::Settings,
     leadership::write_deadline::WriteDeadline,
     rabbitmq::queues::monitor::Monitor,
     reconcile::{context::Context, controller},
@@ -44,6 +45,7 @@ pub struct World {
     /// State of the operator.
     pub context: Arc<Context>,
     scope: Option<&'static str>,
+    settings: Settings,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
     watches: [AbortOnDropHandle<()>; 2],
@@ -59,17 +61,18 @@ impl World {
     pub fn start_in(scope: Option<&'static str>, server: FakeApiServer) -> Self {
         let broker = FakeBroker::default();
         broker.trust_everybody();
-        Self::start_with(scope, server, broker, FakeApp::default())
+        Self::start_with(scope, settings(), server, broker, FakeApp::default())
     }
 
     fn start_with(
         scope: Option<&'static str>,
+        settings: Settings,
         server: FakeApiServer,
         broker: FakeBroker,
         app: FakeApp,
     ) -> Self {
         let stop = CancellationToken::new();
-        let (settings, metrics) = (settings(), Metrics::new().unwrap());
+        let metrics = Metrics::new().unwrap();
         let context = Arc::new(Context::new(
             server.client(),
             settings.defaults(),
@@ -101,6 +104,7 @@ impl World {
             app,
             context,
             scope,
+            settings,
             stop,
             controller: AbortOnDropHandle::new(controller),
             watches: watches.map(AbortOnDropHandle::new),
@@ -155,7 +159,19 @@ impl World {
         }
         self.controller.abort();
         let _ = self.controller.await;
-        Self::start_with(self.scope, self.server, self.broker, self.app)
+        Self::start_with(
+            self.scope,
+            self.settings,
+            self.server,
+            self.broker,
+            self.app,
+        )
+    }
+
+    /// Kills the operator and starts another release of it, with other settings.
+    pub async fn upgrade(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self.restart().await
     }
 
     /// Stops the operator and waits until it has ended.

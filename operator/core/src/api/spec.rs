@@ -131,6 +131,9 @@ pub struct ShortenerStackSpec {
     /// Policy for volumes and credentials when the stack is deleted.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// Policy for pods that another release of the operator, or other default images, would restart.
+    #[serde(default)]
+    pub upgrade_policy: UpgradePolicy,
 }
 
 /// Rate limits by client address. Each replica of the app counts by itself; with the profile `caching`, all replicas
@@ -226,4 +229,15 @@ pub enum DeletionPolicy {
     Retain,
     /// They are deleted with the stack.
     Delete,
+}
+
+/// Policy for pods that another release of the operator, or other default images, would restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UpgradePolicy {
+    /// They restart as soon as that operator runs.
+    #[default]
+    Automatic,
+    /// They run on until the spec changes, other than in `workers.replicas`, or the annotation `shortener.dev/release`
+    /// of the stack gets another value. `status.pendingChanges` lists what waits.
+    OnSpecChange,
 }

@@ -37,6 +37,9 @@ pub struct ShortenerStackStatus {
     /// Changes that the operator would make; present only with the annotation `shortener.dev/plan-only`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,
+    /// Changes of pods that `upgradePolicy: OnSpecChange` holds back, one entry per workload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_changes: Vec<PendingChange>,
 }
 
 /// Changes that the operator would make. Objects are given as kind and name.
@@ -64,6 +67,18 @@ pub struct PlanStatus {
     /// Data at risk: reason, object and what happens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<String>,
+}
+
+/// A change of a workload's pods that waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingChange {
+    /// Kind and name of the workload, as in `Deployment/demo-app`.
+    #[serde(default)]
+    pub workload: String,
+    /// Fields of the pod template that would change, and the entries of the ConfigMap that the pods mount.
+    #[serde(default)]
+    pub fields: Vec<String>,
 }
 
 /// Size of the job queue, updated at most every 30 s.

@@ -22,6 +22,7 @@ use super::{
     metadata::{Component, POSTGRES_MAJOR, StackIdentity},
     ownership::{Ownership, ownership},
     queue_record::QueueRecord,
+    record::PodRecord,
 };
 use crate::api::{ApiKeyRef, SecretKeyRef};
 
@@ -59,6 +60,8 @@ pub struct Facts {
     pub rival: Option<String>,
     /// The Deployments of the stack's own programs that exist.
     pub programs: BTreeMap<Component, Arc<Deployment>>,
+    /// The records of the workloads of a stack that holds back the changes of a release.
+    pub recorded: BTreeMap<Component, PodRecord>,
 }
 
 /// Facts about a store.

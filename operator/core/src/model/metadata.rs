@@ -49,6 +49,12 @@ pub const FORCE_DISABLE: &str = "shortener.dev/force-disable";
 /// status and changes nothing.
 pub const PLAN_ONLY: &str = "shortener.dev/plan-only";
 
+/// Annotation with which the user lets the pods of a stack with `upgradePolicy: OnSpecChange` restart: another value
+/// than before counts as an edit of the spec.
+pub const RELEASE: &str = "shortener.dev/release";
+/// Annotation on a workload with the record of its pods (see [`crate::model::record`]).
+pub const RECORD: &str = "shortener.dev/record";
+
 /// Returns true when the user lets the operator only plan the stack.
 pub fn is_plan_only(stack: &ShortenerStack) -> bool {
     let value = stack.annotations().get(PLAN_ONLY);

@@ -5,6 +5,7 @@
 
 mod auth;
 mod conflict;
+mod gateway;
 mod job_ids;
 mod monitoring;
 mod observability;
@@ -28,7 +29,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    api::{GatewayServiceType, GatewayTls, LimitsSpec, LinksSpec, Profile},
+    api::{LimitsSpec, LinksSpec, PendingChange, Profile},
     model::{
         failure::StepFailure,
         metadata::{Component, StackIdentity},
@@ -37,6 +38,7 @@ use crate::{
 
 pub use auth::Auth;
 pub use conflict::HostConflict;
+pub use gateway::{Gateway, Routing};
 pub use job_ids::JobIds;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
@@ -92,6 +94,8 @@ pub struct ValidatedStack {
     pub held: BTreeMap<Component, StepFailure>,
     /// The live pod templates of those programs that exist and read a part that is held.
     pub kept_templates: BTreeMap<Component, PodTemplateSpec>,
+    /// The changes of pods that wait for an edit of the spec. Known once the children are built.
+    pub pending: Vec<PendingChange>,
 }
 
 impl ValidatedStack {
@@ -186,99 +190,6 @@ pub struct App {
     pub cors: BTreeSet<String>,
     /// Host of the gateway, to which no link leads; empty for every host.
     pub gateway_host: String,
-}
-
-/// The gateway of a stack.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Gateway {
-    /// Number of pods (0 when stopped).
-    pub replicas: i32,
-    /// Settings of the pods.
-    pub pod: Pod,
-    /// Peers that may connect; empty allows every peer.
-    pub allow_from: Vec<NetworkPolicyPeer>,
-    /// Annotations of the Service.
-    pub service_annotations: BTreeMap<String, String>,
-    /// Name of the Secret with the certificate, if it does not exist.
-    pub missing_certificate: Option<String>,
-    /// Implementation of the routing.
-    pub routing: Routing,
-}
-
-/// Implementations of the routing of public requests.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Routing {
-    /// An ingress-nginx controller, configured by Ingress objects.
-    IngressNginx {
-        /// Host of the rules: that of the spec or, in a conflict about that, the one that is kept. Empty for every host.
-        host: String,
-        /// IngressClass.
-        class: String,
-        /// TLS of the host.
-        tls: Option<GatewayTls>,
-        /// Annotations of the Ingresses, beside those of the operator.
-        annotations: BTreeMap<String, String>,
-        /// Another stack that holds the host of the spec on the class.
-        conflict: Option<HostConflict>,
-    },
-    /// The stack's own nginx.
-    Standalone {
-        /// Host that nginx serves; empty for every host.
-        host: String,
-        /// Type of the Service.
-        service_type: GatewayServiceType,
-        /// TLS of the host.
-        tls: Option<GatewayTls>,
-        /// Cluster IP of the app's Service; `None` until that exists, and no nginx is created before.
-        upstream: Option<String>,
-    },
-    /// The stack's own nginx behind a Gateway of the Gateway API.
-    GatewayApi {
-        /// Host of the route, as with `IngressNginx`.
-        host: String,
-        /// The Gateway.
-        parent: Parent,
-        /// TLS of the host, which the Gateway terminates.
-        tls: Option<GatewayTls>,
-        /// Annotations of the route.
-        annotations: BTreeMap<String, String>,
-        /// Another stack that holds the host of the spec on the Gateway.
-        conflict: Option<HostConflict>,
-        /// Cluster IP of the app's Service, as with `Standalone`.
-        upstream: Option<String>,
-    },
-}
-
-impl Routing {
-    /// Returns TLS that the stack's own nginx terminates.
-    pub fn own_tls(&self) -> Option<&GatewayTls> {
-        match self {
-            Self::Standalone { tls, .. } => tls.as_ref(),
-            Self::IngressNginx { .. } | Self::GatewayApi { .. } => None,
-        }
-    }
-
-    /// Returns true when another stack holds the host, and there is none that is kept meanwhile. Then nothing is routed to
-    /// the stack.
-    pub fn is_shut_out(&self) -> bool {
-        match self {
-            Self::IngressNginx { conflict, .. } | Self::GatewayApi { conflict, .. } => {
-                let conflict = conflict.as_ref();
-                conflict.is_some_and(|conflict| conflict.kept.is_none())
-            }
-            Self::Standalone { .. } => false,
-        }
-    }
-
-    /// Returns true when the stack's own nginx routes requests and the address of the app is unknown.
-    pub fn lacks_upstream(&self) -> bool {
-        match self {
-            Self::Standalone { upstream, .. } | Self::GatewayApi { upstream, .. } => {
-                upstream.is_none()
-            }
-            Self::IngressNginx { .. } => false,
-        }
-    }
 }
 
 /// Settings of the pods of one component, with every default resolved.

@@ -4,6 +4,7 @@
 mod app;
 mod gateway;
 mod monitoring;
+mod pending;
 mod summary;
 mod telemetry;
 mod workers;
@@ -20,6 +21,7 @@ pub use super::verdict::{Verdict, View};
 pub use app::app_ready;
 pub use gateway::gateway_ready;
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
+pub use pending::held_back;
 pub use summary::{degraded, paused, plan_only, progressing, ready, serves};
 pub use telemetry::telemetry_ready;
 pub use workers::workers_ready;

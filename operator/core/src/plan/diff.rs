@@ -23,7 +23,7 @@ use crate::model::{
     desired::Desired,
     drift::{self, FieldChange},
     kinds::Deletion,
-    metadata::{CONFIG_CHECKSUM, StackIdentity, component_name, component_of},
+    metadata::{CONFIG_CHECKSUM, RECORD, StackIdentity, component_name, component_of},
     ownership::{Ownership, ownership},
 };
 use rendered::Rendered;
@@ -186,6 +186,8 @@ fn metadata(live: &Value) -> ObjectMeta {
 fn fields(rendered: &Rendered, live: &Value) -> Vec<FieldChange> {
     let mut fields = drift::differences(live, &rendered.object);
     fields.extend(drift::removed(live, &rendered.object));
+    // The record repeats the pods. Where it alone is written, nothing changes for anyone.
+    fields.retain(|field| !field.path.contains(RECORD));
     fields.sort_by(|one, other| one.path.cmp(&other.path));
     let is_secret = rendered.child.kind == "Secret";
     for field in &mut fields {

@@ -77,6 +77,7 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         },
         rival: None,
         programs: BTreeMap::new(),
+        recorded: BTreeMap::new(),
         identity,
     }
 }

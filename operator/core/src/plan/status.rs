@@ -63,23 +63,20 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Outcome::Planned(_, _, changes) => Some(PlanStatus::from(changes)),
         Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(..) => None,
     };
+    let pending_changes = match &outcome {
+        Outcome::Applied(validated, _)
+        | Outcome::Paused(validated, _)
+        | Outcome::Planned(validated, ..) => validated.pending.clone(),
+        Outcome::Failed(..) => previous.pending_changes.clone(),
+    };
     if let Outcome::Failed(..) = outcome {
-        // The conditions of the components that are on keep their last observed state.
-        let on = |type_| {
-            conditions::profile(type_).is_none_or(|profile| stack.spec.profiles.contains(&profile))
-        };
-        let seen = previous
-            .conditions
-            .iter()
-            .filter(|old| !SUMMARY.contains(&old.type_.as_str()) && on(&old.type_));
-        conditions.extend(seen.cloned());
+        conditions.extend(last_seen(stack, &previous));
     }
     let desired_workers = match outcome {
-        Outcome::Applied(validated, _) => {
-            let workers = validated.queue.as_ref().map(|queue| &queue.workers);
-            workers.and_then(|workers| Some(workers.count()?.replicas))
+        Outcome::Applied(validated, _) => decided_workers(validated),
+        Outcome::Paused(..) | Outcome::Planned(..) | Outcome::Failed(..) => {
+            previous.workers.desired_replicas
         }
-        Outcome::Paused(..) | Outcome::Failed(..) => previous.workers.desired_replicas,
     };
     let workload = |component| live.workloads.get(&component).cloned().unwrap_or_default();
     let app = workload(Component::App);
@@ -99,7 +96,26 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         },
         queue: depth(live, previous.queue),
         plan,
+        pending_changes,
     }
+}
+
+/// Returns the number of workers that follows the queue.
+fn decided_workers(stack: &ValidatedStack) -> Option<i32> {
+    let workers = stack.queue.as_ref().map(|queue| &queue.workers);
+    workers.and_then(|workers| Some(workers.count()?.replicas))
+}
+
+/// Returns the conditions of the components that are on, as they were observed last.
+fn last_seen(stack: &ShortenerStack, previous: &ShortenerStackStatus) -> Vec<Condition> {
+    let on = |type_| {
+        conditions::profile(type_).is_none_or(|profile| stack.spec.profiles.contains(&profile))
+    };
+    let seen = previous
+        .conditions
+        .iter()
+        .filter(|old| !SUMMARY.contains(&old.type_.as_str()) && on(&old.type_));
+    seen.cloned().collect()
 }
 
 /// Returns the status of a resource that does not parse.
@@ -177,6 +193,7 @@ fn of_live(stack: &ValidatedStack, live: &Live, halted: Option<Verdict>) -> Verd
     // kstatus takes a stack that is ready for one that is as its spec says, so it needs to be told of a fault.
     let faulty = ready.holds && degraded.holds && halted.is_none();
     let progressing = conditions::progressing(&components, halted);
+    let progressing = conditions::held_back(progressing, &stack.pending);
     let for_kstatus = match stalled {
         Some(failure) => Some((
             STALLED,

@@ -107,6 +107,7 @@ pub fn validate(
         identity,
         kept_templates: held.kept_templates(&facts.programs),
         held: held.reasons(),
+        pending: Vec::new(),
     })
 }
 

@@ -105,6 +105,7 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         gateway: GatewayFacts::default(),
         rival: None,
         programs: BTreeMap::new(),
+        recorded: BTreeMap::new(),
     }
 }
 

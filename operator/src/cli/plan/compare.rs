@@ -102,7 +102,8 @@ fn adopt(stack: &mut ShortenerStack, existing: Option<ObjectMeta>) {
     };
     metadata.uid = existing.uid;
     metadata.creation_timestamp = existing.creation_timestamp;
-    metadata.generation = existing.generation;
+    // An apply that edits the spec moves it, and one that does not is told from the spec itself.
+    metadata.generation = existing.generation.map(|generation| generation + 1);
     let mut annotations = existing.annotations.unwrap_or_default();
     annotations.extend(metadata.annotations.take().unwrap_or_default());
     metadata.annotations = Some(annotations);

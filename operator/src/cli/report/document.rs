@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use shortener_operator_core::model::metadata::RECORD;
 
 use super::mask::{self, MASKED, Mask};
 use crate::cli::observed::{ObservedStack, text};
 
-/// Annotation with a copy of an object, in which credentials are hard to find.
+/// Annotation with a copy of an object, in which credentials are hard to find, as they are in a record.
 const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Words in the names of variables and annotations whose values are credentials.
 const CREDENTIAL_WORDS: [&str; 11] = [
@@ -126,7 +127,9 @@ fn take_out(value: &mut Value, variables: &mut Vec<Vec<u8>>) {
                 hide(value, variables);
             }
             if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
-                annotations.remove(COPY);
+                for copy in [COPY, RECORD] {
+                    annotations.remove(copy);
+                }
                 let named = annotations
                     .iter_mut()
                     .filter(|(name, _)| is_credential(name));
@@ -219,7 +222,7 @@ mod tests {
             "metadata": {
                 "name": "acme-app",
                 "managedFields": [{"manager": "kubectl"}],
-                "annotations": {"note": lines, COPY: lines, "x-api-key": "short"},
+                "annotations": {"note": lines, COPY: lines, RECORD: lines, "x-api-key": "short"},
             },
             "spec": {"template": {"spec": {"containers": [{"name": "app", "env": [
                 {"name": "EXTRA_TOKEN", "value": CREDENTIALS[4]},
@@ -287,7 +290,9 @@ mod tests {
         let metadata = &document["objects"][0]["metadata"];
         assert_eq!(metadata["annotations"]["x-api-key"], MASKED);
         assert!(metadata.get("managedFields").is_none());
-        assert!(metadata["annotations"].get(COPY).is_none());
+        for copy in [COPY, RECORD] {
+            assert!(metadata["annotations"].get(copy).is_none());
+        }
         let log = &document["logs"]["links/acme-app-1/app"];
         assert_eq!(
             log,

@@ -12,6 +12,9 @@ type Components<'a> = &'a [(&'static str, Verdict)];
 /// are served without them, more slowly or with fewer routes.
 const SERVING: [&str; 3] = [DATABASE_READY, APP_READY, GATEWAY_READY];
 
+/// Reason of `Progressing` while nothing changes.
+pub(super) const SETTLED: &str = "Settled";
+
 /// Returns the verdict `Ready`: true when redirects and writes are served, even by fewer pods than asked for, or by pods
 /// of an earlier template.
 pub fn ready(components: Components<'_>) -> Verdict {
@@ -66,7 +69,7 @@ pub fn progressing(components: Components<'_>, halted: Option<Verdict>) -> Verdi
         .find(|(_, verdict)| verdict.reason == DRAINING);
     match draining.or(moving) {
         Some((_, verdict)) => Verdict::yes(verdict.reason, verdict.message.clone()),
-        None => Verdict::no("Settled", "no change is in progress"),
+        None => Verdict::no(SETTLED, "no change is in progress"),
     }
 }
 

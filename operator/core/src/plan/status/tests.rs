@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    api::PendingChange,
     plan::ValidateError,
     testing::{golden, live::workload, shared::stored_stack, stack::minimal_stack},
 };
@@ -362,6 +363,36 @@ fn an_optional_part_that_is_held_is_named_even_if_nothing_of_it_exists() {
     assert!(message.starts_with(&error.to_string()), "{message}");
     assert!(message.contains("pod templates"), "{message}");
     assert_eq!(find(&status, "Reconciling").status, "True");
+}
+
+#[test]
+fn what_a_release_would_restart_is_listed_and_stays_listed_after_a_failure() {
+    let mut validated = minimal_stack();
+    validated.pending = vec![PendingChange {
+        workload: "Deployment/acme-app".to_owned(),
+        fields: vec!["spec.containers[app].image".to_owned()],
+    }];
+    let mut stack = stored_stack(json!({"upgradePolicy": "OnSpecChange"}));
+    let told = status(&stack, Outcome::Applied(&validated, &live(2)), &at(1));
+    assert!(is_ready(&told));
+    assert_eq!(told.pending_changes, validated.pending);
+    let progressing = find(&told, "Progressing");
+    assert_eq!(
+        (progressing.status.as_str(), progressing.reason.as_str()),
+        ("False", "ChangesPending")
+    );
+    let mut conditions = told.conditions.iter();
+    assert!(conditions.all(|condition| condition.type_ != "Reconciling"));
+    stack.status = Some(told);
+    let failure = StepFailure {
+        reason: "ReadFailed",
+        message: "no answer".to_owned(),
+        needs_an_edit: false,
+    };
+    let failed = status(&stack, Outcome::Failed(failure, &live(2)), &at(2));
+    assert_eq!(failed.pending_changes, validated.pending);
+    let released = status(&stack, Outcome::Applied(&minimal_stack(), &live(2)), &at(3));
+    assert_eq!(released.pending_changes, []);
 }
 
 #[test]

@@ -50,6 +50,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         gateway: GatewayFacts::default(),
         rival: None,
         programs: BTreeMap::new(),
+        recorded: BTreeMap::new(),
     }
 }
 

@@ -1,0 +1,41 @@
+//! Facts about an upgrade of the operator: the pods as they were applied last.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use shortener_operator_core::{
+    api::{ShortenerStack, UpgradePolicy},
+    model::{
+        kinds::Deletion,
+        metadata::{Component, StackIdentity, component_name},
+        ownership::{Ownership, ownership},
+        record::PodRecord,
+    },
+};
+
+use crate::reconcile::context::Scope;
+
+/// Returns the record of each workload of a stack that holds back the changes of a release. A watch that lags shows the
+/// record from before the last write, and the same decision follows from it.
+pub(super) fn records(
+    scope: &Scope,
+    stack: &ShortenerStack,
+    identity: &StackIdentity,
+) -> BTreeMap<Component, PodRecord> {
+    if stack.spec.upgrade_policy == UpgradePolicy::Automatic {
+        return BTreeMap::new();
+    }
+    let (inventory, namespace) = (&scope.inventory, identity.namespace.as_str());
+    let record = |component| {
+        let name = component_name(&identity.name, component);
+        let live = inventory.metadata::<Deployment>(namespace, &name);
+        let live = live.or_else(|| inventory.metadata::<StatefulSet>(namespace, &name))?;
+        let ours = ownership(&live, identity, Deletion::Pruned) == Ownership::Ours;
+        let record = PodRecord::of(&live).filter(|_| ours)?;
+        Some((component, record))
+    };
+    Component::WITH_PODS
+        .into_iter()
+        .filter_map(record)
+        .collect()
+}
