@@ -14,6 +14,7 @@ pub mod kinds;
 pub mod live;
 pub mod metadata;
 pub mod ownership;
+pub mod pod_patch;
 pub mod prometheus;
 pub mod quantity;
 pub mod queue_record;

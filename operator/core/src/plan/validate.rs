@@ -9,6 +9,9 @@ mod held;
 mod links;
 mod monitoring;
 mod observability;
+mod pod_templates;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     build,
@@ -80,7 +83,7 @@ pub fn validate(
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
-    Ok(ValidatedStack {
+    let mut validated = ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
@@ -100,9 +103,14 @@ pub fn validate(
         scrape_from: spec.observability.scrape_from.clone(),
         operator: defaults.operator.clone(),
         identity,
-        kept_templates: held.kept_templates(&facts.programs),
-        held: held.reasons(),
-    })
+        held: BTreeMap::new(),
+        kept_templates: BTreeMap::new(),
+        pod_templates: BTreeMap::new(),
+        refused_templates: BTreeSet::new(),
+    };
+    pod_templates::add(spec, &mut validated, &mut held);
+    held.note(&mut validated, &facts.programs);
+    Ok(validated)
 }
 
 /// Checks the components that are resolved in any case.
