@@ -44,8 +44,12 @@ pub struct Context {
     pub recorder: Recorder,
     /// Permits that limit concurrent reconciles over all scopes.
     pub permits: Semaphore,
+    /// Class of the stacks that this operator reconciles; empty for those without one.
+    pub class: String,
     /// Stacks of all scopes, for finding conflicts between them.
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
+    /// Stacks of other classes in all scopes, with which there may be conflicts as well.
+    pub others: RwLock<Vec<Store<GuardedStack>>>,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
     pub queues: Arc<Queues>,
     /// Known faults of the stacks' external stores, which the monitor of the stores updates.
@@ -71,24 +75,35 @@ impl Context {
             defaults,
             metrics,
             ledger: Ledger::default(),
+            class: String::new(),
             stacks: RwLock::default(),
+            others: RwLock::default(),
             queues: Arc::default(),
             backends: Arc::default(),
             failures: Mutex::default(),
         }
     }
 
-    /// Returns every stack that parses, of all scopes.
+    /// Sets the class of the stacks that the operator reconciles.
+    #[must_use]
+    pub fn of_class(mut self, class: impl Into<String>) -> Self {
+        self.class = class.into();
+        self
+    }
+
+    /// Returns every stack that parses, of all scopes and classes.
     pub fn known_stacks(&self) -> Vec<ShortenerStack> {
-        let stores = self.stacks.read();
-        stores
+        let (stacks, others) = (self.stacks.read(), self.others.read());
+        stacks
             .iter()
+            .chain(others.iter())
             .flat_map(Store::state)
             .filter_map(|stack| stack.0.as_ref().ok().cloned())
             .collect()
     }
 
-    /// Returns true when the stack was deleted, or its deletion has begun, since its reconcile read it.
+    /// Returns true when the stack was deleted, its deletion has begun, or it has passed to another class, since its
+    /// reconcile read it.
     pub fn is_deleted(&self, identity: &StackIdentity) -> bool {
         let key = ObjectRef::new(&identity.name).within(&identity.namespace);
         let stores = self.stacks.read();

@@ -34,6 +34,7 @@ use crate::{
     },
     reconcile::{
         Error,
+        class::Division,
         context::{Context, GuardedStack, Scope},
         reconcile,
     },
@@ -100,9 +101,15 @@ fn watch_stacks(
     };
     let (reader, writer) = reflector::store();
     context.stacks.write().push(reader.clone());
+    let (mut division, others) = Division::new(&context.class);
+    context.others.write().push(others);
     let context = context.clone();
     let triggers = watcher(api, watcher::Config::default().timeout(60))
         .default_backoff()
+        .filter_map(move |event| {
+            let own = event.map(|event| division.own(event));
+            future::ready(own.transpose())
+        })
         .reflect(writer)
         .inspect(move |event| {
             if let Ok(Event::Delete(stack)) = event {

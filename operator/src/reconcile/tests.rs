@@ -3,6 +3,7 @@
 mod backends;
 mod blast_radius;
 mod certificate;
+mod class;
 mod drift;
 mod external;
 mod faults;

@@ -41,6 +41,9 @@ pub struct World {
     pub broker: FakeBroker,
     /// Pods of the app, as soon as a test creates one.
     pub app: FakeApp,
+    /// The operator's own metrics.
+    pub metrics: Metrics,
+    class: &'static str,
     scope: Option<&'static str>,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
@@ -57,10 +60,18 @@ impl World {
     pub fn start_in(scope: Option<&'static str>, server: FakeApiServer) -> Self {
         let broker = FakeBroker::default();
         broker.trust_everybody();
-        Self::start_with(scope, server, broker, FakeApp::default())
+        Self::start_with("", scope, server, broker, FakeApp::default())
+    }
+
+    /// Starts the operator of a class of stacks.
+    pub fn start_as(class: &'static str, server: FakeApiServer) -> Self {
+        let broker = FakeBroker::default();
+        broker.trust_everybody();
+        Self::start_with(class, None, server, broker, FakeApp::default())
     }
 
     fn start_with(
+        class: &'static str,
         scope: Option<&'static str>,
         server: FakeApiServer,
         broker: FakeBroker,
@@ -68,18 +79,19 @@ impl World {
     ) -> Self {
         let stop = CancellationToken::new();
         let (settings, metrics) = (settings(), Metrics::new().unwrap());
-        let context = Arc::new(Context::new(
+        let context = Context::new(
             server.client(),
             settings.defaults(),
             settings.max_concurrent_reconciles,
             metrics.clone(),
-        ));
+        );
+        let context = Arc::new(context.of_class(class));
         let write_deadline = WriteDeadline::default();
         write_deadline.extend(Instant::now() + FOR_EVER);
         let monitor = Monitor {
             queues: context.queues.clone(),
             transport: broker.transport(),
-            metrics,
+            metrics: metrics.clone(),
             write_deadline,
         };
         let stores = backends::monitor::Monitor {
@@ -96,6 +108,8 @@ impl World {
             server,
             broker,
             app,
+            metrics,
+            class,
             scope,
             stop,
             controller: AbortOnDropHandle::new(controller),
@@ -140,7 +154,7 @@ impl World {
         }
         self.controller.abort();
         let _ = self.controller.await;
-        Self::start_with(self.scope, self.server, self.broker, self.app)
+        Self::start_with(self.class, self.scope, self.server, self.broker, self.app)
     }
 
     /// Stops the operator and waits until it has ended.

@@ -532,6 +532,27 @@ fn a_volume_grows_and_never_shrinks() {
 }
 
 #[test]
+fn a_stack_passes_to_another_operator_only_while_it_is_paused() {
+    let stack = |class: &str, paused: bool| match class {
+        "" => json!({"paused": paused}),
+        class => json!({"operatorClass": class, "paused": paused}),
+    };
+    let classes = [("", "canary"), ("canary", ""), ("canary", "stable")];
+    for (old, new) in classes {
+        assert_eq!(update_refusal(stack(old, true), stack(new, true)), "");
+        assert_eq!(update_refusal(stack(old, true), stack(old, false)), "");
+        for paused in [(false, false), (true, false), (false, true)] {
+            let refusal = update_refusal(stack(old, paused.0), stack(new, paused.1));
+            let message = "operatorClass can change only while the stack is paused";
+            assert!(
+                refusal.contains(message),
+                "{old}, {new}, {paused:?}: {refusal}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_storage_class_never_changes() {
     let class = |name: &str| json!({"database": {"managed": {"storageClassName": name}}});
     assert_eq!(update_refusal(class("fast"), class("fast")), "");
