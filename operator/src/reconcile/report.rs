@@ -69,8 +69,8 @@ pub async fn report(
 /// Reports a resource that does not parse in the status of that resource. One of another class is left to its operator.
 ///
 /// # Errors
-/// Always fails for a resource of this operator: with [`Error::Unreadable`], with [`Error::Status`] if the status could not be read or written, or with
-/// [`Error::Incomplete`] if the resource has no name or namespace.
+/// Always fails for a resource of this operator: with [`Error::Unreadable`], with [`Error::Status`] if the status could
+/// not be read or written, or with [`Error::Incomplete`] if the resource has no name or namespace.
 pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action, Error> {
     let metadata = &invalid.metadata;
     let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else {
