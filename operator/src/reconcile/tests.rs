@@ -13,6 +13,7 @@ mod lifecycle;
 mod monitoring;
 mod observability;
 mod order;
+mod pod_templates;
 mod profiles;
 mod queue;
 mod vector;
