@@ -68,6 +68,7 @@ image: {tag: 1.2.3, digest: "$digest"}
 images:
   app: r.example/app@$digest
   postgres: postgres:1@$digest
+operatorClass: canary
 gatewayAllowFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]
 networkPolicy: {restrictEgress: true, metricsFrom: [{namespaceSelector: {}}]}
 metricsService: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
@@ -111,6 +112,8 @@ image: "$(released operator | sed 's/:[^:]*$//'):1.2.3@$digest"
 value: r.example/app@$digest
 value: postgres:1@$digest
 name: QDRANT_IMAGE
+name: OPERATOR_CLASS
+name: test-shortener-operator-class-canary
 release: prometheus
 rules: prometheus
 --listen
@@ -217,6 +220,7 @@ schema_refuses() {
   refused --set 'images.postgres=postgres 18'
   refused --set metricsService.port=70000
   refused --set-json 'gatewayAllowFrom=[{"host":"example.com"}]'
+  refused --set operatorClass=Canary
   refused --set global.imageRegistry=https://mirror.example
   refused --set global.imageRegistry=mirror.example/
   refused --set global.imageRegistry=mirror

@@ -173,6 +173,13 @@ mod tests {
     }
 
     #[test]
+    fn an_operator_has_no_class_unless_one_is_set() {
+        assert_eq!(settings(&[]).unwrap().operator_class, "");
+        let canary = settings(&["--operator-class", "canary"]).unwrap();
+        assert_eq!(canary.operator_class, "canary");
+    }
+
+    #[test]
     fn a_registry_is_put_in_front_of_every_default_image_and_of_no_other() {
         let public = settings(&[]).unwrap().images;
         let registry = ["--image-registry", "mirror.example:5000/hub"];
@@ -216,6 +223,7 @@ mod tests {
                 "is not the name of a namespace",
             ),
             ("--image-registry", "https://r.example", "is not a registry"),
+            ("--operator-class", "Canary", "is not a class"),
             ("--lease-duration-seconds", "2", "is not in 3..=600"),
             ("--max-concurrent-reconciles", "0", "is not in 1..=256"),
         ] {

@@ -4,6 +4,7 @@
 //! `apply` writes them, and `report` writes the status that the same crate computes. The driver only calls them.
 
 pub mod apply;
+mod class;
 pub mod context;
 pub mod controller;
 pub mod gather;

@@ -95,13 +95,8 @@ async fn lead(
             metrics.leader(true);
             let scopes = settings.scopes();
             let (defaults, concurrent) = (settings.defaults(), settings.max_concurrent_reconciles);
-            let context = Arc::new(Context::new(
-                clients.main,
-                defaults,
-                concurrent,
-                metrics.clone(),
-                health,
-            ));
+            let context = Context::new(clients.main, defaults, concurrent, metrics.clone(), health);
+            let context = Arc::new(context.of_class(settings.operator_class));
             let monitor = Monitor {
                 queues: context.queues.clone(),
                 transport: transport::http(),

@@ -12,6 +12,15 @@
 {{- end }}
 {{- end }}
 
+{{/* The name of the roles outside the release's namespace, where another release of the same name may have its own. */}}
+{{- define "shortener-operator.roleName" -}}
+{{- with .Values.operatorClass }}
+{{- printf "%s-class-%s" (include "shortener-operator.fullname" $) . }}
+{{- else }}
+{{- include "shortener-operator.fullname" . }}
+{{- end }}
+{{- end }}
+
 {{- define "shortener-operator.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "shortener-operator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -89,6 +98,10 @@ and is followed by the full path. The operator does the same with its default im
 {{- with .Values.watchNamespaces }}
 - name: WATCH_NAMESPACES
   value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.operatorClass }}
+- name: OPERATOR_CLASS
+  value: {{ . | quote }}
 {{- end }}
 {{- with .Values.gatewayAllowFrom }}
 - name: GATEWAY_ALLOW_FROM

@@ -103,6 +103,35 @@ async fn a_volume_neither_shrinks_nor_changes_its_class() -> Result<()> {
     .await
 }
 
+#[tokio::test]
+async fn a_stack_passes_to_another_operator_only_while_it_is_paused() -> Result<()> {
+    Space::with("operator-class", async |space| {
+        let stack = space.stack("acme");
+        let mut spec = base_spec(space, shortener_e2e::Provider::IngressNginx);
+        merge(&mut spec, json!({"stopped": true}));
+        stack.apply(&spec).await?;
+        for edit in [
+            json!({"operatorClass": "canary"}),
+            json!({"operatorClass": "canary", "paused": true}),
+        ] {
+            match stack.edit(edit.clone()).await {
+                Ok(()) => bail!("{edit} is accepted"),
+                Err(error) => {
+                    let text = format!("{error:#}");
+                    let message = "operatorClass can change only while the stack is paused";
+                    ensure!(text.contains(message), "{edit}: {text}");
+                }
+            }
+        }
+        stack.edit(json!({"paused": true})).await?;
+        stack
+            .edit(json!({"operatorClass": "canary"}))
+            .await
+            .context("a paused stack cannot pass to another operator")
+    })
+    .await
+}
+
 async fn refused_as_expected(space: &Space, file: &Path) -> Result<()> {
     let text = std::fs::read_to_string(file)?;
     let expected: Vec<&str> = text

@@ -21,6 +21,7 @@ mod keys;
 mod observability;
 mod outages;
 mod pod_security;
+mod pod_templates;
 mod public_tasks;
 mod queue;
 mod status;

@@ -16,6 +16,7 @@ pub mod kinds;
 pub mod live;
 pub mod metadata;
 pub mod ownership;
+pub mod pod_patch;
 pub mod pod_uses;
 pub mod prometheus;
 pub mod quantity;

@@ -32,6 +32,9 @@ pub struct Settings {
     /// Namespaces to watch, separated by commas; empty for all
     #[arg(long, env = "WATCH_NAMESPACES", default_value = "")]
     pub watch_namespaces: Namespaces,
+    /// Class of the stacks to reconcile, as in their `spec.operatorClass`; empty for those without one
+    #[arg(long, env = "OPERATOR_CLASS", default_value = "", value_parser = values::class)]
+    pub operator_class: String,
     /// Peers that may connect to the stacks' gateways by default: a JSON list of NetworkPolicyPeer
     #[arg(long, env = "GATEWAY_ALLOW_FROM", default_value = INGRESS_NGINX)]
     pub gateway_allow_from: Peers,

@@ -46,8 +46,12 @@ pub struct Context {
     pub recorder: Recorder,
     /// Permits that limit concurrent reconciles over all scopes.
     pub permits: Semaphore,
+    /// Class of the stacks that this operator reconciles; empty for those without one.
+    pub class: String,
     /// Stacks of all scopes, for finding conflicts between them.
     pub stacks: RwLock<Vec<Store<GuardedStack>>>,
+    /// Stacks of other classes in all scopes, with which there may be conflicts as well.
+    pub others: RwLock<Vec<Store<GuardedStack>>>,
     /// Claims of the stacks of all scopes on hosts.
     pub hosts: Hosts,
     /// Last known state of the stacks' queues, which the monitor of the brokers updates.
@@ -84,7 +88,9 @@ impl Context {
             metrics,
             health,
             ledger: Ledger::default(),
+            class: String::new(),
             stacks: RwLock::default(),
+            others: RwLock::default(),
             hosts: Hosts::default(),
             queues: Arc::default(),
             backends: Arc::default(),
@@ -92,13 +98,22 @@ impl Context {
         }
     }
 
-    /// Returns every stack of all scopes.
-    pub fn known_stacks(&self) -> Vec<Arc<GuardedStack>> {
-        let stores = self.stacks.read();
-        stores.iter().flat_map(Store::state).collect()
+    /// Sets the class of the stacks that the operator reconciles.
+    #[must_use]
+    pub fn of_class(mut self, class: impl Into<String>) -> Self {
+        self.class = class.into();
+        self
     }
 
-    /// Returns true when the stack was deleted, or its deletion has begun, since its reconcile read it.
+    /// Returns every stack of all scopes and classes.
+    pub fn known_stacks(&self) -> Vec<Arc<GuardedStack>> {
+        let (stacks, others) = (self.stacks.read(), self.others.read());
+        let stores = stacks.iter().chain(others.iter());
+        stores.flat_map(Store::state).collect()
+    }
+
+    /// Returns true when the stack was deleted, its deletion has begun, or it has passed to another class, since its
+    /// reconcile read it.
     pub fn is_deleted(&self, identity: &StackIdentity) -> bool {
         let key = ObjectRef::new(&identity.name).within(&identity.namespace);
         let stores = self.stacks.read();

@@ -32,6 +32,7 @@ use crate::{
     },
     reconcile::{
         Error, RESYNC,
+        class::Division,
         context::{Context, GuardedStack, Scope, shortened},
         pace::paced,
         reconcile,
@@ -108,13 +109,19 @@ fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Stacks, Trigge
     let (readers, mut indexer) = Indexer::new(wake::secrets);
     let stacks = Stacks { store, readers };
     context.stacks.write().push(stacks.store.clone());
+    let (mut division, others) = Division::new(&context.class);
+    context.others.write().push(others);
     let (mut report, mut news) = (reports.of::<GuardedStack>(true), News::new(essence));
     let (context, found) = (context.clone(), stacks.clone());
     let triggers = watcher(api, watcher::Config::default().timeout(60))
         .default_backoff()
         .modify(trim)
+        .inspect(move |event| report.see(event))
+        .filter_map(move |event| {
+            let own = event.map(|event| division.own(event));
+            future::ready(own.transpose())
+        })
         .inspect(move |event| {
-            report.see(event);
             if let Ok(event) = event {
                 indexer.see(event);
             }

@@ -74,11 +74,11 @@ pub async fn report(
     Ok(())
 }
 
-/// Reports a resource that does not parse in the status of that resource.
+/// Reports a resource that does not parse in the status of that resource. One of another class is left to its operator.
 ///
 /// # Errors
-/// Always fails: with [`Error::Unreadable`], with [`Error::Status`] if the status could not be read or written, or with
-/// [`Error::Incomplete`] if the resource has no name or namespace.
+/// Always fails for a resource of this operator: with [`Error::Unreadable`], with [`Error::Status`] if the status could
+/// not be read or written, or with [`Error::Incomplete`] if the resource has no name or namespace.
 pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action, Error> {
     let metadata = &invalid.metadata;
     let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else {
@@ -94,8 +94,12 @@ pub async fn unreadable(scope: &Scope, invalid: &InvalidObject) -> Result<Action
     );
     let stacks: Api<DynamicObject> =
         Api::namespaced_with(scope.context.client.clone(), namespace, &kind);
-    scope.context.metrics.stack_ready(namespace, name, false);
     let live = stacks.get_status(name).await.map_err(Error::Status)?;
+    let class = live.data["spec"]["operatorClass"].as_str();
+    if class.unwrap_or_default() != scope.context.class {
+        return Ok(Action::await_change());
+    }
+    scope.context.metrics.stack_ready(namespace, name, false);
     let previous = readable(&live.data["status"]);
     let now = Time(jiff::Timestamp::now());
     let new = plan::unreadable(&invalid.error, metadata.generation, &previous, &now);

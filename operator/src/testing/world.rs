@@ -64,6 +64,15 @@ impl World {
         Self::start_with(scope, settings(), server, broker, FakeApp::default())
     }
 
+    /// Starts the operator of a class of stacks.
+    pub fn start_as(class: &str, server: FakeApiServer) -> Self {
+        let broker = FakeBroker::default();
+        broker.trust_everybody();
+        let mut settings = settings();
+        class.clone_into(&mut settings.operator_class);
+        Self::start_with(None, settings, server, broker, FakeApp::default())
+    }
+
     fn start_with(
         scope: Option<&'static str>,
         settings: Settings,
@@ -73,19 +82,20 @@ impl World {
     ) -> Self {
         let stop = CancellationToken::new();
         let metrics = Metrics::new().unwrap();
-        let context = Arc::new(Context::new(
+        let context = Context::new(
             server.client(),
             settings.defaults(),
             settings.max_concurrent_reconciles,
             metrics.clone(),
             Health::default(),
-        ));
+        );
+        let context = Arc::new(context.of_class(&settings.operator_class));
         let write_deadline = WriteDeadline::default();
         write_deadline.extend(Instant::now() + FOR_EVER);
         let monitor = Monitor {
             queues: context.queues.clone(),
             transport: broker.transport(),
-            metrics,
+            metrics: metrics.clone(),
             write_deadline,
         };
         let stores = backends::monitor::Monitor {

@@ -8,6 +8,7 @@ use k8s_openapi::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{names, schema};
 
@@ -42,6 +43,14 @@ pub struct PodSettings {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::terse_list::<EnvVar>")]
     pub env: Vec<EnvVar>,
+    /// Changes of the pods, as in a pod template: `metadata` with labels and annotations, and `spec`. They are merged over
+    /// everything else, the fields beside this one included: objects field by field, lists by their key (containers by
+    /// `name`, mounts by `mountPath`), other lists as a whole. `null` or `$patch: delete` removes what the operator sets,
+    /// `$patch: replace` replaces an object. An unknown field, or one without which the stack would not work, is named in
+    /// the status, and the pods stay as they are until it is corrected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::any_object")]
+    pub pod_template: Option<Map<String, Value>>,
 }
 
 /// Compute resources of a container, by resource name.

@@ -5,7 +5,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 /// Name of a Secret, a ConfigMap or a class: a DNS subdomain (RFC 1123).
 pub(super) const OBJECT: &str =
     "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-/// Name of a namespace: a DNS label (RFC 1123).
+/// Name of a namespace or of a class of operators: a DNS label (RFC 1123).
 pub(super) const NAMESPACE: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// Key in the data of a Secret or a ConfigMap.
 pub(super) const KEY: &str = "^[-._a-zA-Z0-9]+$";

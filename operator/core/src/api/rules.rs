@@ -21,6 +21,20 @@ pub(super) fn managed_or_external(field: &str) -> Rule {
     )
 }
 
+/// Returns the rule that a stack passes to another operator only while it is paused, so that two never write to it.
+pub(super) fn keeps_its_operator() -> Rule {
+    let class = |object| value(object, "operatorClass", "''");
+    rule(
+        format!(
+            "(self.paused && oldSelf.paused) || ({}) == ({})",
+            class("self"),
+            class("oldSelf")
+        ),
+        "operatorClass can change only while the stack is paused: set paused to true, change operatorClass, then set paused to false"
+            .to_owned(),
+    )
+}
+
 /// Returns the rule that the volume of a store does not shrink.
 pub(super) fn never_shrinks(store: &str, remedy: &str) -> Rule {
     let size = |object| {

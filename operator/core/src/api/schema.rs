@@ -48,6 +48,12 @@ pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Returns the schema of an object that the operator checks itself. Written out in every component, the fields of a pod
+/// template would exceed the size that a definition may have.
+pub(super) fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
 fn strip_descriptions(object: &mut serde_json::Map<String, serde_json::Value>) {
     // A property that is itself called "description" holds a schema, not prose.
     if object

@@ -12,8 +12,8 @@ use super::{
     ObservabilitySpec, PodSettings, Profile, PurgeSpec, QueueSpec, ShortenerStackStatus,
     VectorSpec, WorkersAutoscaling, names,
     rules::{
-        backend_keeps_its_class, backend_never_shrinks, keeps_its_class, never_shrinks,
-        scales_by_its_own_queue, vector_keeps, while_vector_is_on,
+        backend_keeps_its_class, backend_never_shrinks, keeps_its_class, keeps_its_operator,
+        never_shrinks, scales_by_its_own_queue, vector_keeps, while_vector_is_on,
     },
 };
 
@@ -56,6 +56,7 @@ use super::{
 )]
 #[x_kube(
     crates(kube_core = "::kube_core"),
+    validation = keeps_its_operator(),
     validation = never_shrinks("database", "keep the size, or restore a backup into a new stack"),
     validation = keeps_its_class("database", "restore a backup into a new stack"),
     validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
@@ -122,6 +123,11 @@ pub struct ShortenerStackSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "names::references")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// Class of the operator that reconciles the stack, where several operators run side by side. Absent: the operator
+    /// without a class. Can change only while the stack is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = names::NAMESPACE))]
+    pub operator_class: Option<String>,
     /// Pauses every change to the stack's objects when true. The operator continues to update the status.
     #[serde(default)]
     pub paused: bool,

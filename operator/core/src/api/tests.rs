@@ -58,7 +58,10 @@ fn a_full_spec_is_valid() {
             "forwardQuery": true,
             "destinations": {"allowHosts": ["example.com", "*.example.org"], "denyHosts": [], "denyPrivateAddresses": true},
         },
-        "app": {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}}},
+        "app": {
+            "resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "128Mi"}},
+            "podTemplate": {"spec": {"securityContext": {"runAsUser": null, "$patch": "merge"}}},
+        },
         "database": {"managed": {"storage": "2Gi", "storageClassName": "fast"}},
         "profiles": ["caching", "queue", "observability", "vector"],
         "cache": {"ttlSeconds": 60, "managed": {"maxMemory": "64Mi"}},
@@ -544,6 +547,27 @@ fn a_volume_grows_and_never_shrinks() {
 }
 
 #[test]
+fn a_stack_passes_to_another_operator_only_while_it_is_paused() {
+    let stack = |class: &str, paused: bool| match class {
+        "" => json!({"paused": paused}),
+        class => json!({"operatorClass": class, "paused": paused}),
+    };
+    let classes = [("", "canary"), ("canary", ""), ("canary", "stable")];
+    for (old, new) in classes {
+        assert_eq!(update_refusal(stack(old, true), stack(new, true)), "");
+        assert_eq!(update_refusal(stack(old, true), stack(old, false)), "");
+        for paused in [(false, false), (true, false), (false, true)] {
+            let refusal = update_refusal(stack(old, paused.0), stack(new, paused.1));
+            let message = "operatorClass can change only while the stack is paused";
+            assert!(
+                refusal.contains(message),
+                "{old}, {new}, {paused:?}: {refusal}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_storage_class_never_changes() {
     let class = |name: &str| json!({"database": {"managed": {"storageClassName": name}}});
     assert_eq!(update_refusal(class("fast"), class("fast")), "");
@@ -783,4 +807,21 @@ fn a_reference_to_a_secret_needs_no_key() {
         key(json!({"name": "db", "key": "uri"})).as_deref(),
         Some("uri")
     );
+}
+
+#[test]
+fn changes_of_a_pod_template_reach_the_operator_as_they_are_written() {
+    let definition = serde_json::to_value(ShortenerStack::crd()).unwrap();
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    for component in ["app", "workers", "gateway", "database/properties/managed"] {
+        let field = definition.pointer(&format!("{spec}/{component}/properties/podTemplate"));
+        let field = field.unwrap();
+        assert_eq!(field["type"], "object", "{component}");
+        assert_eq!(field["x-kubernetes-preserve-unknown-fields"], true);
+    }
+    let changes =
+        json!({"spec": {"runAsUsr": null, "containers": [{"name": "a", "$patch": "delete"}]}});
+    let stack = stack("acme", json!({"app": {"podTemplate": changes}}));
+    let stored = serde_json::to_value(stack).unwrap();
+    assert_eq!(stored["spec"]["app"]["podTemplate"], changes);
 }

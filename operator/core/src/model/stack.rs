@@ -33,6 +33,7 @@ use crate::{
     model::{
         failure::StepFailure,
         metadata::{Component, StackIdentity},
+        pod_patch::PodPatch,
     },
 };
 
@@ -92,8 +93,13 @@ pub struct ValidatedStack {
     /// The components whose objects stay as they are, with the reason: something that they need is missing or invalid.
     /// `Stack` stands for the monitoring objects, and of the app it is the pod template.
     pub held: BTreeMap<Component, StepFailure>,
-    /// The live pod templates of those programs that exist and read a part that is held.
+    /// The live pod templates of those programs that exist, and that read a part that is held or have refused changes.
     pub kept_templates: BTreeMap<Component, PodTemplateSpec>,
+    /// The user's changes of the pod templates, except those that are refused.
+    pub pod_templates: BTreeMap<Component, PodPatch>,
+    /// The components that are held because the changes of their pod template are refused. Of them, only the pods stay as
+    /// they are.
+    pub refused_templates: BTreeSet<Component>,
     /// The changes of pods that wait for an edit of the spec. Known once the children are built.
     pub pending: Vec<PendingChange>,
 }

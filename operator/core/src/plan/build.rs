@@ -12,13 +12,16 @@ pub mod secret;
 pub mod service_account;
 pub mod worker;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ConfigMap, Service, ServiceAccount},
-    networking::v1::NetworkPolicy,
-    policy::v1::PodDisruptionBudget,
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, PodTemplateSpec, Service, ServiceAccount},
+        networking::v1::NetworkPolicy,
+        policy::v1::PodDisruptionBudget,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
 use super::{
@@ -27,15 +30,17 @@ use super::{
 };
 use crate::model::{
     desired::{Children, Desired, GatewayObjects, MonitoringObjects},
-    metadata::Component,
+    metadata::{Component, component_of},
     stack::{App, AppScaling, ValidatedStack},
 };
 
 /// Returns every child object that the stack should have, without those of the components that are held.
 pub fn build(stack: &ValidatedStack) -> Desired {
-    let held: BTreeSet<Component> = stack.held.keys().copied().filter(is_whole).collect();
+    let held = stack.held.keys().copied();
+    let held: BTreeSet<Component> = held.filter(|held| is_whole(stack, *held)).collect();
     let mut children = children(stack);
     children.remove(&held);
+    keep_pods(stack, &mut children);
     let mut gateway = stack.has_gateway_kinds.then(|| GatewayObjects {
         reference_grants: all([gateway::reference_grant(stack)]).collect(),
         http_routes: all([gateway::http_route(stack)]).collect(),
@@ -67,9 +72,40 @@ fn spared(stack: &ValidatedStack) -> Option<BTreeSet<String>> {
     queue.workers.count()?.spared.clone()
 }
 
+/// Returns the pod template of each component, as the operator itself would have it or with the user's changes.
+pub(super) fn pod_templates(stack: &ValidatedStack) -> BTreeMap<Component, PodTemplateSpec> {
+    let Children {
+        deployments,
+        stateful_sets,
+        ..
+    } = children(stack);
+    let deployments = deployments
+        .into_iter()
+        .filter_map(|child| Some((component_of(&child.metadata), child.spec?.template)));
+    let stateful_sets = stateful_sets
+        .into_iter()
+        .filter_map(|child| Some((component_of(&child.metadata), child.spec?.template)));
+    deployments.chain(stateful_sets).collect()
+}
+
 /// Returns true when every object of a component that is held stays as it is.
-fn is_whole(component: &Component) -> bool {
+fn is_whole(stack: &ValidatedStack, component: Component) -> bool {
     !matches!(component, Component::App | Component::Stack)
+        && !stack.refused_templates.contains(&component)
+}
+
+/// Leaves out the workloads of components whose pods stay as they are. Those of the programs that exist have the live pod
+/// template already.
+fn keep_pods(stack: &ValidatedStack, children: &mut Children) {
+    let stays = |metadata: &ObjectMeta| {
+        let component = component_of(metadata);
+        stack.refused_templates.contains(&component)
+            && !stack.kept_templates.contains_key(&component)
+    };
+    children.deployments.retain(|child| !stays(&child.metadata));
+    children
+        .stateful_sets
+        .retain(|child| !stays(&child.metadata));
 }
 
 /// Returns the components of which objects may be missing among the desired ones.

@@ -101,6 +101,16 @@ pub enum ValidateError {
         /// Its value.
         target: String,
     },
+    /// Changes of a pod template that do not fit it, or that take away what the component does not work without.
+    #[error("{field}.podTemplate: {path} {problem}")]
+    PodTemplate {
+        /// Field of the component.
+        field: &'static str,
+        /// Path in the template.
+        path: String,
+        /// Its problem with the remedy.
+        problem: String,
+    },
     /// The facts about a component could not be read.
     #[error("{}", .0.message)]
     Unread(StepFailure),
@@ -159,6 +169,7 @@ impl ValidateError {
             Self::NotAnAnnotation { .. } => "NotAnAnnotation",
             Self::NoGateway => "NoGateway",
             Self::TargetIsOwn { .. } => "TargetIsOwn",
+            Self::PodTemplate { .. } => "PodTemplateRefused",
             Self::Unread(failure) => failure.reason,
             Self::NameTaken(_) | Self::ClaimTaken { .. } => "NameTaken",
             Self::MajorVersionChange { .. } => "MajorVersionChange",
@@ -175,6 +186,7 @@ impl ValidateError {
             | Self::NotAnAnnotation { .. }
             | Self::NoGateway
             | Self::TargetIsOwn { .. }
+            | Self::PodTemplate { .. }
             | Self::MajorVersionChange { .. }
             | Self::NoImageForMajor { .. } => true,
             Self::CredentialsMissing { .. }

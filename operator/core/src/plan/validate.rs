@@ -9,7 +9,10 @@ mod held;
 mod links;
 mod monitoring;
 mod observability;
+mod pod_templates;
 mod scaling;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     build,
@@ -63,10 +66,8 @@ pub fn validate(
     let job_ids = job_ids(&near, facts.job_ids, &identity.name)?;
     let mut held = Held::default();
     check(spec, &mut held);
-    let database = held.part(
-        Component::Postgres,
-        postgres::resolve(&near, facts.database),
-    );
+    let database = postgres::resolve(&near, facts.database);
+    let database = held.part(Component::Postgres, database);
     let mut optional = facts.optional;
     let cache = optional.remove(&Component::Cache);
     let cache = cache.and_then(|store| held.part(Component::Cache, cache::resolve(&near, store)));
@@ -85,7 +86,7 @@ pub fn validate(
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
     let app = app(spec, defaults, cache.as_ref(), facts.missing_keys, job_ids);
     let live = facts.programs.get(&Component::App).map(|live| &**live);
-    Ok(ValidatedStack {
+    let mut validated = ValidatedStack {
         public_url: public_url(spec),
         stopped: spec.stopped,
         delete_data: spec.deletion_policy == DeletionPolicy::Delete,
@@ -105,10 +106,15 @@ pub fn validate(
         scrape_from: spec.observability.scrape_from.clone(),
         operator: defaults.operator.clone(),
         identity,
-        kept_templates: held.kept_templates(&facts.programs),
-        held: held.reasons(),
+        held: BTreeMap::new(),
+        kept_templates: BTreeMap::new(),
+        pod_templates: BTreeMap::new(),
+        refused_templates: BTreeSet::new(),
         pending: Vec::new(),
-    })
+    };
+    pod_templates::add(spec, &mut validated, &mut held);
+    held.note(&mut validated, &facts.programs);
+    Ok(validated)
 }
 
 /// Checks the components that are resolved in any case.

@@ -107,6 +107,9 @@ impl Admission {
             refusals.push(format!("{path}: must be an object"));
             return;
         };
+        if schema["x-kubernetes-preserve-unknown-fields"] == true {
+            return;
+        }
         let others = &schema["additionalProperties"];
         let field = |name: &str| match &schema["properties"][name] {
             Value::Null => others.is_object().then_some(others),

@@ -49,7 +49,7 @@ pub fn every_profile() -> ValidatedStack {
 
 /// Returns the stack `acme` as it results from a spec, with every Secret in place. Its checksums are words, so that
 /// golden manifests show their origin.
-fn resolved(spec: Value) -> ValidatedStack {
+pub fn resolved(spec: Value) -> ValidatedStack {
     let stack = stored_stack(spec);
     let mut resolved = validate(&stack, facts(&stack.spec), &defaults()).unwrap();
     resolved.app.job_ids.checksum = "checksum-of-job-ids".to_owned();

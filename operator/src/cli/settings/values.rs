@@ -19,6 +19,9 @@ pub enum SettingsError {
     /// An item is not the name of a namespace.
     #[error("`{0}` is not the name of a namespace: write lower case letters, digits and '-'")]
     Namespace(String),
+    /// The value is not a class of stacks.
+    #[error("`{0}` is not a class: write at most 63 lower case letters, digits and '-'")]
+    Class(String),
     /// The value is not a registry.
     #[error(
         "`{0}` is not a registry: write host[:port][/path] with a dot or a port in the host, without https:// and without '/' at the end"
@@ -35,11 +38,7 @@ impl FromStr for Namespaces {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut names: Vec<String> = items(text).map(str::to_owned).collect();
-        let plain = |name: &str| {
-            name.bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        };
-        if let Some(wrong) = names.iter().find(|name| name.len() > 63 || !plain(name)) {
+        if let Some(wrong) = names.iter().find(|name| !is_label(name)) {
             return Err(SettingsError::Namespace(wrong.clone()));
         }
         names.sort();
@@ -83,6 +82,24 @@ impl FromStr for Peers {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Self(serde_json::from_str(text)?))
     }
+}
+
+/// Reads the class of the operator's stacks; empty for those without one.
+///
+/// # Errors
+/// The text is no class that a stack can have.
+pub fn class(text: &str) -> Result<String, SettingsError> {
+    if is_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(SettingsError::Class(text.to_owned()))
+    }
+}
+
+/// Returns true when a text has the characters and the length of a DNS label.
+fn is_label(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.len() <= 63 && text.bytes().all(plain)
 }
 
 fn items(text: &str) -> impl Iterator<Item = &str> {

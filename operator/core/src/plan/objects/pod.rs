@@ -23,7 +23,8 @@ use crate::model::{
 /// Number of old ReplicaSets and revisions to keep: enough for a look back, without clutter.
 pub(in crate::plan) const REVISION_HISTORY: i32 = 3;
 
-/// Adds the settings common to all pods to a component's pod. A change of `checksum` restarts the pods.
+/// Adds the settings common to all pods to a component's pod, then the user's changes. A change of `checksum` restarts the
+/// pods.
 pub(in crate::plan) fn template(
     stack: &ValidatedStack,
     component: Component,
@@ -32,7 +33,7 @@ pub(in crate::plan) fn template(
     own: PodSpec,
 ) -> PodTemplateSpec {
     let name = &stack.identity.name;
-    PodTemplateSpec {
+    let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(name, component)),
             annotations: Some(BTreeMap::from([(CONFIG_CHECKSUM.to_owned(), checksum)])),
@@ -50,7 +51,11 @@ pub(in crate::plan) fn template(
             priority_class_name: pod.priority_class.clone(),
             ..own
         }),
-    }
+    };
+    // Validation has merged the same two, so this does not fail.
+    let changes = stack.pod_templates.get(&component);
+    let merged = changes.and_then(|changes| changes.onto(&template).ok());
+    merged.unwrap_or(template)
 }
 
 /// Returns a container that runs a component's image. The user's variables replace those of `env` by name.

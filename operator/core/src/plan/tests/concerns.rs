@@ -3,11 +3,12 @@
 use crate::model::metadata::Component;
 
 /// Settings of the pods of one component.
-const POD_SETTINGS: [&str; 7] = [
+const POD_SETTINGS: [&str; 8] = [
     "affinity",
     "env",
     "image",
     "nodeSelector",
+    "podTemplate",
     "priorityClassName",
     "resources",
     "tolerations",
@@ -25,7 +26,7 @@ pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
         _ => vec![component, App, Worker],
     };
     match fields {
-        ["app" | "gateway" | "workers", "replicas", ..] => vec![],
+        ["app" | "gateway" | "workers", "replicas" | "autoscaling", ..] => vec![],
         // The workers' pods migrate the database as the app does.
         ["app", ..] => vec![App, Worker],
         ["workers", "purge", ..] => vec![App, Worker],

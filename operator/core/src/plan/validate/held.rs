@@ -6,7 +6,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodTemplateSpec};
 
 use crate::{
-    model::{failure::StepFailure, metadata::Component},
+    model::{
+        failure::StepFailure, metadata::Component, pod_patch::PodPatch, stack::ValidatedStack,
+    },
     plan::{
         error::ValidateError,
         stores::{self, Definition},
@@ -15,7 +17,11 @@ use crate::{
 
 /// The components that are held, with the reason.
 #[derive(Default)]
-pub(super) struct Held(BTreeMap<Component, StepFailure>);
+pub(super) struct Held {
+    parts: BTreeMap<Component, StepFailure>,
+    /// The components of which only the pods are held.
+    pods: BTreeMap<Component, StepFailure>,
+}
 
 impl Held {
     /// Returns a part of the stack, or holds its component.
@@ -27,15 +33,45 @@ impl Held {
         match part {
             Ok(part) => Some(part),
             Err(error) => {
-                self.0.insert(component, StepFailure::from(&error));
+                self.parts.insert(component, StepFailure::from(&error));
                 None
             }
         }
     }
 
-    /// Returns the pod templates of those programs that exist and read a part that is held. Without that part, or with
-    /// other credentials, they would restart for nothing.
-    pub(super) fn kept_templates(
+    /// Returns the changes of a component's pod template, or holds its pods.
+    pub(super) fn pods(
+        &mut self,
+        component: Component,
+        changes: Result<PodPatch, ValidateError>,
+    ) -> Option<PodPatch> {
+        match changes {
+            Ok(changes) => Some(changes),
+            Err(error) => {
+                self.pods.insert(component, StepFailure::from(&error));
+                None
+            }
+        }
+    }
+
+    /// Notes in a stack what of it is held. `programs` are its own programs that exist.
+    pub(super) fn note(
+        self,
+        stack: &mut ValidatedStack,
+        programs: &BTreeMap<Component, Arc<Deployment>>,
+    ) {
+        stack.kept_templates = self.kept_templates(programs);
+        let whole = reasons(self.parts);
+        let mut held = self.pods;
+        held.retain(|component, _| !whole.contains_key(component));
+        stack.refused_templates = held.keys().copied().collect();
+        held.extend(whole);
+        stack.held = held;
+    }
+
+    /// Returns the pod templates of those programs that exist and read a part that is held, or whose own changes are
+    /// refused. Without that part, with other credentials or without the changes, they would restart for nothing.
+    fn kept_templates(
         &self,
         programs: &BTreeMap<Component, Arc<Deployment>>,
     ) -> BTreeMap<Component, PodTemplateSpec> {
@@ -46,21 +82,23 @@ impl Held {
 
     fn reads(&self, program: Component) -> bool {
         let is_read = |store: &Definition| {
-            store.clients.contains(&program) && self.0.contains_key(&store.component)
+            store.clients.contains(&program) && self.parts.contains_key(&store.component)
         };
-        self.0.contains_key(&program) || stores::all().any(is_read)
+        self.parts.contains_key(&program)
+            || self.pods.contains_key(&program)
+            || stores::all().any(is_read)
     }
+}
 
-    /// Returns the reasons by component. The workers are held with their queue, and a backend with its collector.
-    pub(super) fn reasons(mut self) -> BTreeMap<Component, StepFailure> {
-        for (cause, with_it) in [
-            (Component::Rabbitmq, Component::Worker),
-            (Component::Otel, Component::Telemetry),
-        ] {
-            if let Some(reason) = self.0.get(&cause).cloned() {
-                self.0.insert(with_it, reason);
-            }
+/// Returns the reasons by component. The workers are held with their queue, and a backend with its collector.
+fn reasons(mut parts: BTreeMap<Component, StepFailure>) -> BTreeMap<Component, StepFailure> {
+    for (cause, with_it) in [
+        (Component::Rabbitmq, Component::Worker),
+        (Component::Otel, Component::Telemetry),
+    ] {
+        if let Some(reason) = parts.get(&cause).cloned() {
+            parts.insert(with_it, reason);
         }
-        self.0
     }
+    parts
 }
