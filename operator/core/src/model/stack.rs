@@ -4,6 +4,7 @@
 //! random sources.
 
 mod auth;
+mod end_to_end;
 mod job_ids;
 mod monitoring;
 mod observability;
@@ -34,6 +35,7 @@ use crate::{
 };
 
 pub use auth::Auth;
+pub use end_to_end::{EndToEnd, Journey, ProbeKey};
 pub use job_ids::JobIds;
 pub use monitoring::Monitoring;
 pub use observability::{Backend, Collector, ExternalBackend, Headers, ManagedCollector};
@@ -195,6 +197,8 @@ pub struct Gateway {
     pub service_annotations: BTreeMap<String, String>,
     /// Name of the Secret with the certificate, if it does not exist.
     pub missing_certificate: Option<String>,
+    /// The passage that the operator tries, if the spec asks for one.
+    pub end_to_end: Option<EndToEnd>,
     /// Implementation of the routing.
     pub routing: Routing,
 }

@@ -53,6 +53,12 @@ pub fn keys_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(auth.secret_ref.name.as_str())
 }
 
+/// Returns the reference to the key for the passage through the gateway, if the spec has one.
+pub fn probe_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
+    let settings = spec.gateway.end_to_end.as_ref()?;
+    settings.key_secret_ref.as_ref()
+}
+
 /// Returns the name of the Secret with the gateway's certificate, if the spec refers to one in `gateway.tls`.
 pub fn certificate_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     let tls = spec.gateway.tls.as_ref()?;
@@ -74,4 +80,5 @@ pub fn reads_secret(stack: &ShortenerStack, secret: &str) -> bool {
         || keys_secret(&stack.spec) == Some(secret)
         || certificate_secret(&stack.spec) == Some(secret)
         || vector_key(&stack.spec).is_some_and(|reference| reference.name == secret)
+        || probe_key(&stack.spec).is_some_and(|reference| reference.name == secret)
 }

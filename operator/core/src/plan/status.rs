@@ -4,7 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt;
 
 use super::{
-    conditions::{self, DEGRADED, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View},
+    conditions::{
+        self, DEGRADED, END_TO_END, PROGRESSING, READY, RECONCILING, STALLED, Verdict, View,
+    },
     validate::public_url,
 };
 use crate::{
@@ -43,6 +45,14 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Outcome::Failed(failure, _) => of_failure(failure, live, &previous),
     };
     let mut conditions: Vec<Condition> = verdicts.into_iter().map(stamp).collect();
+    if let Outcome::Applied(stack, live) | Outcome::Paused(stack, live) = &outcome {
+        let found = conditions::measured(View { stack, live });
+        let found = found.into_iter().filter_map(|(type_, verdict)| {
+            let old = previous.conditions.iter().find(|old| old.type_ == type_);
+            measured(old, verdict.map(|verdict| stamp((type_, verdict))))
+        });
+        conditions.extend(found);
+    }
     let profiles = match outcome {
         Outcome::Applied(validated, _) => names(&validated.profiles()),
         Outcome::Paused(..) | Outcome::Failed(..) => previous.profiles.clone(),
@@ -156,6 +166,25 @@ fn of_live(stack: &ValidatedStack, live: &Live, paused: bool) -> Verdicts {
     verdicts.extend(components);
     verdicts.extend(for_kstatus);
     verdicts
+}
+
+/// Returns a condition that is measured, from the earlier one and the new one, if it is known.
+fn measured(old: Option<&Condition>, new: Option<Condition>) -> Option<Condition> {
+    match (old, new) {
+        // This process has not measured yet.
+        (old, None) => old.cloned(),
+        // Each passage has a time and a trace of its own. Those of the first one with this result stay.
+        (Some(old), Some(new)) if new.type_ == END_TO_END => {
+            let same = old.status == new.status && old.reason == new.reason;
+            let message = if same {
+                old.message.clone()
+            } else {
+                new.message
+            };
+            Some(Condition { message, ..new })
+        }
+        (_, new) => new,
+    }
 }
 
 /// Returns the last known size of the queue of a broker that the operator runs.
