@@ -5,4 +5,5 @@ pub mod deadline;
 pub mod drift;
 pub mod inventory;
 pub mod ledger;
+pub mod openings;
 pub mod refusal;

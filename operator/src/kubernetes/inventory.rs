@@ -6,7 +6,7 @@
 
 mod form;
 mod news;
-mod served;
+pub(super) mod served;
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ use news::News;
 use served::{Known, events, known};
 
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
-const WATCH_TIMEOUT: u32 = 60;
+pub(super) const WATCH_TIMEOUT: u32 = 60;
 /// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds. A kind that may
 /// not be listed would hold it up for ever.
 const OPTIONAL_LIMIT: Duration = Duration::from_secs(5);

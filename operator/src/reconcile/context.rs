@@ -16,13 +16,16 @@ use shortener_operator_core::{
     model::{
         defaults::Defaults,
         metadata::{FIELD_MANAGER, StackIdentity},
+        stack::Journey,
     },
+    plan::conditions::Attempts,
 };
 use tokio::sync::Semaphore;
 
 use crate::{
     backends::Backends,
-    kubernetes::{inventory::Inventory, ledger::Ledger},
+    kubernetes::{inventory::Inventory, ledger::Ledger, openings::Openings},
+    probes::Probes,
     rabbitmq::queues::Queues,
     server::metrics::Metrics,
 };
@@ -50,6 +53,10 @@ pub struct Context {
     pub queues: Arc<Queues>,
     /// Known faults of the stacks' external stores, which the monitor of the stores updates.
     pub backends: Arc<Backends>,
+    /// Connections that the stacks' NetworkPolicies forbid.
+    pub sole_entry: Arc<Probes<Attempts>>,
+    /// Passages through the stacks' gateways.
+    pub end_to_end: Arc<Probes<Journey>>,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
 }
 
@@ -59,6 +66,8 @@ pub struct Scope {
     pub context: Arc<Context>,
     /// Reflectors of the children in this scope.
     pub inventory: Inventory,
+    /// Objects of others in this scope that let connections from outside in.
+    pub openings: Arc<Openings>,
 }
 
 impl Context {
@@ -74,6 +83,8 @@ impl Context {
             stacks: RwLock::default(),
             queues: Arc::default(),
             backends: Arc::default(),
+            sole_entry: Arc::default(),
+            end_to_end: Arc::default(),
             failures: Mutex::default(),
         }
     }

@@ -30,6 +30,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::{
     kubernetes::{
         inventory::{Change, Inventory},
+        openings::Openings,
         refusal::NAMESPACE_TERMINATING,
     },
     reconcile::{
@@ -47,9 +48,11 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: CancellationToken) {
     let (stacks, triggers) = watch_stacks(&context, namespace.as_deref());
     let (inventory, changes) = Inventory::watch(&context.client, namespace.as_deref());
+    let (openings, concerned) = Openings::watch(&context.client, namespace.as_deref());
     let scope = Arc::new(Scope {
         context: context.clone(),
         inventory,
+        openings,
     });
     // The inventory fills only while its stream is polled, and no reconcile may start before its first lists are
     // complete. The handle stops the watches when this function ends or is dropped.
@@ -70,14 +73,23 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     tracing::info!(scope = scope_name, "reconciling");
     let due = {
         let (context, stacks) = (context.clone(), stacks.clone());
-        let heard = stream::select(context.queues.listen(), context.backends.listen());
+        let heard = stream::select_all([
+            context.queues.listen(),
+            context.backends.listen(),
+            context.sole_entry.listen(),
+            context.end_to_end.listen(),
+        ]);
+        let of_openings = {
+            let stacks = stacks.clone();
+            concerned.flat_map(move |namespace| stream::iter(inside(&stacks, namespace.as_deref())))
+        };
         let of_children = {
             let stacks = stacks.clone();
             receiver.flat_map(move |change| stream::iter(due(&context, &stacks, change)))
         };
         let of_servers = heard
             .filter_map(move |(namespace, name)| future::ready(known(&stacks, &namespace, &name)));
-        stream::select(of_children, of_servers)
+        stream::select(of_openings, stream::select(of_children, of_servers))
     };
     Controller::for_stream(triggers, stacks)
         .with_config(Config::default().debounce(DEBOUNCE))
@@ -111,6 +123,8 @@ fn watch_stacks(
                 context.metrics.forget_stack(&key.0, &key.1);
                 context.queues.forget(&key);
                 context.backends.forget(&key);
+                context.sole_entry.forget(&key);
+                context.end_to_end.forget(&key);
             }
         })
         .applied_objects()
@@ -183,6 +197,13 @@ fn users_of_gateway(
     name: &str,
 ) -> Vec<ObjectRef<GuardedStack>> {
     users(stacks, |stack| parent(stack) == Some((namespace, name)))
+}
+
+/// Returns the stacks of a namespace, or all of them.
+fn inside(stacks: &Store<GuardedStack>, namespace: Option<&str>) -> Vec<ObjectRef<GuardedStack>> {
+    users(stacks, |stack| {
+        namespace.is_none() || stack.metadata.namespace.as_deref() == namespace
+    })
 }
 
 /// Returns the stacks that parse and match.

@@ -12,6 +12,7 @@ mod lifecycle;
 mod monitoring;
 mod observability;
 mod order;
+mod probes;
 mod profiles;
 mod queue;
 mod vector;

@@ -1,5 +1,7 @@
 //! The operator's own metrics, in the Prometheus text format.
 
+mod probes;
+
 use std::time::Duration;
 
 use prometheus::{
@@ -7,6 +9,8 @@ use prometheus::{
     TextEncoder,
 };
 use shortener_operator_core::model::queue_state::Depths;
+
+pub use probes::ProbeMetrics;
 
 /// Upper bounds of the duration histogram, in seconds: a reconcile that changes nothing takes milliseconds, the first
 /// one of a stack takes seconds.
@@ -38,15 +42,18 @@ pub struct Metrics {
     queues: IntGaugeVec,
     dead_letters: IntGaugeVec,
     dropped: IntCounterVec,
+    /// Metrics of the probes.
+    pub probes: ProbeMetrics,
 }
 
 impl Metrics {
-    /// Registers the metrics: `shortener_operator_*` about the operator, `shortener_stack_*` about the queues of the
-    /// stacks.
+    /// Registers the metrics: `shortener_operator_*` about the operator, `shortener_stack_*` about the queues and the probes
+    /// of the stacks.
     ///
     /// # Errors
     /// Two metrics have the same name, which is a bug in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
+        let stack_registry = Registry::new_custom(Some("shortener_stack".to_owned()), None)?;
         let metrics = Self {
             registry: Registry::new_custom(Some("shortener_operator".to_owned()), None)?,
             reconciles: counter(
@@ -85,7 +92,6 @@ impl Metrics {
                 "Requests that change the cluster, except for the lease, by method and by HTTP status, `error` or `refused`.",
                 &["method", "status"],
             )?,
-            stack_registry: Registry::new_custom(Some("shortener_stack".to_owned()), None)?,
             queues: IntGaugeVec::new(
                 Opts::new(
                     "queue_messages",
@@ -102,6 +108,8 @@ impl Metrics {
                 "Dead letters that a stack's broker has dropped since its start because their queue was full.",
                 &["namespace", "stack"],
             )?,
+            probes: ProbeMetrics::register(&stack_registry)?,
+            stack_registry,
         };
         metrics.register()?;
         Ok(metrics)
@@ -156,6 +164,7 @@ impl Metrics {
         // The error means that the stack had no such metric.
         let _ = self.stacks.remove_label_values(&[namespace, name]);
         self.forget_queue(namespace, name);
+        self.probes.forget_stack(namespace, name);
     }
 
     /// Sets the depths of a stack's queues. An unknown depth is not exported.
@@ -256,6 +265,10 @@ mod tests {
             ..Depths::default()
         };
         metrics.queue("links", "acme", depths);
+        metrics
+            .probes
+            .passage("links", "acme", Duration::ZERO, true);
+        metrics.probes.policies_enforced("links", "acme", true);
         golden_text("metrics", &page(&metrics));
     }
 
@@ -285,6 +298,10 @@ mod tests {
     fn a_stack_that_is_gone_leaves_no_metric_behind() {
         let metrics = Metrics::new().unwrap();
         metrics.stack_ready("team-a", "acme", true);
+        metrics
+            .probes
+            .passage("team-a", "acme", Duration::ZERO, true);
+        metrics.probes.policies_enforced("team-a", "acme", false);
         assert!(
             page(&metrics)
                 .contains("shortener_operator_stack_ready{name=\"acme\",namespace=\"team-a\"} 1")

@@ -15,12 +15,15 @@ use super::{
     api_server::{Effect, FakeApiServer},
     app::FakeApp,
     broker::FakeBroker,
+    gateway::FakeGateway,
+    network::FakeNetwork,
     settings,
     shared::stored_stack,
 };
 use crate::{
     backends,
     leadership::write_deadline::WriteDeadline,
+    probes::{end_to_end, sole_entry},
     rabbitmq::queues::monitor::Monitor,
     reconcile::{context::Context, controller},
     server::metrics::Metrics,
@@ -32,6 +35,15 @@ pub const NAMESPACE: &str = "links";
 /// A duration longer than any test.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
+/// The servers that the operator talks to beside its API server.
+#[derive(Default)]
+struct Servers {
+    broker: FakeBroker,
+    app: FakeApp,
+    gateway: FakeGateway,
+    network: FakeNetwork,
+}
+
 /// A running operator, its API server, and the broker and the pods of every stack. Dropping it stops the operator;
 /// otherwise it would keep running beside the later worlds of the same test.
 pub struct World {
@@ -41,10 +53,16 @@ pub struct World {
     pub broker: FakeBroker,
     /// Pods of the app, as soon as a test creates one.
     pub app: FakeApp,
+    /// Gateway of every stack.
+    pub gateway: FakeGateway,
+    /// Network of the cluster.
+    pub network: FakeNetwork,
+    /// Metrics of the operator.
+    pub metrics: Metrics,
     scope: Option<&'static str>,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
-    watches: [AbortOnDropHandle<()>; 2],
+    watches: [AbortOnDropHandle<()>; 4],
 }
 
 impl World {
@@ -57,15 +75,20 @@ impl World {
     pub fn start_in(scope: Option<&'static str>, server: FakeApiServer) -> Self {
         let broker = FakeBroker::default();
         broker.trust_everybody();
-        Self::start_with(scope, server, broker, FakeApp::default())
+        let servers = Servers {
+            broker,
+            ..Servers::default()
+        };
+        Self::start_with(scope, server, servers)
     }
 
-    fn start_with(
-        scope: Option<&'static str>,
-        server: FakeApiServer,
-        broker: FakeBroker,
-        app: FakeApp,
-    ) -> Self {
+    fn start_with(scope: Option<&'static str>, server: FakeApiServer, servers: Servers) -> Self {
+        let Servers {
+            broker,
+            app,
+            gateway,
+            network,
+        } = servers;
         let stop = CancellationToken::new();
         let (settings, metrics) = (settings(), Metrics::new().unwrap());
         let context = Arc::new(Context::new(
@@ -79,14 +102,24 @@ impl World {
         let monitor = Monitor {
             queues: context.queues.clone(),
             transport: broker.transport(),
-            metrics,
+            metrics: metrics.clone(),
             write_deadline,
         };
         let stores = backends::monitor::Monitor {
             backends: context.backends.clone(),
             transport: app.transport(),
         };
-        let watches = [tokio::spawn(monitor.run()), tokio::spawn(stores.run())];
+        let (of_entry, of_passages) = (context.sole_entry.clone(), context.end_to_end.clone());
+        let watches = [
+            tokio::spawn(monitor.run()),
+            tokio::spawn(stores.run()),
+            tokio::spawn(sole_entry::run(of_entry, network.dial(), metrics.clone())),
+            tokio::spawn(end_to_end::run(
+                of_passages,
+                gateway.connect(),
+                metrics.clone(),
+            )),
+        ];
         let controller = tokio::spawn(controller::run(
             context,
             scope.map(str::to_owned),
@@ -96,6 +129,9 @@ impl World {
             server,
             broker,
             app,
+            gateway,
+            network,
+            metrics,
             scope,
             stop,
             controller: AbortOnDropHandle::new(controller),
@@ -140,7 +176,13 @@ impl World {
         }
         self.controller.abort();
         let _ = self.controller.await;
-        Self::start_with(self.scope, self.server, self.broker, self.app)
+        let servers = Servers {
+            broker: self.broker,
+            app: self.app,
+            gateway: self.gateway,
+            network: self.network,
+        };
+        Self::start_with(self.scope, self.server, servers)
     }
 
     /// Stops the operator and waits until it has ended.
