@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode, Uri,
     header::{ACCEPT, CONTENT_TYPE, HOST, LOCATION, USER_AGENT},
@@ -83,7 +83,7 @@ enum Ended {
 /// Returns the way to send requests from this machine. The certificate of an HTTPS address must be one that the machine
 /// trusts.
 pub fn network() -> Connect {
-    Arc::new(|address| Box::pin(reach(address)))
+    Arc::new(|address: Uri| reach(address).boxed())
 }
 
 /// Probes the stacks forever.
@@ -209,7 +209,7 @@ impl Traveller {
         let host = if journey.host.is_empty() {
             authority.as_str()
         } else {
-            &journey.host
+            journey.host.as_str()
         };
         let method = if body.is_some() {
             Method::POST

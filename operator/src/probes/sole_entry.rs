@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use shortener_operator_core::{model::measured::Enforcement, plan::conditions::Attempts};
 use tokio::{net::TcpStream, time::timeout};
 
@@ -27,11 +27,12 @@ impl Subject for Attempts {
 
 /// Returns the way to open connections from this machine. They are closed at once, and nothing is sent.
 pub fn tcp() -> Dial {
-    Arc::new(|address| {
-        Box::pin(async move {
+    Arc::new(|address: SocketAddr| {
+        let succeeds = async move {
             let connection = timeout(LIMIT, TcpStream::connect(address)).await;
             connection.is_ok_and(|connection| connection.is_ok())
-        })
+        };
+        succeeds.boxed()
     })
 }
 
@@ -94,9 +95,9 @@ mod tests {
             (vec![3000], Some(Enforcement::NotEnforced)),
         ] {
             let ports = open.clone();
-            let dial: Dial = Arc::new(move |address| {
+            let dial: Dial = Arc::new(move |address: SocketAddr| {
                 let is_open = ports.contains(&address.port());
-                Box::pin(async move { is_open })
+                async move { is_open }.boxed()
             });
             assert_eq!(tried(&dial, &attempts).await, expected, "{open:?}");
         }

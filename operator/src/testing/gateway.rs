@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, future::pending, sync::Arc};
 
-use http::{HeaderMap, Request, Response, StatusCode, header::LOCATION};
+use futures::FutureExt;
+use http::{HeaderMap, Request, Response, StatusCode, Uri, header::LOCATION};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
@@ -47,9 +48,9 @@ impl FakeGateway {
     /// Returns the way to send requests to it, whatever the address.
     pub fn connect(&self) -> Connect {
         let gateway = self.clone();
-        Arc::new(move |_| {
+        Arc::new(move |_: Uri| {
             let transport = gateway.transport();
-            Box::pin(async move { Ok(transport) })
+            async move { Ok(transport) }.boxed()
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 
 use crate::probes::sole_entry::Dial;
@@ -23,11 +24,11 @@ impl FakeNetwork {
     /// Returns the way to open connections on it.
     pub fn dial(&self) -> Dial {
         let network = self.clone();
-        Arc::new(move |address| {
+        Arc::new(move |address: SocketAddr| {
             let mut state = network.0.lock();
             state.dialled.push(address);
             let succeeds = state.open || address.port() == ALLOWED;
-            Box::pin(async move { succeeds })
+            async move { succeeds }.boxed()
         })
     }
 

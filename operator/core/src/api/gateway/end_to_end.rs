@@ -17,8 +17,8 @@ pub struct GatewayEndToEnd {
     #[schemars(range(min = 30, max = 86_400))]
     pub interval_seconds: i32,
     /// Address to which the operator sends the requests, without a path, such as that of the ingress controller's
-    /// Service. They name `gateway.host`. Absent: the gateway's own Service, or, with `IngressNginx` and with a
-    /// certificate of the stack's own, the base URL of the short links.
+    /// Service. They name `gateway.host`. Absent: the gateway's own Service, or, with `IngressNginx` and where that
+    /// redirects to HTTPS, the base URL of the short links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new(

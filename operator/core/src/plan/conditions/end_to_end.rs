@@ -4,6 +4,7 @@ use super::{Verdict, View};
 use crate::{
     model::{
         measured::{Fault, Passage, Step},
+        metadata::{Component, component_name},
         stack::{EndToEnd, Journey, Routing, ValidatedStack},
     },
     plan::build,
@@ -36,11 +37,16 @@ pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
 /// certificate names the public host.
 fn own_address(stack: &ValidatedStack) -> Option<String> {
     let tls = stack.gateway.routing.own_tls();
+    let redirects = tls.is_some_and(|tls| tls.redirect);
     match stack.gateway.routing {
-        Routing::Standalone { .. } | Routing::GatewayApi { .. } if tls.is_none() => {
-            let (stack, namespace) = (&stack.identity.name, &stack.identity.namespace);
+        Routing::Standalone { .. } | Routing::GatewayApi { .. } if !redirects => {
+            let identity = &stack.identity;
+            let service = component_name(&identity.name, Component::Gateway);
             let port = build::gateway::SERVICE_PORT;
-            Some(format!("http://{stack}-gateway.{namespace}.svc:{port}"))
+            Some(format!(
+                "http://{service}.{}.svc:{port}",
+                identity.namespace
+            ))
         }
         Routing::IngressNginx { .. } | Routing::Standalone { .. } | Routing::GatewayApi { .. } => {
             None
@@ -183,7 +189,8 @@ mod tests {
             .standalone()
             .host("go.example.com")
             .tls("go-tls");
-        assert_eq!(address(secure), public);
+        assert_eq!(address(secure.clone()), public);
+        assert_eq!(address(secure.without_redirect()), own);
         let mut named = probed(minimal_stack().standalone());
         if let Some(settings) = &mut named.gateway.end_to_end {
             settings.probe_url = Some("http://controller.ingress.svc".to_owned());
