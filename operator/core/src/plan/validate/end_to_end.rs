@@ -26,3 +26,35 @@ pub(super) fn end_to_end(gateway: &GatewaySpec, key: Option<Referenced>) -> Opti
         }),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::ApiKeyRef;
+
+    #[test]
+    fn the_key_is_that_line_of_the_secret_and_the_address_ends_without_a_slash() {
+        let settings = json!({"probeUrl": "http://controller.ingress.svc/"});
+        let gateway = json!({"endToEnd": settings});
+        let gateway: GatewaySpec = serde_json::from_value(gateway).unwrap();
+        let key = |value: Option<&str>| Referenced {
+            reference: ApiKeyRef {
+                name: "probe".to_owned(),
+                key: "api-key".to_owned(),
+            },
+            value: value.map(|value| ByteString(value.into())),
+        };
+        let resolved = end_to_end(&gateway, Some(key(Some("s3cret\n")))).unwrap();
+        assert_eq!(resolved.interval, Duration::from_secs(300));
+        let url = resolved.probe_url.as_deref();
+        assert_eq!(url, Some("http://controller.ingress.svc"));
+        let value = |key: ProbeKey| key.value;
+        assert_eq!(resolved.key.and_then(value).as_deref(), Some("s3cret"));
+        let missing = end_to_end(&gateway, Some(key(None))).unwrap();
+        assert_eq!(missing.key.unwrap().value, None);
+        assert_eq!(end_to_end(&GatewaySpec::default(), None), None);
+    }
+}
