@@ -15,7 +15,7 @@ use futures::{
     stream::FuturesUnordered,
 };
 use parking_lot::Mutex;
-use shortener_operator_core::model::finding::{Answer, Finding};
+use shortener_operator_core::model::finding::{Finding, ProbeResult};
 use tokio::{
     sync::{Notify, Semaphore},
     time::{Instant, sleep_until},
@@ -35,7 +35,7 @@ const CONCURRENT: usize = 16;
 /// What is tried with a stack.
 pub trait Subject: Clone + PartialEq {
     /// The result of one probe.
-    type Answer: Answer + Clone;
+    type Answer: ProbeResult + Clone;
 
     /// Returns the time between two probes.
     fn interval(&self) -> Duration;

@@ -1,7 +1,7 @@
 //! What is known from a probe that is repeated: a state machine.
 
 /// The answer of one probe.
-pub trait Answer {
+pub trait ProbeResult {
     /// Returns true when the answer is as it should be.
     fn is_good(&self) -> bool;
 
@@ -26,7 +26,7 @@ impl<T> Default for Finding<T> {
     }
 }
 
-impl<T: Answer> Finding<T> {
+impl<T: ProbeResult> Finding<T> {
     /// Returns the answer that the status shows; `None` until there is one.
     pub fn known(&self) -> Option<&T> {
         self.known.as_ref()
@@ -66,7 +66,7 @@ mod tests {
     /// An answer that is good if it is 0. The second number is a detail.
     type Probed = (u8, u8);
 
-    impl Answer for Probed {
+    impl ProbeResult for Probed {
         fn is_good(&self) -> bool {
             self.0 == 0
         }

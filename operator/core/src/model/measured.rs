@@ -1,6 +1,6 @@
 //! What probes of a stack answer: if connections past the gateway are refused, and if the service works through it.
 
-use super::finding::Answer;
+use super::finding::ProbeResult;
 
 /// The answer to connections that the stack's NetworkPolicies forbid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Enforcement {
     NotEnforced,
 }
 
-impl Answer for Enforcement {
+impl ProbeResult for Enforcement {
     fn is_good(&self) -> bool {
         *self == Self::Enforced
     }
@@ -67,7 +67,7 @@ pub struct Passage {
     pub failed: Option<(Step, Fault)>,
 }
 
-impl Answer for Passage {
+impl ProbeResult for Passage {
     fn is_good(&self) -> bool {
         self.failed.is_none()
     }
