@@ -9,5 +9,6 @@ pub mod index;
 pub mod inventory;
 pub mod ledger;
 pub mod news;
+pub mod openings;
 pub mod refusal;
 pub mod watch_report;

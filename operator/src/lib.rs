@@ -1,13 +1,14 @@
 //! The ShortenerStack operator, which runs a link-shortening service from one custom resource.
 //!
 //! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
-//! objects, talks to brokers and asks pods. Its modules use only those after them in this list:
-//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`] and [`backends`], [`rabbitmq`], [`leadership`], [`server`].
+//! objects, talks to brokers, asks pods and tries what users and intruders would. Its modules use only those after them in this list:
+//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`], [`backends`] and [`probes`], [`rabbitmq`], [`leadership`], [`server`].
 
 pub mod backends;
 pub mod cli;
 pub mod kubernetes;
 pub mod leadership;
+pub mod probes;
 pub mod rabbitmq;
 pub mod reconcile;
 pub mod run;

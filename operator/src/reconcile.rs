@@ -24,7 +24,7 @@ use shortener_operator_core::{
         metadata::{Component, StackIdentity, is_plan_only},
         stack::ValidatedStack,
     },
-    plan::{self, Outcome, Plan, ValidateError, stores::external},
+    plan::{self, Outcome, Plan, ValidateError, conditions, stores::external},
 };
 use tokio::time::timeout;
 
@@ -140,6 +140,7 @@ async fn steps(
     queues.decided(&key, drain);
     queues.target(&key, Target::of(&validated, stack.spec.paused));
     follow_stores(scope, stack, &validated);
+    follow_probes(scope, &validated);
     let mut rest = if conflict {
         CONFLICT_RECHECK
     } else {
@@ -183,6 +184,20 @@ fn follow_stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedSta
         }),
         None => backends.forget(&key),
     }
+}
+
+/// Names what is tried with the stack: connections past its gateway, and a passage through it.
+fn follow_probes(scope: &Scope, validated: &ValidatedStack) {
+    let (context, key) = (&scope.context, validated.identity.key());
+    let (namespace, name) = (key.0.as_str(), key.1.as_str());
+    let pods = scope.inventory.of_stack::<Pod>(namespace, name);
+    let attempts = conditions::attempts(validated, &pods);
+    context.sole_entry.follow(&key, attempts);
+    let journey = conditions::journey(validated);
+    if journey.is_none() {
+        context.metrics.probes.forget_passages(namespace, name);
+    }
+    context.end_to_end.follow(&key, journey);
 }
 
 impl Error {

@@ -20,6 +20,7 @@ use crate::{
         fence::FenceLayer,
         write_deadline::WriteDeadline,
     },
+    probes::{end_to_end, sole_entry},
     rabbitmq::{broker::transport, queues::monitor::Monitor},
     reconcile::{context::Context, controller},
     server::{health::Health, http, metrics::Metrics},
@@ -46,8 +47,8 @@ pub enum RunError {
     /// The lease is lost: another replica leads, or may lead by now.
     #[error("this replica is no longer the leader: {0}")]
     Lost(Lost),
-    /// A controller or a monitor of brokers or stores ended although no stop was requested.
-    #[error("a controller or a monitor stopped unexpectedly")]
+    /// A controller, a monitor of brokers or stores or a probe ended although no stop was requested.
+    #[error("a controller, a monitor or a probe stopped unexpectedly")]
     Controller,
 }
 
@@ -107,8 +108,20 @@ async fn lead(
                 backends: context.backends.clone(),
                 transport: transport::http_up_to(store_monitor::MAX_ANSWER),
             };
+            let sole_entry = sole_entry::run(
+                context.sole_entry.clone(),
+                sole_entry::tcp(),
+                metrics.clone(),
+            );
+            let end_to_end = end_to_end::run(
+                context.end_to_end.clone(),
+                end_to_end::network(),
+                metrics.clone(),
+            );
             let result = tokio::select! {
                 ended = control(context, scopes, &mut elector, stop) => ended,
+                () = sole_entry => Err(RunError::Controller),
+                () = end_to_end => Err(RunError::Controller),
                 () = monitor.run() => Err(RunError::Controller),
                 () = stores.run() => Err(RunError::Controller),
             };

@@ -3,6 +3,8 @@
 pub mod api_server;
 pub mod app;
 pub mod broker;
+pub mod gateway;
+pub mod network;
 pub mod rehearsal;
 #[path = "../core/src/testing/shared.rs"]
 pub mod shared;

@@ -18,6 +18,7 @@ mod gateway;
 mod gateway_api;
 mod isolation;
 mod keys;
+mod measured;
 mod observability;
 mod outages;
 mod pod_security;

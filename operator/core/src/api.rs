@@ -28,8 +28,8 @@ pub use component::{PodSettings, ResourceSettings};
 pub use database::{DatabasePooler, DatabaseSpec, ExternalDatabase, ManagedDatabase, SecretKeyRef};
 pub use destinations::DestinationsSpec;
 pub use gateway::{
-    GatewayAuth, GatewayCors, GatewayProvider, GatewayServiceSpec, GatewayServiceType, GatewaySpec,
-    GatewayTls, Hsts, KeyLimits, ParentRef, Protected,
+    GatewayAuth, GatewayCors, GatewayEndToEnd, GatewayProvider, GatewayServiceSpec,
+    GatewayServiceType, GatewaySpec, GatewayTls, Hsts, KeyLimits, ParentRef, Protected,
 };
 pub use links::LinksSpec;
 pub use monitoring::MonitoringSpec;

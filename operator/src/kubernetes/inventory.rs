@@ -6,7 +6,7 @@
 //! hold up the start either, in case that the operator may not list it.
 
 mod form;
-mod served;
+pub(super) mod served;
 mod shelf;
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
@@ -46,7 +46,7 @@ use shelf::{Shelf, keep};
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
-const WATCH_TIMEOUT: u32 = 60;
+pub(super) const WATCH_TIMEOUT: u32 = 60;
 /// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds.
 const OPTIONAL_LIMIT: Duration = Duration::from_secs(5);
 

@@ -16,13 +16,16 @@ use shortener_operator_core::{
     model::{
         defaults::Defaults,
         metadata::{FIELD_MANAGER, StackIdentity},
+        stack::Journey,
     },
+    plan::conditions::Attempts,
 };
 use tokio::sync::Semaphore;
 
 use crate::{
     backends::Backends,
-    kubernetes::{hosts::Hosts, inventory::Inventory, ledger::Ledger},
+    kubernetes::{hosts::Hosts, inventory::Inventory, ledger::Ledger, openings::Openings},
+    probes::Probes,
     rabbitmq::queues::Queues,
     server::{health::Health, metrics::Metrics},
 };
@@ -58,6 +61,10 @@ pub struct Context {
     pub queues: Arc<Queues>,
     /// Known faults of the stacks' external stores, which the monitor of the stores updates.
     pub backends: Arc<Backends>,
+    /// Connections that the stacks' NetworkPolicies forbid.
+    pub sole_entry: Arc<Probes<Attempts>>,
+    /// Passages through the stacks' gateways.
+    pub end_to_end: Arc<Probes<Journey>>,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
 }
 
@@ -67,6 +74,8 @@ pub struct Scope {
     pub context: Arc<Context>,
     /// Reflectors of the children in this scope.
     pub inventory: Inventory,
+    /// Objects of others in this scope that let connections from outside in.
+    pub openings: Arc<Openings>,
     /// Stacks of this scope.
     pub stacks: Store<GuardedStack>,
 }
@@ -94,6 +103,8 @@ impl Context {
             hosts: Hosts::default(),
             queues: Arc::default(),
             backends: Arc::default(),
+            sole_entry: Arc::default(),
+            end_to_end: Arc::default(),
             failures: Mutex::default(),
         }
     }

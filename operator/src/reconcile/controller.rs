@@ -27,6 +27,7 @@ use crate::{
         index::Indexer,
         inventory::{Change, Inventory, LAST_APPLIED},
         news::News,
+        openings::Openings,
         refusal::NAMESPACE_TERMINATING,
         watch_report::Reports,
     },
@@ -53,10 +54,12 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     };
     let (stacks, triggers) = watch_stacks(&context, reports);
     let (inventory, changes) = Inventory::watch(&context.client, reports);
+    let (openings, opened) = Openings::watch(&context.client, reports);
     context.hosts.follow(&inventory);
     let scope = Arc::new(Scope {
         context: context.clone(),
         inventory,
+        openings,
         stacks: stacks.store.clone(),
     });
     // The inventory fills only while its stream is polled, and no reconcile may start before its first lists are
@@ -79,14 +82,24 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     tracing::info!(scope = scope_name, "reconciling");
     let store = stacks.store.clone();
     let due = {
-        let heard = stream::select(context.queues.listen(), context.backends.listen());
+        let heard = stream::select_all([
+            context.queues.listen(),
+            context.backends.listen(),
+            context.sole_entry.listen(),
+            context.end_to_end.listen(),
+        ]);
+        let of_openings = {
+            let stacks = stacks.clone();
+            opened.flat_map(move |namespace| stream::iter(stacks.inside(namespace.as_deref())))
+        };
         let of_children = {
             let stacks = stacks.clone();
             receiver.flat_map(move |change| stream::iter(due(&context, &stacks, &change)))
         };
         let of_servers = heard
             .filter_map(move |(namespace, name)| future::ready(stacks.known(&namespace, &name)));
-        stream::select(triggers, stream::select(of_children, of_servers))
+        let of_others = stream::select(of_openings, of_servers);
+        stream::select(triggers, stream::select(of_children, of_others))
     };
     // The watch of the stacks is among the streams that are paced, so the controller gets none of its own. An error in
     // that one would delay the events of all others.
@@ -189,6 +202,8 @@ fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
     context.metrics.forget_stack(&key.0, &key.1);
     context.queues.forget(&key);
     context.backends.forget(&key);
+    context.sole_entry.forget(&key);
+    context.end_to_end.forget(&key);
     let uid = stack.extra.uid.as_deref();
     context.hosts.forget(uid.unwrap_or_default());
 }

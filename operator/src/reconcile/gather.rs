@@ -75,6 +75,10 @@ pub async fn gather(
             }
         }
     }
+    let probe_key = match references::probe_key(&stack.spec) {
+        Some(reference) => Some(store::entry(scope, &identity, reference).await?),
+        None => None,
+    };
     Ok(Facts {
         checksum_key,
         job_ids,
@@ -90,6 +94,7 @@ pub async fn gather(
             upstream: upstream(scope, &identity),
             host_conflict: host_conflict(scope, stack),
             missing_certificate: missing_certificate(scope, stack, &identity),
+            probe_key,
             parent: live_parent(scope, stack),
         },
         rival: autoscaler::rival(

@@ -19,7 +19,7 @@ use shortener_operator_core::{
     model::metadata::FIELD_MANAGER,
     plan::{
         self, Outcome,
-        conditions::{DEGRADED, MONITORING_REFUSED},
+        conditions::{DEGRADED, END_TO_END, MONITORING_REFUSED, SOLE_ENTRY},
     },
 };
 use tokio::time::timeout;
@@ -143,8 +143,10 @@ fn status_patch(uid: Option<&str>, name: &str, status: &ShortenerStackStatus) ->
 
 /// Returns the Event for a condition that changed.
 fn of_condition(condition: &Condition) -> Event {
-    let degraded = condition.type_ == DEGRADED && condition.status == "True";
-    let fault = degraded || condition.reason == MONITORING_REFUSED;
+    let type_ = condition.type_.as_str();
+    let degraded = type_ == DEGRADED && condition.status == "True";
+    let refuted = [SOLE_ENTRY, END_TO_END].contains(&type_) && condition.status == "False";
+    let fault = degraded || refuted || condition.reason == MONITORING_REFUSED;
     Event {
         type_: if fault {
             EventType::Warning

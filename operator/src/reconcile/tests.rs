@@ -20,6 +20,7 @@ mod order;
 mod ownership;
 mod plan_only;
 mod pod_templates;
+mod probes;
 mod profiles;
 mod queue;
 mod releases;

@@ -52,8 +52,7 @@ impl Stacks {
         }
         // One that a user made may scale the app of any stack beside it.
         if *kind == HorizontalPodAutoscaler::kind(&()) && stack.is_none() {
-            let namespace = Some(namespace.as_str());
-            return self.users(|stack| stack.metadata.namespace.as_deref() == namespace);
+            return self.inside(Some(namespace));
         }
         let mut stacks: BTreeSet<String> = stack.iter().cloned().collect();
         // A Secret of one stack, or of a Helm release of that name, may be used by others.
@@ -83,6 +82,11 @@ impl Stacks {
         let stacks = self.store.state();
         let references = stacks.iter().map(|stack| ObjectRef::from_obj(&**stack));
         references.collect()
+    }
+
+    /// Returns the stacks of a namespace, or all of them.
+    pub(super) fn inside(&self, namespace: Option<&str>) -> Vec<ObjectRef<GuardedStack>> {
+        self.users(|stack| namespace.is_none() || stack.metadata.namespace.as_deref() == namespace)
     }
 
     /// Returns the stacks that parse and match.

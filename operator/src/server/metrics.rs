@@ -1,5 +1,7 @@
 //! The operator's own metrics, in the Prometheus text format.
 
+mod probes;
+
 use std::time::Duration;
 
 use prometheus::{
@@ -7,6 +9,8 @@ use prometheus::{
     TextEncoder,
 };
 use shortener_operator_core::model::queue_state::Depths;
+
+pub use probes::ProbeMetrics;
 
 /// Upper bounds of the duration histogram, in seconds: a reconcile that changes nothing takes milliseconds, the first
 /// one of a stack takes seconds.
@@ -40,15 +44,18 @@ pub struct Metrics {
     dead_letters: IntGaugeVec,
     dropped: IntCounterVec,
     workers: IntGaugeVec,
+    /// Metrics of the probes.
+    pub probes: ProbeMetrics,
 }
 
 impl Metrics {
-    /// Registers the metrics: `shortener_operator_*` about the operator, `shortener_stack_*` about the queues of the
-    /// stacks.
+    /// Registers the metrics: `shortener_operator_*` about the operator, `shortener_stack_*` about the queues and the probes
+    /// of the stacks.
     ///
     /// # Errors
     /// Two metrics have the same name, which is a bug in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
+        let stack_registry = Registry::new_custom(Some("shortener_stack".to_owned()), None)?;
         let metrics = Self {
             registry: Registry::new_custom(Some("shortener_operator".to_owned()), None)?,
             reconciles: counter(
@@ -88,14 +95,7 @@ impl Metrics {
                 &["method", "status"],
             )?,
             watch_errors: watch_errors()?,
-            stack_registry: Registry::new_custom(Some("shortener_stack".to_owned()), None)?,
-            queues: IntGaugeVec::new(
-                Opts::new(
-                    "queue_messages",
-                    "Jobs in a stack's queue: waiting for a worker (ready), or delivered and not acknowledged (unacked).",
-                ),
-                &["namespace", "stack", "state"],
-            )?,
+            queues: queues()?,
             dead_letters: IntGaugeVec::new(
                 Opts::new("dead_letters", "Messages in a stack's dead-letter queue."),
                 &["namespace", "stack"],
@@ -106,6 +106,8 @@ impl Metrics {
                 &["namespace", "stack"],
             )?,
             workers: workers()?,
+            probes: ProbeMetrics::register(&stack_registry)?,
+            stack_registry,
         };
         metrics.register()?;
         Ok(metrics)
@@ -178,6 +180,7 @@ impl Metrics {
         let _ = self.stacks.remove_label_values(&[namespace, name]);
         self.workers_desired(namespace, name, None);
         self.forget_queue(namespace, name);
+        self.probes.forget_stack(namespace, name);
     }
 
     /// Sets the depths of a stack's queues. An unknown depth is not exported.
@@ -248,6 +251,12 @@ fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, pro
     IntCounterVec::new(Opts::new(name, help), labels)
 }
 
+fn queues() -> Result<IntGaugeVec, prometheus::Error> {
+    let help = "Jobs in a stack's queue: waiting for a worker (ready), or delivered and not acknowledged (unacked).";
+    let opts = Opts::new("queue_messages", help);
+    IntGaugeVec::new(opts, &["namespace", "stack", "state"])
+}
+
 fn watch_errors() -> Result<IntCounterVec, prometheus::Error> {
     let help = "Failures to list or watch the objects of a kind.";
     counter("watch_errors_total", help, &["kind"])
@@ -296,6 +305,10 @@ mod tests {
         metrics.queue("links", "acme", depths);
         metrics.workers_desired("links", "acme", Some(0));
         metrics.watch_failed("Secret");
+        metrics
+            .probes
+            .passage("links", "acme", Duration::ZERO, true);
+        metrics.probes.policies_enforced("links", "acme", true);
         golden_text("metrics", &page(&metrics));
     }
 
@@ -330,6 +343,10 @@ mod tests {
             page(&metrics)
                 .contains("shortener_stack_workers_desired{namespace=\"team-a\",stack=\"acme\"} 3")
         );
+        metrics
+            .probes
+            .passage("team-a", "acme", Duration::ZERO, true);
+        metrics.probes.policies_enforced("team-a", "acme", false);
         assert!(
             page(&metrics)
                 .contains("shortener_operator_stack_ready{name=\"acme\",namespace=\"team-a\"} 1")

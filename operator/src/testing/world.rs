@@ -15,6 +15,8 @@ use super::{
     api_server::{Effect, FakeApiServer},
     app::FakeApp,
     broker::FakeBroker,
+    gateway::FakeGateway,
+    network::FakeNetwork,
     settings,
     shared::stored_stack,
 };
@@ -22,6 +24,7 @@ use crate::{
     backends,
     cli::settings::Settings,
     leadership::write_deadline::WriteDeadline,
+    probes::{end_to_end, sole_entry},
     rabbitmq::queues::monitor::Monitor,
     reconcile::{context::Context, controller},
     server::{health::Health, metrics::Metrics},
@@ -33,6 +36,24 @@ pub const NAMESPACE: &str = "links";
 /// A duration longer than any test.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
+/// The servers that the operator talks to beside its API server.
+#[derive(Default)]
+struct Servers {
+    broker: FakeBroker,
+    app: FakeApp,
+    gateway: FakeGateway,
+    network: FakeNetwork,
+}
+
+impl Servers {
+    /// Returns servers of which the broker accepts any credentials.
+    fn trusting() -> Self {
+        let servers = Self::default();
+        servers.broker.trust_everybody();
+        servers
+    }
+}
+
 /// A running operator, its API server, and the broker and the pods of every stack. Dropping it stops the operator;
 /// otherwise it would keep running beside the later worlds of the same test.
 pub struct World {
@@ -42,13 +63,17 @@ pub struct World {
     pub broker: FakeBroker,
     /// Pods of the app, as soon as a test creates one.
     pub app: FakeApp,
+    /// Gateway of every stack.
+    pub gateway: FakeGateway,
+    /// Network of the cluster.
+    pub network: FakeNetwork,
     /// State of the operator.
     pub context: Arc<Context>,
     scope: Option<&'static str>,
     settings: Settings,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
-    watches: [AbortOnDropHandle<()>; 2],
+    watches: [AbortOnDropHandle<()>; 4],
 }
 
 impl World {
@@ -59,27 +84,28 @@ impl World {
 
     /// Starts the operator against the objects of a server, in one namespace or in the whole cluster.
     pub fn start_in(scope: Option<&'static str>, server: FakeApiServer) -> Self {
-        let broker = FakeBroker::default();
-        broker.trust_everybody();
-        Self::start_with(scope, settings(), server, broker, FakeApp::default())
+        Self::start_with(scope, settings(), server, Servers::trusting())
     }
 
     /// Starts the operator of a class of stacks.
     pub fn start_as(class: &str, server: FakeApiServer) -> Self {
-        let broker = FakeBroker::default();
-        broker.trust_everybody();
         let mut settings = settings();
         class.clone_into(&mut settings.operator_class);
-        Self::start_with(None, settings, server, broker, FakeApp::default())
+        Self::start_with(None, settings, server, Servers::trusting())
     }
 
     fn start_with(
         scope: Option<&'static str>,
         settings: Settings,
         server: FakeApiServer,
-        broker: FakeBroker,
-        app: FakeApp,
+        servers: Servers,
     ) -> Self {
+        let Servers {
+            broker,
+            app,
+            gateway,
+            network,
+        } = servers;
         let stop = CancellationToken::new();
         let metrics = Metrics::new().unwrap();
         let context = Context::new(
@@ -102,7 +128,17 @@ impl World {
             backends: context.backends.clone(),
             transport: app.transport(),
         };
-        let watches = [tokio::spawn(monitor.run()), tokio::spawn(stores.run())];
+        let (of_entry, of_passages) = (context.sole_entry.clone(), context.end_to_end.clone());
+        let watches = [
+            tokio::spawn(monitor.run()),
+            tokio::spawn(stores.run()),
+            tokio::spawn(sole_entry::run(of_entry, network.dial(), metrics.clone())),
+            tokio::spawn(end_to_end::run(
+                of_passages,
+                gateway.connect(),
+                metrics.clone(),
+            )),
+        ];
         let controller = tokio::spawn(controller::run(
             context.clone(),
             scope.map(str::to_owned),
@@ -112,6 +148,8 @@ impl World {
             server,
             broker,
             app,
+            gateway,
+            network,
             context,
             scope,
             settings,
@@ -169,13 +207,13 @@ impl World {
         }
         self.controller.abort();
         let _ = self.controller.await;
-        Self::start_with(
-            self.scope,
-            self.settings,
-            self.server,
-            self.broker,
-            self.app,
-        )
+        let servers = Servers {
+            broker: self.broker,
+            app: self.app,
+            gateway: self.gateway,
+            network: self.network,
+        };
+        Self::start_with(self.scope, self.settings, self.server, servers)
     }
 
     /// Kills the operator and starts another release of it, with other settings.

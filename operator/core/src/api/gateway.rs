@@ -2,6 +2,7 @@
 
 mod auth;
 mod cors;
+mod end_to_end;
 mod parent_ref;
 mod provider;
 mod service;
@@ -17,6 +18,7 @@ use super::{PodSettings, annotations, names, schema};
 
 pub use auth::{GatewayAuth, KeyLimits, Protected};
 pub use cors::GatewayCors;
+pub use end_to_end::GatewayEndToEnd;
 pub use parent_ref::ParentRef;
 pub use provider::{GatewayProvider, GatewayServiceType};
 pub use service::GatewayServiceSpec;
@@ -123,6 +125,9 @@ pub struct GatewaySpec {
     /// Scripts of other origins. Absent: browsers let none of them use the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cors: Option<GatewayCors>,
+    /// A passage through the gateway that the operator tries again and again. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_to_end: Option<GatewayEndToEnd>,
     /// Number of gateway pods.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
@@ -150,6 +155,7 @@ impl Default for GatewaySpec {
             trust_incoming_trace: default_true(),
             auth: None,
             cors: None,
+            end_to_end: None,
             replicas: default_replicas(),
             pod: PodSettings::default(),
         }

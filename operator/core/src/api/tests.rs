@@ -252,6 +252,10 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
             "publicUrl is not an http(s) address",
         ),
         (
+            json!({"gateway": {"endToEnd": {"probeUrl": "controller.ingress.svc"}}}),
+            "gateway.endToEnd.probeUrl is not an http(s) address",
+        ),
+        (
             json!({"gateway": {"host": "Example.com:80"}}),
             "gateway.host is not a host name",
         ),

@@ -103,10 +103,13 @@ pub struct PathMatch {
     pub value: String,
 }
 
-/// A reference from a route to a Service of its namespace.
+/// A reference from a route to a Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackendReference {
+    /// Namespace of the Service; absent for that of the route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Name of the Service.
     pub name: String,
     /// Port of the Service.

@@ -9,7 +9,12 @@ use k8s_openapi::api::{
 };
 
 use super::{
-    failure::StepFailure, gateway_api::HttpRoute, metadata::Component, queue_state::QueueState,
+    failure::StepFailure,
+    gateway_api::HttpRoute,
+    measured::{Enforcement, Passage},
+    metadata::Component,
+    opening::Opening,
+    queue_state::QueueState,
     store_state::StoreFaults,
 };
 
@@ -32,6 +37,12 @@ pub struct Live {
     pub queue: QueueState,
     /// Faults of external stores, as the stack's programs tell them.
     pub store_faults: StoreFaults,
+    /// Objects that let connections from outside into the namespace; `None` until they are listed.
+    pub openings: Option<Vec<Opening>>,
+    /// What became of connections that the NetworkPolicies forbid; `None` until some were tried.
+    pub enforcement: Option<Enforcement>,
+    /// The known passage through the gateway; `None` until one was tried.
+    pub passage: Option<Passage>,
     /// Pods of every component.
     pub pods: Vec<Arc<Pod>>,
     /// The first failure to write or delete a child of each component.

@@ -5,6 +5,7 @@
 
 mod auth;
 mod conflict;
+mod end_to_end;
 mod gateway;
 mod job_ids;
 mod monitoring;
@@ -39,6 +40,7 @@ use crate::{
 
 pub use auth::Auth;
 pub use conflict::HostConflict;
+pub use end_to_end::{EndToEnd, Journey, ProbeKey};
 pub use gateway::{Gateway, Routing};
 pub use job_ids::JobIds;
 pub use monitoring::Monitoring;

@@ -2,9 +2,11 @@
 //! source.
 
 mod app;
+mod end_to_end;
 mod gateway;
 mod monitoring;
 mod pending;
+mod sole_entry;
 mod summary;
 mod telemetry;
 mod workers;
@@ -19,9 +21,11 @@ use crate::{
 pub(super) use super::stores::postgres::DATABASE_READY;
 pub use super::verdict::{Verdict, View};
 pub use app::app_ready;
+pub use end_to_end::{TASK, end_to_end, journey};
 pub use gateway::gateway_ready;
 pub use monitoring::{MONITORING_REFUSED, monitoring_ready};
 pub use pending::held_back;
+pub use sole_entry::{Attempts, attempts, sole_entry};
 pub use summary::{degraded, paused, plan_only, progressing, ready, serves};
 pub use telemetry::telemetry_ready;
 pub use workers::workers_ready;
@@ -46,6 +50,21 @@ pub const MONITORING_READY: &str = "MonitoringReady";
 pub const APP_READY: &str = "AppReady";
 /// Condition type: requests from outside reach the app.
 pub const GATEWAY_READY: &str = "GatewayReady";
+
+/// Condition type: nothing of the stack is reached past its gateway.
+pub const SOLE_ENTRY: &str = "SoleEntry";
+/// Condition type: the service works through its gateway.
+pub const END_TO_END: &str = "EndToEnd";
+
+/// Returns the conditions that are measured, each with its verdict, which is `None` until it is known. They say something
+/// about the surroundings of the stack, so its summary does not depend on them.
+pub fn measured(view: View<'_>) -> Vec<(&'static str, Option<Verdict>)> {
+    let View { stack, .. } = view;
+    let probed = stack.gateway.end_to_end.is_some();
+    let passage = probed.then(|| (END_TO_END, end_to_end(view)));
+    let all = [(SOLE_ENTRY, sole_entry(view))].into_iter().chain(passage);
+    all.filter(|_| !stack.stopped).collect()
+}
 
 /// Returns the verdict on each component, by condition type, in the order in which requests depend on them.
 pub fn components(view: View<'_>) -> Vec<(&'static str, Verdict)> {

@@ -55,6 +55,12 @@ pub fn keys_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(auth.secret_ref.name.as_str())
 }
 
+/// Returns the reference to the key for the passage through the gateway, if the spec has one.
+pub fn probe_key(spec: &ShortenerStackSpec) -> Option<&ApiKeyRef> {
+    let settings = spec.gateway.end_to_end.as_ref()?;
+    settings.key_secret_ref.as_ref()
+}
+
 /// Returns the name of the Secret with the gateway's certificate, if the spec refers to one in `gateway.tls`.
 pub fn certificate_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     let tls = spec.gateway.tls.as_ref()?;
@@ -85,7 +91,8 @@ pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
         certificate_secret(spec),
     ];
     names.extend(others.into_iter().flatten().map(str::to_owned));
-    names.extend(vector_key(spec).map(|reference| reference.name.clone()));
+    let keys = vector_key(spec).into_iter().chain(probe_key(spec));
+    names.extend(keys.map(|reference| reference.name.clone()));
     names
 }
 
@@ -106,6 +113,7 @@ mod tests {
             "profiles": ["caching", "queue", "observability", "vector"],
             "gateway": {
                 "auth": {"secretRef": {"name": "keys"}},
+                "endToEnd": {"keySecretRef": {"name": "probe"}},
                 "tls": {"secretName": "certificate"},
             },
             "database": {"external": {"secretRef": {"name": "database"}, "tls": tls}},
@@ -128,6 +136,7 @@ mod tests {
             "database",
             "headers",
             "keys",
+            "probe",
             "queue",
             "vector",
             "vector-key",

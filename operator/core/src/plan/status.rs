@@ -1,5 +1,7 @@
 //! Last step: from the outcome of the other steps to the status. Pure; the driver writes it, once per reconcile.
 
+mod measured;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt;
 
@@ -53,31 +55,29 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Outcome::Failed(failure, _) => of_failure(failure, live, &previous),
     };
     let mut conditions: Vec<Condition> = verdicts.into_iter().map(stamp).collect();
-    let profiles = match outcome {
-        Outcome::Applied(validated, _) => names(&validated.profiles()),
+    let known = match &outcome {
+        Outcome::Applied(validated, _)
+        | Outcome::Paused(validated, _)
+        | Outcome::Planned(validated, ..) => Some(*validated),
+        Outcome::Failed(..) => None,
+    };
+    conditions.extend(match known {
+        Some(stack) => measured::results(View { stack, live }, &previous.conditions, stamp),
+        None => last_seen(stack, &previous),
+    });
+    let (profiles, desired_workers) = match outcome {
+        Outcome::Applied(validated, _) => {
+            (names(&validated.profiles()), decided_workers(validated))
+        }
         Outcome::Paused(..) | Outcome::Planned(..) | Outcome::Failed(..) => {
-            previous.profiles.clone()
+            (previous.profiles.clone(), previous.workers.desired_replicas)
         }
     };
     let plan = match outcome {
         Outcome::Planned(_, _, changes) => Some(PlanStatus::from(changes)),
         Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(..) => None,
     };
-    let pending_changes = match &outcome {
-        Outcome::Applied(validated, _)
-        | Outcome::Paused(validated, _)
-        | Outcome::Planned(validated, ..) => validated.pending.clone(),
-        Outcome::Failed(..) => previous.pending_changes.clone(),
-    };
-    if let Outcome::Failed(..) = outcome {
-        conditions.extend(last_seen(stack, &previous));
-    }
-    let desired_workers = match outcome {
-        Outcome::Applied(validated, _) => decided_workers(validated),
-        Outcome::Paused(..) | Outcome::Planned(..) | Outcome::Failed(..) => {
-            previous.workers.desired_replicas
-        }
-    };
+    let pending = known.map(|validated| validated.pending.clone());
     let workload = |component| live.workloads.get(&component).cloned().unwrap_or_default();
     let app = workload(Component::App);
     ShortenerStackStatus {
@@ -96,7 +96,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         },
         queue: depth(live, previous.queue),
         plan,
-        pending_changes,
+        pending_changes: pending.unwrap_or(previous.pending_changes),
     }
 }
 

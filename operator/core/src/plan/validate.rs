@@ -4,6 +4,7 @@
 //! cluster.
 
 mod auth;
+mod end_to_end;
 mod gateway;
 mod held;
 mod links;

@@ -102,7 +102,13 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
             value: Some(ByteString(b"s3cret".to_vec())),
         }),
         missing_keys: false,
-        gateway: GatewayFacts::default(),
+        gateway: GatewayFacts {
+            probe_key: references::probe_key(spec).map(|reference| Referenced {
+                reference: reference.clone(),
+                value: Some(ByteString(b"s3cret".to_vec())),
+            }),
+            ..GatewayFacts::default()
+        },
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),

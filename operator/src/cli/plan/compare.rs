@@ -187,6 +187,7 @@ async fn scope(
     let scope = Scope {
         context: Arc::new(context),
         inventory,
+        openings: Arc::default(),
         stacks,
     };
     Ok((scope, watching))

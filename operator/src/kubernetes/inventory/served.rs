@@ -27,7 +27,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(2);
 
 /// Watches a kind. The watch of an optional kind starts once the cluster has it. `absent` is cancelled when the cluster
 /// turns out to lack it.
-pub(super) fn events<K>(
+pub(in crate::kubernetes) fn events<K>(
     client: &Client,
     api: Api<K>,
     config: watcher::Config,

@@ -50,6 +50,19 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     F: Future<Output = Result<S, BoxError>> + Send + 'static,
 {
+    over_up_to(MAX_ANSWER, connect)
+}
+
+/// Returns a transport that opens a connection with `connect` for each request, and fails with a longer response than this
+/// number of bytes.
+pub fn over_up_to<S, F>(
+    max_answer: usize,
+    connect: impl Fn() -> F + Clone + Send + Sync + 'static,
+) -> Transport
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    F: Future<Output = Result<S, BoxError>> + Send + 'static,
+{
     Transport::new(service_fn(move |mut request: Request<Full<Bytes>>| {
         let stream = connect();
         async move {
@@ -64,7 +77,7 @@ where
             let (mut sender, connection) = handshake(TokioIo::new(stream.await?)).await?;
             // The connection ends with the response, and its errors fail the request.
             tokio::spawn(connection);
-            whole(sender.send_request(request).await?, MAX_ANSWER).await
+            whole(sender.send_request(request).await?, max_answer).await
         }
     }))
 }
@@ -75,6 +88,18 @@ where
 /// # Errors
 /// The machine has no trusted certificates, or an authority or the address cannot be used.
 pub fn https(address: Uri, authorities: Option<Vec<Vec<u8>>>) -> Result<Transport, kube::Error> {
+    https_up_to(MAX_ANSWER, address, authorities)
+}
+
+/// Returns such a transport that fails with a longer response than this number of bytes.
+///
+/// # Errors
+/// The machine has no trusted certificates, or an authority or the address cannot be used.
+pub fn https_up_to(
+    max_answer: usize,
+    address: Uri,
+    authorities: Option<Vec<Vec<u8>>>,
+) -> Result<Transport, kube::Error> {
     // Each request has its own path.
     let mut server = address.into_parts();
     server.path_and_query = Some(PathAndQuery::from_static("/"));
@@ -98,7 +123,7 @@ pub fn https(address: Uri, authorities: Option<Vec<Vec<u8>>>) -> Result<Transpor
                 }
                 let body = body.collect().await?.to_bytes();
                 let answer = client.send(Request::from_parts(head, body.into())).await?;
-                whole(answer, MAX_ANSWER).await
+                whole(answer, max_answer).await
             }
         },
     )))

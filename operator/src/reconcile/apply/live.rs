@@ -12,6 +12,7 @@ use shortener_operator_core::model::{
     gateway_api::HttpRoute,
     live::{Live, Workload},
     metadata::{Component, StackIdentity, component_name},
+    opening::Opening,
 };
 
 use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
@@ -31,6 +32,9 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         pods: inventory.of_stack::<Pod>(namespace, stack),
         queue: scope.context.queues.record(&identity.key()).seen().clone(),
         store_faults: scope.context.backends.faults(&identity.key()),
+        openings: openings(scope, identity),
+        enforcement: scope.context.sole_entry.known(&identity.key()),
+        passage: scope.context.end_to_end.known(&identity.key()),
         ..Live::default()
     };
     for component in Component::WITH_PODS {
@@ -43,6 +47,27 @@ pub fn observe(scope: &Scope, identity: &StackIdentity) -> Live {
         live.claims.extend(claim.map(|claim| (component, claim)));
     }
     live
+}
+
+/// Returns the objects that let connections from outside into the stack's namespace, those of the stack included.
+fn openings(scope: &Scope, identity: &StackIdentity) -> Option<Vec<Opening>> {
+    let (namespace, stack) = (identity.namespace.as_str(), identity.name.as_str());
+    let of_others = scope.openings.of_namespace(namespace)?;
+    let deployments = scope.inventory.of_stack::<Deployment>(namespace, stack);
+    let deployments = deployments.iter().filter_map(|live| {
+        let template = &live.spec.as_ref()?.template;
+        Opening::of_template("Deployment", &live.metadata, template)
+    });
+    let stateful_sets = scope.inventory.of_stack::<StatefulSet>(namespace, stack);
+    let stateful_sets = stateful_sets.iter().filter_map(|live| {
+        let template = &live.spec.as_ref()?.template;
+        Opening::of_template("StatefulSet", &live.metadata, template)
+    });
+    let all = of_others
+        .into_iter()
+        .chain(deployments)
+        .chain(stateful_sets);
+    Some(all.collect())
 }
 
 /// Returns true when an Ingress has existed for longer than an address is waited for.

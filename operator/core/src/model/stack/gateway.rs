@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 
-use super::{HostConflict, Parent, Pod};
+use super::{EndToEnd, HostConflict, Parent, Pod};
 use crate::api::{GatewayServiceType, GatewayTls};
 
 /// The gateway of a stack.
@@ -20,6 +20,8 @@ pub struct Gateway {
     pub service_annotations: BTreeMap<String, String>,
     /// Name of the Secret with the certificate, if it does not exist.
     pub missing_certificate: Option<String>,
+    /// The passage that the operator tries, if the spec asks for one.
+    pub end_to_end: Option<EndToEnd>,
     /// Implementation of the routing.
     pub routing: Routing,
 }

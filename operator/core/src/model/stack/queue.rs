@@ -103,6 +103,12 @@ impl Workers {
         autoscaling.map_or(self.replicas, |autoscaled| autoscaled.limits.max_replicas)
     }
 
+    /// Returns the smallest number of pods without an edit of the spec.
+    pub fn least(&self) -> i32 {
+        let autoscaling = self.autoscaling.as_ref();
+        autoscaling.map_or(self.replicas, |autoscaled| autoscaled.limits.min_replicas)
+    }
+
     /// Returns the decision on their number, if it follows the queue.
     pub fn count(&self) -> Option<&WorkerCount> {
         self.autoscaling

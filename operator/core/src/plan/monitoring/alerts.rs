@@ -15,7 +15,7 @@ pub(super) struct Alert {
 }
 
 /// Every alert of a stack. The metrics of a part that is off have no series, so its alerts do not fire.
-pub(super) const ALERTS: [Alert; 18] = [
+pub(super) const ALERTS: [Alert; 20] = [
     // The objective is 99.9 % of requests without a server error. At this rate, a month's error budget lasts two
     // days.
     Alert {
@@ -155,5 +155,19 @@ pub(super) const ALERTS: [Alert; 18] = [
         hold: "15m",
         severity: "warning",
         summary: "The stack has not been ready for a quarter of an hour.",
+    },
+    Alert {
+        name: "ShortenerEndToEndFails",
+        expression: r"min(shortener_stack_end_to_end_success{%STACK%}) < 1",
+        hold: "5m",
+        severity: "critical",
+        summary: "The operator cannot make a link, open it or get a job done through the gateway.",
+    },
+    Alert {
+        name: "ShortenerPoliciesIgnored",
+        expression: r"min(shortener_stack_network_policies_enforced{%STACK%}) < 1",
+        hold: "10m",
+        severity: "warning",
+        summary: "The cluster does not enforce the NetworkPolicies of the stack, so any pod may reach the app and the stores.",
     },
 ];

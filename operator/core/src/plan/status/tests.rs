@@ -7,7 +7,11 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::PendingChange,
-    plan::ValidateError,
+    model::{
+        measured::{Enforcement, Fault, Passage, Step},
+        stack::EndToEnd,
+    },
+    plan::{ValidateError, conditions::SOLE_ENTRY},
     testing::{golden, live::workload, shared::stored_stack, stack::minimal_stack},
 };
 
@@ -426,4 +430,72 @@ fn only_what_an_edit_repairs_is_given_up_by_gitops_tools() {
     // The condition `Stalled` disappears with the error.
     let next = after(Some(refused), &live(2), 2);
     assert!(!stalled(&next));
+}
+
+/// Returns the status of a stack with a passage, after a passage with this trace and fault.
+fn after_passage(
+    previous: Option<ShortenerStackStatus>,
+    trace: Option<&str>,
+    failed: Option<(Step, Fault)>,
+    now: i64,
+) -> ShortenerStackStatus {
+    let mut live = live(2);
+    live.passage = trace.map(|trace| Passage {
+        trace: trace.to_owned(),
+        milliseconds: 12,
+        failed,
+    });
+    let mut validated = minimal_stack();
+    validated.gateway.end_to_end = Some(EndToEnd {
+        interval: std::time::Duration::from_secs(300),
+        probe_url: None,
+        key: None,
+    });
+    let mut stack = stored_stack(json!({}));
+    stack.status = previous;
+    status(&stack, Outcome::Applied(&validated, &live), &at(now))
+}
+
+#[test]
+fn a_measured_condition_changes_when_its_result_flips_and_at_no_other_time() {
+    let first = after_passage(None, Some("1111"), None, 1);
+    assert_eq!(find(&first, END_TO_END).reason, "Passed");
+    // Another passage, and an operator that has just started and knows of none.
+    for trace in [Some("2222"), None] {
+        assert_eq!(after_passage(Some(first.clone()), trace, None, 2), first);
+    }
+    let fault = Some((Step::Shorten, Fault::Status(503)));
+    let failed = after_passage(Some(first), Some("3333"), fault, 3);
+    let condition = find(&failed, END_TO_END);
+    assert_eq!(condition.status, "False");
+    assert!(condition.message.contains("3333"), "{}", condition.message);
+    assert_eq!(condition.last_transition_time, at(3));
+    assert!(is_ready(&failed), "it takes no readiness");
+    assert_eq!(find(&failed, DEGRADED).status, "False");
+}
+
+#[test]
+fn a_measured_condition_is_absent_until_it_is_known_and_goes_with_its_subject() {
+    let types = |status: &ShortenerStackStatus| {
+        let conditions = status.conditions.iter();
+        let types = conditions.map(|condition| condition.type_.clone());
+        types
+            .filter(|type_| [SOLE_ENTRY, END_TO_END].contains(&type_.as_str()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(types(&after_passage(None, None, None, 1)), [""; 0]);
+    let passed = after_passage(None, Some("1111"), None, 1);
+    assert_eq!(types(&passed), [END_TO_END]);
+    assert_eq!(types(&after(Some(passed), &live(2), 2)), [""; 0]);
+
+    let mut live = live(2);
+    live.openings = Some(vec![]);
+    live.enforcement = Some(Enforcement::Enforced);
+    let enforced = after(None, &live, 1);
+    assert_eq!(types(&enforced), [SOLE_ENTRY]);
+    let mut stack = stored_stack(json!({}));
+    stack.status = Some(enforced);
+    let stopped = minimal_stack().stopped();
+    let stopped = status(&stack, Outcome::Applied(&stopped, &live), &at(2));
+    assert_eq!(types(&stopped), [""; 0]);
 }

@@ -42,7 +42,8 @@ pub fn informant(pods: &[Arc<Pod>]) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, u16::try_from(INTERNAL_PORT).ok()?))
 }
 
-fn is_ready(pod: &Pod) -> bool {
+/// Returns true when a pod is ready.
+pub(in crate::plan) fn is_ready(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();

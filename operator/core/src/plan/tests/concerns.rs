@@ -26,7 +26,11 @@ pub(super) fn concerned(fields: &[&str]) -> Vec<Component> {
         _ => vec![component, App, Worker],
     };
     match fields {
-        ["app" | "gateway" | "workers", "replicas" | "autoscaling", ..] => vec![],
+        [
+            "app" | "gateway" | "workers",
+            "replicas" | "autoscaling",
+            ..,
+        ] => vec![],
         // The workers' pods migrate the database as the app does.
         ["app", ..] => vec![App, Worker],
         ["workers", "purge", ..] => vec![App, Worker],

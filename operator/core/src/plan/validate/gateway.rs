@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::monitoring::is_qualified_name;
+use super::{end_to_end::end_to_end, monitoring::is_qualified_name};
 use crate::{
     api::{GatewayProvider, GatewaySpec, GatewayTls, ShortenerStackSpec},
     model::{
@@ -52,6 +52,7 @@ pub(super) fn gateway(
         },
         service_annotations: service.annotations,
         missing_certificate,
+        end_to_end: end_to_end(gateway, facts.probe_key.take()),
         routing: routing(gateway, namespace, facts),
     }
 }

@@ -47,6 +47,7 @@ pub fn http_route(stack: &ValidatedStack) -> Option<HttpRoute> {
                 },
             }],
             backend_refs: vec![BackendReference {
+                namespace: None,
                 name: component_name(name, Component::Gateway),
                 port: SERVICE_PORT,
             }],

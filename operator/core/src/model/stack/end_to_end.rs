@@ -1,0 +1,63 @@
+//! The passage through the gateway that the operator tries.
+
+use std::{fmt, time::Duration};
+
+/// Settings of the passage, with every default resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndToEnd {
+    /// Time between two passages.
+    pub interval: Duration,
+    /// Address to send the requests to, if it is not the stack's own.
+    pub probe_url: Option<String>,
+    /// The key to send, if the spec refers to one.
+    pub key: Option<ProbeKey>,
+}
+
+/// The key for the passage. `Debug` redacts it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProbeKey {
+    /// Name of the Secret.
+    pub secret: String,
+    /// Key within the Secret.
+    pub entry: String,
+    /// The value, if the Secret and its key exist.
+    pub value: Option<String>,
+}
+
+impl fmt::Debug for ProbeKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ProbeKey")
+            .field("secret", &self.secret)
+            .field("entry", &self.entry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One passage to try. `Debug` redacts its key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Journey {
+    /// Address of the gateway: scheme, host and maybe a port.
+    pub address: String,
+    /// Host of the requests; empty for that of the address.
+    pub host: String,
+    /// Key to send.
+    pub key: Option<String>,
+    /// Destination of the link.
+    pub destination: String,
+    /// True when a job is sent and its result awaited.
+    pub jobs: bool,
+    /// Time between two passages.
+    pub interval: Duration,
+}
+
+impl fmt::Debug for Journey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Journey")
+            .field("address", &self.address)
+            .field("host", &self.host)
+            .field("jobs", &self.jobs)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,332 @@
+//! `EndToEnd`: a link that the operator makes is followed, and a job that it sends is done, through the gateway.
+
+use super::{Verdict, View};
+use crate::{
+    model::{
+        measured::{Fault, Passage, Step},
+        metadata::{Component, component_name},
+        stack::{EndToEnd, Journey, Routing, ValidatedStack},
+    },
+    plan::build,
+};
+
+/// Destination of the links: a host that never exists (RFC 2606), so they lead no one anywhere.
+const DESTINATION: &str = "https://end-to-end.invalid/";
+/// Name of the task of the jobs, which workers only record.
+pub const TASK: &str = "end-to-end";
+
+/// Returns the passage that is tried, if the stack is to have one and something of it runs.
+pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
+    let settings = stack.gateway.end_to_end.as_ref()?;
+    // At the host of another stack, the link would be made there.
+    let is_away = stack.stopped || stack.gateway.routing.is_shut_out();
+    if is_away || is_key_missing(settings) {
+        return None;
+    }
+    let own = own_address(stack);
+    let address = settings.probe_url.clone().or(own);
+    Some(Journey {
+        address: address.unwrap_or_else(|| stack.public_url.clone()),
+        host: host(&stack.gateway.routing).to_owned(),
+        key: settings.key.as_ref().and_then(|key| key.value.clone()),
+        destination: destination(stack),
+        jobs: has_workers(stack),
+        interval: settings.interval,
+    })
+}
+
+/// Returns the address of the gateway's Service if it routes requests and does not send clients to HTTPS, whose
+/// certificate names the public host.
+fn own_address(stack: &ValidatedStack) -> Option<String> {
+    let tls = stack.gateway.routing.own_tls();
+    let redirects = tls.is_some_and(|tls| tls.redirect);
+    match stack.gateway.routing {
+        Routing::Standalone { .. } | Routing::GatewayApi { .. } if !redirects => {
+            let identity = &stack.identity;
+            let service = component_name(&identity.name, Component::Gateway);
+            let port = build::gateway::SERVICE_PORT;
+            Some(format!(
+                "http://{service}.{}.svc:{port}",
+                identity.namespace
+            ))
+        }
+        Routing::IngressNginx { .. } | Routing::Standalone { .. } | Routing::GatewayApi { .. } => {
+            None
+        }
+    }
+}
+
+fn host(routing: &Routing) -> &str {
+    match routing {
+        Routing::IngressNginx { host, .. }
+        | Routing::Standalone { host, .. }
+        | Routing::GatewayApi { host, .. } => host,
+    }
+}
+
+/// Returns a destination that the stack's rules allow.
+fn destination(stack: &ValidatedStack) -> String {
+    let rules = stack.app.links.destinations.as_ref();
+    let allowed = rules.and_then(|rules| rules.allow_hosts.as_ref());
+    let Some(pattern) = allowed.and_then(|hosts| hosts.first()) else {
+        return DESTINATION.to_owned();
+    };
+    match pattern.strip_prefix("*.") {
+        Some(domain) => format!("https://end-to-end.{domain}/"),
+        None => format!("https://{pattern}/"),
+    }
+}
+
+/// Returns true when workers do jobs. Without one, a job waits, as the user asked for.
+fn has_workers(stack: &ValidatedStack) -> bool {
+    let queue = stack.queue.as_ref();
+    stack.publishes_jobs() && queue.is_some_and(|queue| queue.workers.least() > 0)
+}
+
+fn is_key_missing(settings: &EndToEnd) -> bool {
+    let key = settings.key.as_ref();
+    key.is_some_and(|key| key.value.is_none())
+}
+
+/// Returns the verdict; `None` until it is known.
+pub fn end_to_end(view: View<'_>) -> Option<Verdict> {
+    let settings = view.stack.gateway.end_to_end.as_ref()?;
+    if let Some(key) = settings.key.as_ref().filter(|key| key.value.is_none()) {
+        let (secret, entry) = (&key.secret, &key.entry);
+        return Some(Verdict::no(
+            "KeyMissing",
+            format!(
+                "gateway.endToEnd.keySecretRef: Secret {secret} does not exist, or has no key {entry}: create it"
+            ),
+        ));
+    }
+    let passage = view.live.passage.as_ref()?;
+    Some(match passage.failed {
+        None => passed(view.stack, passage),
+        Some((step, fault)) => failed(step, fault, &passage.trace),
+    })
+}
+
+fn passed(stack: &ValidatedStack, passage: &Passage) -> Verdict {
+    let done = if has_workers(stack) {
+        "a link was made and followed and a job done"
+    } else {
+        "a link was made and followed"
+    };
+    let Passage {
+        trace,
+        milliseconds,
+        ..
+    } = passage;
+    Verdict::yes(
+        "Passed",
+        format!(
+            "{done} through the gateway, in {milliseconds} ms when this became true (trace {trace})"
+        ),
+    )
+}
+
+fn failed(step: Step, fault: Fault, trace: &str) -> Verdict {
+    let (reason, what) = match step {
+        Step::Shorten => ("ShortenFailed", "the creation of a link"),
+        Step::Follow => ("FollowFailed", "the link that was made"),
+        Step::Enqueue => ("EnqueueFailed", "a job that was sent"),
+        Step::Result => ("JobFailed", "the state of a job"),
+    };
+    if fault.is_about_keys() {
+        return Verdict::no(
+            "KeyRefused",
+            format!(
+                "{what} was refused for want of a key: name in gateway.endToEnd.keySecretRef a key for shorten and jobs, or, if only the job was refused, add {TASK} to queue.publicTasks (trace {trace})"
+            ),
+        );
+    }
+    let why = match fault {
+        Fault::NoAnswer => "got no answer in time: check that the operator can resolve and reach the address in gateway.endToEnd.probeUrl, or the gateway itself".to_owned(),
+        Fault::Status(status) => format!("was answered with the status {status}: follow the trace in the log of the app"),
+        Fault::Content => "was answered with something else than this service would: check that the address leads to this stack".to_owned(),
+        Fault::JobFailed => "says that the worker failed at it: see the log of the workers".to_owned(),
+        Fault::JobLate => "does not say done in time: see the depth of the queue and the log of the workers".to_owned(),
+    };
+    Verdict::no(reason, format!("{what} {why} (trace {trace})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        api::{DestinationsSpec, WorkersAutoscaling},
+        model::{
+            live::Live,
+            stack::{Autoscaled, ProbeKey},
+            worker_demand::WorkerDemand,
+        },
+        testing::stack::minimal_stack,
+    };
+
+    fn settings(key: Option<Option<&str>>) -> EndToEnd {
+        EndToEnd {
+            interval: Duration::from_secs(300),
+            probe_url: None,
+            key: key.map(|value| ProbeKey {
+                secret: "probe".to_owned(),
+                entry: "api-key".to_owned(),
+                value: value.map(str::to_owned),
+            }),
+        }
+    }
+
+    fn probed(mut stack: ValidatedStack) -> ValidatedStack {
+        stack.gateway.end_to_end = Some(settings(None));
+        stack
+    }
+
+    #[test]
+    fn the_gateways_service_is_asked_if_it_routes_and_the_public_address_otherwise() {
+        let address = |stack: ValidatedStack| journey(&probed(stack)).unwrap().address;
+        let own = "http://acme-gateway.links.svc:80";
+        assert_eq!(address(minimal_stack().standalone()), own);
+        assert_eq!(address(minimal_stack().gateway_api()), own);
+        let public = minimal_stack().public_url;
+        assert_eq!(address(minimal_stack()), public);
+        let secure = minimal_stack()
+            .standalone()
+            .host("go.example.com")
+            .tls("go-tls");
+        assert_eq!(address(secure.clone()), public);
+        assert_eq!(address(secure.without_redirect()), own);
+        let mut named = probed(minimal_stack().standalone());
+        if let Some(settings) = &mut named.gateway.end_to_end {
+            settings.probe_url = Some("http://controller.ingress.svc".to_owned());
+        }
+        assert_eq!(
+            journey(&named).unwrap().address,
+            "http://controller.ingress.svc"
+        );
+    }
+
+    #[test]
+    fn nothing_is_tried_that_was_not_asked_for() {
+        assert_eq!(journey(&minimal_stack()), None);
+        assert_eq!(journey(&probed(minimal_stack().stopped())), None);
+        let jobs = |stack: ValidatedStack| journey(&probed(stack)).unwrap().jobs;
+        assert!(!jobs(minimal_stack()));
+        assert!(jobs(minimal_stack().queue()));
+        assert!(!jobs(minimal_stack().queue().draining()));
+        let mut idle = minimal_stack().queue();
+        if let Some(queue) = &mut idle.queue {
+            queue.workers.replicas = 0;
+        }
+        assert!(!jobs(idle));
+        let limits = WorkersAutoscaling {
+            min_replicas: 0,
+            max_replicas: 5,
+            jobs_per_worker: 10,
+            scale_down_after_seconds: 300,
+        };
+        let mut scaled = minimal_stack().queue();
+        if let Some(queue) = &mut scaled.queue {
+            let count = WorkerDemand::default().decide(&limits, Some(1));
+            queue.workers.autoscaling = Some(Autoscaled { limits, count });
+        }
+        assert!(!jobs(scaled), "a job would keep a worker running");
+        let conflict = probed(minimal_stack().conflict("links/other"));
+        assert_eq!(journey(&conflict), None);
+    }
+
+    #[test]
+    fn the_destination_is_one_that_the_service_allows() {
+        for (hosts, expected) in [
+            (None, "https://end-to-end.invalid/"),
+            (Some("example.org"), "https://example.org/"),
+            (Some("*.example.org"), "https://end-to-end.example.org/"),
+        ] {
+            let mut stack = probed(minimal_stack());
+            stack.app.links.destinations = Some(DestinationsSpec {
+                allow_hosts: hosts.map(|host| [host.to_owned()].into()),
+                ..DestinationsSpec::default()
+            });
+            assert_eq!(journey(&stack).unwrap().destination, expected);
+        }
+    }
+
+    fn verdict(stack: &ValidatedStack, failed: Option<(Step, Fault)>) -> Verdict {
+        let live = Live {
+            passage: Some(Passage {
+                trace: "4bf9".to_owned(),
+                milliseconds: 12,
+                failed,
+            }),
+            ..Live::default()
+        };
+        end_to_end(View { stack, live: &live }).unwrap()
+    }
+
+    #[test]
+    fn each_failure_names_its_step_the_remedy_and_the_trace() {
+        let stack = probed(minimal_stack().queue());
+        for (failed, reason, words) in [
+            (None, "Passed", "a job done"),
+            (
+                Some((Step::Shorten, Fault::Status(503))),
+                "ShortenFailed",
+                "status 503",
+            ),
+            (
+                Some((Step::Shorten, Fault::NoAnswer)),
+                "ShortenFailed",
+                "probeUrl",
+            ),
+            (
+                Some((Step::Follow, Fault::Content)),
+                "FollowFailed",
+                "leads to this stack",
+            ),
+            (
+                Some((Step::Enqueue, Fault::Status(403))),
+                "KeyRefused",
+                "publicTasks",
+            ),
+            (
+                Some((Step::Shorten, Fault::Status(401))),
+                "KeyRefused",
+                "keySecretRef",
+            ),
+            (
+                Some((Step::Result, Fault::JobFailed)),
+                "JobFailed",
+                "log of the workers",
+            ),
+            (
+                Some((Step::Result, Fault::JobLate)),
+                "JobFailed",
+                "depth of the queue",
+            ),
+        ] {
+            let found = verdict(&stack, failed);
+            assert_eq!(
+                (found.holds, found.fault),
+                (failed.is_none(), false),
+                "{failed:?}"
+            );
+            assert_eq!(found.reason, reason);
+            assert!(found.message.contains(words), "{}", found.message);
+            assert!(found.message.contains("trace 4bf9"), "{}", found.message);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_is_named_and_no_request_is_sent_without_it() {
+        let mut stack = minimal_stack();
+        stack.gateway.end_to_end = Some(settings(Some(None)));
+        assert_eq!(journey(&stack), None);
+        assert_eq!(verdict(&stack, None).reason, "KeyMissing");
+        stack.gateway.end_to_end = Some(settings(Some(Some("s3cret"))));
+        let journey = journey(&stack).unwrap();
+        assert_eq!(journey.key.as_deref(), Some("s3cret"));
+        let shown = format!("{journey:?} {stack:?}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The metrics of the probes of the stacks.
+
+use std::time::Duration;
+
+use prometheus::{HistogramOpts, HistogramVec, IntGaugeVec, Opts, Registry};
+
+/// Labels of every series.
+const LABELS: [&str; 2] = ["namespace", "stack"];
+/// Upper bounds of the histogram of passages, in seconds: a link takes milliseconds, a job waits for a worker.
+const PASSAGES: [f64; 9] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+
+/// The metrics of the probes; clones share their values.
+#[derive(Clone, Debug)]
+pub struct ProbeMetrics {
+    passages: IntGaugeVec,
+    durations: HistogramVec,
+    policies: IntGaugeVec,
+}
+
+impl ProbeMetrics {
+    /// Registers the metrics.
+    ///
+    /// # Errors
+    /// Two metrics have the same name, which is a bug in this file.
+    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let metrics = Self {
+            passages: IntGaugeVec::new(
+                Opts::new(
+                    "end_to_end_success",
+                    "Whether the last passage of the operator through a stack's gateway succeeded (1) or not (0).",
+                ),
+                &LABELS,
+            )?,
+            durations: HistogramVec::new(
+                HistogramOpts::new(
+                    "end_to_end_duration_seconds",
+                    "Duration of passages that succeeded, from the creation of a link to the result of a job.",
+                )
+                .buckets(PASSAGES.to_vec()),
+                &LABELS,
+            )?,
+            policies: IntGaugeVec::new(
+                Opts::new(
+                    "network_policies_enforced",
+                    "Whether the last connections that a stack's NetworkPolicies forbid failed (1) or not (0).",
+                ),
+                &LABELS,
+            )?,
+        };
+        registry.register(Box::new(metrics.passages.clone()))?;
+        registry.register(Box::new(metrics.durations.clone()))?;
+        registry.register(Box::new(metrics.policies.clone()))?;
+        Ok(metrics)
+    }
+
+    /// Records a passage through a stack's gateway.
+    pub fn passage(&self, namespace: &str, stack: &str, duration: Duration, succeeded: bool) {
+        let labels = [namespace, stack];
+        let gauge = self.passages.with_label_values(&labels);
+        gauge.set(succeeded.into());
+        if succeeded {
+            let histogram = self.durations.with_label_values(&labels);
+            histogram.observe(duration.as_secs_f64());
+        }
+    }
+
+    /// Removes the metrics of the passages through a stack's gateway.
+    pub fn forget_passages(&self, namespace: &str, stack: &str) {
+        // The errors mean that the stack had no such metrics.
+        let _ = self.passages.remove_label_values(&[namespace, stack]);
+        let _ = self.durations.remove_label_values(&[namespace, stack]);
+    }
+
+    /// Records if connections that a stack's NetworkPolicies forbid failed.
+    pub fn policies_enforced(&self, namespace: &str, stack: &str, enforced: bool) {
+        let gauge = self.policies.with_label_values(&[namespace, stack]);
+        gauge.set(enforced.into());
+    }
+
+    /// Removes the metrics of a deleted stack.
+    pub(super) fn forget_stack(&self, namespace: &str, stack: &str) {
+        self.forget_passages(namespace, stack);
+        let _ = self.policies.remove_label_values(&[namespace, stack]);
+    }
+}
