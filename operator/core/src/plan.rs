@@ -39,6 +39,13 @@ pub struct Plan {
     pub drain: Drain,
 }
 
+/// A stack that was checked, and whose child objects are not built yet.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    stack: ValidatedStack,
+    drain: Drain,
+}
+
 /// Resolves and checks a stack, then builds its child objects.
 ///
 /// # Errors
@@ -48,12 +55,32 @@ pub fn plan(
     facts: Facts,
     defaults: &Defaults,
 ) -> Result<Plan, ValidateError> {
+    Ok(check(stack, facts, defaults)?.build())
+}
+
+/// Resolves and checks a stack, which is the first half of [`plan`].
+///
+/// # Errors
+/// The same as those of [`plan`].
+pub fn check(
+    stack: &ShortenerStack,
+    facts: Facts,
+    defaults: &Defaults,
+) -> Result<Checked, ValidateError> {
     let drain = drain(stack, &facts.queue);
     let stack = validate::validate(stack, facts, defaults)?;
-    let desired = build::build(&stack);
-    Ok(Plan {
-        stack,
-        desired,
-        drain,
-    })
+    Ok(Checked { stack, drain })
+}
+
+impl Checked {
+    /// Builds the child objects, which is the second half of [`plan`].
+    pub fn build(self) -> Plan {
+        let Self { stack, drain } = self;
+        let desired = build::build(&stack);
+        Plan {
+            stack,
+            desired,
+            drain,
+        }
+    }
 }
