@@ -3,6 +3,8 @@
 pub mod client;
 pub mod deadline;
 pub mod drift;
+pub mod events;
 pub mod inventory;
 pub mod ledger;
 pub mod refusal;
+pub mod request_spans;

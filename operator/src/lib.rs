@@ -2,7 +2,8 @@
 //!
 //! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
 //! objects, talks to brokers and asks pods. Its modules use only those after them in this list:
-//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`] and [`backends`], [`rabbitmq`], [`leadership`], [`server`].
+//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`] and [`backends`], [`rabbitmq`], [`leadership`], [`server`],
+//! [`telemetry`].
 
 pub mod backends;
 pub mod cli;
@@ -12,6 +13,7 @@ pub mod rabbitmq;
 pub mod reconcile;
 pub mod run;
 pub mod server;
+pub mod telemetry;
 
 #[cfg(test)]
 mod testing;

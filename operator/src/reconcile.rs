@@ -8,6 +8,8 @@ pub mod context;
 pub mod controller;
 pub mod gather;
 pub mod report;
+mod trace;
+pub mod trigger;
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +17,15 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::controller::Action;
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{failure::StepFailure, metadata::StackIdentity, stack::ValidatedStack},
+    model::{
+        facts::Facts, failure::StepFailure, live::Live, metadata::StackIdentity,
+        stack::ValidatedStack,
+    },
     plan::{self, Outcome, Plan, ValidateError, stores::external},
 };
 use tokio::time::timeout;
 
-use crate::{kubernetes::refusal, rabbitmq::queues::Target};
+use crate::{kubernetes::refusal, rabbitmq::queues::Target, telemetry::span::part};
 use context::{GuardedStack, Scope};
 
 /// Time for reading the facts. After that, the reconcile reports and is retried.
@@ -84,8 +89,11 @@ pub async fn reconcile(guarded: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<
 
 /// Writes the status and the Events.
 async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Result<(), Error> {
-    let told = timeout(REPORT_TIME, report::report(scope, stack, outcome)).await;
-    told.unwrap_or(Err(Error::ReportDeadline))
+    let report = async {
+        let told = timeout(REPORT_TIME, report::report(scope, stack, outcome)).await;
+        told.unwrap_or(Err(Error::ReportDeadline))
+    };
+    part("status", report, trace::failure).await
 }
 
 async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action, Error> {
@@ -109,17 +117,21 @@ async fn steps(
     scope: &Scope,
     identity: &StackIdentity,
 ) -> Result<Action, Error> {
-    let facts = timeout(READ_TIME, gather::gather(scope, stack, identity.clone())).await;
-    let facts = facts
-        .map_err(|_| Error::ReadDeadline)?
-        .map_err(Error::Gather)?;
+    let read = async {
+        let facts = gather::gather(scope, stack, identity.clone());
+        match timeout(READ_TIME, facts).await {
+            Ok(facts) => facts.map_err(Error::Gather),
+            Err(_) => Err(Error::ReadDeadline),
+        }
+    };
+    let facts = part("gather", read, trace::failure).await?;
     let conflict = facts.gateway.host_conflict.is_some();
     let unread = facts.is_incomplete();
     let Plan {
         stack: validated,
         desired,
         drain,
-    } = plan::plan(stack, facts, &scope.context.defaults)?;
+    } = planned(stack, scope, facts).await?;
     let (queues, key) = (&scope.context.queues, identity.key());
     queues.decided(&key, drain);
     queues.target(&key, Target::of(&validated, stack.spec.paused));
@@ -132,7 +144,12 @@ async fn steps(
         let live = apply::observe(scope, identity);
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
-        let (live, written) = apply::apply(scope, identity, desired).await;
+        let write = apply::apply(scope, identity, desired);
+        let failure = |(_, written): &(Live, Result<(), apply::ApplyError>)| {
+            let error = written.as_ref().err()?;
+            Some((error.reason(), error.to_string()))
+        };
+        let (live, written) = part("apply", write, failure).await;
         tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
         written?;
         if live.monitoring_refused.is_some() {
@@ -143,6 +160,16 @@ async fn steps(
         }
     }
     Ok(Action::requeue(rest))
+}
+
+/// Validates the stack and builds its child objects. Both are pure, and spans of their own show the time that they take.
+async fn planned(stack: &ShortenerStack, scope: &Scope, facts: Facts) -> Result<Plan, Error> {
+    let check = async {
+        let checked = plan::check(stack, facts, &scope.context.defaults);
+        checked.map_err(Error::Validate)
+    };
+    let checked = part("validate", check, trace::failure).await?;
+    Ok(part("build", async { checked.build() }, |_| None).await)
 }
 
 /// Names the pod that tells the state of the external stores, if the stack has any.

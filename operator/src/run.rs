@@ -23,6 +23,7 @@ use crate::{
     rabbitmq::{broker::transport, queues::monitor::Monitor},
     reconcile::{context::Context, controller},
     server::{http, metrics::Metrics},
+    telemetry::{Telemetry, TelemetryError, span::Tracer},
 };
 
 /// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the
@@ -40,6 +41,9 @@ pub enum RunError {
     /// Two metrics have the same name.
     #[error("cannot register the metrics: {0}")]
     Metrics(#[from] prometheus::Error),
+    /// The settings of the export of traces are invalid.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
     /// The address of the API server or the credentials for it are missing or wrong.
     #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
     Connect(#[from] kube::Error),
@@ -58,11 +62,21 @@ pub enum RunError {
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let stop = stop_on_signal()?;
     let metrics = Metrics::new()?;
+    let telemetry = Telemetry::start(
+        &settings.otlp_endpoint,
+        settings.trace_ratio.0,
+        &settings.pod_name,
+        metrics.spans_dropped(),
+    )?;
     let listener = http::bind(settings.listen)?;
     let http_stop = CancellationToken::new();
     let server = tokio::spawn(http::serve(listener, metrics.clone(), http_stop.clone()));
-    let result = lead(settings, metrics, &stop).await;
+    let result = lead(settings, metrics, telemetry.tracer(), &stop).await;
     http_stop.cancel();
+    if !matches!(result, Err(RunError::Lost(_))) {
+        // A replica that lost the lease ends at once, and its last spans are lost.
+        telemetry.shutdown().await;
+    }
     // The server drains for at most a second, so this wait needs no time limit.
     let _ = server.await;
     result
@@ -71,6 +85,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
 async fn lead(
     settings: Settings,
     metrics: Metrics,
+    tracer: Tracer,
     stop: &CancellationToken,
 ) -> Result<(), RunError> {
     let write_deadline = WriteDeadline::default();
@@ -89,17 +104,14 @@ async fn lead(
             metrics.leader(true);
             let scopes = settings.scopes();
             let (defaults, concurrent) = (settings.defaults(), settings.max_concurrent_reconciles);
-            let context = Arc::new(Context::new(
-                clients.main,
-                defaults,
-                concurrent,
-                metrics.clone(),
-            ));
+            let context = Context::new(clients.main, defaults, concurrent, metrics.clone());
+            let context = Arc::new(context.traced_by(tracer.clone()));
             let monitor = Monitor {
                 queues: context.queues.clone(),
                 transport: transport::http(),
                 metrics: metrics.clone(),
                 write_deadline,
+                tracer,
             };
             let stores = store_monitor::Monitor {
                 backends: context.backends.clone(),

@@ -3,6 +3,7 @@
 pub mod api_server;
 pub mod app;
 pub mod broker;
+pub mod collector;
 #[path = "../core/src/testing/shared.rs"]
 pub mod shared;
 pub mod world;

@@ -7,7 +7,7 @@ mod error;
 pub mod message;
 pub mod transport;
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderValue, Method, Request, StatusCode, header};
@@ -22,6 +22,7 @@ use shortener_operator_core::model::{
 use tokio::time::timeout;
 use tower::ServiceExt;
 
+use crate::telemetry;
 pub use error::BrokerError;
 use message::Message;
 use transport::Transport;
@@ -246,12 +247,15 @@ impl Broker {
     ) -> Result<Bytes, BrokerError> {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(format!("{}/api/{path}", self.base))
             .header(header::AUTHORIZATION, self.login.header()?)
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))?;
-        let answer = timeout(self.limit, self.transport.clone().oneshot(request))
+        let uri = request.uri().clone();
+        let answer = self.transport.clone().oneshot(request);
+        let answer = telemetry::http::request(&method, &uri, || resource(path), answer);
+        let answer = timeout(self.limit, answer)
             .await
             .map_err(|_| BrokerError::Silent(self.limit))?
             .map_err(BrokerError::Unreachable)?;
@@ -266,6 +270,12 @@ impl Broker {
             }),
         }
     }
+}
+
+/// Returns the part of a path that names the kind of resource, without any name of a user.
+fn resource(path: &str) -> Cow<'static, str> {
+    let end = path.find(['/', '?']).unwrap_or(path.len());
+    Cow::Owned(path[..end].to_owned())
 }
 
 /// Returns the broker's reason for an error, or the start of the body if it contains none.

@@ -5,26 +5,22 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use kube::{
     Client, Resource,
     core::DeserializeGuard,
-    runtime::{
-        events::Recorder,
-        reflector::{ObjectRef, Store},
-    },
+    runtime::reflector::{ObjectRef, Store},
 };
 use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{
-        defaults::Defaults,
-        metadata::{FIELD_MANAGER, StackIdentity},
-    },
+    model::{defaults::Defaults, metadata::StackIdentity},
 };
 use tokio::sync::Semaphore;
 
 use crate::{
     backends::Backends,
-    kubernetes::{inventory::Inventory, ledger::Ledger},
+    kubernetes::{events::EventRecorder, inventory::Inventory, ledger::Ledger},
     rabbitmq::queues::Queues,
+    reconcile::trigger::TriggerLog,
     server::metrics::Metrics,
+    telemetry::span::Tracer,
 };
 
 /// A stack resource that may fail to parse.
@@ -41,7 +37,7 @@ pub struct Context {
     /// Record of the last write to each child.
     pub ledger: Ledger,
     /// Publisher of Events on stacks.
-    pub recorder: Recorder,
+    pub recorder: EventRecorder,
     /// Permits that limit concurrent reconciles over all scopes.
     pub permits: Semaphore,
     /// Stacks of all scopes, for finding conflicts between them.
@@ -50,6 +46,10 @@ pub struct Context {
     pub queues: Arc<Queues>,
     /// Known faults of the stacks' external stores, which the monitor of the stores updates.
     pub backends: Arc<Backends>,
+    /// Factory of the traces of reconciles.
+    pub tracer: Tracer,
+    /// Causes of the reconciles that are due, for their traces.
+    pub triggers: TriggerLog,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
 }
 
@@ -65,7 +65,7 @@ impl Context {
     /// Creates a context without any remembered state, for at most `concurrent` reconciles at the same time.
     pub fn new(client: Client, defaults: Defaults, concurrent: usize, metrics: Metrics) -> Self {
         Self {
-            recorder: Recorder::new(client.clone(), FIELD_MANAGER.into()),
+            recorder: EventRecorder::new(client.clone()),
             permits: Semaphore::new(concurrent),
             client,
             defaults,
@@ -74,8 +74,17 @@ impl Context {
             stacks: RwLock::default(),
             queues: Arc::default(),
             backends: Arc::default(),
+            tracer: Tracer::default(),
+            triggers: TriggerLog::default(),
             failures: Mutex::default(),
         }
+    }
+
+    /// Adds the tracer of the process. Without it, no reconcile is traced.
+    #[must_use]
+    pub fn traced_by(mut self, tracer: Tracer) -> Self {
+        self.tracer = tracer;
+        self
     }
 
     /// Returns every stack that parses, of all scopes.

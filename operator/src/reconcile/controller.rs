@@ -36,6 +36,8 @@ use crate::{
         Error,
         context::{Context, GuardedStack, Scope},
         reconcile,
+        trace::traced,
+        trigger::Trigger,
     },
 };
 
@@ -72,11 +74,14 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
         let (context, stacks) = (context.clone(), stacks.clone());
         let heard = stream::select(context.queues.listen(), context.backends.listen());
         let of_children = {
-            let stacks = stacks.clone();
+            let (context, stacks) = (context.clone(), stacks.clone());
             receiver.flat_map(move |change| stream::iter(due(&context, &stacks, change)))
         };
-        let of_servers = heard
-            .filter_map(move |(namespace, name)| future::ready(known(&stacks, &namespace, &name)));
+        let of_servers = heard.filter_map(move |(namespace, name)| {
+            let due = known(&stacks, &namespace, &name);
+            note(&context, due.as_slice(), Some(Trigger::Server));
+            future::ready(due)
+        });
         stream::select(of_children, of_servers)
     };
     Controller::for_stream(triggers, stacks)
@@ -111,6 +116,7 @@ fn watch_stacks(
                 context.metrics.forget_stack(&key.0, &key.1);
                 context.queues.forget(&key);
                 context.backends.forget(&key);
+                context.triggers.take(&key);
             }
         })
         .applied_objects()
@@ -124,7 +130,8 @@ fn due(
     stacks: &Store<GuardedStack>,
     change: Change,
 ) -> Vec<ObjectRef<GuardedStack>> {
-    match change {
+    let trigger = context.tracer.is_on().then(|| Trigger::of(&change));
+    let due = match change {
         Change::Relisted => stacks
             .state()
             .iter()
@@ -151,6 +158,20 @@ fn due(
                 None => users_of_secret(stacks, &namespace, &name),
             }
         }
+    };
+    note(context, &due, trigger);
+    due
+}
+
+/// Keeps the cause of reconciles that are due, for their traces.
+fn note(context: &Context, due: &[ObjectRef<GuardedStack>], trigger: Option<Trigger>) {
+    let Some(trigger) = trigger.filter(|_| context.tracer.is_on()) else {
+        return;
+    };
+    for stack in due {
+        let namespace = stack.namespace.clone().unwrap_or_default();
+        let key = (namespace, stack.name.clone());
+        context.triggers.note(key, trigger.clone());
     }
 }
 
@@ -200,7 +221,15 @@ fn users(
 async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
     let context = &scope.context;
     let started = Instant::now();
-    let result = reconcile(stack.clone(), scope.clone()).await;
+    let work = async {
+        let result = reconcile(stack.clone(), scope.clone()).await;
+        // Here and not in `retry`, which runs outside the trace.
+        if let Err(error) = &result {
+            log(&stack, error);
+        }
+        result
+    };
+    let result = traced(context, &stack, work).await;
     context
         .metrics
         .reconciled(started.elapsed(), result.as_ref().err().map(Error::reason));
@@ -210,9 +239,7 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
     result
 }
 
-/// Returns the next step after a failed reconcile. A resource that is invalid or cannot be parsed waits for a change;
-/// any other failure is retried with exponential backoff.
-fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
+fn log(stack: &GuardedStack, error: &Error) {
     let (name, namespace) = (stack.name_any(), stack.namespace().unwrap_or_default());
     let reason = error.reason();
     if reason == NAMESPACE_TERMINATING {
@@ -220,6 +247,11 @@ fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     } else {
         tracing::warn!(stack = %name, %namespace, reason, %error, "the stack could not be reconciled");
     }
+}
+
+/// Returns the next step after a failed reconcile. A resource that is invalid or cannot be parsed waits for a change;
+/// any other failure is retried with exponential backoff.
+fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     match error {
         Error::Validate(_) | Error::Unreadable(_) => Action::await_change(),
         _ => Action::requeue(scope.context.failed(&ObjectRef::from_obj(&*stack))),

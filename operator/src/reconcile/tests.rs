@@ -14,6 +14,7 @@ mod observability;
 mod order;
 mod profiles;
 mod queue;
+mod traces;
 mod vector;
 
 /// Returns the children of the base stack and those that are added, in the order of `World::children`.

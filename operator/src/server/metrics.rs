@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
 };
 use shortener_operator_core::model::queue_state::Depths;
 
@@ -34,6 +34,7 @@ pub struct Metrics {
     stacks: IntGaugeVec,
     leader: IntGauge,
     requests: IntCounterVec,
+    spans_dropped: IntCounter,
     stack_registry: Registry,
     queues: IntGaugeVec,
     dead_letters: IntGaugeVec,
@@ -85,6 +86,7 @@ impl Metrics {
                 "Requests that change the cluster, except for the lease, by method and by HTTP status, `error` or `refused`.",
                 &["method", "status"],
             )?,
+            spans_dropped: spans_dropped()?,
             stack_registry: Registry::new_custom(Some("shortener_stack".to_owned()), None)?,
             queues: IntGaugeVec::new(
                 Opts::new(
@@ -116,6 +118,8 @@ impl Metrics {
         self.registry.register(Box::new(self.stacks.clone()))?;
         self.registry.register(Box::new(self.leader.clone()))?;
         self.registry.register(Box::new(self.requests.clone()))?;
+        let spans_dropped = self.spans_dropped.clone();
+        self.registry.register(Box::new(spans_dropped))?;
         let stacks = &self.stack_registry;
         stacks.register(Box::new(self.queues.clone()))?;
         stacks.register(Box::new(self.dead_letters.clone()))?;
@@ -198,6 +202,11 @@ impl Metrics {
         self.requests.with_label_values(&[method, status]).inc();
     }
 
+    /// Returns the counter of the spans that were dropped.
+    pub fn spans_dropped(&self) -> IntCounter {
+        self.spans_dropped.clone()
+    }
+
     /// Renders all metrics in the Prometheus text format.
     ///
     /// # Errors
@@ -213,6 +222,11 @@ impl Metrics {
 
 fn counter(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
     IntCounterVec::new(Opts::new(name, help), labels)
+}
+
+fn spans_dropped() -> Result<IntCounter, prometheus::Error> {
+    let help = "Spans of traces that the collector did not take in time.";
+    IntCounter::new("spans_dropped_total", help)
 }
 
 /// A guard that raises a gauge by one until it is dropped, also when the counted work is cancelled.

@@ -24,6 +24,7 @@ use crate::{
     rabbitmq::queues::monitor::Monitor,
     reconcile::{context::Context, controller},
     server::metrics::Metrics,
+    telemetry::span::Tracer,
 };
 
 /// Namespace of every stack in the tests.
@@ -41,6 +42,7 @@ pub struct World {
     pub broker: FakeBroker,
     /// Pods of the app, as soon as a test creates one.
     pub app: FakeApp,
+    tracer: Tracer,
     scope: Option<&'static str>,
     stop: CancellationToken,
     controller: AbortOnDropHandle<()>,
@@ -55,9 +57,13 @@ impl World {
 
     /// Starts the operator against the objects of a server, in one namespace or in the whole cluster.
     pub fn start_in(scope: Option<&'static str>, server: FakeApiServer) -> Self {
-        let broker = FakeBroker::default();
-        broker.trust_everybody();
-        Self::start_with(scope, server, broker, FakeApp::default())
+        let (broker, app) = (trusting_broker(), FakeApp::default());
+        Self::start_with(scope, server, broker, app, Tracer::default())
+    }
+
+    /// Starts an operator that traces its work.
+    pub fn start_traced(server: FakeApiServer, tracer: Tracer) -> Self {
+        Self::start_with(None, server, trusting_broker(), FakeApp::default(), tracer)
     }
 
     fn start_with(
@@ -65,15 +71,17 @@ impl World {
         server: FakeApiServer,
         broker: FakeBroker,
         app: FakeApp,
+        tracer: Tracer,
     ) -> Self {
         let stop = CancellationToken::new();
         let (settings, metrics) = (settings(), Metrics::new().unwrap());
-        let context = Arc::new(Context::new(
+        let context = Context::new(
             server.client(),
             settings.defaults(),
             settings.max_concurrent_reconciles,
             metrics.clone(),
-        ));
+        );
+        let context = Arc::new(context.traced_by(tracer.clone()));
         let write_deadline = WriteDeadline::default();
         write_deadline.extend(Instant::now() + FOR_EVER);
         let monitor = Monitor {
@@ -81,6 +89,7 @@ impl World {
             transport: broker.transport(),
             metrics,
             write_deadline,
+            tracer: tracer.clone(),
         };
         let stores = backends::monitor::Monitor {
             backends: context.backends.clone(),
@@ -96,6 +105,7 @@ impl World {
             server,
             broker,
             app,
+            tracer,
             scope,
             stop,
             controller: AbortOnDropHandle::new(controller),
@@ -140,7 +150,7 @@ impl World {
         }
         self.controller.abort();
         let _ = self.controller.await;
-        Self::start_with(self.scope, self.server, self.broker, self.app)
+        Self::start_with(self.scope, self.server, self.broker, self.app, self.tracer)
     }
 
     /// Stops the operator and waits until it has ended.
@@ -211,4 +221,11 @@ impl World {
     {
         self.server.get::<K>(NAMESPACE, name)?.uid()
     }
+}
+
+/// Returns a broker that accepts any credentials.
+fn trusting_broker() -> FakeBroker {
+    let broker = FakeBroker::default();
+    broker.trust_everybody();
+    broker
 }

@@ -17,6 +17,7 @@ use crate::{
     leadership::write_deadline::WriteDeadline,
     rabbitmq::broker::{Broker, BrokerError, counters, transport::Transport},
     server::metrics::Metrics,
+    telemetry::span::{OTHER, Tracer, in_span},
 };
 
 /// Time between two rounds of queries.
@@ -36,6 +37,8 @@ pub struct Monitor {
     pub metrics: Metrics,
     /// Deadline after which no limit is written.
     pub write_deadline: WriteDeadline,
+    /// Factory of the traces of queries.
+    pub tracer: Tracer,
 }
 
 impl Monitor {
@@ -62,7 +65,8 @@ impl Monitor {
             LIMIT,
         );
         let (namespace, name) = &stack;
-        let said = match questions(&broker, &target, &self.write_deadline).await {
+        let answers = questions(&broker, &target, &self.write_deadline);
+        let said = match self.traced(&stack, answers).await {
             Ok((depths, alarm)) => {
                 let depths = Depths {
                     dropped: self.dropped(&stack, &target).await,
@@ -83,6 +87,25 @@ impl Monitor {
             }
         };
         self.queues.heard(&stack, said);
+    }
+
+    /// Runs a query, with a trace of its own if it is one of those that are traced.
+    async fn traced<T>(
+        &self,
+        (namespace, name): &StackKey,
+        query: impl Future<Output = Result<T, BrokerError>>,
+    ) -> Result<T, BrokerError> {
+        let Some(mut span) = self.tracer.root("query broker") else {
+            return query.await;
+        };
+        span.set("k8s.namespace.name", namespace.clone());
+        span.set("shortener.stack.name", name.clone());
+        let answer = in_span(&span, query).await;
+        if let Err(error) = &answer {
+            span.fail(OTHER, &error.to_string());
+        }
+        span.end();
+        answer
     }
 
     /// Returns the number of dropped dead letters. A broker without metrics is no reason to distrust its other answers.
