@@ -97,9 +97,9 @@ mod tests {
         let _guard = tracing::subscriber::set_default(subscriber);
         let telemetry = FakeCollector::default().telemetry(1.0);
         let whole = telemetry.tracer().root("whole").unwrap();
-        tracing::info!(name = "}", "before");
+        tracing::info!(odd = "}", "before");
         let place = span::in_span(&whole, async {
-            tracing::info!(name = "}", "within");
+            tracing::info!(odd = "}", "within");
             span::current().unwrap()
         });
         let place = place.await;
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(before["message"], "before");
         assert_eq!(before["trace_id"], Value::Null);
         assert_eq!(within["message"], "within");
-        assert_eq!(within["name"], "}");
+        assert_eq!(within["odd"], "}");
         assert_eq!(within["trace_id"], place.trace.to_string());
         assert_eq!(within["span_id"], place.span.to_string());
     }

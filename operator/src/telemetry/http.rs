@@ -77,7 +77,7 @@ mod tests {
         for (method, answer) in answers {
             let answer = async {
                 let status = answer.map_err(BoxError::from)?;
-                Ok(Response::builder().status(status).body(())?)
+                Ok::<_, BoxError>(Response::builder().status(status).body(())?)
             };
             let request = request(&method, &uri, || "queues".into(), answer);
             let _ = span::in_span(&whole, request).await;
