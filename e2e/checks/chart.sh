@@ -70,6 +70,7 @@ images:
   postgres: postgres:1@$digest
 operatorClass: canary
 gatewayAllowFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]
+telemetry: {otlpEndpoint: "http://collector.observe:4321", sampleRatio: 0.25}
 networkPolicy: {restrictEgress: true, metricsFrom: [{namespaceSelector: {}}]}
 metricsService: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
 prometheusRule: {enabled: true, labels: {rules: prometheus}}
@@ -111,6 +112,9 @@ every_value_takes_effect() {
 image: "$(released operator | sed 's/:[^:]*$//'):1.2.3@$digest"
 value: r.example/app@$digest
 value: postgres:1@$digest
+value: http://collector.observe:4321
+value: "0.25"
+{port: 4321, protocol: TCP}
 name: QDRANT_IMAGE
 name: OPERATOR_CLASS
 name: test-shortener-operator-class-canary

@@ -226,6 +226,9 @@ mod tests {
             ("--operator-class", "Canary", "is not a class"),
             ("--lease-duration-seconds", "2", "is not in 3..=600"),
             ("--max-concurrent-reconciles", "0", "is not in 1..=256"),
+            ("--trace-ratio", "10%", "is not a share"),
+            ("--trace-ratio", "1.5", "is not a share"),
+            ("--trace-ratio", "NaN", "is not a share"),
         ] {
             let error = settings(&[flag, value]).unwrap_err().to_string();
             assert!(error.contains(reason), "{flag}: {error}");

@@ -4,6 +4,7 @@
 pub mod children;
 pub mod client;
 pub mod deadline;
+pub mod events;
 pub mod hosts;
 pub mod index;
 pub mod inventory;
@@ -11,4 +12,5 @@ pub mod ledger;
 pub mod news;
 pub mod openings;
 pub mod refusal;
+pub mod request_spans;
 pub mod watch_report;

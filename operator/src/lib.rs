@@ -2,7 +2,8 @@
 //!
 //! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
 //! objects, talks to brokers, asks pods and tries what users and intruders would. Its modules use only those after them in this list:
-//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`], [`backends`] and [`probes`], [`rabbitmq`], [`leadership`], [`server`].
+//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`], [`backends`] and [`probes`], [`rabbitmq`], [`leadership`], [`server`],
+//! [`telemetry`].
 
 pub mod backends;
 pub mod cli;
@@ -13,6 +14,7 @@ pub mod rabbitmq;
 pub mod reconcile;
 pub mod run;
 pub mod server;
+pub mod telemetry;
 
 #[cfg(test)]
 mod testing;

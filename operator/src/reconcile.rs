@@ -11,6 +11,9 @@ pub mod gather;
 mod pace;
 mod plan_only;
 pub mod report;
+mod stack_watch;
+mod trace;
+pub mod trigger;
 mod wake;
 
 use std::{sync::Arc, time::Duration};
@@ -20,7 +23,10 @@ use kube::runtime::{controller::Action, reflector::ObjectRef};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
+        desired::Desired,
+        facts::Facts,
         failure::StepFailure,
+        live::Live,
         metadata::{Component, StackIdentity, is_plan_only},
         stack::ValidatedStack,
     },
@@ -28,7 +34,7 @@ use shortener_operator_core::{
 };
 use tokio::time::timeout;
 
-use crate::{kubernetes::refusal, rabbitmq::queues::Target};
+use crate::{kubernetes::refusal, rabbitmq::queues::Target, telemetry::span::part};
 use context::{GuardedStack, Scope, shortened};
 
 /// Time for reading the facts. After that, the reconcile reports and is retried.
@@ -97,8 +103,11 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
 
 /// Writes the status and the Events.
 async fn tell(scope: &Scope, stack: &ShortenerStack, outcome: Outcome<'_>) -> Result<(), Error> {
-    let told = timeout(REPORT_TIME, report::report(scope, stack, outcome)).await;
-    told.unwrap_or(Err(Error::ReportDeadline))
+    let report = async {
+        let told = timeout(REPORT_TIME, report::report(scope, stack, outcome)).await;
+        told.unwrap_or(Err(Error::ReportDeadline))
+    };
+    part("status", report, trace::failure).await
 }
 
 async fn reconcile_stack(stack: &ShortenerStack, scope: &Scope) -> Result<Action, Error> {
@@ -122,12 +131,10 @@ async fn steps(
     scope: &Scope,
     identity: &StackIdentity,
 ) -> Result<Action, Error> {
-    let facts = timeout(READ_TIME, gather::gather(scope, stack, identity.clone())).await;
-    let facts = facts
-        .map_err(|_| Error::ReadDeadline)?
-        .map_err(Error::Gather)?;
+    let facts = read(stack, scope, identity).await?;
     if is_plan_only(stack) {
-        return plan_only::plan(scope, stack, facts).await;
+        let planned = plan_only::plan(scope, stack, facts);
+        return part("plan", planned, trace::failure).await;
     }
     let conflict = facts.gateway.host_conflict.is_some();
     let unread = facts.is_incomplete();
@@ -135,7 +142,7 @@ async fn steps(
         stack: validated,
         desired,
         drain,
-    } = plan::plan(stack, facts, &scope.context.defaults)?;
+    } = planned(stack, scope, facts).await?;
     let (queues, key) = (&scope.context.queues, identity.key());
     queues.decided(&key, drain);
     queues.target(&key, Target::of(&validated, stack.spec.paused));
@@ -153,7 +160,7 @@ async fn steps(
         let live = apply::observe(scope, identity);
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
-        let (live, written) = apply::apply(scope, identity, desired).await;
+        let (live, written) = write(scope, identity, desired).await;
         if !live.refused.contains_key(&Component::Worker) {
             let workers = validated.queue.as_ref().map(|queue| &queue.workers);
             queues.scaled(&key, workers.and_then(|workers| workers.count().cloned()));
@@ -168,6 +175,45 @@ async fn steps(
         }
     }
     Ok(Action::requeue(rest))
+}
+
+/// Reads the facts.
+async fn read(
+    stack: &ShortenerStack,
+    scope: &Scope,
+    identity: &StackIdentity,
+) -> Result<Facts, Error> {
+    let read = async {
+        let facts = gather::gather(scope, stack, identity.clone());
+        match timeout(READ_TIME, facts).await {
+            Ok(facts) => facts.map_err(Error::Gather),
+            Err(_) => Err(Error::ReadDeadline),
+        }
+    };
+    part("gather", read, trace::failure).await
+}
+
+/// Writes the children.
+async fn write(
+    scope: &Scope,
+    identity: &StackIdentity,
+    desired: Desired,
+) -> (Live, Result<(), apply::ApplyError>) {
+    let failure = |(_, written): &(Live, Result<(), apply::ApplyError>)| {
+        let error = written.as_ref().err()?;
+        Some((error.reason(), error.to_string()))
+    };
+    part("apply", apply::apply(scope, identity, desired), failure).await
+}
+
+/// Validates the stack and builds its child objects. Both are pure, and spans of their own show the time that they take.
+async fn planned(stack: &ShortenerStack, scope: &Scope, facts: Facts) -> Result<Plan, Error> {
+    let check = async {
+        let checked = plan::check(stack, facts, &scope.context.defaults);
+        checked.map_err(Error::Validate)
+    };
+    let checked = part("validate", check, trace::failure).await?;
+    Ok(part("build", async { checked.build() }, |_| None).await)
 }
 
 /// Names the pod that tells the state of the external stores, if the stack has any.

@@ -24,6 +24,7 @@ use crate::{
     rabbitmq::{broker::transport, queues::monitor::Monitor},
     reconcile::{context::Context, controller},
     server::{health::Health, http, metrics::Metrics},
+    telemetry::{Telemetry, TelemetryError, span::Tracer},
 };
 
 /// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the
@@ -41,6 +42,9 @@ pub enum RunError {
     /// Two metrics have the same name.
     #[error("cannot register the metrics: {0}")]
     Metrics(#[from] prometheus::Error),
+    /// The settings of the export of traces are invalid.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
     /// The address of the API server or the credentials for it are missing or wrong.
     #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
     Connect(#[from] kube::Error),
@@ -59,6 +63,12 @@ pub enum RunError {
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let stop = stop_on_signal()?;
     let (metrics, health) = (Metrics::new()?, Health::default());
+    let telemetry = Telemetry::start(
+        &settings.otlp_endpoint,
+        settings.trace_ratio.0,
+        &settings.pod_name,
+        metrics.spans_dropped(),
+    )?;
     let listener = http::bind(settings.listen)?;
     let http_stop = CancellationToken::new();
     let server = tokio::spawn(http::serve(
@@ -67,8 +77,12 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         health.clone(),
         http_stop.clone(),
     ));
-    let result = lead(settings, metrics, health, &stop).await;
+    let result = lead(settings, (metrics, health), telemetry.tracer(), &stop).await;
     http_stop.cancel();
+    if !matches!(result, Err(RunError::Lost(_))) {
+        // A replica that lost the lease ends at once, and its last spans are lost.
+        telemetry.shutdown().await;
+    }
     // The server drains for at most a second, so this wait needs no time limit.
     let _ = server.await;
     result
@@ -76,8 +90,8 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
 
 async fn lead(
     settings: Settings,
-    metrics: Metrics,
-    health: Health,
+    (metrics, health): (Metrics, Health),
+    tracer: Tracer,
     stop: &CancellationToken,
 ) -> Result<(), RunError> {
     let write_deadline = WriteDeadline::default();
@@ -97,12 +111,14 @@ async fn lead(
             let scopes = settings.scopes();
             let (defaults, concurrent) = (settings.defaults(), settings.max_concurrent_reconciles);
             let context = Context::new(clients.main, defaults, concurrent, metrics.clone(), health);
-            let context = Arc::new(context.of_class(settings.operator_class));
+            let context = context.of_class(settings.operator_class);
+            let context = Arc::new(context.traced_by(tracer.clone()));
             let monitor = Monitor {
                 queues: context.queues.clone(),
                 transport: transport::http(),
                 metrics: metrics.clone(),
                 write_deadline,
+                tracer,
             };
             let stores = store_monitor::Monitor {
                 backends: context.backends.clone(),

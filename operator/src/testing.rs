@@ -3,9 +3,11 @@
 pub mod api_server;
 pub mod app;
 pub mod broker;
+pub mod collector;
 pub mod gateway;
 pub mod network;
 pub mod rehearsal;
+pub mod servers;
 #[path = "../core/src/testing/shared.rs"]
 pub mod shared;
 pub mod world;

@@ -95,6 +95,12 @@ and is followed by the full path. The operator does the same with its default im
   value: {{ .Values.maxConcurrentReconciles | quote }}
 - name: RUST_LOG
   value: {{ .Values.logLevel | quote }}
+{{- with .Values.telemetry.otlpEndpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+- name: OTEL_TRACES_SAMPLER_ARG
+  value: {{ $.Values.telemetry.sampleRatio | quote }}
+{{- end }}
 {{- with .Values.watchNamespaces }}
 - name: WATCH_NAMESPACES
   value: {{ join "," . | quote }}
@@ -117,6 +123,13 @@ and is followed by the full path. The operator does the same with its default im
   value: {{ . | quote }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The port of telemetry.otlpEndpoint. */}}
+{{- define "shortener-operator.otlpPort" -}}
+{{- $url := urlParse .Values.telemetry.otlpEndpoint }}
+{{- $standard := eq $url.scheme "https" | ternary "443" "80" }}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default $standard }}
 {{- end }}
 
 {{/* The chart's variables, then extraEnv. The API server rejects two variables of one name, but does not name the

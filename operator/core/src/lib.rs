@@ -3,7 +3,7 @@
 //!
 //! Equal input gives equal output. This crate depends on no client, no runtime and no random source, and its
 //! `clippy.toml` forbids clocks, the environment, files and the network. The crate `shortener-operator` reads the
-//! facts, calls [`plan::plan`], writes the objects, and reports the result of [`plan::status()`].
+//! facts, calls the two halves of [`plan::plan`], writes the objects, and reports the result of [`plan::status()`].
 //!
 //! Reading order: [`api`], [`model::facts`], [`model::stack`], then [`plan`].
 

@@ -24,12 +24,16 @@ pub use error::ValidateError;
 pub use foresight::{foresee, presume};
 pub use status::{Outcome, changes, is_ready, scaling, status, unreadable};
 
+use std::collections::BTreeMap;
+
 use crate::{
     api::{ShortenerStack, UpgradePolicy},
     model::{
         defaults::Defaults,
         desired::Desired,
         facts::Facts,
+        metadata::Component,
+        record::PodRecord,
         stack::{Drain, ValidatedStack},
     },
 };
@@ -46,6 +50,15 @@ pub struct Plan {
     pub drain: Drain,
 }
 
+/// A stack that was checked, and whose child objects are not built yet.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    stack: ValidatedStack,
+    drain: Drain,
+    /// The records of its workloads and the moment, if it holds back what another release would restart.
+    held: Option<(BTreeMap<Component, PodRecord>, Moment)>,
+}
+
 /// Resolves and checks a stack, builds its child objects, and holds back what another release would restart if the stack
 /// asks for that.
 ///
@@ -53,22 +66,52 @@ pub struct Plan {
 /// [`ValidateError`] with the remedy, if nothing can be built. The stack's objects stay unchanged until it is followed.
 pub fn plan(
     stack: &ShortenerStack,
-    mut facts: Facts,
+    facts: Facts,
     defaults: &Defaults,
 ) -> Result<Plan, ValidateError> {
+    Ok(check(stack, facts, defaults)?.build())
+}
+
+/// Resolves and checks a stack, which is the first half of [`plan`].
+///
+/// # Errors
+/// The same as those of [`plan`].
+pub fn check(
+    stack: &ShortenerStack,
+    mut facts: Facts,
+    defaults: &Defaults,
+) -> Result<Checked, ValidateError> {
     let drain = drain(stack, &facts.queue);
     let recorded = std::mem::take(&mut facts.recorded);
-    let mut validated = validate::validate(stack, facts, defaults)?;
-    let mut desired = build::build(&validated);
-    if stack.spec.upgrade_policy == UpgradePolicy::OnSpecChange {
-        let now = Moment::of(stack, &validated, defaults);
-        validated.pending = upgrade::hold(&mut desired.children, &recorded, &validated, &now);
-    }
-    Ok(Plan {
+    let validated = validate::validate(stack, facts, defaults)?;
+    let holds = stack.spec.upgrade_policy == UpgradePolicy::OnSpecChange;
+    let held = holds.then(|| (recorded, Moment::of(stack, &validated, defaults)));
+    Ok(Checked {
         stack: validated,
-        desired,
         drain,
+        held,
     })
+}
+
+impl Checked {
+    /// Builds the child objects, which is the second half of [`plan`].
+    #[must_use]
+    pub fn build(self) -> Plan {
+        let Self {
+            mut stack,
+            drain,
+            held,
+        } = self;
+        let mut desired = build::build(&stack);
+        if let Some((recorded, now)) = held {
+            stack.pending = upgrade::hold(&mut desired.children, &recorded, &stack, &now);
+        }
+        Plan {
+            stack,
+            desired,
+            drain,
+        }
+    }
 }
 
 #[cfg(test)]

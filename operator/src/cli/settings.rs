@@ -14,7 +14,7 @@ use shortener_operator_core::model::defaults::Defaults;
 
 pub use images::DefaultImages;
 pub use registry::Registry;
-pub use values::{Labels, Namespaces, Peers, SettingsError};
+pub use values::{Labels, Namespaces, Peers, SettingsError, Share};
 
 /// Label that Kubernetes sets on every namespace, with the namespace's name as its value.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -63,6 +63,13 @@ pub struct Settings {
     /// Maximum number of stacks that are reconciled at the same time
     #[arg(long, env = "MAX_CONCURRENT_RECONCILES", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub max_concurrent_reconciles: usize,
+    /// Address of an OpenTelemetry collector that takes the traces of reconciles by OTLP over gRPC, such as
+    /// `http://host:4317`; empty for no traces
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", default_value = "")]
+    pub otlp_endpoint: String,
+    /// Share of the reconciles that are traced, from 0 to 1
+    #[arg(long, env = "OTEL_TRACES_SAMPLER_ARG", default_value = "1")]
+    pub trace_ratio: Share,
 }
 
 /// Peers that select the ingress-nginx controller by the labels of its own manifests.

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use kube::{Client, Config, client::ClientBuilder};
 
-use crate::{kubernetes::deadline::DeadlineLayer, leadership::fence::FenceLayer};
+use crate::{
+    kubernetes::{deadline::DeadlineLayer, request_spans::RequestSpans},
+    leadership::fence::FenceLayer,
+};
 
 /// Time limit of a request, including a large list.
 const REQUEST_LIMIT: Duration = Duration::from_secs(25);
@@ -39,6 +42,7 @@ pub async fn connect(fence: &FenceLayer) -> Result<Clients, kube::Error> {
     let main = ClientBuilder::try_from(config)?
         .with_layer(&DeadlineLayer(REQUEST_LIMIT))
         .with_layer(fence)
+        .with_layer(&RequestSpans)
         .build();
     Ok(Clients { main, lease })
 }

@@ -5,62 +5,29 @@
 mod clients;
 pub mod counters;
 mod error;
+mod login;
 pub mod message;
 pub mod transport;
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{Method, Request, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use shortener_operator_core::model::{
     queue_state::{Depth, Depths},
-    topology::{DEAD_LETTERS, JOBS, Policy, User},
+    topology::{DEAD_LETTERS, JOBS, Policy},
 };
 use tokio::time::timeout;
 use tower::ServiceExt;
 
+use crate::telemetry;
 pub use error::BrokerError;
+pub use login::Login;
 use message::Message;
 use transport::Transport;
-
-/// Credentials for the management API; `Debug` redacts the password.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Login {
-    /// Name of the user.
-    pub username: String,
-    /// Password of the user.
-    pub password: String,
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Login")
-            .field("username", &self.username)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Login {
-    /// Returns the credentials of a user of a managed broker.
-    pub fn of(user: &User<'_>) -> Self {
-        Self {
-            username: user.name.to_string(),
-            password: String::from_utf8_lossy(user.password).into_owned(),
-        }
-    }
-
-    fn header(&self) -> Result<HeaderValue, http::Error> {
-        let pair = format!("{}:{}", self.username, self.password);
-        let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))?;
-        value.set_sensitive(true);
-        Ok(value)
-    }
-}
 
 #[derive(Deserialize)]
 struct QueueRow {
@@ -265,12 +232,15 @@ impl Broker {
     ) -> Result<Bytes, BrokerError> {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(format!("{}/api/{path}", self.base))
             .header(header::AUTHORIZATION, self.login.header()?)
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))?;
-        let answer = timeout(self.limit, self.transport.clone().oneshot(request))
+        let uri = request.uri().clone();
+        let answer = self.transport.clone().oneshot(request);
+        let answer = telemetry::http::request(&method, &uri, || resource(path), answer);
+        let answer = timeout(self.limit, answer)
             .await
             .map_err(|_| BrokerError::Silent(self.limit))?
             .map_err(BrokerError::Unreachable)?;
@@ -285,6 +255,12 @@ impl Broker {
             }),
         }
     }
+}
+
+/// Returns the part of a path that names the kind of resource, without any name of a user.
+fn resource(path: &str) -> Cow<'static, str> {
+    let end = path.find(['/', '?']).unwrap_or(path.len());
+    Cow::Owned(path[..end].to_owned())
 }
 
 /// Returns the broker's reason for an error, or the start of the body if it contains none.

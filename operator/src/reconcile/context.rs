@@ -5,29 +5,27 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use kube::{
     Client, Resource,
     core::DeserializeGuard,
-    runtime::{
-        events::Recorder,
-        reflector::{ObjectRef, Store},
-    },
+    runtime::reflector::{ObjectRef, Store},
 };
 use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     api::ShortenerStack,
-    model::{
-        defaults::Defaults,
-        metadata::{FIELD_MANAGER, StackIdentity},
-        stack::Journey,
-    },
+    model::{defaults::Defaults, metadata::StackIdentity, stack::Journey},
     plan::conditions::Attempts,
 };
 use tokio::sync::Semaphore;
 
 use crate::{
     backends::Backends,
-    kubernetes::{hosts::Hosts, inventory::Inventory, ledger::Ledger, openings::Openings},
+    kubernetes::{
+        events::EventRecorder, hosts::Hosts, inventory::Inventory, ledger::Ledger,
+        openings::Openings,
+    },
     probes::Probes,
     rabbitmq::queues::Queues,
+    reconcile::trigger::TriggerLog,
     server::{health::Health, metrics::Metrics},
+    telemetry::span::Tracer,
 };
 
 /// A stack resource that may fail to parse.
@@ -46,7 +44,7 @@ pub struct Context {
     /// Record of the last write to each child.
     pub ledger: Ledger,
     /// Publisher of Events on stacks.
-    pub recorder: Recorder,
+    pub recorder: EventRecorder,
     /// Permits that limit concurrent reconciles over all scopes.
     pub permits: Semaphore,
     /// Class of the stacks that this operator reconciles; empty for those without one.
@@ -65,6 +63,10 @@ pub struct Context {
     pub sole_entry: Arc<Probes<Attempts>>,
     /// Passages through the stacks' gateways.
     pub end_to_end: Arc<Probes<Journey>>,
+    /// Factory of the traces of reconciles.
+    pub tracer: Tracer,
+    /// Causes of the reconciles that are due, for their traces.
+    pub triggers: TriggerLog,
     failures: Mutex<HashMap<ObjectRef<GuardedStack>, u32>>,
 }
 
@@ -90,7 +92,7 @@ impl Context {
         health: Health,
     ) -> Self {
         Self {
-            recorder: Recorder::new(client.clone(), FIELD_MANAGER.into()),
+            recorder: EventRecorder::new(client.clone()),
             permits: Semaphore::new(concurrent),
             client,
             defaults,
@@ -105,6 +107,8 @@ impl Context {
             backends: Arc::default(),
             sole_entry: Arc::default(),
             end_to_end: Arc::default(),
+            tracer: Tracer::default(),
+            triggers: TriggerLog::default(),
             failures: Mutex::default(),
         }
     }
@@ -113,6 +117,13 @@ impl Context {
     #[must_use]
     pub fn of_class(mut self, class: impl Into<String>) -> Self {
         self.class = class.into();
+        self
+    }
+
+    /// Adds the tracer of the process. Without it, no reconcile is traced.
+    #[must_use]
+    pub fn traced_by(mut self, tracer: Tracer) -> Self {
+        self.tracer = tracer;
         self
     }
 

@@ -6,38 +6,36 @@ use std::{
 };
 
 use futures::{
-    StreamExt,
+    Stream, StreamExt,
     channel::mpsc,
     future,
     stream::{self, BoxStream},
 };
 use kube::{
-    Api, Resource, ResourceExt,
+    ResourceExt,
     runtime::{
-        WatchStreamExt,
         controller::{Action, Controller},
-        reflector::{self, ObjectRef},
-        watcher::{self, Event, watcher},
+        reflector::ObjectRef,
     },
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     kubernetes::{
-        index::Indexer,
-        inventory::{Change, Inventory, LAST_APPLIED},
-        news::News,
-        openings::Openings,
+        inventory::{Change, Inventory},
+        openings::{Concerned, Openings},
         refusal::NAMESPACE_TERMINATING,
         watch_report::Reports,
     },
     reconcile::{
         Error, RESYNC,
-        class::Division,
         context::{Context, GuardedStack, Scope, shortened},
         pace::paced,
         reconcile,
-        wake::{self, Stacks},
+        stack_watch::{Triggers, watch_stacks},
+        trace::traced,
+        trigger::Trigger,
+        wake::Stacks,
     },
 };
 
@@ -81,26 +79,7 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
     context.hosts.listed().await;
     tracing::info!(scope = scope_name, "reconciling");
     let store = stacks.store.clone();
-    let due = {
-        let heard = stream::select_all([
-            context.queues.listen(),
-            context.backends.listen(),
-            context.sole_entry.listen(),
-            context.end_to_end.listen(),
-        ]);
-        let of_openings = {
-            let stacks = stacks.clone();
-            opened.flat_map(move |namespace| stream::iter(stacks.inside(namespace.as_deref())))
-        };
-        let of_children = {
-            let stacks = stacks.clone();
-            receiver.flat_map(move |change| stream::iter(due(&context, &stacks, &change)))
-        };
-        let of_servers = heard
-            .filter_map(move |(namespace, name)| future::ready(stacks.known(&namespace, &name)));
-        let of_others = stream::select(of_openings, of_servers);
-        stream::select(triggers, stream::select(of_children, of_others))
-    };
+    let due = all_due(&context, stacks, triggers, receiver, opened);
     // The watch of the stacks is among the streams that are paced, so the controller gets none of its own. An error in
     // that one would delay the events of all others.
     Controller::for_stream(stream::pending(), store)
@@ -111,101 +90,41 @@ pub async fn run(context: Arc<Context>, namespace: Option<String>, shutdown: Can
         .await;
 }
 
-type Triggers = BoxStream<'static, ObjectRef<GuardedStack>>;
-
-fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Stacks, Triggers) {
-    let api: Api<GuardedStack> = match reports.namespace {
-        Some(namespace) => Api::namespaced(context.client.clone(), namespace),
-        None => Api::all(context.client.clone()),
+/// Returns the stacks that are due for a reconcile: those that changed, and those that a change of other objects or the
+/// news of a server concern.
+fn all_due(
+    context: &Arc<Context>,
+    stacks: Stacks,
+    changed: Triggers,
+    changes: impl Stream<Item = Change> + Send + 'static,
+    opened: BoxStream<'static, Concerned>,
+) -> Triggers {
+    let heard = stream::select_all([
+        context.queues.listen(),
+        context.backends.listen(),
+        context.sole_entry.listen(),
+        context.end_to_end.listen(),
+    ]);
+    let of_openings = {
+        let (context, stacks) = (context.clone(), stacks.clone());
+        opened.flat_map(move |namespace| {
+            let due = stacks.inside(namespace.as_deref());
+            note(&context, &due, Some(Trigger::Opening));
+            stream::iter(due)
+        })
     };
-    let (store, writer) = reflector::store();
-    let (readers, mut indexer) = Indexer::new(wake::secrets);
-    let stacks = Stacks { store, readers };
-    context.stacks.write().push(stacks.store.clone());
-    let (mut division, others) = Division::new(&context.class);
-    context.others.write().push(others);
-    let (mut report, mut news) = (reports.of::<GuardedStack>(true), News::new(essence));
-    let (context, found) = (context.clone(), stacks.clone());
-    let triggers = watcher(api, watcher::Config::default().timeout(60))
-        .default_backoff()
-        .modify(trim)
-        .inspect(move |event| report.see(event))
-        .filter_map(move |event| {
-            let own = event.map(|event| division.own(event));
-            future::ready(own.transpose())
-        })
-        .inspect(move |event| {
-            if let Ok(event) = event {
-                indexer.see(event);
-            }
-        })
-        .reflect(writer)
-        .flat_map(move |event| {
-            stream::iter(match event {
-                Ok(Event::Apply(stack)) => {
-                    let reference = ObjectRef::from_obj(&stack);
-                    // Every failure may have a text of its own in the status, which would defeat the backoff.
-                    let waits = !news.see(&stack) && context.is_failing(&reference);
-                    if waits { Vec::new() } else { vec![reference] }
-                }
-                // The objects of a list are in the store only now.
-                Ok(Event::InitDone) => {
-                    for gone in news.forget_gone(|known| found.store.get(known).is_some()) {
-                        forget(&context, &gone);
-                    }
-                    found.all()
-                }
-                Ok(Event::InitApply(stack)) => {
-                    news.see(&stack);
-                    Vec::new()
-                }
-                Ok(Event::Delete(stack)) => {
-                    news.forget(&stack);
-                    forget(&context, &ObjectRef::from_obj(&stack));
-                    Vec::new()
-                }
-                Ok(Event::Init) | Err(_) => Vec::new(),
-            })
-        })
-        .boxed();
-    (stacks, triggers)
-}
-
-/// Removes the metadata that nothing reads and that is as large as the stack.
-fn trim(stack: &mut GuardedStack) {
-    let meta = stack.meta_mut();
-    meta.managed_fields = None;
-    if let Some(annotations) = &mut meta.annotations {
-        annotations.remove(LAST_APPLIED);
-    }
-}
-
-/// Returns the parts of a stack that change with everything but its status. A status that cannot be parsed counts.
-fn essence(stack: &GuardedStack) -> Option<String> {
-    let meta = stack.meta();
-    let parts = (
-        &meta.uid,
-        meta.generation,
-        &meta.labels,
-        &meta.annotations,
-        &meta.deletion_timestamp,
-        stack.0.is_ok(),
-    );
-    serde_json::to_string(&parts).ok()
-}
-
-/// Removes the state of a deleted stack.
-fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
-    context.succeeded(stack);
-    let namespace = stack.namespace.clone().unwrap_or_default();
-    let key = (namespace, stack.name.clone());
-    context.metrics.forget_stack(&key.0, &key.1);
-    context.queues.forget(&key);
-    context.backends.forget(&key);
-    context.sole_entry.forget(&key);
-    context.end_to_end.forget(&key);
-    let uid = stack.extra.uid.as_deref();
-    context.hosts.forget(uid.unwrap_or_default());
+    let of_children = {
+        let (context, stacks) = (context.clone(), stacks.clone());
+        changes.flat_map(move |change| stream::iter(due(&context, &stacks, &change)))
+    };
+    let context = context.clone();
+    let of_servers = heard.filter_map(move |(namespace, name)| {
+        let due = stacks.known(&namespace, &name);
+        note(&context, due.as_slice(), Some(Trigger::Server));
+        future::ready(due)
+    });
+    let of_others = stream::select(of_openings, of_servers);
+    stream::select(changed, stream::select(of_children, of_others)).boxed()
 }
 
 /// Returns the stacks that are due for a reconcile after a change.
@@ -221,13 +140,39 @@ fn due(context: &Context, stacks: &Stacks, change: &Change) -> Vec<ObjectRef<Gua
         let key = (kind.clone(), namespace.clone(), name.clone());
         context.ledger.forget(&key);
     }
-    stacks.concerned(change)
+    let due = stacks.concerned(change);
+    note(
+        context,
+        &due,
+        context.tracer.is_on().then(|| Trigger::of(change)),
+    );
+    due
+}
+
+/// Keeps the cause of reconciles that are due, for their traces.
+fn note(context: &Context, due: &[ObjectRef<GuardedStack>], trigger: Option<Trigger>) {
+    let Some(trigger) = trigger.filter(|_| context.tracer.is_on()) else {
+        return;
+    };
+    for stack in due {
+        let namespace = stack.namespace.clone().unwrap_or_default();
+        let key = (namespace, stack.name.clone());
+        context.triggers.note(key, trigger.clone());
+    }
 }
 
 async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action, Error> {
     let context = &scope.context;
     let started = Instant::now();
-    let result = reconcile(stack.clone(), scope.clone()).await;
+    let work = async {
+        let result = reconcile(stack.clone(), scope.clone()).await;
+        // Here and not in `retry`, which runs outside the trace.
+        if let Err(error) = &result {
+            log(&stack, error);
+        }
+        result
+    };
+    let result = traced(context, &stack, work).await;
     context
         .metrics
         .reconciled(started.elapsed(), result.as_ref().err().map(Error::reason));
@@ -237,10 +182,7 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
     result
 }
 
-/// Returns the next step after a failed reconcile. A resource that cannot be parsed waits for a change. So does an
-/// invalid one, whose Secrets wake it too, but it is checked again from time to time. Any other failure is retried with
-/// exponential backoff.
-fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
+fn log(stack: &GuardedStack, error: &Error) {
     let (name, namespace) = (stack.name_any(), stack.namespace().unwrap_or_default());
     let reason = error.reason();
     if reason == NAMESPACE_TERMINATING {
@@ -248,6 +190,12 @@ fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     } else {
         tracing::warn!(stack = %name, %namespace, reason, %error, "the stack could not be reconciled");
     }
+}
+
+/// Returns the next step after a failed reconcile. A resource that cannot be parsed waits for a change. So does an
+/// invalid one, whose Secrets wake it too, but it is checked again from time to time. Any other failure is retried with
+/// exponential backoff.
+fn retry(stack: Arc<GuardedStack>, error: &Error, scope: Arc<Scope>) -> Action {
     let (context, reference) = (&scope.context, ObjectRef::from_obj(&*stack));
     let rest = match error {
         Error::Unreadable(_) => Action::await_change(),

@@ -24,6 +24,7 @@ mod probes;
 mod profiles;
 mod queue;
 mod releases;
+mod traces;
 mod upgrade;
 mod vector;
 mod wake;

@@ -5,8 +5,8 @@ mod probes;
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
 };
 use shortener_operator_core::model::queue_state::Depths;
 
@@ -39,6 +39,7 @@ pub struct Metrics {
     leader: IntGauge,
     requests: IntCounterVec,
     watch_errors: IntCounterVec,
+    spans_dropped: IntCounter,
     stack_registry: Registry,
     queues: IntGaugeVec,
     dead_letters: IntGaugeVec,
@@ -95,6 +96,7 @@ impl Metrics {
                 &["method", "status"],
             )?,
             watch_errors: watch_errors()?,
+            spans_dropped: spans_dropped()?,
             queues: queues()?,
             dead_letters: IntGaugeVec::new(
                 Opts::new("dead_letters", "Messages in a stack's dead-letter queue."),
@@ -124,6 +126,8 @@ impl Metrics {
         self.registry.register(Box::new(self.requests.clone()))?;
         self.registry
             .register(Box::new(self.watch_errors.clone()))?;
+        let spans_dropped = self.spans_dropped.clone();
+        self.registry.register(Box::new(spans_dropped))?;
         let stacks = &self.stack_registry;
         stacks.register(Box::new(self.queues.clone()))?;
         stacks.register(Box::new(self.dead_letters.clone()))?;
@@ -228,6 +232,11 @@ impl Metrics {
         self.watch_errors.with_label_values(&[kind]).inc();
     }
 
+    /// Returns the counter of the spans that were dropped.
+    pub fn spans_dropped(&self) -> IntCounter {
+        self.spans_dropped.clone()
+    }
+
     /// Renders all metrics in the Prometheus text format.
     ///
     /// # Errors
@@ -260,6 +269,11 @@ fn queues() -> Result<IntGaugeVec, prometheus::Error> {
 fn watch_errors() -> Result<IntCounterVec, prometheus::Error> {
     let help = "Failures to list or watch the objects of a kind.";
     counter("watch_errors_total", help, &["kind"])
+}
+
+fn spans_dropped() -> Result<IntCounter, prometheus::Error> {
+    let help = "Spans of traces that the collector did not take in time.";
+    IntCounter::new("spans_dropped_total", help)
 }
 
 /// A guard that raises a gauge by one until it is dropped, also when the counted work is cancelled.

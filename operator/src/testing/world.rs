@@ -8,7 +8,6 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use shortener_operator_core::{api::ShortenerStack, model::metadata::CONFIG_CHECKSUM};
-use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
@@ -17,42 +16,19 @@ use super::{
     broker::FakeBroker,
     gateway::FakeGateway,
     network::FakeNetwork,
+    servers::Servers,
     settings,
     shared::stored_stack,
 };
 use crate::{
-    backends,
     cli::settings::Settings,
-    leadership::write_deadline::WriteDeadline,
-    probes::{end_to_end, sole_entry},
-    rabbitmq::queues::monitor::Monitor,
     reconcile::{context::Context, controller},
     server::{health::Health, metrics::Metrics},
+    telemetry::span::Tracer,
 };
 
 /// Namespace of every stack in the tests.
 pub const NAMESPACE: &str = "links";
-
-/// A duration longer than any test.
-const FOR_EVER: Duration = Duration::from_secs(1_000_000);
-
-/// The servers that the operator talks to beside its API server.
-#[derive(Default)]
-struct Servers {
-    broker: FakeBroker,
-    app: FakeApp,
-    gateway: FakeGateway,
-    network: FakeNetwork,
-}
-
-impl Servers {
-    /// Returns servers of which the broker accepts any credentials.
-    fn trusting() -> Self {
-        let servers = Self::default();
-        servers.broker.trust_everybody();
-        servers
-    }
-}
 
 /// A running operator, its API server, and the broker and the pods of every stack. Dropping it stops the operator;
 /// otherwise it would keep running beside the later worlds of the same test.
@@ -94,56 +70,44 @@ impl World {
         Self::start_with(None, settings, server, Servers::trusting())
     }
 
+    /// Starts an operator that traces its work.
+    pub fn start_traced(server: FakeApiServer, tracer: Tracer) -> Self {
+        let servers = Servers {
+            tracer,
+            ..Servers::trusting()
+        };
+        Self::start_with(None, settings(), server, servers)
+    }
+
     fn start_with(
         scope: Option<&'static str>,
         settings: Settings,
         server: FakeApiServer,
         servers: Servers,
     ) -> Self {
-        let Servers {
-            broker,
-            app,
-            gateway,
-            network,
-        } = servers;
         let stop = CancellationToken::new();
-        let metrics = Metrics::new().unwrap();
         let context = Context::new(
             server.client(),
             settings.defaults(),
             settings.max_concurrent_reconciles,
-            metrics.clone(),
+            Metrics::new().unwrap(),
             Health::default(),
         );
-        let context = Arc::new(context.of_class(&settings.operator_class));
-        let write_deadline = WriteDeadline::default();
-        write_deadline.extend(Instant::now() + FOR_EVER);
-        let monitor = Monitor {
-            queues: context.queues.clone(),
-            transport: broker.transport(),
-            metrics: metrics.clone(),
-            write_deadline,
-        };
-        let stores = backends::monitor::Monitor {
-            backends: context.backends.clone(),
-            transport: app.transport(),
-        };
-        let (of_entry, of_passages) = (context.sole_entry.clone(), context.end_to_end.clone());
-        let watches = [
-            tokio::spawn(monitor.run()),
-            tokio::spawn(stores.run()),
-            tokio::spawn(sole_entry::run(of_entry, network.dial(), metrics.clone())),
-            tokio::spawn(end_to_end::run(
-                of_passages,
-                gateway.connect(),
-                metrics.clone(),
-            )),
-        ];
+        let context = context.of_class(&settings.operator_class);
+        let context = Arc::new(context.traced_by(servers.tracer.clone()));
         let controller = tokio::spawn(controller::run(
             context.clone(),
             scope.map(str::to_owned),
             stop.clone(),
         ));
+        let watches = servers.watch(&context);
+        let Servers {
+            broker,
+            app,
+            gateway,
+            network,
+            ..
+        } = servers;
         Self {
             server,
             broker,
@@ -155,7 +119,7 @@ impl World {
             settings,
             stop,
             controller: AbortOnDropHandle::new(controller),
-            watches: watches.map(AbortOnDropHandle::new),
+            watches,
         }
     }
 
@@ -212,6 +176,7 @@ impl World {
             app: self.app,
             gateway: self.gateway,
             network: self.network,
+            tracer: self.context.tracer.clone(),
         };
         Self::start_with(self.scope, self.settings, self.server, servers)
     }

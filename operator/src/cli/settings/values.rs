@@ -27,6 +27,9 @@ pub enum SettingsError {
         "`{0}` is not a registry: write host[:port][/path] with a dot or a port in the host, without https:// and without '/' at the end"
     )]
     Registry(String),
+    /// The value is not a share.
+    #[error("`{0}` is not a share: write a number from 0 (none) to 1 (all)")]
+    Share(String),
 }
 
 /// Namespaces, sorted and without duplicates.
@@ -100,6 +103,22 @@ pub fn class(text: &str) -> Result<String, SettingsError> {
 fn is_label(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     text.len() <= 63 && text.bytes().all(plain)
+}
+
+/// A part of a whole, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let share = text.trim().parse::<f64>().ok();
+        let share = share.filter(|share| (0.0..=1.0).contains(share));
+        share
+            .map(Self)
+            .ok_or_else(|| SettingsError::Share(text.to_owned()))
+    }
 }
 
 fn items(text: &str) -> impl Iterator<Item = &str> {

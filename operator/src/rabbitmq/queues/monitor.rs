@@ -27,6 +27,7 @@ use crate::{
     leadership::write_deadline::WriteDeadline,
     rabbitmq::broker::{Broker, BrokerError, Login, counters, transport::Transport},
     server::metrics::Metrics,
+    telemetry::span::{OTHER, Tracer, in_span},
 };
 
 /// Time between two rounds of queries.
@@ -46,6 +47,8 @@ pub struct Monitor {
     pub metrics: Metrics,
     /// Deadline after which no limit is written.
     pub write_deadline: WriteDeadline,
+    /// Factory of the traces of queries.
+    pub tracer: Tracer,
 }
 
 impl Monitor {
@@ -84,7 +87,7 @@ impl Monitor {
 
     async fn query(&self, stack: &StackKey, target: &Target) {
         let (namespace, name) = stack;
-        let said = match self.answers(target).await {
+        let said = match self.traced(stack, self.answers(target)).await {
             Ok((depths, alarm)) => {
                 let busy = self.busy(stack, target).await;
                 let depths = Depths {
@@ -147,6 +150,25 @@ impl Monitor {
             tracing::debug!(stack = %name, %namespace, %error, "the broker's clients cannot be read");
         })
         .ok()
+    }
+
+    /// Runs a query, with a trace of its own if it is one of those that are traced.
+    async fn traced<T>(
+        &self,
+        (namespace, name): &StackKey,
+        query: impl Future<Output = Result<T, BrokerError>>,
+    ) -> Result<T, BrokerError> {
+        let Some(mut span) = self.tracer.root("query broker") else {
+            return query.await;
+        };
+        span.set("k8s.namespace.name", namespace.clone());
+        span.set("shortener.stack.name", name.clone());
+        let answer = in_span(&span, query).await;
+        if let Err(error) = &answer {
+            span.fail(OTHER, &error.to_string());
+        }
+        span.end();
+        answer
     }
 
     /// Returns the number of dropped dead letters. A broker without metrics is no reason to distrust its other answers.
@@ -261,6 +283,7 @@ mod tests {
             transport: transport(&broker),
             metrics: metrics.clone(),
             write_deadline,
+            tracer: Tracer::default(),
         };
         let queues = monitor.queues.clone();
         queues.target(&key("slow"), Some(target(SLOW)));

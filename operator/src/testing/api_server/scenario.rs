@@ -7,6 +7,7 @@ use shortener_operator_core::model::{
     gateway_api::Gateway,
     kinds::{Kind, Presence, kinds},
 };
+use tower::Layer;
 
 use super::{
     FakeApiServer,
@@ -14,11 +15,12 @@ use super::{
     fields::{self, Writer},
     route::{Collection, Key},
 };
+use crate::kubernetes::request_spans::RequestSpans;
 
 impl FakeApiServer {
-    /// Returns a client without any layer.
+    /// Returns a client whose requests are traced, without any other layer.
     pub fn client(&self) -> Client {
-        Client::new(self.clone(), "default")
+        Client::new(RequestSpans.layer(self.clone()), "default")
     }
 
     /// Creates an object like a user, including its status.

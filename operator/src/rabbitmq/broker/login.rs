@@ -1,0 +1,43 @@
+//! Credentials for the management API.
+
+use std::fmt::{self, Debug, Formatter};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::HeaderValue;
+use shortener_operator_core::model::topology::User;
+
+/// Credentials for the management API; `Debug` redacts the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Name of the user.
+    pub username: String,
+    /// Password of the user.
+    pub password: String,
+}
+
+impl Debug for Login {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Login")
+            .field("username", &self.username)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    /// Returns the credentials of a user of a managed broker.
+    pub fn of(user: &User<'_>) -> Self {
+        Self {
+            username: user.name.to_string(),
+            password: String::from_utf8_lossy(user.password).into_owned(),
+        }
+    }
+
+    /// Returns the value of the header `Authorization`.
+    pub(super) fn header(&self) -> Result<HeaderValue, http::Error> {
+        let pair = format!("{}:{}", self.username, self.password);
+        let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}

@@ -1,0 +1,77 @@
+//! The servers that the operator talks to beside its API server, and the tasks with which it watches them.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{app::FakeApp, broker::FakeBroker, gateway::FakeGateway, network::FakeNetwork};
+use crate::{
+    backends,
+    leadership::write_deadline::WriteDeadline,
+    probes::{end_to_end, sole_entry},
+    rabbitmq::queues::monitor::Monitor,
+    reconcile::context::Context,
+    telemetry::span::Tracer,
+};
+
+/// A duration longer than any test.
+const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+
+/// The servers of every stack.
+#[derive(Default)]
+pub struct Servers {
+    /// Broker.
+    pub broker: FakeBroker,
+    /// Pods of the app.
+    pub app: FakeApp,
+    /// Gateway.
+    pub gateway: FakeGateway,
+    /// Network of the cluster.
+    pub network: FakeNetwork,
+    /// The way to the collector of traces.
+    pub tracer: Tracer,
+}
+
+impl Servers {
+    /// Returns servers of which the broker accepts any credentials.
+    pub fn trusting() -> Self {
+        let servers = Self::default();
+        servers.broker.trust_everybody();
+        servers
+    }
+
+    /// Starts the tasks of an operator that watch them.
+    pub fn watch(&self, context: &Context) -> [AbortOnDropHandle<()>; 4] {
+        let write_deadline = WriteDeadline::default();
+        write_deadline.extend(Instant::now() + FOR_EVER);
+        let metrics = &context.metrics;
+        let monitor = Monitor {
+            queues: context.queues.clone(),
+            transport: self.broker.transport(),
+            metrics: metrics.clone(),
+            write_deadline,
+            tracer: self.tracer.clone(),
+        };
+        let stores = backends::monitor::Monitor {
+            backends: context.backends.clone(),
+            transport: self.app.transport(),
+        };
+        let (of_entry, of_passages) = (context.sole_entry.clone(), context.end_to_end.clone());
+        let tasks = [
+            tokio::spawn(monitor.run()),
+            tokio::spawn(stores.run()),
+            tokio::spawn(sole_entry::run(
+                of_entry,
+                self.network.dial(),
+                metrics.clone(),
+            )),
+            tokio::spawn(end_to_end::run(
+                of_passages,
+                self.gateway.connect(),
+                metrics.clone(),
+            )),
+        ];
+        tasks.map(AbortOnDropHandle::new)
+    }
+}
