@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down tables test integrations bench soak check fmt crds readme images dist release rehearse
+.PHONY: help up down tables test integrations bench bench-operator soak check fmt crds readme images dist release rehearse
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: ## Start a local cluster with a stack of every profile, from nothing
 	@e2e/cluster/up.sh
@@ -24,6 +24,9 @@ integrations: ## Check against programs of other projects (Traefik, Schemathesis
 
 bench: ## Measure redirects and jobs beside nginx and a bare publisher
 	@e2e/checks/bench.sh
+
+bench-operator: ## Measure the operator with 1,000 stacks beside 20,000 Secrets of others
+	@e2e/checks/bench-operator.sh
 
 soak: ## Kill workers 50 times while 1,000 jobs run
 	@SOAK_JOBS=1000 SOAK_KILLS=50 e2e/checks/soak.sh

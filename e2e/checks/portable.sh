@@ -107,7 +107,7 @@ comes_up() {
   called '^kind create cluster .*--image kindest/node:v' || die "kind create cluster does not name the node image" "see create.sh"
   laptop "$1" "$2" make up >"$work/out" 2>&1 || die "a second make up fails as on $1: $(tail -n 20 "$work/out")" "run it by hand"
   laptop "$1" "$2" make help >"$work/out" 2>&1
-  says 'make up           Start a local cluster' "make help on $1"
+  says 'make up             Start a local cluster' "make help on $1"
   laptop "$1" "$2" make down >"$work/out" 2>&1
   called '^kind delete cluster' || die "make down does not remove the cluster" "see down.sh"
 }

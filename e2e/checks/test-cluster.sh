@@ -10,6 +10,7 @@ export SHORTENER_PARTS=tests
 operator_namespace=shortener-system
 cluster_is_up=no
 # Tests of the target `serial` that take minutes each; only `make integrations` runs them.
+# shellcheck disable=SC2034 # not every script that sources this file runs tests
 long_tests=(profiles:: rollout::without_the_drain)
 # The process group of the check on a cluster without IPv4, if it has begun.
 ipv6_check=

@@ -1,23 +1,17 @@
 //! The memory of a pod's container, as its control group counts it.
-//!
-//! The images of the programs have no shell. So a container of another image joins the pod and reads the control group
-//! through the root folder of the program, which has the same user.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, ResourceExt,
-    api::{Patch, PatchParams},
-};
-use serde_json::json;
+use kube::Api;
 
 use crate::harness::{
-    Curve, Space, Stack, await_condition, kubectl, merge, pods_of, restricted_container,
+    Curve, Space, Stack,
+    joined::{CONTAINER, join},
+    kubectl, pods_of,
 };
 
-const CONTAINER: &str = "meter";
 /// The number of readings of a curve.
 const READINGS: u32 = 60;
 /// Prints the limit and then the readings; the arguments are their number and the pause in seconds. Files of both
@@ -49,38 +43,11 @@ impl MemoryMeter {
             "{component} has {} pods, not 1",
             found.len()
         );
-        let name = found[0].name_any();
-        let spec = found[0].spec.as_ref();
-        let target = spec.and_then(|spec| spec.containers.first());
-        let target = target.context("the pod has no container")?;
-        let mut container = restricted_container(
-            &space.settings.postgres_image,
-            json!({
-                "name": CONTAINER,
-                "command": ["sleep", "infinity"],
-                "targetContainerName": target.name,
-            }),
-        );
-        // A container that joins later has none.
-        merge(&mut container, json!({"resources": null}));
-        let joins = Patch::Strategic(json!({"spec": {"ephemeralContainers": [container]}}));
         let pods = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
-        pods.patch_ephemeral_containers(&name, &PatchParams::default(), &joins)
-            .await?;
-        await_condition(&format!("the meter in pod {name} runs"), async || {
-            let status = pods.get(&name).await?.status.unwrap_or_default();
-            let joined = status.ephemeral_container_statuses.unwrap_or_default();
-            let state = joined
-                .first()
-                .and_then(|container| container.state.as_ref());
-            let state = state.context("its container has no state yet")?;
-            ensure!(state.running.is_some(), "{state:?}");
-            Ok(())
-        })
-        .await?;
+        let image = &space.settings.postgres_image;
         Ok(Self {
             stack: stack.clone(),
-            pod: name,
+            pod: join(&pods, &found[0], image, &["sleep", "infinity"]).await?,
         })
     }
 
