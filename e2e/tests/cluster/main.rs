@@ -17,6 +17,7 @@ mod gateway;
 mod gateway_api;
 mod isolation;
 mod keys;
+mod mutations;
 mod observability;
 mod outages;
 mod pod_security;
@@ -29,3 +30,6 @@ mod tls;
 mod unreadable;
 mod vector;
 mod vector_outages;
+
+// The files of operator/core that `mutations` includes know the resource by this path.
+use shortener_operator_core::api;
