@@ -23,6 +23,7 @@ mod outages;
 mod pod_security;
 mod public_tasks;
 mod queue;
+mod references;
 mod status;
 mod switches;
 mod telemetry_outages;
