@@ -44,9 +44,21 @@ impl Release {
     /// # Errors
     /// Fails if helm refuses the chart or the operator does not become ready.
     pub async fn put_back(&self) -> Result<()> {
+        self.install(&[]).await
+    }
+
+    /// Upgrades like [`Release::put_back`], with one value more.
+    ///
+    /// # Errors
+    /// Fails if helm refuses the chart or the operator does not become ready.
+    pub async fn change(&self, value: &str) -> Result<()> {
+        self.install(&["--set", value]).await
+    }
+
+    async fn install(&self, more: &[&str]) -> Result<()> {
         let chart = checkout("../charts/shortener-operator");
         let options = ["--values", "-", "--wait", "--timeout", "3m"];
-        upgrade(&chart, &options, &self.values).await
+        upgrade(&chart, &[&options, more].concat(), &self.values).await
     }
 }
 

@@ -7,6 +7,7 @@ mod lent_certificate;
 mod monitoring;
 mod profiles;
 mod rest;
+mod rights;
 mod rollout;
 mod starvation;
 mod upgrade;
