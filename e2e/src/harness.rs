@@ -8,6 +8,7 @@ mod dump;
 mod forward;
 mod joined;
 mod kubectl;
+mod likeness;
 mod memory;
 mod merge;
 mod meter;
@@ -15,6 +16,7 @@ mod node;
 mod operator;
 mod outages;
 mod pods;
+mod program;
 mod release;
 pub(crate) mod server;
 mod settings;
@@ -22,12 +24,14 @@ mod space;
 mod stack;
 mod usage;
 mod wait;
+mod witness;
 
 pub use checkout::checkout;
 pub use children::{Child, child_kinds, children_of, monitoring_kinds};
 pub use curve::Curve;
 pub use forward::Forward;
 pub use kubectl::{kubectl, kubectl_with_input};
+pub use likeness::{alike, await_alike};
 pub use memory::MemoryMeter;
 pub use merge::merge;
 pub use meter::{Meter, Reading};
@@ -37,6 +41,7 @@ pub use pods::{
     is_ready, log_lines, output_of, pods_of, restricted_container, restricted_pod, run_script,
     settled,
 };
+pub use program::{OperatorProcess, OperatorProgram};
 pub use release::Release;
 pub use settings::Settings;
 pub use space::Space;
@@ -44,3 +49,4 @@ pub(crate) use space::{acquire_slot, delete_namespace};
 pub use stack::{Condition, Stack, condition_of, conditions_of, stack_resource};
 pub use usage::{Usage, UsageMeter};
 pub use wait::{PATIENCE, await_condition, await_within, holds_for};
+pub use witness::Witness;

@@ -2,7 +2,7 @@
 //!
 //! The tests know the operator only from outside: stacks are plain JSON, children are found by their labels, and
 //! requests to public routes go through the gateway. Of the operator's crates this one takes only the table of child
-//! kinds.
+//! kinds and the names of annotations.
 //!
 //! A test takes a [`Space`] (a namespace of its own), applies a [`Stack`], waits with [`await_condition`], and
 //! sends requests through the [`GatewayClient`]. When a test fails, the state of its namespace is printed; with

@@ -65,11 +65,39 @@ impl Operator {
 
     /// Sets the number of replicas and waits until exactly these run and are ready.
     pub async fn scale(&self, replicas: i32) -> Result<()> {
+        self.want(replicas).await?;
+        self.settled(replicas).await
+    }
+
+    /// Scales it to zero and waits until no pod is left. The last one gives its lease back.
+    pub async fn stop(&self) -> Result<()> {
+        self.want(0).await?;
+        await_condition("no operator pod is left", async || {
+            let selected = ListParams::default().labels(SELECTOR);
+            let left = self.pods.list(&selected).await?.items.len();
+            ensure!(left == 0, "{left} pods are left");
+            Ok(())
+        })
+        .await
+    }
+
+    async fn want(&self, replicas: i32) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         self.deployments
             .patch_scale(&self.name, &PatchParams::default(), &patch)
             .await?;
-        self.settled(replicas).await
+        Ok(())
+    }
+
+    /// Returns the environment variables of its container that are plain values: its settings.
+    pub async fn settings(&self) -> Result<Vec<(String, String)>> {
+        let spec = self.deployments.get(&self.name).await?.spec;
+        let pod = spec.and_then(|spec| spec.template.spec);
+        let container = pod.and_then(|pod| pod.containers.into_iter().next());
+        let container = container.context("the operator has no container")?;
+        let variables = container.env.unwrap_or_default().into_iter();
+        let plain = variables.filter_map(|variable| Some((variable.name, variable.value?)));
+        Ok(plain.collect())
     }
 
     /// Waits until exactly `replicas` pods run and are ready, and one of them leads.

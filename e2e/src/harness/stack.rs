@@ -8,6 +8,7 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shortener_operator_core::model::metadata::FORCE_DISABLE;
 
 use crate::harness::await_condition;
 
@@ -61,9 +62,20 @@ impl Stack {
 
     /// Creates or updates the stack.
     pub async fn apply(&self, spec: &Value) -> Result<()> {
+        self.apply_annotated(spec, json!({})).await
+    }
+
+    /// Creates or updates the stack with the annotation that switches the queue off at once. A stopped stack needs it:
+    /// the number of jobs that are left is not known without a broker.
+    pub async fn apply_undrained(&self, spec: &Value) -> Result<()> {
+        self.apply_annotated(spec, json!({FORCE_DISABLE: "queue"}))
+            .await
+    }
+
+    async fn apply_annotated(&self, spec: &Value, annotations: Value) -> Result<()> {
         let object = json!({
             "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
-            "metadata": {"name": self.name},
+            "metadata": {"name": self.name, "annotations": annotations},
             "spec": spec,
         });
         let parameters = PatchParams::apply("e2e").force().validation_strict();

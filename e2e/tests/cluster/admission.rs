@@ -18,7 +18,7 @@ async fn the_sample_of_the_readme_is_short_and_valid() -> Result<()> {
         );
         let sample: Value = serde_yaml::from_str(&text)?;
         assert_eq!(sample["metadata"], json!({"name": "demo"}));
-        create(space, &sample)
+        create(space, &sample, "Strict")
             .await
             .context("the API server refuses the sample")?;
         Ok(())
@@ -29,7 +29,7 @@ async fn the_sample_of_the_readme_is_short_and_valid() -> Result<()> {
 #[tokio::test]
 async fn an_empty_spec_is_valid() -> Result<()> {
     Space::with("empty-spec", async |space| {
-        create(space, &stack("demo", json!({}))).await?;
+        create(space, &stack("demo", json!({})), "Strict").await?;
         Ok(())
     })
     .await
@@ -139,7 +139,7 @@ async fn refused_as_expected(space: &Space, file: &Path) -> Result<()> {
         .filter_map(|line| line.strip_prefix("# refused: "))
         .collect();
     ensure!(!expected.is_empty(), "names no message");
-    match create(space, &serde_yaml::from_str(&text)?).await {
+    match create(space, &serde_yaml::from_str(&text)?, "Strict").await {
         Ok(_) => bail!("is accepted"),
         Err(error) => {
             let message = format!("{error:#}");
@@ -151,10 +151,11 @@ async fn refused_as_expected(space: &Space, file: &Path) -> Result<()> {
     }
 }
 
-/// Sends the request of `kubectl apply` for a new object, as a dry run.
-async fn create(space: &Space, object: &Value) -> Result<DynamicObject> {
+/// Sends the request of `kubectl apply` for a new object, as a dry run. `unknown` says what becomes of unknown fields:
+/// `Strict` refuses them, as kubectl does, and `Ignore` removes them.
+pub(super) async fn create(space: &Space, object: &Value, unknown: &str) -> Result<DynamicObject> {
     let url = format!(
-        "/apis/shortener.dev/v1alpha1/namespaces/{}/shortenerstacks?dryRun=All&fieldValidation=Strict",
+        "/apis/shortener.dev/v1alpha1/namespaces/{}/shortenerstacks?dryRun=All&fieldValidation={unknown}",
         space.name
     );
     let client: &Client = &space.client;
@@ -164,7 +165,8 @@ async fn create(space: &Space, object: &Value) -> Result<DynamicObject> {
     Ok(client.request(request).await?)
 }
 
-fn stack(name: &str, spec: Value) -> Value {
+/// Returns a stack as an object.
+pub(super) fn stack(name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "shortener.dev/v1alpha1", "kind": "ShortenerStack",
         "metadata": {"name": name}, "spec": spec,

@@ -19,12 +19,14 @@ mod gateway_api;
 mod isolation;
 mod keys;
 mod measured;
+mod mutations;
 mod observability;
 mod outages;
 mod pod_security;
 mod pod_templates;
 mod public_tasks;
 mod queue;
+mod references;
 mod status;
 mod switches;
 mod telemetry_outages;
@@ -32,3 +34,6 @@ mod tls;
 mod unreadable;
 mod vector;
 mod vector_outages;
+
+// The files of operator/core that `mutations` includes know the resource by this path.
+use shortener_operator_core::api;

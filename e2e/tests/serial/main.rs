@@ -1,5 +1,6 @@
 //! Tests that must run alone on the cluster: they measure, load the node, or change the operator.
 
+mod chaos;
 mod drift;
 mod held;
 mod leadership;
@@ -7,6 +8,7 @@ mod lent_certificate;
 mod monitoring;
 mod profiles;
 mod rest;
+mod rights;
 mod rollout;
 mod starvation;
 mod upgrade;

@@ -1,26 +1,27 @@
 //! A stack as release 0.1.0 left it is taken over by this release: its database stays on the major version that made its
-//! volume, the other stores roll to the versions of this release, and links and jobs survive.
+//! volume, the other stores roll to the versions of this release, and links and jobs survive. An upgrade after which the
+//! operator renders the same objects restarts no pod (F13).
 //!
 //! `fixtures/0.1.0` has the chart of that release and the objects that it makes for a stack. Its own images were never
 //! published: where an image of 0.1.0 cannot be pulled, the cluster's scripts give its name to one of this release.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
-    core::v1::PersistentVolumeClaim,
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod},
 };
 use kube::{
     Api, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shortener_e2e::{
     Broker, GatewayClient, Job, Provider, Release, Space, Stack, await_condition, checkout,
-    child_kinds, is_ready, pods_of,
+    child_kinds, is_ready, pods_of, settled,
 };
 
 use crate::alone;
@@ -41,9 +42,43 @@ async fn a_stack_of_the_release_before_is_taken_over_with_its_links_and_jobs() -
         let back = release.put_back().await;
         let (stack, left) = left?;
         back?;
-        taken_over(&stack, &left).await
+        taken_over(&stack, &left).await?;
+        let outcome = no_pod_restarts(space, &stack, &release).await;
+        release.put_back().await?;
+        outcome
     })
     .await
+}
+
+/// Replaces the operator by one with another setting, by an upgrade of its chart. It renders the same objects, so every
+/// pod of the stack stays.
+async fn no_pod_restarts(space: &Space, stack: &Stack, release: &Release) -> Result<()> {
+    settled(stack).await?;
+    let before = pods(stack).await?;
+    ensure!(before.len() >= 6, "only the pods {before:?}");
+    release.upgrade_with("logLevel=debug").await?;
+    // A repair shows that the new operator has looked at the stack.
+    let config_maps = Api::<ConfigMap>::namespaced(space.client.clone(), &space.name);
+    config_maps
+        .delete("demo-gateway", &DeleteParams::default())
+        .await?;
+    await_condition("the new operator repairs drift", async || {
+        config_maps.get("demo-gateway").await?;
+        Ok(())
+    })
+    .await?;
+    settled(stack).await?;
+    let after = pods(stack).await?;
+    ensure!(after == before, "{before:?} became {after:?}");
+    Ok(())
+}
+
+/// Returns the names of the stack's pods, with their uids.
+async fn pods(stack: &Stack) -> Result<BTreeMap<String, Option<String>>> {
+    let pods = Api::<Pod>::namespaced(stack.client.clone(), &stack.namespace);
+    let its = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", stack.name));
+    let pods = pods.list(&its).await?.items.into_iter();
+    Ok(pods.map(|pod| (pod.name_any(), pod.uid())).collect())
 }
 
 /// State of the stack of 0.1.0 besides its objects.

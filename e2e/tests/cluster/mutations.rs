@@ -1,0 +1,215 @@
+//! Every field of the resource, mutated (F14), on a real API server: a sample of the mutations that the operator's own
+//! tests make of a spec with every profile.
+
+#[cfg(test)]
+#[path = "../../../operator/core/src/testing/mutation.rs"]
+mod mutation;
+#[cfg(test)]
+#[path = "../../../operator/core/src/testing/admission.rs"]
+mod schema;
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::Value;
+use shortener_e2e::{Space, Stack, await_alike, condition_of, stopped_with_every_profile};
+
+use self::{
+    mutation::{Mutation, mutations},
+    schema::Admission,
+};
+use super::admission::{create, stack};
+
+/// The sample is the same in each run.
+const SEED: u64 = 17;
+/// Number of mutations that are sent to the API server.
+const SAMPLE: usize = 200;
+/// Number of mutations that become edits of a live stack.
+const EDITS: usize = 20;
+
+/// What an edit of the sample leaves as it is: a volume never goes back to a smaller size, nor a collection to another
+/// one, the operator has one class, pods would start, a paused stack has no children, and each of the stacks has a host of its
+/// own.
+const KEPT: [&str; 20] = [
+    "/cache/external",
+    "/database/external",
+    "/database/managed/storage",
+    "/database/managed/storageClassName",
+    "/gateway/host",
+    "/observability/backend/external",
+    "/observability/backend/managed/storage",
+    "/observability/backend/managed/storageClassName",
+    "/operatorClass",
+    "/paused",
+    "/queue/external",
+    "/queue/managed/storage",
+    "/queue/managed/storageClassName",
+    "/stopped",
+    "/vector/collection",
+    "/vector/distance",
+    "/vector/external",
+    "/vector/managed/storage",
+    "/vector/managed/storageClassName",
+    "/vector/size",
+];
+
+#[tokio::test]
+async fn the_api_server_admits_the_mutations_that_the_operators_own_tests_admit() -> Result<()> {
+    Space::with("mutations", async |space| {
+        let admission = Admission::of_the_definition();
+        let base = stopped_with_every_profile(space);
+        let sample = shuffled(&admission, &base);
+        let (mut admitted, mut wrong) = (0, Vec::new());
+        for mutation in sample.iter().take(SAMPLE) {
+            let object = stack("acme", mutation.spec.clone());
+            let refusal = refusal(create(space, &object, "Ignore").await)?;
+            admitted += usize::from(refusal.is_none());
+            let expected = admission.store(&mutation.spec);
+            let expected = expected.and_then(|stored| admission.judge(&stored));
+            if let Some(what) = disagreement(mutation, &expected, refusal.as_deref()) {
+                wrong.push(format!("{}: {what}", title(mutation)));
+            }
+        }
+        println!("of {SAMPLE} mutations {admitted} were admitted");
+        ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        ensure!(
+            (SAMPLE / 5..SAMPLE * 4 / 5).contains(&admitted),
+            "{admitted} of {SAMPLE} were admitted, which proves little"
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// Returns what is wrong about the answer to a mutation.
+fn disagreement(
+    mutation: &Mutation,
+    expected: &Result<(), Vec<String>>,
+    refusal: Option<&str>,
+) -> Option<String> {
+    match (expected, refusal) {
+        (Ok(()), None) => None,
+        (Ok(()), Some(message)) => Some(format!("is refused: {message}")),
+        (Err(refusals), None) => Some(format!("is admitted, against {refusals:?}")),
+        (Err(_), Some(message)) => {
+            let mut fields = mutation.fields();
+            let named = fields.any(|field| message.contains(field));
+            (!named).then(|| format!("the refusal names no field: {message}"))
+        }
+    }
+}
+
+/// Returns the message of a refusal, or none for an accepted object.
+///
+/// # Errors
+/// There was no answer, or one that says nothing of the object.
+fn refusal<T>(answer: Result<T>) -> Result<Option<String>> {
+    let Err(error) = answer else {
+        return Ok(None);
+    };
+    let message = match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) if [400, 422].contains(&status.code) => {
+            Some(status.message.clone())
+        }
+        _ => None,
+    };
+    message.map(Some).ok_or(error)
+}
+
+#[tokio::test]
+async fn an_edit_gives_the_children_of_a_new_stack_and_its_reversal_the_earlier_ones() -> Result<()>
+{
+    Space::with("edits", async |space| {
+        let admission = Admission::of_the_definition();
+        let base = admission.store(&stopped_with_every_profile(space));
+        let base = base.map_err(|refusals| anyhow!("the base is refused: {refusals:?}"))?;
+        let edits = edits(&admission, &base);
+        ensure!(edits.len() == EDITS, "only {} edits", edits.len());
+        let origin = made(space, "new-base", &base).await?;
+        let mut new = Vec::new();
+        for (number, (_, spec)) in edits.iter().enumerate() {
+            new.push(made(space, &format!("new-{number:02}"), spec).await?);
+        }
+        let live = made(space, "acme", &base).await?;
+        await_alike(&live, &origin).await?;
+        let mut compared = 0;
+        for ((case, spec), new) in edits.iter().zip(&new) {
+            let spec = of_its_own(space, &live.name, spec)?;
+            let like_new = edited(&live, &spec, new).await;
+            compared += usize::from(like_new.with_context(|| case.clone())?);
+            live.apply_undrained(&of_its_own(space, &live.name, &base)?)
+                .await
+                .with_context(|| format!("{case}: there is no way back"))?;
+            let back = await_alike(&live, &origin).await;
+            back.with_context(|| format!("{case}: going back"))?;
+        }
+        println!("{compared} of {EDITS} edits gave the children of a new stack");
+        ensure!(
+            compared * 2 >= EDITS,
+            "only {compared} of {EDITS} edits could be compared"
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// Edits the live stack and waits until it is like the new one. Returns false if the new one has a child that the API
+/// server refuses: an earlier one remains then.
+async fn edited(live: &Stack, spec: &Value, new: &Stack) -> Result<bool> {
+    new.until("Ready", "False").await?;
+    let degraded = condition_of(&new.get().await?, "Degraded")?;
+    live.apply_undrained(spec).await?;
+    if degraded.status == "True" {
+        live.until("Degraded", "True").await?;
+        return Ok(false);
+    }
+    await_alike(live, new).await?;
+    Ok(true)
+}
+
+/// Makes a stack whose host no other one has.
+async fn made(space: &Space, name: &str, spec: &Value) -> Result<Stack> {
+    let stack = space.stack(name);
+    stack
+        .apply_undrained(&of_its_own(space, name, spec)?)
+        .await?;
+    Ok(stack)
+}
+
+/// Returns a spec with a host that is part of the namespace's.
+fn of_its_own(space: &Space, name: &str, spec: &Value) -> Result<Value> {
+    let (host, own) = (space.host(), format!("{name}.{}", space.host()));
+    Ok(serde_json::from_str(
+        &spec.to_string().replace(&host, &own),
+    )?)
+}
+
+/// Returns the mutations that become edits, as they are stored, with their titles.
+fn edits(admission: &Admission, base: &Value) -> Vec<(String, Value)> {
+    let mut seen = BTreeSet::from([base.to_string()]);
+    let mut edits = Vec::new();
+    for mutation in shuffled(admission, base) {
+        let Ok(stored) = admission.store(&mutation.spec) else {
+            continue;
+        };
+        let mut kept = KEPT.into_iter();
+        let suits = kept.all(|path| stored.pointer(path) == base.pointer(path));
+        if suits && seen.insert(stored.to_string()) && admission.judge(&stored).is_ok() {
+            edits.push((title(&mutation), stored));
+        }
+        if edits.len() == EDITS {
+            break;
+        }
+    }
+    edits
+}
+
+fn shuffled(admission: &Admission, base: &Value) -> Vec<Mutation> {
+    let mut all = mutations(&admission.spec, base, None);
+    fastrand::Rng::with_seed(SEED).shuffle(&mut all);
+    all
+}
+
+fn title(mutation: &Mutation) -> String {
+    format!("spec.{}: {}", mutation.path.join("."), mutation.what)
+}
