@@ -28,8 +28,8 @@ const SAMPLE: usize = 200;
 const EDITS: usize = 20;
 
 /// What an edit of the sample leaves as it is: a volume never goes back to a smaller size, nor a collection to another
-/// one, the operator has one class, pods would start, a paused stack has no children, and each of the stacks has a host of its
-/// own.
+/// one, the operator has one class, pods would start, a paused stack has no children, and each of the stacks has a host
+/// of its own.
 const KEPT: [&str; 20] = [
     "/cache/external",
     "/database/external",

@@ -11,15 +11,21 @@ use crate::model::metadata::{APPLIED_HASH, FIELD_MANAGER};
 /// Fields that the API server fills in within an object that is owned as a whole.
 const DEFAULTED: [&str; 2] = ["apiVersion", "divisor"];
 
-/// Returns the fields of `live` that its `managedFields` give to the operator and `rendered` lacks.
+/// Returns the fields of `live` that its `managedFields` give to the operator alone and `rendered` lacks. One that another
+/// manager owns as well stays, such as the number of pods that an autoscaler sets.
 pub fn removed(live: &Value, rendered: &Value) -> Vec<FieldChange> {
-    let mut found = Vec::new();
+    let (mut own, mut of_others) = (Vec::new(), Vec::new());
     let entries = live["metadata"]["managedFields"].as_array();
-    for entry in entries.into_iter().flatten().filter(|entry| is_own(entry)) {
-        let owned = &entry["fieldsV1"];
-        walk(live, rendered, owned, &FieldPath::Root, &mut found);
+    for entry in entries.into_iter().flatten() {
+        let found = if is_own(entry) {
+            &mut own
+        } else {
+            &mut of_others
+        };
+        walk(live, rendered, &entry["fieldsV1"], &FieldPath::Root, found);
     }
-    found
+    own.retain(|change| !of_others.contains(change));
+    own
 }
 
 fn is_own(entry: &Value) -> bool {
@@ -197,6 +203,21 @@ mod tests {
         );
         assert_eq!(paths(&live, &json!({"spec": {"kept": 3}})), ["spec.ours"]);
         assert_eq!(paths(&live, &json!({})), ["spec.kept", "spec.ours"]);
+    }
+
+    #[test]
+    fn a_field_that_another_manager_owns_as_well_stays() {
+        let mut live = owned(
+            json!({"spec": {"replicas": 5, "paused": true}}),
+            json!({"f:spec": {"f:replicas": {}, "f:paused": {}}}),
+        );
+        let autoscaler = json!({
+            "manager": "kube-controller-manager", "operation": "Update", "subresource": "scale",
+            "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        });
+        let entries = live["metadata"]["managedFields"].as_array_mut().unwrap();
+        entries.push(autoscaler);
+        assert_eq!(paths(&live, &json!({"spec": {}})), ["spec.paused"]);
     }
 
     #[test]
