@@ -2,6 +2,7 @@
 //! swapped name or label shows.
 
 mod databases;
+mod gateways;
 mod profiles;
 mod variants;
 mod visitors;
