@@ -129,6 +129,15 @@ fn report(
         ));
     }
     let planned = plan::plan(stack, facts, defaults)?;
+    let waiting = planned.stack.pending.iter();
+    let waiting: Vec<&str> = waiting.map(|change| change.workload.as_str()).collect();
+    if !waiting.is_empty() {
+        notes.push(format!(
+            "upgradePolicy OnSpecChange keeps the pods of {} as an earlier release made them: an edit of the spec lets \
+             them change",
+            waiting.join(", ")
+        ));
+    }
     let held = planned.stack.held.iter();
     let held = held.map(|(component, failure)| HeldComponent {
         component: component.as_str(),

@@ -138,6 +138,31 @@ async fn a_component_that_would_be_held_is_told_beside_the_rest_of_the_plan() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_waits_for_an_edit_is_noted_and_an_edit_lets_it_go() {
+    let spec = json!({"upgradePolicy": "OnSpecChange"});
+    let world = World::with_stack(spec.clone()).await;
+    let mut next = settings();
+    next.images.app = "registry.test/app:next".to_owned();
+    let plan = async |spec: Value| {
+        let stack = in_a_file(spec);
+        let report = compare::with_cluster(world.server.client(), stack, next.defaults()).await;
+        report.unwrap()
+    };
+    let waiting = plan(spec).await;
+    assert_eq!(waiting.outcome(), PlanOutcome::Unchanged, "{waiting:?}");
+    assert!(
+        waiting.notes[0].contains("Deployment/acme-app"),
+        "{waiting:?}"
+    );
+    let spec = json!({"upgradePolicy": "OnSpecChange", "limits": {"shortenPerMinute": 61}});
+    let edited = plan(spec).await;
+    assert_eq!(edited.notes, [] as [String; 0]);
+    let restarts = edited.changes.restarts.iter();
+    let restarts: Vec<String> = restarts.map(|restart| restart.child.to_string()).collect();
+    assert!(restarts.contains(&"Deployment/acme-app".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stack_that_serves_the_same_host_is_noted() {
     let world = World::with_stack(json!({})).await;
     let mut other = in_a_file(json!({}));
