@@ -22,11 +22,12 @@ pub fn ascii(url: &str) -> Cow<'_, str> {
         true => None,
         false => Url::parse(url).ok(),
     };
-    let host = match international.as_ref().and_then(Url::host_str) {
-        Some(name) => name.to_owned(),
-        None => encoded(host),
-    };
-    Cow::Owned([encoded(before), host, encoded(after)].concat())
+    // An A-label keeps the ASCII characters of its name, and not each of them may stand in a URI.
+    let host = international
+        .as_ref()
+        .and_then(Url::host_str)
+        .unwrap_or(host);
+    Cow::Owned([encoded(before), encoded(host), encoded(after)].concat())
 }
 
 /// Returns a URI with a query behind its own and before its fragment, or `None` if it would be longer than
@@ -111,6 +112,7 @@ mod tests {
                 "https://example.com/'\"<>`{}|^",
                 "https://example.com/'%22%3C%3E%60%7B%7D%7C%5E",
             ),
+            ("https://`ü.example", "https://xn--%60-eha.example"),
             ("http://[::1]:80/\u{1f980}", "http://[::1]:80/%F0%9F%A6%80"),
             (
                 "https://例え.テスト?ü",

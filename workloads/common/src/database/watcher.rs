@@ -34,7 +34,7 @@ const LATE: Duration = Duration::from_millis(60);
 const ACCEPT: Duration = Duration::from_millis(130);
 /// The timeout of a probe. Silence alone does not prove an outage: on an overloaded node either side may be late,
 /// and treating a live database as down fails every request. Only the first requests of a frozen database wait this
-/// long. Time in which this process could not run does not count: the server may have had to wait as well.
+/// long.
 const PROBE: Duration = Duration::from_secs(1);
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -106,7 +106,7 @@ impl Watcher {
             let answer = tokio::select! {
                 biased;
                 answer = self.unless_gone(probe) => answer,
-                () = awake_for(PROBE) => None,
+                () = silent_probe() => None,
             };
             self.publish_silence.send_replace(false);
             match answer {
@@ -202,6 +202,13 @@ impl Watcher {
         self.health.failed(None);
         retire(self.publish.send_replace(None));
     }
+}
+
+/// Completes when a probe counts as unanswered. After a pause of the whole machine the timer has expired at once, so the
+/// server gets the time for a late answer once more.
+async fn silent_probe() {
+    sleep(PROBE).await;
+    awake_for(LATE).await;
 }
 
 /// Closes an old pool in the background. Connections to a dead server are dropped after a timeout.
