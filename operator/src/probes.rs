@@ -211,14 +211,12 @@ mod tests {
         ("links".to_owned(), "acme".to_owned())
     }
 
+    type Times = Arc<Mutex<Vec<Instant>>>;
+
     /// Starts the probes; returns them with the times at which one ran.
-    fn started() -> (
-        Arc<Probes<Fixed>>,
-        Arc<Mutex<Vec<Instant>>>,
-        AbortOnDropHandle<()>,
-    ) {
+    fn started() -> (Arc<Probes<Fixed>>, Times, AbortOnDropHandle<()>) {
         let (probes, times) = (Arc::<Probes<Fixed>>::default(), Arc::default());
-        let (own, noted) = (probes.clone(), Arc::<Mutex<Vec<Instant>>>::clone(&times));
+        let (own, noted) = (probes.clone(), Times::clone(&times));
         let task = tokio::spawn(async move {
             let attempt = |_, Fixed(answer)| {
                 noted.lock().push(Instant::now());

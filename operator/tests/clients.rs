@@ -1,7 +1,5 @@
 //! Test of the list of a real RabbitMQ's clients. The in-memory list of the other tests is only as good as this one.
 
-#![expect(clippy::unwrap_used, reason = "everything here is a test")]
-
 use std::time::Duration;
 
 use serde_json::json;

@@ -125,9 +125,9 @@ async fn disturb(
                 !["PersistentVolumeClaim", "Secret"].contains(&child.kind.kind.as_str())
             });
             decisions.shuffle(&mut children);
+            let now = DeleteParams::background();
             for child in children.iter().take(*number) {
-                let deleted = child.api.delete(&child.name, &DeleteParams::background());
-                match deleted.await {
+                match child.api.delete(&child.name, &now).await {
                     // The operator was faster.
                     Err(kube::Error::Api(status)) if status.code == 404 => {}
                     outcome => outcome.map(|_| ())?,

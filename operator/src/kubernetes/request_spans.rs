@@ -31,7 +31,7 @@ impl<S, A, B> Service<Request<A>> for TracedRequests<S>
 where
     S: Service<Request<A>, Response = Response<B>>,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
+    S::Error: Into<BoxError> + 'static,
     B: Send + 'static,
 {
     type Response = Response<B>;

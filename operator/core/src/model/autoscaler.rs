@@ -53,6 +53,8 @@ pub fn rival(all: &[Arc<HorizontalPodAutoscaler>], identity: &StackIdentity) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use serde_json::Value;
 
     use super::*;
@@ -100,7 +102,7 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(rival(&[one.clone()], &identity), expected, "{one:?}");
+            assert_eq!(rival(slice::from_ref(&one), &identity), expected, "{one:?}");
         }
     }
 }

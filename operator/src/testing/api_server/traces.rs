@@ -153,13 +153,16 @@ fn mask(value: &mut Value) {
             fields.values_mut().for_each(mask);
         }
         Value::Array(items) => items.iter_mut().for_each(mask),
-        Value::String(text) if is_checksum(text) => *value = "checksum".into(),
+        Value::String(text) => *text = masked(text),
         _ => {}
     }
 }
 
-/// Returns true for a checksum of 128 bits in hexadecimal, and for several that are separated by dots.
-fn is_checksum(text: &str) -> bool {
-    text.split('.')
-        .all(|part| part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+/// Returns a text without the parts between its dots that are a checksum of 128 bits in hexadecimal, whose key is random.
+fn masked(text: &str) -> String {
+    let is_checksum =
+        |part: &&str| part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parts = text.split('.');
+    let parts = parts.map(|part| if is_checksum(&part) { "checksum" } else { part });
+    parts.collect::<Vec<_>>().join(".")
 }

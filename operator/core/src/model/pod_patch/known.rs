@@ -87,9 +87,9 @@ fn list(path: &str, items: &[Value], schema: &Value) -> Result<(), Misfit> {
         }
         value(&path, item, schema)?;
         let Some(key) = key(field) else { continue };
-        let problem = match identity(field, item) {
-            Some(identity) if seen.insert(identity) => continue,
-            Some(_) => format!("has the {key} of an earlier item: make one of both"),
+        let problem = match identity(field, item).map(|identity| seen.insert(identity)) {
+            Some(true) => continue,
+            Some(false) => format!("has the {key} of an earlier item: make one of both"),
             None => format!("has no {key}, by which it is merged: add it"),
         };
         return Err(Misfit::new(path, problem));

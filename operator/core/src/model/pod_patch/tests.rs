@@ -178,9 +178,18 @@ fn items_and_lists_can_be_removed() {
     );
 }
 
+/// Checks that each of these changes is refused, with the path and the beginning of the problem.
+fn all_refused(table: &[(Value, &str, &str)]) {
+    for (changes, path, problem) in table {
+        let misfit = read(changes).unwrap_err();
+        assert_eq!(misfit.path, *path, "{changes}");
+        assert!(misfit.problem.starts_with(problem), "{}", misfit.problem);
+    }
+}
+
 #[test]
 fn no_field_that_a_pod_template_lacks_is_dropped_silently() {
-    let table = [
+    all_refused(&[
         (json!({"sepc": {}}), "sepc", "is no field of a pod template"),
         (
             json!({"spec": {"securityContext": {"runAsUsr": null}}}),
@@ -197,6 +206,12 @@ fn no_field_that_a_pod_template_lacks_is_dropped_silently() {
             "spec.affinity.nodeAffinity.required",
             "is no field",
         ),
+    ]);
+}
+
+#[test]
+fn a_value_of_another_type_is_refused() {
+    all_refused(&[
         (
             json!({"metadata": {"labels": {"a/b": 1}}}),
             "metadata.labels.a/b",
@@ -218,6 +233,12 @@ fn no_field_that_a_pod_template_lacks_is_dropped_silently() {
             "is not a list",
         ),
         (json!({"spec": []}), "spec", "is not an object"),
+    ]);
+}
+
+#[test]
+fn an_item_that_cannot_be_merged_is_refused() {
+    all_refused(&[
         (
             json!({"spec": {"tolerations": [null]}}),
             "spec.tolerations[0]",
@@ -239,12 +260,7 @@ fn no_field_that_a_pod_template_lacks_is_dropped_silently() {
             "is none of delete",
         ),
         (json!({"$patch": "replace"}), "$patch", "stands at the top"),
-    ];
-    for (changes, path, problem) in table {
-        let misfit = read(&changes).unwrap_err();
-        assert_eq!(misfit.path, path, "{changes}");
-        assert!(misfit.problem.starts_with(problem), "{}", misfit.problem);
-    }
+    ]);
 }
 
 #[test]

@@ -162,10 +162,10 @@ fn replaced(plan: &Plan, changes: &Changes) -> Vec<Risk> {
             stack.vector.as_ref().map(|vector| &vector.store),
         ),
     ];
-    let external = external.into_iter().filter_map(|(component, store)| {
-        store?.managed().is_none().then(|| server(plan, component))
-    });
     external
+        .into_iter()
+        .filter(|(_, store)| store.is_some_and(|store| store.managed().is_none()))
+        .map(|(component, _)| server(plan, component))
         .filter(|server| changes.deleted.contains(server))
         .map(|child| Risk {
             reason: RiskReason::StoreReplaced,

@@ -201,6 +201,7 @@ fn a_queue_that_drains_tells_how_many_jobs_are_left() {
         drain: Drain::Draining(Draining {
             closed: true,
             left: Some(3),
+            workers: true,
         }),
         ..plan(every_profile().draining())
     };

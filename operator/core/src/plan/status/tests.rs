@@ -11,7 +11,10 @@ use crate::{
         measured::{Enforcement, Fault, Passage, Step},
         stack::EndToEnd,
     },
-    plan::{ValidateError, conditions::SOLE_ENTRY},
+    plan::{
+        ValidateError,
+        conditions::{END_TO_END, SOLE_ENTRY},
+    },
     testing::{golden, live::workload, shared::stored_stack, stack::minimal_stack},
 };
 

@@ -1,5 +1,6 @@
 //! Tests of what is held back, and of what lets it go.
 
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 
 use super::*;
@@ -199,6 +200,31 @@ fn applied(stack: &ValidatedStack, by: &Moment) -> (Children, BTreeMap<Component
     (children, records)
 }
 
+/// Returns the children of a release in which every pod template and every configuration is another one.
+fn of_a_release_that_changes_all(stack: &ValidatedStack) -> Children {
+    let mut children = build(stack).children;
+    let sets = children.stateful_sets.iter_mut();
+    let sets = sets.map(|set| &mut set.spec.as_mut().unwrap().template);
+    let deployments = children.deployments.iter_mut();
+    let deployments = deployments.map(|one| &mut one.spec.as_mut().unwrap().template);
+    for template in sets.chain(deployments) {
+        template.spec.as_mut().unwrap().host_network = Some(true);
+    }
+    for config_map in &mut children.config_maps {
+        config_map.data = Some([("other".to_owned(), String::new())].into());
+    }
+    children
+}
+
+/// Returns the pod templates of the StatefulSets, then those of the Deployments.
+fn templates(children: &Children) -> Vec<PodTemplateSpec> {
+    let sets = children.stateful_sets.iter();
+    let sets = sets.map(|set| set.spec.clone().unwrap().template);
+    let deployments = children.deployments.iter();
+    let deployments = deployments.map(|one| one.spec.clone().unwrap().template);
+    sets.chain(deployments).collect()
+}
+
 #[test]
 fn every_workload_is_recorded_and_held_with_its_configuration() {
     let stack = every_profile();
@@ -213,25 +239,7 @@ fn every_workload_is_recorded_and_held_with_its_configuration() {
     ] {
         assert!(!records[&component].pods.config.is_empty(), "{component:?}");
     }
-    // A release that changes all of them.
-    let mut after = build(&stack).children;
-    for set in &mut after.stateful_sets {
-        set.spec
-            .as_mut()
-            .unwrap()
-            .template
-            .spec
-            .as_mut()
-            .unwrap()
-            .host_network = Some(true);
-    }
-    for deployment in &mut after.deployments {
-        let template = &mut deployment.spec.as_mut().unwrap().template;
-        template.spec.as_mut().unwrap().host_network = Some(true);
-    }
-    for config_map in &mut after.config_maps {
-        config_map.data = Some([("other".to_owned(), String::new())].into());
-    }
+    let mut after = of_a_release_that_changes_all(&stack);
     let mut new = after.clone();
     let pending = hold(&mut new, &records, &stack, &release(2));
     let named: Vec<&str> = pending
@@ -250,14 +258,7 @@ fn every_workload_is_recorded_and_held_with_its_configuration() {
         "Deployment/acme-gateway",
     ];
     assert_eq!(named, expected);
-    let template = |children: &Children| {
-        let sets = children.stateful_sets.iter();
-        let sets = sets.map(|set| set.spec.clone().unwrap().template);
-        let deployments = children.deployments.iter();
-        let deployments = deployments.map(|one| one.spec.clone().unwrap().template);
-        sets.chain(deployments).collect::<Vec<_>>()
-    };
-    assert_eq!(template(&new), template(&before));
+    assert_eq!(templates(&new), templates(&before));
     for (held, old) in new.config_maps.iter().zip(&before.config_maps) {
         let is_mounted = records
             .values()

@@ -103,10 +103,16 @@ fn app(mut container: Value) -> Value {
     json!({"spec": {"containers": [container]}})
 }
 
+/// Checks that each of these changes of the app holds it, with this path in the message.
+fn all_refused(table: &[(Value, &str)]) {
+    for (change, path) in table {
+        refused("app", Component::App, change, path);
+    }
+}
+
 #[test]
-fn what_the_stack_does_not_work_without_is_refused_by_name() {
-    let container = "spec.containers[app]";
-    let table = [
+fn metadata_that_the_stack_does_not_work_without_is_refused_by_name() {
+    all_refused(&[
         (
             json!({"metadata": {"labels": {"app.kubernetes.io/instance": "x"}}}),
             "metadata.labels.app.kubernetes.io/instance",
@@ -124,6 +130,12 @@ fn what_the_stack_does_not_work_without_is_refused_by_name() {
             "metadata.annotations.shortener.dev/mine",
         ),
         (json!({"metadata": {"name": "x"}}), "metadata.name"),
+    ]);
+}
+
+#[test]
+fn a_field_of_the_pod_that_the_stack_does_not_work_without_is_refused_by_name() {
+    all_refused(&[
         (
             json!({"spec": {"restartPolicy": "Never"}}),
             "spec.restartPolicy",
@@ -152,6 +164,17 @@ fn what_the_stack_does_not_work_without_is_refused_by_name() {
             "spec.terminationGracePeriodSeconds",
         ),
         (
+            json!({"spec": {"$patch": "replace"}}),
+            "spec.automountServiceAccountToken",
+        ),
+        (json!({"spec": {"containres": []}}), "spec.containres"),
+    ]);
+}
+
+#[test]
+fn other_containers_cannot_take_the_place_of_the_operators() {
+    all_refused(&[
+        (
             json!({"spec": {"initContainers": null}}),
             "spec.initContainers[migrate]",
         ),
@@ -164,10 +187,20 @@ fn what_the_stack_does_not_work_without_is_refused_by_name() {
             "spec.initContainers[migrate].args",
         ),
         (
-            json!({"spec": {"$patch": "replace"}}),
-            "spec.automountServiceAccountToken",
+            json!({"spec": {"containers": [{"name": "x", "ports": [{"containerPort": 3000}]}]}}),
+            "spec.containers[x].ports",
         ),
-        (app(json!({"$patch": "delete"})), container),
+        (
+            json!({"spec": {"initContainers": [{"name": "x", "ports": [{"containerPort": 1, "hostPort": 1}]}]}}),
+            "spec.initContainers[x].ports",
+        ),
+    ]);
+}
+
+#[test]
+fn a_field_of_the_app_that_the_stack_does_not_work_without_is_refused_by_name() {
+    all_refused(&[
+        (app(json!({"$patch": "delete"})), "spec.containers[app]"),
         (
             app(json!({"command": ["sh"]})),
             "spec.containers[app].command",
@@ -206,19 +239,7 @@ fn what_the_stack_does_not_work_without_is_refused_by_name() {
             app(json!({"restartPolicy": "Always"})),
             "spec.containers[app].restartPolicy",
         ),
-        (
-            json!({"spec": {"containers": [{"name": "x", "ports": [{"containerPort": 3000}]}]}}),
-            "spec.containers[x].ports",
-        ),
-        (
-            json!({"spec": {"initContainers": [{"name": "x", "ports": [{"containerPort": 1, "hostPort": 1}]}]}}),
-            "spec.initContainers[x].ports",
-        ),
-        (json!({"spec": {"containres": []}}), "spec.containres"),
-    ];
-    for (change, path) in table {
-        refused("app", Component::App, &change, path);
-    }
+    ]);
 }
 
 /// Checks that changes hold their component alone, with the field and the path in the message.
