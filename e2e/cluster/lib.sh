@@ -36,7 +36,8 @@ claim_target() {
   if [[ -e $claim && $(<"$claim") != "$repo" ]]; then
     for profile in quick release; do
       if [[ -d $CARGO_TARGET_DIR/$(host_triple)/$profile ]]; then
-        (cd "$repo" && cargo clean --quiet --profile "$profile" --workspace)
+        # cargo does not read the target of its own configuration here.
+        (cd "$repo" && cargo clean --quiet --profile "$profile" --target "$(host_triple)" --workspace)
       fi
     done
   fi

@@ -23,7 +23,9 @@ fi
 
 # Cargo compares file times, and it treats this crate as the same one in every checkout.
 forget_other_checkouts() {
-  cargo clean --quiet --locked --manifest-path "$manifest" --package qdrant-stand-in
+  # cargo does not read the target of its own configuration here.
+  cargo clean --quiet --locked --target "$(host_triple)" \
+    --manifest-path "$manifest" --package qdrant-stand-in
 }
 
 # Clippy replaces the compiler for our own crate alone; `cargo clippy` would compile the engine once more.
