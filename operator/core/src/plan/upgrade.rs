@@ -20,7 +20,7 @@ use crate::{
     api::PendingChange,
     model::{
         desired::Children,
-        metadata::{Component, component_of},
+        metadata::{Component, component_name, component_of},
         record::{Look, PodRecord, RenderedPods},
         stack::ValidatedStack,
     },
@@ -53,7 +53,8 @@ pub(super) fn hold(
             keep(metadata, template, record);
             continue;
         }
-        let config = config_of(&mut children.config_maps, metadata);
+        let name = metadata.name.as_deref();
+        let config = config_of(&mut children.config_maps, name);
         let new = RenderedPods {
             template: template.clone(),
             config: config.as_deref().cloned().unwrap_or_default(),
@@ -72,6 +73,13 @@ pub(super) fn hold(
             });
         }
     }
+    for component in &stack.refused_templates {
+        let name = component_name(&stack.identity.name, *component);
+        let config = config_of(&mut children.config_maps, Some(&name));
+        if let (Some(config), Some(record)) = (config, recorded.get(component)) {
+            keep_config(config, record, now);
+        }
+    }
     pending
 }
 
@@ -83,13 +91,22 @@ fn keep(metadata: &mut ObjectMeta, template: &mut PodTemplateSpec, record: Optio
     }
 }
 
+/// Keeps the configuration of pods that stay as they are because the changes of their template are refused: those that
+/// start anew read the same as the others. An address of the app that is gone is no use to any of them.
+fn keep_config(config: &mut BTreeMap<String, String>, record: &PodRecord, now: &Moment) {
+    let address = &record.seen.address;
+    if address.is_none() || *address == now.address {
+        config.clone_from(&record.pods.config);
+    }
+}
+
 /// Returns the data of the ConfigMap that the pods of a workload mount. It has the name of the workload.
 fn config_of<'a>(
     config_maps: &'a mut [ConfigMap],
-    workload: &ObjectMeta,
+    workload: Option<&str>,
 ) -> Option<&'a mut BTreeMap<String, String>> {
     let mut config_maps = config_maps.iter_mut();
-    let found = config_maps.find(|config_map| config_map.metadata.name == workload.name)?;
+    let found = config_maps.find(|config_map| config_map.metadata.name.as_deref() == workload)?;
     found.data.as_mut()
 }
 

@@ -205,6 +205,33 @@ async fn an_edit_by_hand_is_put_back_to_what_is_held() {
     assert_eq!(templates(&world), before);
 }
 
+#[tokio::test(start_paused = true)]
+async fn pods_whose_changes_are_refused_stay_together_with_the_configuration_that_they_mount() {
+    let world = held().await;
+    let config = |world: &World| {
+        let config = world.server.get::<ConfigMap>(NAMESPACE, "acme-cache");
+        config.unwrap().data.unwrap()
+    };
+    let before = (templates(&world)[CACHE].clone(), config(&world));
+    let change = |pods: Value| {
+        world.edit_spec("acme", |spec| {
+            spec["cache"] = json!({"managed": {"maxMemory": "256Mi", "podTemplate": pods}});
+        });
+    };
+    change(json!({"spec": {"hostNetwork": true}}));
+    world.settle().await;
+    let named = world.condition("acme", "CacheReady");
+    assert_eq!(named.reason, "PodTemplateRefused", "{}", named.message);
+    let after = (templates(&world)[CACHE].clone(), config(&world));
+    assert_eq!(after, before);
+    // Everything else follows the edit.
+    assert_eq!(image(&world, APP), "registry.test/app:next");
+    change(Value::Null);
+    world.settle().await;
+    assert_eq!(image(&world, CACHE), "registry.test/cache:next");
+    assert_ne!(config(&world), before.1);
+}
+
 /// Gives the Service of the app an address, as when it is made again.
 fn move_to(world: &World, address: &str) {
     let address = address.to_owned();

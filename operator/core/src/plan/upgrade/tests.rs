@@ -300,3 +300,76 @@ fn a_program_that_waits_for_a_part_keeps_its_recorded_template() {
     let annotations = app(&children).metadata.annotations.unwrap_or_default();
     assert!(!annotations.contains_key(RECORD));
 }
+
+/// Returns the data of the ConfigMap of a component.
+fn config(children: &Children, component: Component) -> BTreeMap<String, String> {
+    let name = component_name("acme", component);
+    let mut config_maps = children.config_maps.iter();
+    let found = config_maps.find(|one| one.metadata.name.as_ref() == Some(&name));
+    found.unwrap().data.clone().unwrap()
+}
+
+/// Returns the children that a release makes of a stack after another one has applied these records. The release changes
+/// every template and every configuration, and it refuses the changes of the pods of a component.
+fn refused(
+    mut stack: ValidatedStack,
+    component: Component,
+    records: &BTreeMap<Component, PodRecord>,
+    by: &Moment,
+) -> Children {
+    stack.refused_templates.insert(component);
+    let mut children = of_a_release_that_changes_all(&stack);
+    hold(&mut children, records, &stack, by);
+    let sets = children.stateful_sets.iter().map(|set| &set.metadata);
+    let mut workloads = sets.chain(children.deployments.iter().map(|one| &one.metadata));
+    assert!(
+        workloads.all(|metadata| component_of(metadata) != component),
+        "{component:?}"
+    );
+    children
+}
+
+#[test]
+fn pods_that_stay_because_their_changes_are_refused_keep_the_configuration_that_they_mount() {
+    let stack = every_profile();
+    let (before, records) = applied(&stack, &release(1));
+    let edited = Moment {
+        generation: Some(2),
+        spec: "edited".to_owned(),
+        ..release(2)
+    };
+    for component in [
+        Component::Gateway,
+        Component::Cache,
+        Component::Rabbitmq,
+        Component::Otel,
+        Component::Telemetry,
+    ] {
+        let kept = config(&before, component);
+        // Even an edit lets the pods go only once the changes are corrected.
+        for now in [&release(2), &edited] {
+            let children = refused(stack.clone(), component, &records, now);
+            assert_eq!(config(&children, component), kept, "{component:?}");
+        }
+        // Without a record, nothing is known of them.
+        let children = refused(stack.clone(), component, &BTreeMap::new(), &release(2));
+        assert_ne!(config(&children, component), kept, "{component:?}");
+    }
+}
+
+#[test]
+fn pods_that_stay_because_their_changes_are_refused_keep_no_address_that_is_gone() {
+    let stack = minimal_stack().standalone();
+    let at = |number, address: &str| Moment {
+        address: Some(address.to_owned()),
+        ..release(number)
+    };
+    let (before, records) = applied(&stack, &at(1, "10.96.0.42"));
+    let gateway = |now: &Moment| {
+        let children = refused(stack.clone(), Component::Gateway, &records, now);
+        config(&children, Component::Gateway)
+    };
+    let kept = config(&before, Component::Gateway);
+    assert_eq!(gateway(&at(2, "10.96.0.42")), kept);
+    assert_ne!(gateway(&at(2, "10.96.0.43")), kept);
+}
