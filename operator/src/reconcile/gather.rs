@@ -19,13 +19,13 @@ use k8s_openapi::api::{
 };
 use kube::Api;
 use shortener_operator_core::{
-    api::ShortenerStack,
+    api::{ShortenerStack, ShortenerStackSpec},
     model::{
         autoscaler,
         checksum::CHECKSUM_KEY,
         credentials::{JOB_IDS_KEY, checksum_name, job_ids_name},
         desired::{GatewayObjects, MonitoringObjects},
-        facts::{CredentialState, Facts, GatewayFacts, StoreFacts, parent},
+        facts::{CredentialState, Facts, GatewayFacts, Referenced, StoreFacts, parent},
         failure::StepFailure,
         gateway_api::{Gateway, LiveGateway},
         kinds::Deletion,
@@ -75,10 +75,6 @@ pub async fn gather(
             }
         }
     }
-    let probe_key = match references::probe_key(&stack.spec) {
-        Some(reference) => Some(store::entry(scope, &identity, reference).await?),
-        None => None,
-    };
     Ok(Facts {
         checksum_key,
         job_ids,
@@ -94,7 +90,7 @@ pub async fn gather(
             upstream: upstream(scope, &identity),
             host_conflict: host_conflict(scope, stack),
             missing_certificate: missing_certificate(scope, stack, &identity),
-            probe_key,
+            probe_key: probe_key(scope, &identity, &stack.spec).await,
             parent: live_parent(scope, stack),
         },
         rival: autoscaler::rival(
@@ -140,6 +136,24 @@ fn unread(error: &kube::Error) -> StepFailure {
         message: format!("cannot read a Secret or the volume claim of the component: {error}"),
         needs_an_edit: false,
     }
+}
+
+/// Reads the key for the passage through the gateway. Nothing else waits for it.
+async fn probe_key(
+    scope: &Scope,
+    identity: &StackIdentity,
+    spec: &ShortenerStackSpec,
+) -> Option<Result<Referenced, StepFailure>> {
+    let reference = references::probe_key(spec)?;
+    let key = store::entry(scope, identity, reference).await;
+    Some(key.map_err(|error| StepFailure {
+        reason: refusal::reason(&error, "ReadFailed"),
+        message: format!(
+            "gateway.endToEnd.keySecretRef: cannot read Secret {}: {error}: check the API server and the operator's right to get Secrets; nothing is tried without the key, and the operator retries",
+            reference.name
+        ),
+        needs_an_edit: false,
+    }))
 }
 
 /// Reads a Secret of the stack's own with one key, or generates its data.

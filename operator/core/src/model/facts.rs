@@ -90,12 +90,13 @@ pub enum StoreFacts {
 }
 
 impl Facts {
-    /// Returns true when the facts about a component could not be read.
+    /// Returns true when the facts about a component, or the key for the passage, could not be read.
     pub fn is_incomplete(&self) -> bool {
         let mut stores = std::iter::once(&self.database).chain(self.optional.values());
         let headers = self.headers.as_ref();
         stores.any(|store| matches!(store, StoreFacts::Unread(_)))
             || headers.is_some_and(|headers| headers.data.is_err())
+            || matches!(self.gateway.probe_key, Some(Err(_)))
     }
 }
 

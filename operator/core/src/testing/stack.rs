@@ -104,9 +104,11 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         }),
         missing_keys: false,
         gateway: GatewayFacts {
-            probe_key: references::probe_key(spec).map(|reference| Referenced {
-                reference: reference.clone(),
-                value: Some(ByteString(b"s3cret".to_vec())),
+            probe_key: references::probe_key(spec).map(|reference| {
+                Ok(Referenced {
+                    reference: reference.clone(),
+                    value: Some(ByteString(b"s3cret".to_vec())),
+                })
             }),
             ..GatewayFacts::default()
         },

@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Pod, Secret, Service},
+};
 use serde_json::{Value, json};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::metadata::{Component, labels},
 };
 
-use crate::testing::world::{NAMESPACE, World};
+use crate::testing::{
+    api_server::Fault,
+    world::{NAMESPACE, World},
+};
 
 const SHORTEN: &str = "POST /api/shorten";
 
@@ -198,6 +204,15 @@ async fn a_limit_that_answers_and_a_single_failure_say_nothing() {
     }
 }
 
+/// Creates the Secret with the key for the passage.
+fn create_key(world: &World, key: &str) {
+    let secret = json!({"metadata": {"name": "probe", "namespace": NAMESPACE}});
+    let mut secret: Secret = serde_json::from_value(secret).unwrap();
+    let data = k8s_openapi::ByteString(format!("{key}\n").into_bytes());
+    secret.data = Some([("api-key".to_owned(), data)].into());
+    world.server.create(&secret);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_passage_has_the_key_of_the_secret_that_the_spec_names() {
     let key = "k".repeat(32);
@@ -208,18 +223,43 @@ async fn the_passage_has_the_key_of_the_secret_that_the_spec_names() {
         0,
         "no request is sent without it"
     );
-    let secret = json!({
-        "metadata": {"name": "probe", "namespace": NAMESPACE},
-        "stringData": {},
-    });
-    let mut secret: Secret = serde_json::from_value(secret).unwrap();
-    let data = k8s_openapi::ByteString(format!("{key}\n").into_bytes());
-    secret.data = Some([("api-key".to_owned(), data)].into());
-    world.server.create(&secret);
+    create_key(&world, &key);
     world.settle().await;
     assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
     let seen = world.gateway.seen();
     assert!(!seen.is_empty() && seen.iter().all(|seen| seen.key.as_ref() == Some(&key)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cannot_be_read_holds_up_the_passage_alone() {
+    for (status, reason) in [(403, "Forbidden"), (500, "ReadFailed")] {
+        let world = probed(json!({"keySecretRef": {"name": "probe"}})).await;
+        create_key(&world, "k");
+        world.settle().await;
+        assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
+        let fault = Some(Fault::Refuse(status));
+        world.server.fail_reads_of("probe", fault);
+        world.edit_spec("acme", |spec| spec["app"] = json!({"replicas": 5}));
+        world.settle().await;
+        let named = world.condition("acme", "EndToEnd");
+        let found = (named.status.as_str(), named.reason.as_str());
+        assert_eq!(found, ("False", reason), "{}", named.message);
+        let sentence = "gateway.endToEnd.keySecretRef: cannot read Secret probe: ";
+        assert!(named.message.starts_with(sentence), "{}", named.message);
+        // Everything else goes on, and nothing is tried without the key.
+        let app = world.server.get::<Deployment>(NAMESPACE, "acme-app");
+        assert_eq!(app.unwrap().spec.unwrap().replicas, Some(5));
+        assert_eq!(state(&world, "Degraded").0, "False");
+        world.gateway.seen();
+        world.server.forget_writes();
+        world.pass(Duration::from_secs(900)).await;
+        assert_eq!(world.gateway.seen().len(), 0);
+        assert_eq!(world.server.writes(), []);
+        // It is read again soon, without a change that would wake the stack.
+        world.server.fail_reads_of("probe", None);
+        world.settle().await;
+        assert_eq!(state(&world, "EndToEnd"), is("True", "Passed"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,7 +68,7 @@ pub(super) struct Plan {
     always: Option<Fault>,
     /// Faults of the writes to a kind, by its plural.
     kinds: BTreeMap<String, Fault>,
-    /// Faults of the reads of a kind, by its plural.
+    /// Faults of the reads of a kind, by its plural, or of an object, by its name.
     reads: BTreeMap<String, Fault>,
 }
 
@@ -128,11 +128,11 @@ impl Plan {
         };
     }
 
-    /// Makes every read of a kind fail; `None` ends this.
-    pub(super) fn fail_reads(&mut self, plural: String, fault: Option<Fault>) {
+    /// Makes every read of a kind, or of the objects with a name, fail; `None` ends this.
+    pub(super) fn fail_reads(&mut self, subject: String, fault: Option<Fault>) {
         match fault {
-            Some(fault) => self.reads.insert(plural, fault),
-            None => self.reads.remove(&plural),
+            Some(fault) => self.reads.insert(subject, fault),
+            None => self.reads.remove(&subject),
         };
     }
 

@@ -143,6 +143,11 @@ impl FakeApiServer {
         self.state().plan.fail_reads(plural, fault);
     }
 
+    /// Makes every read of the objects with a name fail; `None` ends this. Lists and watches go on.
+    pub fn fail_reads_of(&self, name: &str, fault: Option<Fault>) {
+        self.state().plan.fail_reads(name.to_owned(), fault);
+    }
+
     /// Makes every watch misbehave; `None` ends this. The next change has number 1.
     pub fn fail_watches(&self, fault: Option<WatchFault>) {
         self.change(|store| {

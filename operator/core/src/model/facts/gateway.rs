@@ -3,7 +3,7 @@
 use super::Referenced;
 use crate::{
     api::{GatewayProvider, ShortenerStack},
-    model::{gateway_api::LiveGateway, stack::HostConflict},
+    model::{failure::StepFailure, gateway_api::LiveGateway, stack::HostConflict},
 };
 
 /// Facts about the surroundings of the gateway.
@@ -15,8 +15,8 @@ pub struct GatewayFacts {
     pub host_conflict: Option<HostConflict>,
     /// Name of the Secret with the certificate, if the spec refers to one that does not exist.
     pub missing_certificate: Option<String>,
-    /// The key for the passage through the gateway, if the spec refers to one.
-    pub probe_key: Option<Referenced>,
+    /// The key for the passage through the gateway, if the spec refers to one, or the failure to read it.
+    pub probe_key: Option<Result<Referenced, StepFailure>>,
     /// The Gateway that the spec names.
     pub parent: LiveGateway,
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::model::failure::StepFailure;
+
 /// Settings of the passage, with every default resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndToEnd {
@@ -9,8 +11,8 @@ pub struct EndToEnd {
     pub interval: Duration,
     /// Address to send the requests to, if it is not the stack's own.
     pub probe_url: Option<String>,
-    /// The key to send, if the spec refers to one.
-    pub key: Option<ProbeKey>,
+    /// The key to send, if the spec refers to one, or the failure to read it.
+    pub key: Option<Result<ProbeKey, StepFailure>>,
 }
 
 /// The key for the passage. `Debug` redacts it.

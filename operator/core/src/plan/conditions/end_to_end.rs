@@ -5,7 +5,7 @@ use crate::{
     model::{
         measured::{Fault, Passage, Step},
         metadata::{Component, component_name},
-        stack::{EndToEnd, Journey, Routing, ValidatedStack},
+        stack::{EndToEnd, Journey, ProbeKey, Routing, ValidatedStack},
     },
     plan::build,
 };
@@ -20,7 +20,7 @@ pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
     let settings = stack.gateway.end_to_end.as_ref()?;
     // At the host of another stack, the link would be made there.
     let is_away = stack.stopped || stack.gateway.routing.is_shut_out();
-    if is_away || is_key_missing(settings) {
+    if is_away || without_key(settings).is_some() {
         return None;
     }
     let own = own_address(stack);
@@ -28,7 +28,7 @@ pub fn journey(stack: &ValidatedStack) -> Option<Journey> {
     Some(Journey {
         address: address.unwrap_or_else(|| stack.public_url.clone()),
         host: host(&stack.gateway.routing).to_owned(),
-        key: settings.key.as_ref().and_then(|key| key.value.clone()),
+        key: known_key(settings),
         destination: destination(stack),
         jobs: has_workers(stack),
         interval: settings.interval,
@@ -83,27 +83,34 @@ fn has_workers(stack: &ValidatedStack) -> bool {
     stack.publishes_jobs() && queue.is_some_and(|queue| queue.workers.least() > 0)
 }
 
-fn is_key_missing(settings: &EndToEnd) -> bool {
-    let key = settings.key.as_ref();
-    key.is_some_and(|key| key.value.is_none())
+/// Returns the value of the key, if the spec refers to one and it is known.
+fn known_key(settings: &EndToEnd) -> Option<String> {
+    settings.key.as_ref()?.as_ref().ok()?.value.clone()
+}
+
+/// Returns the verdict while the key that the spec refers to is not known. No request is sent without it.
+fn without_key(settings: &EndToEnd) -> Option<Verdict> {
+    match settings.key.as_ref()? {
+        Ok(ProbeKey { value: Some(_), .. }) => None,
+        Ok(ProbeKey { secret, entry, .. }) => Some(Verdict::no(
+            "KeyMissing",
+            format!(
+                "gateway.endToEnd.keySecretRef: Secret {secret} does not exist, or has no key {entry}: create it"
+            ),
+        )),
+        Err(failure) => Some(Verdict::no(failure.reason, failure.message.clone())),
+    }
 }
 
 /// Returns the verdict; `None` until it is known.
 pub fn end_to_end(view: View<'_>) -> Option<Verdict> {
     let settings = view.stack.gateway.end_to_end.as_ref()?;
-    if let Some(key) = settings.key.as_ref().filter(|key| key.value.is_none()) {
-        let (secret, entry) = (&key.secret, &key.entry);
-        return Some(Verdict::no(
-            "KeyMissing",
-            format!(
-                "gateway.endToEnd.keySecretRef: Secret {secret} does not exist, or has no key {entry}: create it"
-            ),
-        ));
-    }
-    let passage = view.live.passage.as_ref()?;
-    Some(match passage.failed {
-        None => passed(view.stack, passage),
-        Some((step, fault)) => failed(step, fault, &passage.trace),
+    without_key(settings).or_else(|| {
+        let passage = view.live.passage.as_ref()?;
+        Some(match passage.failed {
+            None => passed(view.stack, passage),
+            Some((step, fault)) => failed(step, fault, &passage.trace),
+        })
     })
 }
 
@@ -158,11 +165,7 @@ mod tests {
     use super::*;
     use crate::{
         api::{DestinationsSpec, WorkersAutoscaling},
-        model::{
-            live::Live,
-            stack::{Autoscaled, ProbeKey},
-            worker_demand::WorkerDemand,
-        },
+        model::{failure::StepFailure, live::Live, stack::Autoscaled, worker_demand::WorkerDemand},
         testing::stack::minimal_stack,
     };
 
@@ -170,10 +173,12 @@ mod tests {
         EndToEnd {
             interval: Duration::from_secs(300),
             probe_url: None,
-            key: key.map(|value| ProbeKey {
-                secret: "probe".to_owned(),
-                entry: "api-key".to_owned(),
-                value: value.map(str::to_owned),
+            key: key.map(|value| {
+                Ok(ProbeKey {
+                    secret: "probe".to_owned(),
+                    entry: "api-key".to_owned(),
+                    value: value.map(str::to_owned),
+                })
             }),
         }
     }
@@ -328,5 +333,23 @@ mod tests {
         assert_eq!(journey.key.as_deref(), Some("s3cret"));
         let shown = format!("{journey:?} {stack:?}");
         assert!(!shown.contains("s3cret"), "{shown}");
+    }
+
+    #[test]
+    fn a_key_that_could_not_be_read_is_no_missing_one_and_no_request_is_sent_without_it() {
+        let mut stack = minimal_stack();
+        stack.gateway.end_to_end = Some(EndToEnd {
+            key: Some(Err(StepFailure {
+                reason: "ReadFailed",
+                message: "the answer".to_owned(),
+                needs_an_edit: false,
+            })),
+            ..settings(None)
+        });
+        assert_eq!(journey(&stack), None);
+        let found = verdict(&stack, None);
+        assert_eq!((found.holds, found.fault), (false, false));
+        let told = (found.reason, found.message.as_str());
+        assert_eq!(told, ("ReadFailed", "the answer"));
     }
 }

@@ -6,25 +6,33 @@ use crate::{
     api::GatewaySpec,
     model::{
         facts::Referenced,
+        failure::StepFailure,
         stack::{EndToEnd, ProbeKey},
     },
 };
 
 /// Resolves the settings of the passage, if the spec has any.
-pub(super) fn end_to_end(gateway: &GatewaySpec, key: Option<Referenced>) -> Option<EndToEnd> {
+pub(super) fn end_to_end(
+    gateway: &GatewaySpec,
+    key: Option<Result<Referenced, StepFailure>>,
+) -> Option<EndToEnd> {
     let settings = gateway.end_to_end.as_ref()?;
     let seconds = u64::try_from(settings.interval_seconds).unwrap_or_default();
     let url = settings.probe_url.as_deref();
     Some(EndToEnd {
         interval: Duration::from_secs(seconds.max(1)),
         probe_url: url.map(|url| url.trim_end_matches('/').to_owned()),
-        key: key.map(|Referenced { reference, value }| ProbeKey {
-            secret: reference.name,
-            entry: reference.key,
-            // Like the app, which reads keys line by line.
-            value: value.map(|value| String::from_utf8_lossy(value.0.trim_ascii()).into_owned()),
-        }),
+        key: key.map(|key| key.map(probe_key)),
     })
+}
+
+fn probe_key(Referenced { reference, value }: Referenced) -> ProbeKey {
+    ProbeKey {
+        secret: reference.name,
+        entry: reference.key,
+        // Like the app, which reads keys line by line.
+        value: value.map(|value| String::from_utf8_lossy(value.0.trim_ascii()).into_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -47,14 +55,14 @@ mod tests {
             },
             value: value.map(|value| ByteString(value.into())),
         };
-        let resolved = end_to_end(&gateway, Some(key(Some("s3cret\n")))).unwrap();
+        let resolved = end_to_end(&gateway, Some(Ok(key(Some("s3cret\n"))))).unwrap();
         assert_eq!(resolved.interval, Duration::from_secs(300));
         let url = resolved.probe_url.as_deref();
         assert_eq!(url, Some("http://controller.ingress.svc"));
-        let value = |key: ProbeKey| key.value;
-        assert_eq!(resolved.key.and_then(value).as_deref(), Some("s3cret"));
-        let missing = end_to_end(&gateway, Some(key(None))).unwrap();
-        assert_eq!(missing.key.unwrap().value, None);
+        let value = |settings: EndToEnd| settings.key.unwrap().unwrap().value;
+        assert_eq!(value(resolved).as_deref(), Some("s3cret"));
+        let missing = end_to_end(&gateway, Some(Ok(key(None)))).unwrap();
+        assert_eq!(value(missing), None);
         assert_eq!(end_to_end(&GatewaySpec::default(), None), None);
     }
 }

@@ -506,6 +506,24 @@ fn what_could_not_be_read_is_held_with_the_answer() {
 }
 
 #[test]
+fn a_key_of_the_passage_that_could_not_be_read_holds_nothing() {
+    let failure = StepFailure {
+        reason: "ReadFailed",
+        message: "the answer".to_owned(),
+        needs_an_edit: false,
+    };
+    let end_to_end = json!({"keySecretRef": {"name": "probe"}});
+    let stack = stored_stack(json!({"gateway": {"endToEnd": end_to_end}}));
+    let mut facts = with_nothing(&stack);
+    facts.gateway.probe_key = Some(Err(failure.clone()));
+    assert!(facts.is_incomplete());
+    let validated = validate(&stack, facts, &defaults()).unwrap();
+    assert_eq!(validated.held, BTreeMap::new());
+    let settings = validated.gateway.end_to_end.unwrap();
+    assert_eq!(settings.key, Some(Err(failure)));
+}
+
+#[test]
 fn each_broken_part_is_held_with_its_dependents_and_no_other() {
     let missing = |field: &str| json!({field: {"external": {"secretRef": {"name": "none"}}}});
     let sized = |cache: &str| json!({"cache": {"managed": {"maxMemory": cache}}});
