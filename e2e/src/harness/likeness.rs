@@ -71,7 +71,6 @@ async fn children(stack: &Stack) -> Result<BTreeMap<String, Value>> {
     let mut alike = BTreeMap::new();
     for child in &children {
         let mut object = serde_json::to_value(&child.seen)?;
-        reduce(&mut object);
         if let Some(fields) = object.as_object_mut() {
             fields.remove("status");
         }
@@ -79,6 +78,10 @@ async fn children(stack: &Stack) -> Result<BTreeMap<String, Value>> {
         if let Some(data) = data.filter(|_| child.kind.kind == "Secret") {
             data.values_mut().for_each(|value| *value = Value::Null);
         }
+        if child.kind.kind == "ConfigMap" {
+            open_documents(&mut object["data"]);
+        }
+        reduce(&mut object);
         let object = serde_json::from_str(&general(object.to_string()))?;
         alike.insert(general(child.title()), object);
     }
@@ -93,6 +96,18 @@ fn address(child: &Child) -> Option<(String, String)> {
         let name = child.seen.name_any();
         (address.to_owned(), format!("ADDRESS-OF-{name}"))
     })
+}
+
+/// Replaces each text that is a JSON document by that document.
+fn open_documents(data: &mut Value) {
+    for value in data.as_object_mut().into_iter().flatten().map(|(_, v)| v) {
+        let document = value
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok());
+        if let Some(document) = document.filter(Value::is_object) {
+            *value = document;
+        }
+    }
 }
 
 /// Removes what is by chance.

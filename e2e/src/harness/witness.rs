@@ -1,6 +1,11 @@
 //! A witness of every change of a stack's children, above all of its credentials and volume claims.
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::StreamExt;
 use kube::{
@@ -135,8 +140,10 @@ fn twice(mut changes: Vec<Change>) -> Vec<String> {
             ("Secret", false) => {
                 if let Some(life) = lives.get_mut(&name) {
                     let first = life.credentials.get_or_insert_with(|| change.data.clone());
-                    if *first != change.data {
-                        found.push(format!("Secret {name} at revision {}", change.revision));
+                    let changed = changed_entries(first, &change.data);
+                    if !changed.is_empty() {
+                        let revision = change.revision;
+                        found.push(format!("Secret {name} at revision {revision}: {changed:?}"));
                     }
                 }
                 secrets.insert(name, change.data);
@@ -148,6 +155,17 @@ fn twice(mut changes: Vec<Change>) -> Vec<String> {
         }
     }
     found
+}
+
+/// Returns the names of the entries that differ, never their values.
+fn changed_entries(first: &Value, now: &Value) -> Vec<String> {
+    let names = |data: &Value| {
+        let data = data.as_object().into_iter().flatten();
+        data.map(|(name, _)| name.clone()).collect::<BTreeSet<_>>()
+    };
+    let names = &names(first) | &names(now);
+    let changed = names.into_iter().filter(|name| first[name] != now[name]);
+    changed.collect()
 }
 
 #[cfg(test)]

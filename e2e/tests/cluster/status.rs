@@ -12,13 +12,14 @@ use shortener_e2e::{
 
 /// The promised time in which the status names a failure.
 const NAMED_WITHIN: Duration = Duration::from_secs(30);
-const CONDITIONS: [&str; 6] = [
+const CONDITIONS: [&str; 7] = [
     "AppReady",
     "DatabaseReady",
     "Degraded",
     "GatewayReady",
     "Progressing",
     "Ready",
+    "SoleEntry",
 ];
 
 #[tokio::test]

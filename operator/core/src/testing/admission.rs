@@ -61,12 +61,22 @@ impl Admission {
             "spec": stored,
         });
         let judged = self.validator.validate_compiled(&self.rules, &stack, None);
-        judged.map_err(|errors| {
-            let errors = errors.as_slice().iter();
-            errors
-                .map(|error| format!("{}: {}", error.field_path, error.message))
-                .collect()
-        })
+        let Err(errors) = judged else { return Ok(()) };
+        // The API server skips the rules of a field that is null.
+        let is_null = |path: &str| {
+            let pointer = format!("/{}", path.replace('.', "/"));
+            stack.pointer(&pointer).is_some_and(Value::is_null)
+        };
+        let errors = errors.as_slice().iter();
+        let errors = errors.filter(|error| !is_null(&error.field_path));
+        let refusals: Vec<String> = errors
+            .map(|error| format!("{}: {}", error.field_path, error.message))
+            .collect();
+        if refusals.is_empty() {
+            Ok(())
+        } else {
+            Err(refusals)
+        }
     }
 
     fn check(&self, schema: &Value, value: &mut Value, path: &str, refusals: &mut Vec<String>) {
