@@ -26,7 +26,6 @@ use shortener_operator_core::{
         desired::Desired,
         facts::Facts,
         failure::StepFailure,
-        live::Live,
         metadata::{Component, StackIdentity, is_plan_only},
         stack::ValidatedStack,
     },
@@ -160,7 +159,9 @@ async fn steps(
         let live = apply::observe(scope, identity);
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
-        let (live, written) = write(scope, identity, desired).await;
+        let Some((live, written)) = write(scope, identity, desired).await else {
+            return Ok(Action::await_change());
+        };
         if !live.refused.contains_key(&Component::Worker) {
             let workers = validated.queue.as_ref().map(|queue| &queue.workers);
             queues.scaled(&key, workers.and_then(|workers| workers.count().cloned()));
@@ -193,13 +194,14 @@ async fn read(
     part("gather", read, trace::failure).await
 }
 
-/// Writes the children.
+/// Writes the children. Returns `None` if the stack is gone.
 async fn write(
     scope: &Scope,
     identity: &StackIdentity,
     desired: Desired,
-) -> (Live, Result<(), apply::ApplyError>) {
-    let failure = |(_, written): &(Live, Result<(), apply::ApplyError>)| {
+) -> Option<apply::Applied> {
+    let failure = |applied: &Option<apply::Applied>| {
+        let (_, written) = applied.as_ref()?;
         let error = written.as_ref().err()?;
         Some((error.reason(), error.to_string()))
     };

@@ -10,6 +10,7 @@ mod data;
 mod error;
 mod group;
 mod live;
+mod owner;
 mod pass;
 mod prune;
 mod spare;
@@ -17,12 +18,12 @@ mod withheld;
 
 pub use error::{ApplyError, Cause, Failure};
 pub use live::{ADDRESS_PATIENCE, observe};
+pub use pass::Applied;
 
 use std::time::Duration;
 
 use shortener_operator_core::model::{
     desired::{Children, Desired, GatewayObjects, MonitoringObjects},
-    live::Live,
     metadata::StackIdentity,
 };
 use tokio::time::Instant;
@@ -34,17 +35,14 @@ use pass::Pass;
 /// Time for the writes of a step. It leaves a reconcile the time to report.
 const TIME: Duration = Duration::from_secs(20);
 
-/// Writes the children that differ, then deletes those that are no longer desired. Returns the live state, which names the
-/// children that could not be written by component; the others are in place.
-///
-/// # Errors
-/// Beside the live state, [`ApplyError`] names every child that could not be written. Failed monitoring objects are no
-/// error: [`monitoring_refused`](Live::monitoring_refused) reports them.
-pub async fn apply(
-    scope: &Scope,
-    identity: &StackIdentity,
-    desired: Desired,
-) -> (Live, Result<(), ApplyError>) {
+/// Writes the children that differ, then deletes those that are no longer desired. Returns `None` without a change if a
+/// child would have to be created for a stack that is gone.
+pub async fn apply(scope: &Scope, identity: &StackIdentity, desired: Desired) -> Option<Applied> {
+    let deadline = Instant::now() + TIME;
+    if owner::is_gone(scope, identity, &desired).await {
+        tracing::info!(stack = %identity.name, namespace = %identity.namespace, "the stack is gone although the watch has not shown its deletion, so nothing is written");
+        return None;
+    }
     let Desired {
         mut children,
         gateway,
@@ -55,7 +53,6 @@ pub async fn apply(
         spared,
         held,
     } = desired;
-    let deadline = Instant::now() + TIME;
     let mut pass = Pass::new(scope, identity, deadline);
     if let Some(busy) = spared {
         pass.spare(&busy, &mut children).await;
@@ -79,5 +76,5 @@ pub async fn apply(
         monitoring.write(&mut watchers).await;
         watchers.prune(&MonitoringObjects::ends()).await;
     }
-    pass.finish(watchers)
+    Some(pass.finish(watchers))
 }

@@ -142,11 +142,7 @@ impl Context {
         !stores
             .iter()
             .filter_map(|store| store.get(&key))
-            .any(|stack| {
-                let metadata = stack.meta();
-                metadata.uid.as_ref() == Some(&identity.owner.uid)
-                    && metadata.deletion_timestamp.is_none()
-            })
+            .any(|stack| identity.is_live(stack.meta()))
     }
 
     /// Resets the failures of a stack, which ends its backoff.

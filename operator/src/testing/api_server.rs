@@ -50,6 +50,8 @@ struct State {
     store: Store,
     plan: Plan,
     writes: Vec<Write>,
+    /// Number of reads of single objects.
+    reads: usize,
     /// Kinds beside those of Kubernetes, as group version and plural.
     added: Vec<(String, String)>,
 }
@@ -154,6 +156,7 @@ impl FakeApiServer {
 
     fn read(&self, route: Route, query: &Query) -> Answer {
         if let Some(name) = &route.name {
+            self.state().reads += 1;
             let object = self.with_store(|store| store.objects.get(&route.key(name)).cloned());
             return match object {
                 Some(object) => answer(200, &object),

@@ -2,7 +2,7 @@
 
 mod scenarios;
 
-pub use scenarios::{gateways, life, profiles, some};
+pub use scenarios::{deletions, gateways, life, profiles, some};
 
 use std::collections::BTreeMap;
 

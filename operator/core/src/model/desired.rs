@@ -39,8 +39,14 @@ pub struct DesiredSecret {
 }
 
 /// An item of the list of a kind.
-trait Item {
+pub trait Item {
+    /// Returns the metadata of the object.
     fn metadata(&self) -> &ObjectMeta;
+
+    /// Returns true when the object was found to be absent, whatever the watch shows.
+    fn is_absent(&self) -> bool {
+        false
+    }
 }
 
 impl<K: Resource> Item for K {
@@ -52,6 +58,10 @@ impl<K: Resource> Item for K {
 impl Item for DesiredSecret {
     fn metadata(&self) -> &ObjectMeta {
         &self.secret.metadata
+    }
+
+    fn is_absent(&self) -> bool {
+        self.create.is_some()
     }
 }
 

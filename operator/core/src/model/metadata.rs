@@ -193,6 +193,11 @@ impl StackIdentity {
         (self.namespace.clone(), self.name.clone())
     }
 
+    /// Returns true when an object of the stack's name is this very stack, and is not being deleted.
+    pub fn is_live(&self, found: &ObjectMeta) -> bool {
+        found.uid.as_ref() == Some(&self.owner.uid) && found.deletion_timestamp.is_none()
+    }
+
     /// Returns the metadata of a child that is deleted with its stack.
     pub fn child(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
         ObjectMeta {

@@ -3,17 +3,22 @@
 use shortener_operator_core::{
     child_kinds,
     model::{
-        desired::{Children, GatewayObjects, MonitoringObjects},
+        desired::{Children, GatewayObjects, Item, MonitoringObjects},
         kinds::Deletion,
+        metadata::StackIdentity,
     },
 };
 
 use super::{pass::Pass, prune::End};
+use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
 /// A group of kinds.
 pub(super) trait Group {
     /// Writes the objects, kind by kind in the order of the table.
     async fn write(self, pass: &mut Pass<'_>);
+
+    /// Returns true when one of the objects may have to be created.
+    fn lacks_one(&self, scope: &Scope, identity: &StackIdentity) -> bool;
 
     /// Returns the end of each kind's objects, in the order of the table.
     fn ends() -> Vec<End>;
@@ -31,11 +36,25 @@ macro_rules! groups {
                 $(pass.$write(self.$field).await;)*
             }
 
+            fn lacks_one(&self, scope: &Scope, identity: &StackIdentity) -> bool {
+                let lacking = [$(
+                    self.$field.iter().any(|item| is_lacking::<$kind>(scope, identity, item))
+                ),*];
+                lacking.contains(&true)
+            }
+
             fn ends() -> Vec<End> {
                 vec![$(End::of::<$kind>(Deletion::$deletion)),*]
             }
         }
     )*};
+}
+
+/// Returns true when the watch does not show an object, or when it was found to be absent.
+fn is_lacking<K: Child>(scope: &Scope, identity: &StackIdentity, item: &impl Item) -> bool {
+    let name = item.metadata().name.as_deref().unwrap_or_default();
+    let kept = scope.inventory.kept::<K>(&identity.namespace, name);
+    item.is_absent() || kept.is_none()
 }
 
 child_kinds!(groups);

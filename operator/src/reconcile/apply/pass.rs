@@ -54,6 +54,11 @@ impl Treatment {
     }
 }
 
+/// The live state after a pass, which names the children that could not be written by component, and the error that names
+/// every one of them. The others are in place. Failed monitoring objects are no error:
+/// [`monitoring_refused`](Live::monitoring_refused) reports them.
+pub type Applied = (Live, Result<(), ApplyError>);
+
 /// One pass over the children of a stack.
 pub(super) struct Pass<'a> {
     pub(super) scope: &'a Scope,
@@ -115,7 +120,7 @@ impl<'a> Pass<'a> {
 
     /// Returns the live state with the failures of this pass, and an error that names them. The failures of `watchers`, a
     /// pass over objects that the stack does not depend on, are only reported.
-    pub(super) fn finish(self, watchers: Self) -> (Live, Result<(), ApplyError>) {
+    pub(super) fn finish(self, watchers: Self) -> Applied {
         for Failure { child, cause, .. } in &watchers.failures {
             tracing::warn!(%child, %cause, stack = %self.identity.name, namespace = %self.identity.namespace, "failed to apply monitoring objects");
         }

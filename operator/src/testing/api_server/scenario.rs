@@ -105,6 +105,11 @@ impl FakeApiServer {
         self.state().writes.clone()
     }
 
+    /// Returns the number of reads of single objects so far, without lists and watches.
+    pub fn reads(&self) -> usize {
+        self.state().reads
+    }
+
     /// Clears the recorded mutating requests.
     pub fn forget_writes(&self) {
         self.state().writes.clear();

@@ -58,22 +58,33 @@ fn scale() -> Scenario {
 
 /// Returns the creation of a stack, its scaling, its deletion, and changes of its deletion policy.
 pub fn life() -> Vec<Scenario> {
-    let policy = |policy: &str| json!({"deletionPolicy": policy});
-    let delete = |world: &World| {
-        world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
-    };
-    vec![
+    let mut scenarios = vec![
         create(),
         scale(),
-        scenario("delete", policy("Retain"), delete),
-        scenario("delete with the data", policy("Delete"), delete),
         scenario("let go of the data", policy("Retain"), |world| {
             set(world, "deletionPolicy", "Delete".into());
         }),
         scenario("keep the data", policy("Delete"), |world| {
             set(world, "deletionPolicy", "Retain".into());
         }),
+    ];
+    scenarios.extend(deletions());
+    scenarios
+}
+
+/// Returns the deletion of a stack under each deletion policy. The stack is the first object that goes.
+pub fn deletions() -> Vec<Scenario> {
+    let delete = |world: &World| {
+        world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    };
+    vec![
+        scenario("delete", policy("Retain"), delete),
+        scenario("delete with the data", policy("Delete"), delete),
     ]
+}
+
+fn policy(policy: &str) -> Value {
+    json!({"deletionPolicy": policy})
 }
 
 /// Returns each profile, switched on and off.
@@ -132,9 +143,12 @@ pub fn gateways() -> Vec<Scenario> {
     ]
 }
 
-/// Returns scenarios in which children are created, changed and deleted, data given up and data kept.
+/// Returns scenarios in which children are created, changed and deleted, data given up and data kept, and the deletions of
+/// the stack.
 pub fn some() -> Vec<Scenario> {
-    vec![create(), scale(), queue_off(), vector_off_with_its_data()]
+    let mut scenarios = vec![create(), scale(), queue_off(), vector_off_with_its_data()];
+    scenarios.extend(deletions());
+    scenarios
 }
 
 fn set(world: &World, field: &str, value: Value) {

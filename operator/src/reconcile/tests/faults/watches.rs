@@ -2,10 +2,18 @@
 
 use std::time::Duration;
 
-use crate::testing::{
-    api_server::WatchFault,
-    rehearsal::{Rehearsal, some},
-    world::World,
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+use shortener_operator_core::api::ShortenerStack;
+
+use crate::{
+    reconcile::tests::lifecycle::CHILDREN,
+    testing::{
+        api_server::{FakeApiServer, Fault, WatchFault},
+        rehearsal::{Rehearsal, deletions, some},
+        shared::stored_stack,
+        world::{NAMESPACE, World},
+    },
 };
 
 /// Time for every backoff of a watch, and for a reconcile without an event.
@@ -76,5 +84,51 @@ async fn an_operator_that_starts_with_stale_lists_costs_no_live_object() {
                 start_in_the_past(&rehearsal, changes).await;
             }
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_whose_deletion_no_watch_shows_gets_no_child_again() {
+    for scenario in deletions() {
+        let rehearsal = scenario.rehearse().await;
+        let name = rehearsal.name;
+        assert_eq!(rehearsal.changes[0], "shortenerstacks/acme", "{name}");
+        let world = rehearsal.begin().await;
+        world.server.fail_watches(Some(WatchFault::Drop(1)));
+        let before = world.server.reads();
+        rehearsal.change(&world);
+        world.pass(LONG).await;
+        assert_eq!(world.server.writes(), [], "{name}");
+        // A few for each of the reconciles that the burst of deleted children causes, and none afterwards.
+        let reads = world.server.reads() - before;
+        assert!((1..=40).contains(&reads), "{name}: {reads} reads");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_whose_deletion_has_begun_unseen_gets_no_child_again() {
+    let world = World::with_stack(json!({})).await;
+    let server = &world.server;
+    server.edit::<ShortenerStack>(NAMESPACE, "acme", |stack| {
+        stack["metadata"]["finalizers"] = json!(["test/backup"]);
+    });
+    world.settle().await;
+    server.forget_writes();
+    server.fail_watches(Some(WatchFault::Drop(1)));
+    server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    server.delete::<ConfigMap>(NAMESPACE, "acme-gateway");
+    world.settle().await;
+    assert_eq!(server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_cannot_be_read_is_built_all_the_same() {
+    for fault in [Fault::Refuse(403), Fault::Hang] {
+        let world = World::start(FakeApiServer::default());
+        world.settle().await;
+        world.server.fail_reads::<ShortenerStack>(Some(fault));
+        world.server.create(&stored_stack(json!({})));
+        world.settle().await;
+        assert_eq!(world.children(), CHILDREN, "{fault:?}");
     }
 }
