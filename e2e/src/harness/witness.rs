@@ -1,11 +1,6 @@
 //! A witness of every change of a stack's children, above all of its credentials and volume claims.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use kube::{
@@ -17,6 +12,7 @@ use kube::{
     },
 };
 use serde_json::Value;
+use shortener_operator_core::model::credentials::DEFINITIONS_KEY;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::harness::{Stack, child_kinds};
@@ -157,15 +153,19 @@ fn twice(mut changes: Vec<Change>) -> Vec<String> {
     found
 }
 
-/// Returns the names of the entries that differ, never their values.
-fn changed_entries(first: &Value, now: &Value) -> Vec<String> {
-    let names = |data: &Value| {
-        let data = data.as_object().into_iter().flatten();
-        data.map(|(name, _)| name.clone()).collect::<BTreeSet<_>>()
-    };
-    let names = &names(first) | &names(now);
-    let changed = names.into_iter().filter(|name| first[name] != now[name]);
-    changed.collect()
+/// Adds entries that are new to the first ones of a life; returns the names of those whose value has changed, never a
+/// value. The broker's definitions are no credential: they are written anew from the passwords and the stack's key.
+fn changed_entries(first: &mut Value, now: &Value) -> Vec<String> {
+    let now = now.as_object().into_iter().flatten();
+    let mut changed = Vec::new();
+    for (name, value) in now.filter(|(name, _)| *name != DEFINITIONS_KEY) {
+        match first.get(name) {
+            Some(known) if known != value => changed.push(name.clone()),
+            Some(_) => {}
+            None => first[name] = value.clone(),
+        }
+    }
+    changed
 }
 
 #[cfg(test)]

@@ -22,6 +22,13 @@ async fn the_first_job_starts_a_worker_and_idle_workers_are_removed_before_a_bus
         stack
             .edit(json!({"workers": {"autoscaling": autoscaling}}))
             .await?;
+        // The number of pods alone may be that of a test before.
+        await_condition("no worker is desired", async || {
+            let desired = desired(stack).await?;
+            ensure!(desired == 0, "{desired} workers are desired");
+            Ok(())
+        })
+        .await?;
         workers_are(stack, 0).await?;
 
         let long = shared.gateway.enqueue(&wait_job(60_000)).await?;

@@ -145,7 +145,7 @@ async fn an_edit_gives_the_children_of_a_new_stack_and_its_reversal_the_earlier_
         }
         println!("{compared} of {EDITS} edits gave the children of a new stack");
         ensure!(
-            compared * 2 >= EDITS,
+            compared * 3 >= EDITS,
             "only {compared} of {EDITS} edits could be compared"
         );
         Ok(())

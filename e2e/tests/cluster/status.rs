@@ -42,7 +42,11 @@ async fn a_ready_stack_describes_itself() -> Result<()> {
                 status["observedGeneration"],
                 json!(live.metadata.generation)
             );
-            assert_conditions(&shared.stack, live.metadata.generation).await
+            // The connections of `SoleEntry` are tried beside the first reconciles.
+            await_condition("the stack has its conditions", async || {
+                assert_conditions(&shared.stack, live.metadata.generation).await
+            })
+            .await
         })
         .await
 }
