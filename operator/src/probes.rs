@@ -32,7 +32,7 @@ const JITTER: std::ops::Range<f64> = 0.8..1.2;
 /// Maximum number of probes of a kind that run at the same time.
 const CONCURRENT: usize = 16;
 
-/// What is tried with a stack.
+/// An attempt of a probe at a stack.
 pub trait Subject: Clone + PartialEq {
     /// The result of one probe.
     type Answer: ProbeResult + Clone;

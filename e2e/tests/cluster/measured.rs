@@ -1,4 +1,4 @@
-//! What the operator measures: connections past the gateway, on a network that enforces NetworkPolicies, and a passage
+//! Measurements of the operator: connections past the gateway, on a network that enforces NetworkPolicies, and a passage
 //! through it.
 
 use anyhow::{Result, ensure};

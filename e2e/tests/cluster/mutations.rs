@@ -27,7 +27,7 @@ const SAMPLE: usize = 200;
 /// Number of mutations that become edits of a live stack.
 const EDITS: usize = 20;
 
-/// What an edit of the sample leaves as it is: a volume never goes back to a smaller size, nor a collection to another
+/// Fields that no edit of the sample changes: a volume never goes back to a smaller size, nor a collection to another
 /// one, the operator has one class, pods would start, a paused stack has no children, and each of the stacks has a host
 /// of its own.
 const KEPT: [&str; 20] = [

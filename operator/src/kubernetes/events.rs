@@ -24,8 +24,8 @@ use crate::telemetry::span;
 /// Time for which an Event counts what happens again, instead of a new Event.
 const RECENT: SignedDuration = SignedDuration::from_mins(6);
 
-/// What has to be equal in Events of one series: the uid of the object, the type, the reason and the action. The text may
-/// differ; the first one stays.
+/// The fields that are equal in Events of one series: the uid of the object, the type, the reason and the action. The
+/// text may differ; the first one stays.
 type Series = (Option<String>, &'static str, String, String);
 
 /// A publisher of Events.

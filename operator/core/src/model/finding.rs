@@ -1,4 +1,4 @@
-//! What is known from a probe that is repeated: a state machine.
+//! The result of a probe that is repeated: a state machine.
 
 /// The answer of one probe.
 pub trait ProbeResult {

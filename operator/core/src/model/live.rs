@@ -39,7 +39,7 @@ pub struct Live {
     pub store_faults: StoreFaults,
     /// Objects that let connections from outside into the namespace; `None` until they are listed.
     pub openings: Option<Vec<Opening>>,
-    /// What became of connections that the NetworkPolicies forbid; `None` until some were tried.
+    /// The outcome of connections that the NetworkPolicies forbid; `None` until some were tried.
     pub enforcement: Option<Enforcement>,
     /// The known passage through the gateway; `None` until one was tried.
     pub passage: Option<Passage>,

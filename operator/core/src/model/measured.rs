@@ -1,4 +1,4 @@
-//! What probes of a stack answer: if connections past the gateway are refused, and if the service works through it.
+//! Results of the probes of a stack: if connections past the gateway are refused, and if the service works through it.
 
 use super::finding::ProbeResult;
 

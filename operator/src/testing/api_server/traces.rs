@@ -1,4 +1,4 @@
-//! What tests compare after two runs: the objects without that which differs in every run, and the history of the
+//! Objects that tests compare after two runs, without the fields that differ in every run, and the history of the
 //! objects. Events are left out, because they are best effort.
 
 use std::{

@@ -13,6 +13,14 @@ use crate::{
 /// The checksum of a Secret.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const ROTATED: &str = "fedcba9876543210fedcba9876543210";
+/// Components whose pods mount a ConfigMap.
+const CONFIGURED: [Component; 5] = [
+    Component::Gateway,
+    Component::Cache,
+    Component::Rabbitmq,
+    Component::Otel,
+    Component::Telemetry,
+];
 
 /// Returns pods of an image that use a Secret and a file of a ConfigMap.
 fn pods(image: &str, secrets: &str, file: &str) -> RenderedPods {
@@ -230,13 +238,7 @@ fn every_workload_is_recorded_and_held_with_its_configuration() {
     let stack = every_profile();
     let (before, records) = applied(&stack, &release(1));
     assert_eq!(records.len(), Component::WITH_PODS.len());
-    for component in [
-        Component::Gateway,
-        Component::Cache,
-        Component::Rabbitmq,
-        Component::Otel,
-        Component::Telemetry,
-    ] {
+    for component in CONFIGURED {
         assert!(!records[&component].pods.config.is_empty(), "{component:?}");
     }
     let mut after = of_a_release_that_changes_all(&stack);
@@ -338,13 +340,7 @@ fn pods_that_stay_because_their_changes_are_refused_keep_the_configuration_that_
         spec: "edited".to_owned(),
         ..release(2)
     };
-    for component in [
-        Component::Gateway,
-        Component::Cache,
-        Component::Rabbitmq,
-        Component::Otel,
-        Component::Telemetry,
-    ] {
+    for component in CONFIGURED {
         let kept = config(&before, component);
         // Even an edit lets the pods go only once the changes are corrected.
         for now in [&release(2), &edited] {
