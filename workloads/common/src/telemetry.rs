@@ -40,8 +40,10 @@ use crate::memory::{Buffer, Memory};
 const EXPORT: Duration = Duration::from_secs(5);
 /// The timeout of connecting to the collector.
 const CONNECT: Duration = Duration::from_secs(2);
-/// The interval of HTTP/2 keep-alive pings, and the timeout of their acknowledgement.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
+/// The interval of HTTP/2 keep-alive pings, and the timeout of their acknowledgement. Pings are sent during an export only,
+/// as gRPC servers want it, so both together must be shorter than [`EXPORT`]: otherwise a connection to a machine that
+/// vanished is used until TCP gives up, a quarter of an hour later.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(2));
 /// The time limit for the last batches at shutdown. A termination grace period has to include it.
 const FLUSH: Duration = Duration::from_secs(2);
 
@@ -192,6 +194,8 @@ fn log_exporter(channel: Channel, resource: &Resource) -> anyhow::Result<LogExpo
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
     const SERVICE: Service<'_> = Service {
@@ -227,6 +231,28 @@ mod tests {
                     .tracer()
                     .is_on()
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_answers_nothing_is_replaced() {
+        let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", collector.local_addr().unwrap());
+        let exporter = span_exporter(channel(&endpoint).unwrap(), &resource(SERVICE)).unwrap();
+        // Accepts both, and neither answers nor closes them.
+        let connections = async {
+            let first = collector.accept().await.unwrap();
+            let second = collector.accept().await.unwrap();
+            (first, second)
+        };
+        let exports = async {
+            for _ in 0..2 {
+                let _ = timeout(EXPORT, exporter.export(Vec::new())).await;
+            }
+        };
+        tokio::select! {
+            _ = connections => {}
+            () = exports => panic!("the second export used the first connection"),
         }
     }
 

@@ -38,7 +38,8 @@ pub struct WorkersAutoscaling {
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 100_000))]
     pub jobs_per_worker: i32,
-    /// Number of seconds for which fewer workers must have been enough before any of them is removed.
+    /// Number of seconds for which fewer workers must have been enough before any of them is removed. Less than 15 counts
+    /// as 15, because the broker's statistics are a few seconds old.
     #[serde(default = "five_minutes")]
     #[schemars(range(min = 0, max = 3600))]
     pub scale_down_after_seconds: i32,

@@ -14,6 +14,9 @@ use crate::api::WorkersAutoscaling;
 
 /// Longest window that the spec can ask for.
 const LONGEST_WINDOW: Duration = Duration::from_secs(3600);
+/// Shortest window. The broker's statistics are several seconds old, and one report may miss a job that moves from the
+/// queue to a worker, so that a window needs two of them.
+const SHORTEST_WINDOW: Duration = Duration::from_secs(15);
 /// Number of workers that a single step may add, however few there are.
 const FIRST_STEP: i32 = 4;
 
@@ -127,7 +130,7 @@ impl WorkerDemand {
     /// processes a job now; `None` while the window is not full.
     fn lowest(&self, limits: &WorkersAutoscaling, last: &Heard) -> Option<i32> {
         let window = u64::try_from(limits.scale_down_after_seconds).unwrap_or_default();
-        let window = Duration::from_secs(window);
+        let window = Duration::from_secs(window).max(SHORTEST_WINDOW);
         if last.at < self.since + window {
             return None;
         }
@@ -259,6 +262,17 @@ mod tests {
         assert_eq!(scene.reconcile(), 8);
         assert_eq!(scene.while_it_holds(0, 7), [8; 7]);
         assert_eq!(scene.after(0, 0), 4);
+    }
+
+    #[test]
+    fn one_report_of_an_empty_queue_removes_no_worker_whatever_the_window() {
+        let mut scene = Scene::with(0);
+        scene.limits.scale_down_after_seconds = 0;
+        assert_eq!(scene.while_it_holds(0, 3), [0; 3]);
+        assert_eq!(scene.after(1, 0), 1);
+        assert_eq!(scene.after(0, 0), 1, "its worker has just taken the job");
+        assert_eq!(scene.after(0, 1), 1);
+        assert_eq!(scene.while_it_holds(0, 4), [1, 1, 0, 0]);
     }
 
     #[test]
