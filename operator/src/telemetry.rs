@@ -27,8 +27,10 @@ const SERVICE: &str = "shortener-operator";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time limit of connecting to the collector.
 const CONNECT: Duration = Duration::from_secs(2);
-/// Interval of HTTP/2 keep-alive pings, and the time limit of their acknowledgement.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
+/// Interval of HTTP/2 keep-alive pings, and the time limit of their acknowledgement. Pings are sent during an export only,
+/// as gRPC servers want it, so both together must be shorter than [`EXPORT`]: otherwise a connection to a machine that
+/// vanished is used until TCP gives up, a quarter of an hour later.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(2));
 /// Time limit of the last batches at the end of the process.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -139,6 +141,7 @@ fn resource(instance: &str) -> Resource {
 #[cfg(test)]
 mod tests {
     use shortener_testing::otlp::Sink;
+    use tokio::net::TcpListener;
 
     use super::*;
 
@@ -168,6 +171,31 @@ mod tests {
         for good in ["http://collector:4317", "https://collector.example"] {
             let telemetry = Telemetry::start(good, 1.0, "op-0", counter()).unwrap();
             assert!(telemetry.tracer().is_on());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_answers_nothing_is_replaced() {
+        let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", collector.local_addr().unwrap());
+        let builder = SpanExporter::builder()
+            .with_tonic()
+            .with_channel(channel(&endpoint).unwrap());
+        let exporter = builder.with_timeout(EXPORT).build().unwrap();
+        // Accepts both, and neither answers nor closes them.
+        let connections = async {
+            let first = collector.accept().await.unwrap();
+            let second = collector.accept().await.unwrap();
+            (first, second)
+        };
+        let exports = async {
+            for _ in 0..2 {
+                let _ = timeout(EXPORT, exporter.export(Vec::new())).await;
+            }
+        };
+        tokio::select! {
+            _ = connections => {}
+            () = exports => panic!("the second export used the first connection"),
         }
     }
 
