@@ -25,15 +25,8 @@ measure() {
   say "measured in $(((SECONDS - begin) / 60)) min, on $(nproc) cores that the whole cluster shares"
 }
 
-exec 8>"$cache/test.lock"
-flock -n 8 || die "a run of the tests has not ended" "wait until it ends: both use the cluster $CLUSTER_NAME"
-trap cluster_down EXIT
-claim_target
-# The lock is ours alone: an engine that is started here would hold it for ever.
-cluster_parts 8>&-
-e2e/images/build.sh 8>&-
+claim_cluster
 # The whole workspace is selected as everywhere, so that its dependencies are compiled only once.
 step "Compile the program" cargo build --release --workspace --example bench-operator 8>&-
-cluster_is_up=yes
 bench_cluster 8>&-
 measure 8>&-

@@ -10,13 +10,6 @@ export E2E_STARVE_SECONDS=${E2E_STARVE_SECONDS:-120} E2E_KILLS=${E2E_KILLS:-200}
 # These tests measure, so the images are those of a release (minutes of compiling more).
 export PROFILE=release
 
-exec 8>"$cache/test.lock"
-flock -n 8 || die "a run of the tests has not ended" "wait until it ends: both use the cluster $CLUSTER_NAME"
-trap cluster_down EXIT
-claim_target
-# The lock is ours alone: an engine that is started here would hold it for ever.
-cluster_parts 8>&-
-e2e/images/build.sh 8>&-
-cluster_is_up=yes
+claim_cluster
 cluster_up 8>&-
 cluster_tests serial --test-threads=1 --show-output starvation:: chaos:: "${long_tests[@]}" 8>&-

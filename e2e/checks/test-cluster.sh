@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The cluster of `make test`. It has a name, a port and a kubeconfig of its own, so that it runs beside the one of
-# `make up`. Sourced by e2e/test.sh after lib.sh.
+# `make up`. Sourced after lib.sh by e2e/test.sh, long.sh and bench-operator.sh.
 # shellcheck source=../images/names.sh
 . "$repo/e2e/images/names.sh"
 
@@ -56,6 +56,19 @@ cluster_down() {
   else
     e2e/cluster/down.sh
   fi
+}
+
+# Takes the cluster of the tests for a script of its own, and builds what runs in it. Call it as a plain command: in a
+# condition, `set -e` would not hold in it.
+claim_cluster() {
+  exec 8>"$cache/test.lock"
+  flock -n 8 || die "a run of the tests has not ended" "wait until it ends: both use the cluster $CLUSTER_NAME"
+  trap cluster_down EXIT
+  claim_target
+  # The lock is ours alone: an engine that is started here would hold it for ever.
+  cluster_parts 8>&-
+  e2e/images/build.sh 8>&-
+  cluster_is_up=yes
 }
 
 helm_test() {
