@@ -92,9 +92,11 @@ pub async fn reconcile(queued: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<A
         return Ok(Action::await_change());
     };
     let _running = scope.context.metrics.running();
+    // On the heap, and only from here on: these futures take a hundred kilobytes, and after a start a thousand stacks wait
+    // for their turn.
     match &guarded.0 {
-        Ok(stack) => reconcile_stack(stack, &scope).await,
-        Err(invalid) => timeout(REPORT_TIME, report::unreadable(&scope, invalid))
+        Ok(stack) => Box::pin(reconcile_stack(stack, &scope)).await,
+        Err(invalid) => Box::pin(timeout(REPORT_TIME, report::unreadable(&scope, invalid)))
             .await
             .unwrap_or(Err(Error::ReportDeadline)),
     }

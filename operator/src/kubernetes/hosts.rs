@@ -6,7 +6,7 @@
 use std::{borrow::Borrow, collections::HashMap, time::Duration};
 
 use k8s_openapi::api::networking::v1::Ingress;
-use kube::{ResourceExt, runtime::reflector::Store};
+use kube::ResourceExt;
 use parking_lot::{Mutex, RwLock};
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -18,7 +18,7 @@ use shortener_operator_core::{
 };
 use tokio::{sync::watch, time::timeout};
 
-use super::inventory::Inventory;
+use super::inventory::{Inventory, Packed};
 
 /// Longest time for which a scope waits, at its start, for the routes of the others.
 const OTHERS_LIMIT: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ const OTHERS_LIMIT: Duration = Duration::from_secs(5);
 /// The claims of all stacks on hosts.
 pub struct Hosts {
     /// The routes of each scope.
-    routes: RwLock<Vec<(Store<Ingress>, Store<HttpRoute>)>>,
+    routes: RwLock<Vec<(Packed<Ingress>, Packed<HttpRoute>)>>,
     /// Number of scopes whose routes are listed.
     listed: watch::Sender<usize>,
     /// The claims that were decided, by the uid of their stack.
@@ -46,7 +46,10 @@ impl Default for Hosts {
 impl Hosts {
     /// Adds the routes of a scope.
     pub fn follow(&self, inventory: &Inventory) {
-        let routes = (inventory.store::<Ingress>(), inventory.store::<HttpRoute>());
+        let routes = (
+            inventory.objects::<Ingress>(),
+            inventory.objects::<HttpRoute>(),
+        );
         self.routes.write().push(routes);
     }
 
@@ -95,7 +98,8 @@ impl Hosts {
         stack: &ShortenerStack,
         stacks: &[impl Borrow<ShortenerStack>],
     ) -> Option<HostConflict> {
-        let mut claims = self.of_routes();
+        let wanted = HostClaim::of(stack)?;
+        let mut claims = self.of_routes(&wanted);
         claims.extend(remembered(decided, stack, stacks));
         host_conflict(stack, stacks, &claims)
     }
@@ -105,15 +109,15 @@ impl Hosts {
         self.decided.lock().remove(owner);
     }
 
-    /// Returns the claims that the live routes record.
-    fn of_routes(&self) -> Vec<HostClaim> {
+    /// Returns the claims that the live routes record and that matter for a wanted one: those of its stack, and those that
+    /// it meets.
+    fn of_routes(&self, wanted: &HostClaim) -> Vec<HostClaim> {
+        let matters = |claim: &HostClaim| claim.owner() == wanted.owner() || claim.rivals(wanted);
         let scopes = self.routes.read();
         let mut claims = Vec::new();
         for (ingresses, routes) in scopes.iter() {
-            let ingresses = ingresses.state().into_iter();
-            claims.extend(ingresses.filter_map(|ingress| HostClaim::of_ingress(&ingress)));
-            let routes = routes.state().into_iter();
-            claims.extend(routes.filter_map(|route| HostClaim::of_route(&route)));
+            claims.extend(ingresses.claims(matters));
+            claims.extend(routes.claims(matters));
         }
         claims
     }

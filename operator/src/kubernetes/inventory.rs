@@ -1,4 +1,4 @@
-//! The operator's cache of the cluster: one reflector per kind of child object.
+//! The operator's cache of the cluster: the objects of each kind of child.
 //!
 //! The kinds, and the form in which each is kept, stand in the table of `operator/core/src/model/kinds.rs`. Their
 //! watched state decides which writes `apply` may skip. A cluster may lack the optional kinds: the operator waits only
@@ -6,25 +6,20 @@
 //! hold up the start either, in case that the operator may not list it.
 
 mod form;
+mod packed;
 pub(super) mod served;
 mod shelf;
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{
-    FutureExt, StreamExt, future,
+    StreamExt, future,
     stream::{BoxStream, SelectAll},
 };
 use k8s_openapi::{
     NamespaceResourceScope, api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{
-    Api, Client, Resource,
-    runtime::{
-        reflector::{Store, store::WriterDropped},
-        watcher,
-    },
-};
+use kube::{Api, Client, Resource, runtime::watcher};
 use serde::{Serialize, de::DeserializeOwned};
 use shortener_operator_core::{
     child_kinds,
@@ -38,7 +33,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::kubernetes::watch_report::Reports;
-use form::{Form, Metadata, MetadataOfAll, OfOthers, Whole, WithOthers, WithoutSpec};
+use form::{Form, Metadata, MetadataOfAll, OfOthers, Routes, Whole, WithOthers, WithoutSpec};
+pub use packed::{Packed, Unlisted};
 use served::{Known, events, known};
 use shelf::{Shelf, keep};
 
@@ -62,7 +58,14 @@ pub trait Child:
     + 'static
 {
     /// The cached form of the kind: the whole object or its metadata.
-    type Kept: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static;
+    type Kept: Resource<DynamicType = ()>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static;
 
     /// Returns the objects of this kind.
     fn shelf(inventory: &Inventory) -> &Shelf<Self::Kept>;
@@ -104,7 +107,7 @@ impl Inventory {
     /// Returns true when the inventory has every object of a kind in a namespace.
     pub fn covers<K: Child>(&self, namespace: &str) -> bool {
         let own = self.namespace.as_deref();
-        own.is_none_or(|own| own == namespace) && has(K::shelf(self).store())
+        own.is_none_or(|own| own == namespace) && K::shelf(self).objects().is_listed()
     }
 
     /// Returns the live metadata of a child, as last seen by the watch.
@@ -118,27 +121,20 @@ impl Inventory {
         K::shelf(self).get(namespace, name)
     }
 
-    /// Returns the reflector of a kind.
-    pub fn store<K: Child>(&self) -> Store<K::Kept> {
-        K::shelf(self).store().clone()
+    /// Returns the objects of a kind.
+    pub fn objects<K: Child>(&self) -> Packed<K::Kept> {
+        K::shelf(self).objects().clone()
     }
 
     /// Returns every cached object of a kind in a namespace, whatever it belongs to.
     pub fn of_namespace<K: Child>(&self, namespace: &str) -> Vec<Arc<K::Kept>> {
-        let store = K::shelf(self).store();
-        store.state_filter(|kept| kept.meta().namespace.as_deref() == Some(namespace))
+        K::shelf(self).objects().of_namespace(namespace)
     }
 
     /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
     pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
         K::shelf(self).of_stack(namespace, stack)
     }
-}
-
-/// Returns true when the cluster has a kind and the watch has listed it.
-fn has<K: Resource<DynamicType = ()> + Clone + 'static>(store: &Store<K>) -> bool {
-    let listed = store.wait_until_ready().now_or_never();
-    matches!(listed, Some(Ok(())))
 }
 
 fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
@@ -153,7 +149,9 @@ fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
 
 /// Returns the selection of the objects of a kind.
 fn selection<F: Form<K>, K>() -> watcher::Config {
-    let config = watcher::Config::default().timeout(WATCH_TIMEOUT);
+    let config = watcher::Config::default()
+        .timeout(WATCH_TIMEOUT)
+        .page_size(F::PAGE);
     let config = match F::selector() {
         Some(labels) => config.labels(&labels),
         None => config,
@@ -184,12 +182,12 @@ macro_rules! inventory {
 
         $(impl Group for $group {
             fn is_served(inventory: &Inventory) -> bool {
-                [$(has(inventory.$field.store())),*].into_iter().all(|has| has)
+                [$(inventory.$field.objects().is_listed()),*].into_iter().all(|has| has)
             }
         })*
     };
     ($($field:ident: $kind:ty, $form:ident, $presence:expr;)*) => {
-        /// The reflectors of one scope: a namespace, or the whole cluster.
+        /// The objects of one scope: a namespace, or the whole cluster.
         pub struct Inventory {
             /// The namespace; `None` for the whole cluster.
             namespace: Option<String>,
@@ -225,7 +223,7 @@ macro_rules! inventory {
                     );
                     changes.push(stream);
                     if !needed {
-                        let known = known($field.store().clone(), missed);
+                        let known = known($field.objects().clone(), missed);
                         match $presence {
                             Presence::Always => spared.push(known),
                             Presence::Optional => optional.push(known),
@@ -242,9 +240,9 @@ macro_rules! inventory {
             ///
             /// # Errors
             /// A watch has ended permanently.
-            pub async fn ready(&self) -> Result<(), WriterDropped> {
+            pub async fn ready(&self) -> Result<(), Unlisted> {
                 $(if $presence == Presence::Always && <$form as Form<$kind>>::NEEDED {
-                    self.$field.store().wait_until_ready().await?;
+                    self.$field.objects().wait_until_listed().await?;
                 })*
                 future::join_all(self.spared.iter().cloned()).await;
                 let known = future::join_all(self.optional.iter().cloned());

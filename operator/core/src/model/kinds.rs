@@ -50,7 +50,7 @@ macro_rules! child_kinds {
                 disruption_budgets: ::k8s_openapi::api::policy::v1::PodDisruptionBudget, Metadata, Pruned, apply;
                 // Public routes come last.
                 /// Public routes.
-                ingresses: ::k8s_openapi::api::networking::v1::Ingress, Whole, Pruned, apply;
+                ingresses: ::k8s_openapi::api::networking::v1::Ingress, Routes, Pruned, apply;
             }
             /// Objects of the Gateway API, with the gateway provider `GatewayApi`. Requests depend on them, so their
             /// failure fails the stack. They are written after the children and deleted before them.
@@ -59,7 +59,7 @@ macro_rules! child_kinds {
                 /// Permissions of a Gateway of another namespace to use a certificate of the stack's.
                 reference_grants: $crate::model::gateway_api::ReferenceGrant, Metadata, Pruned, apply_where_served;
                 /// Public routes by a Gateway.
-                http_routes: $crate::model::gateway_api::HttpRoute, Whole, Pruned, apply_where_served;
+                http_routes: $crate::model::gateway_api::HttpRoute, Routes, Pruned, apply_where_served;
             }
             /// Objects of the Prometheus operator. The stack does not depend on them, so they never delay it, and
             /// their failure does not fail it.

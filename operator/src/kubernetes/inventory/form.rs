@@ -3,10 +3,12 @@
 use k8s_openapi::api::{
     autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{Pod, Secret},
+    networking::v1::Ingress,
 };
 use kube::core::PartialObjectMeta;
 use shortener_operator_core::model::{
-    gateway_api::{Gateway, PROGRAMMED},
+    facts::HostClaim,
+    gateway_api::{Gateway, HttpRoute, PROGRAMMED},
     metadata::managed_by_selector,
 };
 
@@ -19,6 +21,10 @@ pub trait Form<K> {
     /// others may not be listed, it asks the API server for each, and it deletes none that it does not know.
     const NEEDED: bool = true;
 
+    /// Number of objects of one page of a list. A page is held in memory as the API server sends it, with managed fields
+    /// that are larger than the rest, and every kind is listed at the same time.
+    const PAGE: u32 = 50;
+
     /// Field selector of the watch; `None` for no selection.
     const FIELDS: Option<&'static str> = None;
 
@@ -30,17 +36,28 @@ pub trait Form<K> {
     /// Removes the parts that nothing reads.
     fn trim(_: &mut Self::Kept) {}
 
+    /// Returns the claim on a host that the object records.
+    fn claim(_: &Self::Kept) -> Option<HostClaim> {
+        None
+    }
+
     /// Returns the parts on which stacks depend, so that a change of the others wakes none; `None` if every change counts.
     fn essence(_: &Self::Kept) -> Option<String> {
         None
     }
 }
 
+/// Number of objects of one page, if only their metadata is listed.
+const PAGE_OF_METADATA: u32 = 250;
+
 /// Prefixes of the labels and annotations that are read.
 const KEPT_KEYS: [&str; 2] = ["app.kubernetes.io/", "shortener.dev/"];
 
 /// The whole object, for kinds whose status or content is needed.
 pub struct Whole;
+
+/// The whole object, with the claim on a host that it records.
+pub struct Routes;
 
 /// Only the metadata.
 pub struct Metadata;
@@ -62,14 +79,33 @@ impl<K> Form<K> for Whole {
     type Kept = K;
 }
 
+impl Form<Ingress> for Routes {
+    type Kept = Ingress;
+
+    fn claim(ingress: &Ingress) -> Option<HostClaim> {
+        HostClaim::of_ingress(ingress)
+    }
+}
+
+impl Form<HttpRoute> for Routes {
+    type Kept = HttpRoute;
+
+    fn claim(route: &HttpRoute) -> Option<HostClaim> {
+        HostClaim::of_route(route)
+    }
+}
+
 impl<K> Form<K> for Metadata {
     type Kept = PartialObjectMeta<K>;
 
     const NEEDED: bool = false;
+    const PAGE: u32 = PAGE_OF_METADATA;
 }
 
 impl Form<Secret> for MetadataOfAll {
     type Kept = PartialObjectMeta<Secret>;
+
+    const PAGE: u32 = PAGE_OF_METADATA;
 
     /// Most Secrets of many clusters are of these types, and no stack can refer to one.
     const FIELDS: Option<&'static str> =

@@ -9,15 +9,13 @@ use futures::{
 };
 use kube::{
     Api, Client, Resource,
-    runtime::{
-        reflector::Store,
-        watcher::{self, Event, watcher},
-    },
+    runtime::watcher::{self, Event, watcher},
 };
 use serde::de::DeserializeOwned;
 use shortener_operator_core::model::kinds::Presence;
 use tokio_util::sync::CancellationToken;
 
+use super::Packed;
 use crate::kubernetes::refusal::is_absent;
 
 /// Interval between checks for a kind that the cluster lacks.
@@ -49,14 +47,11 @@ where
 /// lack it.
 pub(super) type Known = Shared<BoxFuture<'static, ()>>;
 
-/// Returns that future for the kind of a store. `missed` is the token that was given to [`events`].
-pub(super) fn known<K>(store: Store<K>, missed: CancellationToken) -> Known
-where
-    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
-{
+/// Returns that future for the kind of these objects. `missed` is the token that was given to [`events`].
+pub(super) fn known<K: 'static>(objects: Packed<K>, missed: CancellationToken) -> Known {
     let known = async move {
         tokio::select! {
-            _ = store.wait_until_ready() => {}
+            _ = objects.wait_until_listed() => {}
             () = missed.cancelled() => {}
         }
     };

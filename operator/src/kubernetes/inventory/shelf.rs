@@ -1,4 +1,4 @@
-//! The objects of one kind: the store, its index, and the stream of its changes.
+//! The objects of one kind, their index, and the stream of their changes.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -7,10 +7,10 @@ use kube::{
     Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
-        reflector::{self, ObjectRef, Store},
         watcher::{self, Event},
     },
 };
+use serde::{Serialize, de::DeserializeOwned};
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
@@ -20,7 +20,11 @@ use shortener_operator_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Change, LAST_APPLIED, form::Form};
+use super::{
+    Change, LAST_APPLIED,
+    form::Form,
+    packed::{Packed, Packer},
+};
 use crate::kubernetes::{
     index::{Index, IndexKey, Indexer},
     ledger,
@@ -29,26 +33,20 @@ use crate::kubernetes::{
 };
 
 /// The objects of one kind.
-pub struct Shelf<K>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    store: Store<K>,
+pub struct Shelf<K> {
+    objects: Packed<K>,
     by_stack: Index,
 }
 
-impl<K> Shelf<K>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    /// Returns the store.
-    pub(super) fn store(&self) -> &Store<K> {
-        &self.store
+impl<K: Resource<DynamicType = ()> + DeserializeOwned> Shelf<K> {
+    /// Returns the objects.
+    pub(super) fn objects(&self) -> &Packed<K> {
+        &self.objects
     }
 
     /// Returns an object.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.store.get(&ObjectRef::new(name).within(namespace))
+        self.objects.get(namespace, name)
     }
 
     /// Returns the objects that carry a stack's instance label and the operator's managed-by label.
@@ -72,9 +70,9 @@ pub(super) fn keep<F, K>(
 where
     F: Form<K> + 'static,
     K: 'static,
-    F::Kept: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+    F::Kept: Resource<DynamicType = ()> + Clone + Debug + Serialize + Send + Sync + 'static,
 {
-    let (store, writer) = reflector::store();
+    let (objects, mut packer) = Packer::new(F::claim as fn(&F::Kept) -> _);
     let (by_stack, mut indexer) = Indexer::<F::Kept>::new(keys);
     let (trim, mut news) = (
         F::trim as fn(&mut F::Kept),
@@ -96,11 +94,13 @@ where
         .inspect(move |event| {
             report.see(event);
             match event {
-                Ok(event) => indexer.see(event),
+                Ok(event) => {
+                    indexer.see(event);
+                    packer.see(event);
+                }
                 Err(_) => missed.cancel(),
             }
         })
-        .reflect(writer)
         .filter_map(move |event| {
             future::ready(match event {
                 Ok(Event::Apply(kept) | Event::InitApply(kept)) => {
@@ -117,7 +117,7 @@ where
             })
         })
         .boxed();
-    (Shelf { store, by_stack }, changes)
+    (Shelf { objects, by_stack }, changes)
 }
 
 fn change<K: Resource<DynamicType = ()>>(kept: &K, deleted: bool) -> Change {
