@@ -1,18 +1,72 @@
 //! The objects of one kind, kept as JSON and parsed when they are read. A parsed object takes about eight times as many
-//! bytes, because its types have room for every field of Kubernetes, and a cluster may have a thousand stacks.
+//! bytes, because its types have room for every field of Kubernetes, and a cluster may have a thousand stacks. The
+//! children of two stacks are much alike, so the first objects are the dictionary by which the others are compressed.
 
-use std::{collections::HashMap, marker::PhantomData, sync::Arc};
+use std::{
+    collections::HashMap,
+    marker::PhantomData,
+    sync::{Arc, OnceLock},
+};
 
 use futures::FutureExt;
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
+use lz4_flex::block::{
+    DecompressError, compress_prepend_size_with_dict, decompress_size_prepended_with_dict,
+};
 use parking_lot::RwLock;
 use serde::{Serialize, de::DeserializeOwned};
 use shortener_operator_core::model::facts::HostClaim;
 use tokio::sync::watch;
 
+/// Number of bytes of the dictionary: the Deployments of one stack with all profiles. LZ4 refers back to at most 64 KiB.
+const DICTIONARY: usize = 48 << 10;
+
+/// The JSON of an object.
+enum Json {
+    Plain(Box<[u8]>),
+    /// Compressed by the dictionary.
+    Compressed(Box<[u8]>),
+}
+
+/// A kept object cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error(transparent)]
+    Compressed(#[from] DecompressError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// The JSON of the first objects, once there are [`DICTIONARY`] bytes of it. A small cluster never has one.
+#[derive(Default)]
+struct Dictionary(OnceLock<Vec<u8>>);
+
+impl Dictionary {
+    fn compress(&self, json: Vec<u8>) -> Json {
+        match self.0.get() {
+            Some(dictionary) => {
+                let compressed = compress_prepend_size_with_dict(&json, dictionary);
+                Json::Compressed(compressed.into_boxed_slice())
+            }
+            None => Json::Plain(json.into_boxed_slice()),
+        }
+    }
+
+    fn parse<K: DeserializeOwned>(&self, json: &Json) -> Result<K, Unreadable> {
+        Ok(match json {
+            Json::Plain(json) => serde_json::from_slice(json)?,
+            Json::Compressed(compressed) => {
+                let dictionary = self.0.get().map_or(&[][..], Vec::as_slice);
+                let json = decompress_size_prepended_with_dict(compressed, dictionary)?;
+                serde_json::from_slice(&json)?
+            }
+        })
+    }
+}
+
 /// An object as it is kept.
 struct Entry {
-    json: Box<[u8]>,
+    json: Json,
     /// The claim that a route records. All of them are compared in each reconcile, so they are not parsed each time.
     claim: Option<Box<HostClaim>>,
 }
@@ -28,6 +82,7 @@ pub struct Unlisted;
 /// The objects of one kind; clones share them.
 pub struct Packed<K> {
     objects: Arc<RwLock<Objects>>,
+    dictionary: Arc<Dictionary>,
     /// True once the kind has been listed.
     listed: watch::Receiver<bool>,
     kind: PhantomData<fn() -> K>,
@@ -37,6 +92,7 @@ impl<K> Clone for Packed<K> {
     fn clone(&self) -> Self {
         Self {
             objects: self.objects.clone(),
+            dictionary: self.dictionary.clone(),
             listed: self.listed.clone(),
             kind: PhantomData,
         }
@@ -47,14 +103,25 @@ impl<K: DeserializeOwned> Packed<K> {
     /// Returns an object.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let objects = self.objects.read();
-        unpack(objects.get(namespace)?.get(name)?)
+        self.unpack(objects.get(namespace)?.get(name)?)
     }
 
     /// Returns the objects of a namespace.
     pub fn of_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         let objects = self.objects.read();
         let found = objects.get(namespace).into_iter().flatten();
-        found.filter_map(|(_, entry)| unpack(entry)).collect()
+        found.filter_map(|(_, entry)| self.unpack(entry)).collect()
+    }
+
+    fn unpack(&self, entry: &Entry) -> Option<Arc<K>> {
+        match self.dictionary.parse(&entry.json) {
+            Ok(object) => Some(Arc::new(object)),
+            // It was written from the same type.
+            Err(error) => {
+                tracing::error!(%error, "an object of the cache cannot be parsed; restart the operator and report this");
+                None
+            }
+        }
     }
 }
 
@@ -83,20 +150,12 @@ impl<K> Packed<K> {
     }
 }
 
-fn unpack<K: DeserializeOwned>(entry: &Entry) -> Option<Arc<K>> {
-    match serde_json::from_slice(&entry.json) {
-        Ok(object) => Some(Arc::new(object)),
-        // It was written from the same type.
-        Err(error) => {
-            tracing::error!(%error, "an object of the cache cannot be parsed; restart the operator and report this");
-            None
-        }
-    }
-}
-
 /// The writer, which follows the events of a watch.
 pub struct Packer<K> {
     objects: Arc<RwLock<Objects>>,
+    dictionary: Arc<Dictionary>,
+    /// The dictionary until it is complete.
+    begun: Vec<u8>,
     listed: watch::Sender<bool>,
     claim: fn(&K) -> Option<HostClaim>,
     /// Objects of a list that is not complete yet.
@@ -108,13 +167,17 @@ impl<K: Resource<DynamicType = ()> + Serialize> Packer<K> {
     pub fn new(claim: fn(&K) -> Option<HostClaim>) -> (Packed<K>, Self) {
         let objects = Arc::default();
         let (sender, listed) = watch::channel(false);
+        let dictionary = Arc::default();
         let packed = Packed {
             objects: Arc::clone(&objects),
+            dictionary: Arc::clone(&dictionary),
             listed,
             kind: PhantomData,
         };
         let packer = Self {
             objects,
+            dictionary,
+            begun: Vec::new(),
             listed: sender,
             claim,
             fresh: Objects::new(),
@@ -126,34 +189,56 @@ impl<K: Resource<DynamicType = ()> + Serialize> Packer<K> {
     pub fn see(&mut self, event: &Event<K>) {
         match event {
             Event::Init => self.fresh = Objects::new(),
-            Event::InitApply(object) => put(&mut self.fresh, object, self.claim),
+            Event::InitApply(object) => {
+                if let Some(entry) = self.pack(object) {
+                    put(&mut self.fresh, object, entry);
+                }
+            }
             Event::InitDone => {
                 *self.objects.write() = std::mem::take(&mut self.fresh);
                 self.listed.send_replace(true);
             }
-            Event::Apply(object) => put(&mut self.objects.write(), object, self.claim),
+            Event::Apply(object) => {
+                if let Some(entry) = self.pack(object) {
+                    put(&mut self.objects.write(), object, entry);
+                }
+            }
             Event::Delete(object) => remove(&mut self.objects.write(), object),
+        }
+    }
+
+    fn pack(&mut self, object: &K) -> Option<Entry> {
+        match serde_json::to_vec(object) {
+            Ok(json) => {
+                let json = self.dictionary.compress(json);
+                self.learn(&json);
+                let claim = (self.claim)(object).map(Box::new);
+                Some(Entry { json, claim })
+            }
+            // It was parsed from JSON.
+            Err(error) => {
+                tracing::error!(%error, "an object cannot be kept; restart the operator and report this");
+                None
+            }
+        }
+    }
+
+    /// Adds an object to the dictionary until that is complete.
+    fn learn(&mut self, json: &Json) {
+        if let Json::Plain(json) = json {
+            self.begun.extend_from_slice(json);
+            if self.begun.len() >= DICTIONARY {
+                let complete = std::mem::take(&mut self.begun);
+                self.dictionary.0.get_or_init(|| complete);
+            }
         }
     }
 }
 
-fn put<K>(objects: &mut Objects, object: &K, claim: fn(&K) -> Option<HostClaim>)
-where
-    K: Resource<DynamicType = ()> + Serialize,
-{
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    match serde_json::to_vec(object) {
-        Ok(json) => {
-            let json = json.into_boxed_slice();
-            let claim = claim(object).map(Box::new);
-            let objects = objects.entry(namespace).or_default();
-            objects.insert(name, Entry { json, claim });
-        }
-        // It was parsed from JSON.
-        Err(error) => {
-            tracing::error!(%error, %namespace, %name, "an object cannot be kept; restart the operator and report this");
-        }
-    }
+fn put<K: Resource<DynamicType = ()>>(objects: &mut Objects, object: &K, entry: Entry) {
+    let namespace = object.namespace().unwrap_or_default();
+    let objects = objects.entry(namespace).or_default();
+    objects.insert(object.name_any(), entry);
 }
 
 fn remove<K: Resource<DynamicType = ()>>(objects: &mut Objects, object: &K) {
@@ -203,6 +288,28 @@ mod tests {
         packer.see(&Event::InitDone);
         assert_eq!(packed.of_namespace("links").len(), 1);
         assert!(packed.of_namespace("others").is_empty());
+    }
+
+    #[test]
+    fn a_thousand_objects_that_are_alike_are_a_dictionary_and_little_else() {
+        let (packed, mut packer) = Packer::<ConfigMap>::new(|_| None);
+        let config: Vec<String> = (0..500).map(|line| format!("setting_{line}")).collect();
+        let config = config.join("\n");
+        let name = |index: usize| format!("stack-{index}");
+        for index in 0..1000 {
+            packer.see(&Event::Apply(object("links", &name(index), &config)));
+        }
+        let objects = packed.objects.read();
+        let sizes = objects["links"].values().map(|entry| match &entry.json {
+            Json::Plain(json) | Json::Compressed(json) => json.len(),
+        });
+        let (kept, plain) = (sizes.sum::<usize>(), 1000 * config.len());
+        assert!(kept < plain / 20, "{kept} of {plain} bytes");
+        drop(objects);
+        for index in [0, 999] {
+            let found = packed.get("links", &name(index)).unwrap();
+            assert_eq!(*found, object("links", &name(index), &config));
+        }
     }
 
     #[tokio::test]
