@@ -140,8 +140,7 @@ fn resource(instance: &str) -> Resource {
 
 #[cfg(test)]
 mod tests {
-    use shortener_testing::otlp::Sink;
-    use tokio::net::TcpListener;
+    use shortener_testing::otlp::{Sink, until_reconnected};
 
     use super::*;
 
@@ -176,27 +175,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_answers_nothing_is_replaced() {
-        let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", collector.local_addr().unwrap());
-        let builder = SpanExporter::builder()
-            .with_tonic()
-            .with_channel(channel(&endpoint).unwrap());
-        let exporter = builder.with_timeout(EXPORT).build().unwrap();
-        // Accepts both, and neither answers nor closes them.
-        let connections = async {
-            let first = collector.accept().await.unwrap();
-            let second = collector.accept().await.unwrap();
-            (first, second)
-        };
-        let exports = async {
+        until_reconnected(async |endpoint| {
+            let builder = SpanExporter::builder()
+                .with_tonic()
+                .with_channel(channel(&endpoint).unwrap());
+            let exporter = builder.with_timeout(EXPORT).build().unwrap();
             for _ in 0..2 {
                 let _ = timeout(EXPORT, exporter.export(Vec::new())).await;
             }
-        };
-        tokio::select! {
-            _ = connections => {}
-            () = exports => panic!("the second export used the first connection"),
-        }
+        })
+        .await;
     }
 
     #[tokio::test]

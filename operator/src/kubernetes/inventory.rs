@@ -46,26 +46,28 @@ pub(super) const WATCH_TIMEOUT: u32 = 60;
 /// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds.
 const OPTIONAL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A kind of child object.
-pub trait Child:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
+/// An object that can be watched and kept as JSON.
+pub trait Cached:
+    Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// The cached form of the kind: the whole object or its metadata.
-    type Kept: Resource<DynamicType = ()>
+}
+
+impl<K> Cached for K where
+    K: Resource<DynamicType = ()>
         + Clone
         + Debug
         + Serialize
         + DeserializeOwned
         + Send
         + Sync
-        + 'static;
+        + 'static
+{
+}
+
+/// A kind of child object.
+pub trait Child: Cached + Resource<Scope = NamespaceResourceScope> {
+    /// The cached form of the kind: the whole object or its metadata.
+    type Kept: Cached;
 
     /// Returns the objects of this kind.
     fn shelf(inventory: &Inventory) -> &Shelf<Self::Kept>;

@@ -194,7 +194,7 @@ fn log_exporter(channel: Channel, resource: &Resource) -> anyhow::Result<LogExpo
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use shortener_testing::otlp::until_reconnected;
 
     use super::*;
 
@@ -236,24 +236,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_answers_nothing_is_replaced() {
-        let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", collector.local_addr().unwrap());
-        let exporter = span_exporter(channel(&endpoint).unwrap(), &resource(SERVICE)).unwrap();
-        // Accepts both, and neither answers nor closes them.
-        let connections = async {
-            let first = collector.accept().await.unwrap();
-            let second = collector.accept().await.unwrap();
-            (first, second)
-        };
-        let exports = async {
+        until_reconnected(async |endpoint| {
+            let exporter = span_exporter(channel(&endpoint).unwrap(), &resource(SERVICE)).unwrap();
             for _ in 0..2 {
                 let _ = timeout(EXPORT, exporter.export(Vec::new())).await;
             }
-        };
-        tokio::select! {
-            _ = connections => {}
-            () = exports => panic!("the second export used the first connection"),
-        }
+        })
+        .await;
     }
 
     #[test]

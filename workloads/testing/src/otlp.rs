@@ -42,6 +42,25 @@ const MAX_BATCH: usize = 16 * 1024 * 1024;
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(30);
 
+/// Runs exports to a collector that accepts connections, and neither answers nor closes them, until it gets a second
+/// connection. The exports get the URL of the collector.
+///
+/// # Panics
+/// All exports have used the first connection.
+pub async fn until_reconnected(exports: impl AsyncFnOnce(String)) {
+    let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let connections = async {
+        let first = collector.accept().await.unwrap();
+        let second = collector.accept().await.unwrap();
+        (first, second)
+    };
+    tokio::select! {
+        _ = connections => {}
+        () = exports(endpoint) => panic!("all exports used the first connection"),
+    }
+}
+
 /// The behavior of the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

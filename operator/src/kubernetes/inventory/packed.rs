@@ -152,8 +152,7 @@ impl<K> Packed<K> {
 
 /// The writer, which follows the events of a watch.
 pub struct Packer<K> {
-    objects: Arc<RwLock<Objects>>,
-    dictionary: Arc<Dictionary>,
+    packed: Packed<K>,
     /// The dictionary until it is complete.
     begun: Vec<u8>,
     listed: watch::Sender<bool>,
@@ -163,20 +162,17 @@ pub struct Packer<K> {
 }
 
 impl<K: Resource<DynamicType = ()> + Serialize> Packer<K> {
-    /// Creates an empty store. The function returns the claim that an object records.
+    /// Creates an empty cache. The function returns the claim that an object records.
     pub fn new(claim: fn(&K) -> Option<HostClaim>) -> (Packed<K>, Self) {
-        let objects = Arc::default();
         let (sender, listed) = watch::channel(false);
-        let dictionary = Arc::default();
         let packed = Packed {
-            objects: Arc::clone(&objects),
-            dictionary: Arc::clone(&dictionary),
+            objects: Arc::default(),
+            dictionary: Arc::default(),
             listed,
             kind: PhantomData,
         };
         let packer = Self {
-            objects,
-            dictionary,
+            packed: packed.clone(),
             begun: Vec::new(),
             listed: sender,
             claim,
@@ -195,22 +191,22 @@ impl<K: Resource<DynamicType = ()> + Serialize> Packer<K> {
                 }
             }
             Event::InitDone => {
-                *self.objects.write() = std::mem::take(&mut self.fresh);
+                *self.packed.objects.write() = std::mem::take(&mut self.fresh);
                 self.listed.send_replace(true);
             }
             Event::Apply(object) => {
                 if let Some(entry) = self.pack(object) {
-                    put(&mut self.objects.write(), object, entry);
+                    put(&mut self.packed.objects.write(), object, entry);
                 }
             }
-            Event::Delete(object) => remove(&mut self.objects.write(), object),
+            Event::Delete(object) => remove(&mut self.packed.objects.write(), object),
         }
     }
 
     fn pack(&mut self, object: &K) -> Option<Entry> {
         match serde_json::to_vec(object) {
             Ok(json) => {
-                let json = self.dictionary.compress(json);
+                let json = self.packed.dictionary.compress(json);
                 self.learn(&json);
                 let claim = (self.claim)(object).map(Box::new);
                 Some(Entry { json, claim })
@@ -229,7 +225,7 @@ impl<K: Resource<DynamicType = ()> + Serialize> Packer<K> {
             self.begun.extend_from_slice(json);
             if self.begun.len() >= DICTIONARY {
                 let complete = std::mem::take(&mut self.begun);
-                self.dictionary.0.get_or_init(|| complete);
+                self.packed.dictionary.0.get_or_init(|| complete);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The objects of one kind, their index, and the stream of their changes.
 
-use std::{fmt::Debug, sync::Arc};
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt, future, stream::BoxStream};
 use kube::{
@@ -10,7 +10,7 @@ use kube::{
         watcher::{self, Event},
     },
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use shortener_operator_core::{
     api::ShortenerStack,
     model::{
@@ -21,7 +21,7 @@ use shortener_operator_core::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Change, LAST_APPLIED,
+    Cached, Change, LAST_APPLIED,
     form::Form,
     packed::{Packed, Packer},
 };
@@ -70,7 +70,7 @@ pub(super) fn keep<F, K>(
 where
     F: Form<K> + 'static,
     K: 'static,
-    F::Kept: Resource<DynamicType = ()> + Clone + Debug + Serialize + Send + Sync + 'static,
+    F::Kept: Cached,
 {
     let (objects, mut packer) = Packer::new(F::claim as fn(&F::Kept) -> _);
     let (by_stack, mut indexer) = Indexer::<F::Kept>::new(keys);
