@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use shortener_testing::{database::TestDatabase, proxy::Path};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, postgres::PgConnectOptions};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use crate::{
     client::{Response, get, post, shorten},
@@ -117,10 +117,24 @@ async fn a_database_that_vanished_is_reported_soon_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_frozen_database_is_reported_after_a_second_and_found_again() {
+async fn a_frozen_database_is_reported_after_three_seconds_and_found_again() {
     let database = TestDatabase::new().await;
     let waits = survives(&database, Path::Silent).await;
     assert!(waits.iter().all(|wait| *wait < GENEROUS), "{waits:?}");
+}
+
+#[tokio::test]
+async fn a_database_that_needs_two_seconds_for_an_answer_is_not_taken_for_a_lost_one() {
+    let database = TestDatabase::new().await;
+    let (proxy, options) = proxy_before(&database).await;
+    let app = App::start(&options).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    proxy.set(Path::Held);
+    let public = app.public;
+    let look_up = tokio::spawn(async move { get(public, &format!("/{code}")).await });
+    sleep(Duration::from_secs(2)).await;
+    proxy.set(Path::Open);
+    assert_eq!(look_up.await.unwrap().status, 302);
 }
 
 #[tokio::test]

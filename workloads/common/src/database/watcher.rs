@@ -32,10 +32,12 @@ const LATE: Duration = Duration::from_millis(60);
 /// The time in which a server accepts a connection; its kernel does so even if the server is overloaded. Otherwise the
 /// machine or the pod is gone, and waiting requests fail.
 const ACCEPT: Duration = Duration::from_millis(130);
-/// The timeout of a probe. Silence alone does not prove an outage: on an overloaded node either side may be late,
-/// and treating a live database as down fails every request. Only the first requests of a frozen database wait this
-/// long.
-const PROBE: Duration = Duration::from_secs(1);
+/// The timeout of a probe of a server that accepts no connections.
+const GONE: Duration = Duration::from_secs(1);
+/// The timeout of a probe of a server that accepts connections. Silence alone does not prove an outage: on an overloaded
+/// node a server may need more than a second for an answer, and treating a live database as down fails every request.
+/// Only the first requests of a frozen database wait this long.
+const FROZEN: Duration = Duration::from_secs(3);
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between connection attempts during an outage.
@@ -103,11 +105,7 @@ impl Watcher {
             let lost_primary = reconnected.elapsed() > RECONNECT
                 && self.probes.reconnect.swap(false, Ordering::Relaxed);
             let probe = self.probe(connection, lost_primary);
-            let answer = tokio::select! {
-                biased;
-                answer = self.unless_gone(probe) => answer,
-                () = silent_probe() => None,
-            };
+            let answer = self.unless_silent(probe).await;
             self.publish_silence.send_replace(false);
             match answer {
                 Some((answered, same_connection)) => {
@@ -123,21 +121,29 @@ impl Watcher {
         self.close_pool();
     }
 
-    /// Waits for a probe, and makes waiting requests fail once it is late and the server accepts no connections.
-    async fn unless_gone<T>(&self, probe: impl Future<Output = T>) -> T {
+    /// Returns the answer to a probe, or `None` if it took too long. Makes waiting requests fail once the probe is late
+    /// and the server accepts no connections.
+    async fn unless_silent<T>(&self, probe: impl Future<Output = Option<T>>) -> Option<T> {
         let mut probe = pin!(probe);
-        let gone = async {
+        let accepting = async {
             awake_for(LATE).await;
-            !self.is_accepting().await
+            self.is_accepting().await
+        };
+        let timeout = tokio::select! {
+            biased;
+            answer = &mut probe => return answer,
+            accepting = accepting => if accepting {
+                FROZEN
+            } else {
+                self.publish_silence.send_replace(true);
+                GONE
+            }
         };
         tokio::select! {
             biased;
-            answer = &mut probe => return answer,
-            gone = gone => if gone {
-                self.publish_silence.send_replace(true);
-            }
+            answer = probe => answer,
+            () = silent_for(timeout) => None,
         }
-        probe.await
     }
 
     /// Returns true if the server's machine accepts a connection, on which nothing is sent.
@@ -206,8 +212,8 @@ impl Watcher {
 
 /// Completes when a probe counts as unanswered. After a pause of the whole machine the timer has expired at once, so the
 /// server gets the time for a late answer once more.
-async fn silent_probe() {
-    sleep(PROBE).await;
+async fn silent_for(time: Duration) {
+    sleep(time).await;
     awake_for(LATE).await;
 }
 
