@@ -4,6 +4,7 @@
 pub mod children;
 pub mod client;
 pub mod deadline;
+pub mod digest;
 pub mod events;
 pub mod hosts;
 pub mod index;

@@ -1,7 +1,7 @@
 //! Publishing Events. The `Recorder` of kube has no place for annotations, which lead from an Event to the trace of the
 //! reconcile that wrote it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -12,28 +12,37 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     api::{Patch, PatchParams, PostParams},
     runtime::events::{Event as News, EventType, Reporter},
 };
 use parking_lot::Mutex;
 use shortener_operator_core::model::metadata::{FIELD_MANAGER, TRACE_ID};
 
+use super::digest::Digest;
 use crate::telemetry::span;
 
 /// Time for which an Event counts what happens again, instead of a new Event.
 const RECENT: SignedDuration = SignedDuration::from_mins(6);
 
-/// The fields that are equal in Events of one series: the uid of the object, the type, the reason and the action. The
-/// text may differ; the first one stays.
-type Series = (Option<String>, &'static str, String, String);
+/// The latest Event of a series. The API server keeps its text.
+#[derive(Clone, Copy)]
+struct Latest {
+    /// Time of the first thing that it counts, which is a part of its name.
+    first: Timestamp,
+    /// Time of the last one.
+    last: Timestamp,
+    /// Number of them.
+    count: i32,
+}
 
 /// A publisher of Events.
 pub struct EventRecorder {
     client: Client,
     /// The operator and its pod.
     reporter: Reporter,
-    recent: Mutex<HashMap<Series, Event>>,
+    /// The latest Event of each series.
+    recent: Mutex<BTreeMap<Digest, Latest>>,
 }
 
 impl EventRecorder {
@@ -53,46 +62,44 @@ impl EventRecorder {
     /// The API server refuses the Event or does not answer.
     pub async fn publish(&self, news: &News, object: &ObjectReference) -> Result<(), kube::Error> {
         let now = Timestamp::now();
-        let key = (
-            object.uid.clone(),
-            type_of(news),
-            news.reason.clone(),
-            news.action.clone(),
-        );
-        let earlier = self.earlier(&key, now);
-        let again = earlier.is_some();
-        let mut event = earlier.map_or_else(
-            || self.new_event(news, object, now),
-            |earlier| once_more(earlier, now),
-        );
+        let series = series_of(news, object);
+        let earlier = self.earlier(series, now);
+        let latest = Latest {
+            first: earlier.map_or(now, |earlier| earlier.first),
+            last: now,
+            count: earlier.map_or(1, |earlier| earlier.count + 1),
+        };
+        let mut event = match earlier {
+            Some(_) => once_more(latest),
+            None => self.new_event(news, object, now),
+        };
         if let Some(place) = span::current() {
             let annotation = (TRACE_ID.to_owned(), place.trace.to_string());
             event.metadata.annotations = Some(BTreeMap::from([annotation]));
         }
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        if again {
-            let (name, patch) = (event.name_any(), Patch::Merge(&event));
+        if earlier.is_some() {
+            let (name, patch) = (self.name(object, latest.first), Patch::Merge(&event));
             events.patch(&name, &PatchParams::default(), &patch).await?;
         } else {
             events.create(&PostParams::default(), &event).await?;
         }
-        self.recent.lock().insert(key, event);
+        self.recent.lock().insert(series, latest);
         Ok(())
     }
 
     /// Returns the latest Event of a series, if it is recent. Forgets all that are not.
-    fn earlier(&self, key: &Series, now: Timestamp) -> Option<Event> {
+    fn earlier(&self, series: Digest, now: Timestamp) -> Option<Latest> {
         let mut recent = self.recent.lock();
-        recent.retain(|_, event| {
-            let last = event
-                .series
-                .as_ref()
-                .map(|series| &series.last_observed_time);
-            let last = last.or(event.event_time.as_ref());
-            last.is_none_or(|last| now.duration_since(last.0) < RECENT)
-        });
-        recent.get(key).cloned()
+        recent.retain(|_, latest| now.duration_since(latest.last) < RECENT);
+        recent.get(&series).copied()
+    }
+
+    /// Returns the name of the Event of what happened first at this time.
+    fn name(&self, object: &ObjectReference, first: Timestamp) -> String {
+        let about = object.name.as_ref().unwrap_or(&self.reporter.controller);
+        format!("{about}.{:x}", first.as_nanosecond())
     }
 
     fn new_event(&self, news: &News, object: &ObjectReference, now: Timestamp) -> Event {
@@ -100,10 +107,9 @@ impl EventRecorder {
             controller,
             instance,
         } = self.reporter.clone();
-        let about = object.name.as_ref().unwrap_or(&controller);
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{about}.{:x}", now.as_nanosecond())),
+                name: Some(self.name(object, now)),
                 namespace: object.namespace.clone(),
                 ..ObjectMeta::default()
             },
@@ -121,16 +127,22 @@ impl EventRecorder {
     }
 }
 
-fn once_more(earlier: Event, now: Timestamp) -> Event {
-    let count = earlier.series.as_ref().map_or(1, |series| series.count);
-    let series = EventSeries {
-        count: count + 1,
-        last_observed_time: MicroTime(now),
-    };
+/// Returns the change of an Event that counts one thing more.
+fn once_more(latest: Latest) -> Event {
     Event {
-        series: Some(series),
-        ..earlier
+        series: Some(EventSeries {
+            count: latest.count,
+            last_observed_time: MicroTime(latest.last),
+        }),
+        ..Event::default()
     }
+}
+
+/// Returns the digest of the fields that are equal in Events of one series: the uid of the object, the type, the reason and
+/// the action. The text may differ; the first one stays.
+fn series_of(news: &News, object: &ObjectReference) -> Digest {
+    let uid = object.uid.as_deref().unwrap_or_default();
+    Digest::of(&[uid, type_of(news), &news.reason, &news.action])
 }
 
 fn type_of(news: &News) -> &'static str {
@@ -142,6 +154,8 @@ fn type_of(news: &News) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use kube::ResourceExt;
+
     use super::*;
     use crate::testing::{api_server::FakeApiServer, collector::FakeCollector};
 
