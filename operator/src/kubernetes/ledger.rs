@@ -4,9 +4,11 @@
 //! operator owns according to the API server (`metadata.managedFields`). Another manager that changes such a field
 //! takes over its ownership, so an equal fingerprint means that nothing drifted. `metadata.generation` is not enough:
 //! many kinds have none, and edits of labels do not change it.
+//!
+//! A cluster may have tens of thousands of children, so a record holds digests of the texts, which are only compared.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -15,47 +17,60 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use shortener_operator_core::model::{autoscaler, metadata::FIELD_MANAGER};
 
+use super::digest::Digest;
+
 /// Operation of a server-side apply in the managed fields.
 const APPLY: &str = "Apply";
 
 /// Kind, namespace and name of a child object.
-pub type ChildKey = (String, String, String);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChildKey(Digest);
+
+impl ChildKey {
+    /// Returns the key of a child.
+    pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
+        Self(Digest::of(&[kind, namespace, name]))
+    }
+}
 
 /// The state of an object after the operator last wrote or checked it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Uid of the object; a recreated one has another.
-    pub uid: String,
-    /// Hash of the rendered object.
-    pub rendered: String,
+    /// Uid of the object, as a recreated one has another, and hash of the rendered object.
+    written: Digest,
     /// Fingerprint of the fields that the operator owns.
-    pub fields: u64,
+    fields: u64,
     /// `metadata.generation` after the write, for kinds that have one.
     pub generation: Option<i64>,
     /// `metadata.resourceVersion` in the watch cache before the write. As long as the cache still shows it, the cache
     /// lags behind the write.
-    pub before: Option<String>,
+    before: Option<Digest>,
 }
 
 impl Record {
-    /// Creates the record of a live object for a rendering with this hash.
-    pub fn of(meta: &ObjectMeta, rendered: &str, before: Option<String>) -> Self {
+    /// Creates the record of a live object for a rendering with this hash. `before` is the resource version that the watch
+    /// cache showed before the write.
+    pub fn of(meta: &ObjectMeta, rendered: &str, before: Option<&str>) -> Self {
+        let uid = meta.uid.as_deref().unwrap_or_default();
         Self {
-            uid: meta.uid.clone().unwrap_or_default(),
-            rendered: rendered.to_owned(),
+            written: Digest::of(&[uid, rendered]),
             fields: own_fields(meta),
             generation: meta.generation,
-            before,
+            before: before.map(version),
         }
     }
 
     /// Returns true when the live object is still as it was written.
     pub fn holds_for(&self, meta: &ObjectMeta, rendered: &str) -> bool {
-        let lagging = self.before.is_some() && self.before == meta.resource_version;
-        meta.uid.as_deref() == Some(self.uid.as_str())
-            && self.rendered == rendered
-            && (lagging || self.fields == own_fields(meta))
+        let is_same = |uid: &str| self.written == Digest::of(&[uid, rendered]);
+        let shown = meta.resource_version.as_deref().map(version);
+        let lagging = self.before.is_some() && self.before == shown;
+        meta.uid.as_deref().is_some_and(is_same) && (lagging || self.fields == own_fields(meta))
     }
+}
+
+fn version(text: &str) -> Digest {
+    Digest::of(&[text])
 }
 
 /// Replaces the managed fields of an object by what is read of them: the fingerprint of the operator's own, which is all
@@ -101,12 +116,12 @@ fn is_own(entry: &ManagedFieldsEntry) -> bool {
 
 /// The records of every child that this process has written or checked.
 #[derive(Debug, Default)]
-pub struct Ledger(Mutex<HashMap<ChildKey, Record>>);
+pub struct Ledger(Mutex<BTreeMap<ChildKey, Record>>);
 
 impl Ledger {
     /// Returns the record of a child.
-    pub fn get(&self, key: &ChildKey) -> Option<Record> {
-        self.0.lock().get(key).cloned()
+    pub fn get(&self, key: ChildKey) -> Option<Record> {
+        self.0.lock().get(&key).copied()
     }
 
     /// Stores the record of a child.
@@ -115,8 +130,8 @@ impl Ledger {
     }
 
     /// Removes the record of a deleted child.
-    pub fn forget(&self, key: &ChildKey) {
-        self.0.lock().remove(key);
+    pub fn forget(&self, key: ChildKey) {
+        self.0.lock().remove(&key);
     }
 }
 
@@ -156,7 +171,7 @@ mod tests {
         let record = Record::of(
             &meta("1", json!({"f:spec": {}})),
             "abc",
-            stale.resource_version.clone(),
+            stale.resource_version.as_deref(),
         );
         assert!(record.holds_for(&stale, "abc"));
         stale.resource_version = Some("9".to_owned());

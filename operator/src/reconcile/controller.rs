@@ -23,6 +23,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::{
     kubernetes::{
         inventory::{Change, Inventory},
+        ledger::ChildKey,
         openings::{Concerned, Openings},
         refusal::NAMESPACE_TERMINATING,
         watch_report::Reports,
@@ -137,8 +138,8 @@ fn due(context: &Context, stacks: &Stacks, change: &Change) -> Vec<ObjectRef<Gua
         ..
     } = change
     {
-        let key = (kind.clone(), namespace.clone(), name.clone());
-        context.ledger.forget(&key);
+        let key = ChildKey::new(kind, namespace, name);
+        context.ledger.forget(key);
     }
     let due = stacks.concerned(change);
     note(

@@ -15,7 +15,10 @@ use shortener_operator_core::model::{
     opening::Opening,
 };
 
-use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
+use crate::{
+    kubernetes::{inventory::Child, ledger::ChildKey},
+    reconcile::context::Scope,
+};
 
 /// Time for which the address of an Ingress is waited for. Controllers report one within a minute, or never.
 pub const ADDRESS_PATIENCE: Duration = Duration::from_secs(120);
@@ -113,15 +116,9 @@ fn stateful_set(scope: &Scope, identity: &StackIdentity, name: &str) -> Option<W
 
 /// Returns the generation that the operator's last write resulted in. The watch may lag behind it.
 fn last_write<K: Child>(scope: &Scope, identity: &StackIdentity, name: &str) -> i64 {
-    let key = (
-        K::kind(&()).into_owned(),
-        identity.namespace.clone(),
-        name.to_owned(),
-    );
-    scope
-        .context
-        .ledger
-        .get(&key)
+    let key = ChildKey::new(&K::kind(&()), &identity.namespace, name);
+    let record = scope.context.ledger.get(key);
+    record
         .and_then(|record| record.generation)
         .unwrap_or_default()
 }

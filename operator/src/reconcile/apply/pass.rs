@@ -189,7 +189,7 @@ impl<'a> Pass<'a> {
         tracing::info!(child = %child::<K>(name), stack = %self.identity.name, namespace = %self.identity.namespace, "applied");
         self.scope.context.ledger.put(
             self.key::<K>(name),
-            Record::of(written.meta(), &hash, before),
+            Record::of(written.meta(), &hash, before.as_deref()),
         );
         Ok(())
     }
@@ -221,7 +221,7 @@ impl<'a> Pass<'a> {
         rendered: &Value,
     ) -> Result<bool, Cause> {
         let key = self.key::<K>(name);
-        if let Some(record) = self.scope.context.ledger.get(&key) {
+        if let Some(record) = self.scope.context.ledger.get(key) {
             return Ok(record.holds_for(live, hash));
         }
         let applied = live
@@ -261,11 +261,7 @@ impl<'a> Pass<'a> {
     }
 
     fn key<K: Child>(&self, name: &str) -> ChildKey {
-        (
-            kind::<K>(),
-            self.identity.namespace.clone(),
-            name.to_owned(),
-        )
+        ChildKey::new(&K::kind(&()), &self.identity.namespace, name)
     }
 }
 
