@@ -1,32 +1,34 @@
 //! Names of objects by a key that lookups use, so that no lookup visits every object of a kind.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
 
+use super::digest::Digest;
+
 /// A namespace and a name in it, for example of the stack that an object belongs to.
 pub type IndexKey = (String, String);
 
-type Names = HashMap<IndexKey, BTreeSet<String>>;
+/// The digest of a key and a name under it, in this order. Most keys have few names, so a set of its own for each of them
+/// would take several times as much memory.
+type Entry = (Digest, Box<str>);
 
 /// The names of the objects under each key; clones share them.
 ///
 /// An object whose keys change stays under the earlier ones until the kind is listed again, so the caller checks what
 /// it finds.
 #[derive(Clone, Debug, Default)]
-pub struct Index(Arc<RwLock<Names>>);
+pub struct Index(Arc<RwLock<BTreeSet<Entry>>>);
 
 impl Index {
     /// Returns the names under a key.
     pub fn names(&self, namespace: &str, name: &str) -> Vec<String> {
-        let key = (namespace.to_owned(), name.to_owned());
-        let names = self.0.read();
-        let found = names.get(&key);
-        found.into_iter().flatten().cloned().collect()
+        let key = Digest::of(&[namespace, name]);
+        let entries = self.0.read();
+        let from = entries.range((key, Box::<str>::default())..);
+        let found = from.take_while(|(other, _)| *other == key);
+        found.map(|(_, name)| name.to_string()).collect()
     }
 }
 
@@ -34,8 +36,8 @@ impl Index {
 pub struct Indexer<K> {
     keys: fn(&K) -> Vec<IndexKey>,
     index: Index,
-    /// Names from a list that is not complete yet.
-    listed: Names,
+    /// Entries from a list that is not complete yet.
+    listed: BTreeSet<Entry>,
 }
 
 impl<K: Resource<DynamicType = ()>> Indexer<K> {
@@ -45,7 +47,7 @@ impl<K: Resource<DynamicType = ()>> Indexer<K> {
         let indexer = Self {
             keys,
             index: index.clone(),
-            listed: Names::new(),
+            listed: BTreeSet::new(),
         };
         (index, indexer)
     }
@@ -53,40 +55,26 @@ impl<K: Resource<DynamicType = ()>> Indexer<K> {
     /// Follows an event.
     pub fn see(&mut self, event: &Event<K>) {
         match event {
-            Event::Init => self.listed = Names::new(),
+            Event::Init => self.listed = BTreeSet::new(),
             Event::InitApply(object) => {
-                for key in (self.keys)(object) {
-                    self.listed
-                        .entry(key)
-                        .or_default()
-                        .insert(object.name_any());
-                }
+                let entries = self.entries(object);
+                self.listed.extend(entries);
             }
             Event::InitDone => *self.index.0.write() = std::mem::take(&mut self.listed),
-            Event::Apply(object) => {
-                let mut names = self.index.0.write();
-                for key in (self.keys)(object) {
-                    names.entry(key).or_default().insert(object.name_any());
-                }
-            }
+            Event::Apply(object) => self.index.0.write().extend(self.entries(object)),
             Event::Delete(object) => {
-                let mut names = self.index.0.write();
-                for key in (self.keys)(object) {
-                    remove(&mut names, &key, &object.name_any());
+                let mut entries = self.index.0.write();
+                for entry in self.entries(object) {
+                    entries.remove(&entry);
                 }
             }
         }
     }
-}
 
-/// Removes a name, and the key with its last name.
-fn remove(names: &mut Names, key: &IndexKey, name: &str) {
-    let Some(found) = names.get_mut(key) else {
-        return;
-    };
-    found.remove(name);
-    if found.is_empty() {
-        names.remove(key);
+    fn entries(&self, object: &K) -> Vec<Entry> {
+        let keys = (self.keys)(object).into_iter();
+        keys.map(|(namespace, name)| (Digest::of(&[&namespace, &name]), object.name_any().into()))
+            .collect()
     }
 }
 
@@ -124,7 +112,8 @@ mod tests {
         indexer.see(&Event::Delete(map("a", "red")));
         indexer.see(&Event::Delete(map("b", "red")));
         assert_eq!(index.names("links", "red"), [] as [String; 0]);
-        assert_eq!(index.0.read().len(), 1, "a key without names is gone");
+        assert_eq!(index.names("links", "blue"), ["c"]);
+        assert_eq!(index.0.read().len(), 1, "nothing is left of the others");
     }
 
     #[test]

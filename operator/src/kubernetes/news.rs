@@ -4,10 +4,13 @@ use std::collections::HashMap;
 
 use kube::{Resource, runtime::reflector::ObjectRef};
 
+use super::digest::Digest;
+
 /// The essence of each object, as last seen by the watch.
 pub struct News<K: Resource<DynamicType = ()>> {
     essence: fn(&K) -> Option<String>,
-    known: HashMap<ObjectRef<K>, String>,
+    /// The digest of the essence of each object.
+    known: HashMap<ObjectRef<K>, Digest>,
 }
 
 impl<K: Resource<DynamicType = ()>> News<K> {
@@ -24,9 +27,8 @@ impl<K: Resource<DynamicType = ()>> News<K> {
         let Some(essence) = (self.essence)(object) else {
             return true;
         };
-        let before = self
-            .known
-            .insert(ObjectRef::from_obj(object), essence.clone());
+        let essence = Digest::of(&[&essence]);
+        let before = self.known.insert(ObjectRef::from_obj(object), essence);
         before != Some(essence)
     }
 
