@@ -3,7 +3,7 @@
 //! children of two stacks are much alike, so the first objects are the dictionary by which the others are compressed.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     marker::PhantomData,
     sync::{Arc, OnceLock},
 };
@@ -46,9 +46,9 @@ impl Dictionary {
         match self.0.get() {
             Some(dictionary) => {
                 let compressed = compress_prepend_size_with_dict(&json, dictionary);
-                Json::Compressed(compressed.into_boxed_slice())
+                Json::Compressed(fitting(compressed))
             }
-            None => Json::Plain(json.into_boxed_slice()),
+            None => Json::Plain(fitting(json)),
         }
     }
 
@@ -64,6 +64,12 @@ impl Dictionary {
     }
 }
 
+/// Copies bytes to where they stay. The buffer that they come from is many times as large as they are: in its place they
+/// would leave holes of that size between each other.
+fn fitting(buffer: Vec<u8>) -> Box<[u8]> {
+    Box::from(buffer.as_slice())
+}
+
 /// An object as it is kept.
 struct Entry {
     json: Json,
@@ -71,8 +77,8 @@ struct Entry {
     claim: Option<Box<HostClaim>>,
 }
 
-/// Objects by namespace and name.
-type Objects = HashMap<String, HashMap<String, Entry>>;
+/// Objects by namespace and name. A map of this kind shrinks with its entries.
+type Objects = BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>>;
 
 /// The watch of a kind has ended, so that its first list never comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -129,7 +135,7 @@ impl<K> Packed<K> {
     /// Returns the claims that match.
     pub fn claims(&self, matches: impl Fn(&HostClaim) -> bool) -> Vec<HostClaim> {
         let objects = self.objects.read();
-        let entries = objects.values().flat_map(HashMap::values);
+        let entries = objects.values().flat_map(BTreeMap::values);
         let claims = entries.filter_map(|entry| entry.claim.as_deref());
         claims.filter(|claim| matches(claim)).cloned().collect()
     }
@@ -233,16 +239,16 @@ impl<K: Resource<DynamicType = ()> + Serialize> Packer<K> {
 
 fn put<K: Resource<DynamicType = ()>>(objects: &mut Objects, object: &K, entry: Entry) {
     let namespace = object.namespace().unwrap_or_default();
-    let objects = objects.entry(namespace).or_default();
-    objects.insert(object.name_any(), entry);
+    let objects = objects.entry(namespace.into()).or_default();
+    objects.insert(object.name_any().into(), entry);
 }
 
 fn remove<K: Resource<DynamicType = ()>>(objects: &mut Objects, object: &K) {
     let namespace = object.namespace().unwrap_or_default();
-    if let Some(found) = objects.get_mut(&namespace) {
-        found.remove(&object.name_any());
+    if let Some(found) = objects.get_mut(namespace.as_str()) {
+        found.remove(object.name_any().as_str());
         if found.is_empty() {
-            objects.remove(&namespace);
+            objects.remove(namespace.as_str());
         }
     }
 }
