@@ -41,8 +41,11 @@ use shelf::{Shelf, keep};
 /// Annotation of `kubectl apply` with the whole object, which nothing reads. That of a Secret contains its data.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Number of objects of one page of a list. A page is held in memory as the API server sends it, with managed fields that are
+/// larger than the rest, and every kind is listed at the same time.
+pub const PAGE: u32 = 50;
 /// Seconds after which a watch is reopened, so that a dead connection is noticed.
-pub(super) const WATCH_TIMEOUT: u32 = 60;
+pub const WATCH_TIMEOUT: u32 = 60;
 /// Longest time for which the operator waits, at its start, to know if the cluster has the optional kinds.
 const OPTIONAL_LIMIT: Duration = Duration::from_secs(5);
 

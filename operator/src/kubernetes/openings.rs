@@ -30,7 +30,7 @@ use shortener_operator_core::model::{gateway_api::HttpRoute, kinds::Presence, op
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    inventory::{WATCH_TIMEOUT, served::events},
+    inventory::{PAGE, WATCH_TIMEOUT, served::events},
     watch_report::Reports,
 };
 
@@ -102,7 +102,9 @@ impl Openings {
             None => Api::all(client.clone()),
         };
         let absent = CancellationToken::new();
-        let config = watcher::Config::default().timeout(WATCH_TIMEOUT);
+        let config = watcher::Config::default()
+            .timeout(WATCH_TIMEOUT)
+            .page_size(PAGE);
         let openings = self.clone();
         let (mut report, mut found) = (reports.of::<K>(false), BTreeSet::new());
         let changes = events(client, api, config, presence, absent.clone())
@@ -116,10 +118,13 @@ impl Openings {
                     BTreeSet::new()
                 }
                 Ok(Event::InitApply(object)) => {
-                    found.insert(key(&object));
-                    openings.set(key(&object), opening(&object))
+                    let opened = opening(&object);
+                    if opened.is_some() {
+                        found.insert(key(&object));
+                    }
+                    openings.set(key(&object), opened)
                 }
-                Ok(Event::InitDone) => openings.list_ends::<K>(&found),
+                Ok(Event::InitDone) => openings.list_ends::<K>(&std::mem::take(&mut found)),
                 Err(_) => BTreeSet::new(),
             });
         let openings = self.clone();
@@ -149,7 +154,7 @@ impl Openings {
             .collect()
     }
 
-    /// Ends a list of a kind, in which these objects were found.
+    /// Ends a list of a kind, in which these objects open a way in.
     fn list_ends<K: Resource<DynamicType = ()>>(
         &self,
         found: &BTreeSet<ObjectKey>,

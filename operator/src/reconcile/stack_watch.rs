@@ -21,7 +21,10 @@ use super::{
     wake::{self, Stacks},
 };
 use crate::kubernetes::{
-    index::Indexer, inventory::LAST_APPLIED, news::News, watch_report::Reports,
+    index::Indexer,
+    inventory::{LAST_APPLIED, PAGE, WATCH_TIMEOUT},
+    news::News,
+    watch_report::Reports,
 };
 
 /// A stream of stacks that are due for a reconcile.
@@ -41,7 +44,10 @@ pub(super) fn watch_stacks(context: &Arc<Context>, reports: Reports<'_>) -> (Sta
     context.others.write().push(others);
     let (mut report, mut news) = (reports.of::<GuardedStack>(true), News::new(essence));
     let (context, found) = (context.clone(), stacks.clone());
-    let triggers = watcher(api, watcher::Config::default().timeout(60))
+    let config = watcher::Config::default()
+        .timeout(WATCH_TIMEOUT)
+        .page_size(PAGE);
+    let triggers = watcher(api, config)
         .default_backoff()
         .modify(trim)
         .inspect(move |event| report.see(event))

@@ -12,6 +12,8 @@ use shortener_operator_core::model::{
     metadata::managed_by_selector,
 };
 
+use super::PAGE;
+
 /// A form in which the cache keeps the objects of kind `K`.
 pub trait Form<K> {
     /// The cached object.
@@ -21,9 +23,8 @@ pub trait Form<K> {
     /// others may not be listed, it asks the API server for each, and it deletes none that it does not know.
     const NEEDED: bool = true;
 
-    /// Number of objects of one page of a list. A page is held in memory as the API server sends it, with managed fields
-    /// that are larger than the rest, and every kind is listed at the same time.
-    const PAGE: u32 = 50;
+    /// Number of objects of one page of a list.
+    const PAGE: u32 = PAGE;
 
     /// Field selector of the watch; `None` for no selection.
     const FIELDS: Option<&'static str> = None;
