@@ -103,8 +103,12 @@ where
         })
         .filter_map(move |event| {
             future::ready(match event {
-                Ok(Event::Apply(kept) | Event::InitApply(kept)) => {
-                    news.see(&kept).then(|| change(&kept, false))
+                Ok(Event::Apply(kept)) => news.see(&kept).then(|| change(&kept, false)),
+                // It is in the cache from the end of the list on, and every stack is reconciled after that. Tens of
+                // thousands of changes would wait for that, too.
+                Ok(Event::InitApply(kept)) => {
+                    news.see(&kept);
+                    None
                 }
                 Ok(Event::Delete(kept)) => {
                     news.forget(&kept);
