@@ -110,6 +110,11 @@ impl Entry {
         let target = self.target.as_ref().filter(|target| !target.paused);
         target?.autoscaling.as_ref()
     }
+
+    /// Returns true when it says no more than a missing entry.
+    fn is_blank(&self) -> bool {
+        self.target.is_none() && self.record == QueueRecord::default()
+    }
 }
 
 /// The known state of the stacks' queues.
@@ -165,13 +170,19 @@ impl Queues {
         if target.is_none() {
             entry.record.forget_broker();
         }
-        if entry.target == target {
-            return;
+        let is_new = entry.target != target;
+        if is_new {
+            entry.due = target.is_some();
+            entry.target = target;
         }
-        entry.due = target.is_some();
-        entry.target = target;
+        // Most stacks of a cluster may have no queue.
+        if entry.is_blank() {
+            entries.remove(stack);
+        }
         drop(entries);
-        self.changed.notify_one();
+        if is_new {
+            self.changed.notify_one();
+        }
     }
 
     /// Returns the brokers to query now: all of them, or only those that are new or have changed.
@@ -236,7 +247,10 @@ impl Queues {
 mod tests {
     use std::time::Duration;
 
-    use shortener_operator_core::model::queue_state::{Depth, Room};
+    use shortener_operator_core::model::{
+        queue_state::{Depth, Room},
+        stack::Draining,
+    };
 
     use super::*;
 
@@ -388,5 +402,25 @@ mod tests {
         assert_eq!(queues.targets(true).len(), 1);
         queues.target(&stack(), None);
         assert_eq!(queues.targets(true).len(), 0);
+    }
+
+    #[test]
+    fn a_stack_without_a_queue_is_remembered_only_while_it_drains_or_has_drained_one() {
+        let draining = Drain::Draining(Draining {
+            closed: false,
+            left: None,
+            workers: true,
+        });
+        for (drain, remembered) in [
+            (Drain::Wanted, 0),
+            (draining, 1),
+            (Drain::Drained, 1),
+            (Drain::Skipped, 0),
+        ] {
+            let queues = Queues::default();
+            queues.decided(&stack(), drain);
+            queues.target(&stack(), None);
+            assert_eq!(queues.entries.lock().len(), remembered, "{drain:?}");
+        }
     }
 }
