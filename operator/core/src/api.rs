@@ -1,4 +1,6 @@
 //! The custom resource `ShortenerStack`: its fields, defaults and admission rules. It contains no behaviour.
+//!
+//! Large parts that most stacks lack are boxes, because the operator keeps every stack in memory.
 
 mod annotations;
 mod autoscaling;

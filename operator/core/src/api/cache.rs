@@ -29,10 +29,10 @@ pub struct CacheSpec {
     pub near_memory: Option<String>,
     /// A server that the operator runs in the stack's namespace. It keeps all its data in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub managed: Option<ManagedCache>,
+    pub managed: Option<Box<ManagedCache>>,
     /// A server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub external: Option<ExternalCache>,
+    pub external: Option<Box<ExternalCache>>,
 }
 
 impl Default for CacheSpec {

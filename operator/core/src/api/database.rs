@@ -13,10 +13,10 @@ use super::{DatabaseTls, PodSettings, names, rules::managed_or_external};
 pub struct DatabaseSpec {
     /// A PostgreSQL server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub managed: Option<ManagedDatabase>,
+    pub managed: Option<Box<ManagedDatabase>>,
     /// A PostgreSQL server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub external: Option<ExternalDatabase>,
+    pub external: Option<Box<ExternalDatabase>>,
 }
 
 /// A PostgreSQL server of one replica with a volume of its own.

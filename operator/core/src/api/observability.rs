@@ -40,10 +40,10 @@ pub struct ObservabilitySpec {
 pub struct CollectorSpec {
     /// An OpenTelemetry collector that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub managed: Option<ManagedCollector>,
+    pub managed: Option<Box<ManagedCollector>>,
     /// A collector that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub external: Option<ExternalCollector>,
+    pub external: Option<Box<ExternalCollector>>,
 }
 
 /// An OpenTelemetry collector of one replica that stores no data.
@@ -76,10 +76,10 @@ pub struct BackendSpec {
     /// Grafana with its stores for traces, logs and metrics, in one pod that the operator runs. Meant for
     /// demonstrations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub managed: Option<ManagedBackend>,
+    pub managed: Option<Box<ManagedBackend>>,
     /// A backend that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub external: Option<ExternalBackend>,
+    pub external: Option<Box<ExternalBackend>>,
 }
 
 /// Grafana, Tempo, Loki and Prometheus in one pod with a volume of its own.

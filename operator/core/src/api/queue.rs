@@ -30,10 +30,10 @@ pub struct QueueSpec {
     pub dead_letters: Option<DeadLettersSpec>,
     /// A RabbitMQ server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub managed: Option<ManagedQueue>,
+    pub managed: Option<Box<ManagedQueue>>,
     /// A RabbitMQ server or cluster that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub external: Option<ExternalQueue>,
+    pub external: Option<Box<ExternalQueue>>,
 }
 
 impl Default for QueueSpec {

@@ -36,7 +36,7 @@ pub struct ShortenerStackStatus {
     pub queue: Option<QueueStatus>,
     /// Changes that the operator would make; present only with the annotation `shortener.dev/plan-only`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<PlanStatus>,
+    pub plan: Option<Box<PlanStatus>>,
     /// Changes of pods that `upgradePolicy: OnSpecChange` holds back, one entry per workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_changes: Vec<PendingChange>,

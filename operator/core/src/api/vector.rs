@@ -28,10 +28,10 @@ pub struct VectorSpec {
     pub distance: Distance,
     /// A Qdrant server that the operator runs in the stack's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub managed: Option<ManagedVector>,
+    pub managed: Option<Box<ManagedVector>>,
     /// A Qdrant server that the operator does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub external: Option<ExternalVector>,
+    pub external: Option<Box<ExternalVector>>,
 }
 
 impl Default for VectorSpec {

@@ -14,7 +14,7 @@ pub(super) fn pod(settings: &PodSettings, image: &str, defaults: ResourceRequire
         resources: resources(settings.resources.as_ref(), defaults),
         node_selector: settings.node_selector.clone(),
         tolerations: settings.tolerations.clone(),
-        affinity: settings.affinity.clone(),
+        affinity: settings.affinity.as_deref().cloned(),
         priority_class: settings.priority_class_name.clone(),
         env: settings.env.clone(),
     }

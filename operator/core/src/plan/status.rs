@@ -74,7 +74,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         }
     };
     let plan = match outcome {
-        Outcome::Planned(_, _, changes) => Some(PlanStatus::from(changes)),
+        Outcome::Planned(_, _, changes) => Some(Box::new(PlanStatus::from(changes))),
         Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(..) => None,
     };
     let pending = known.map(|validated| validated.pending.clone());

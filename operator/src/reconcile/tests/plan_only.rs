@@ -17,7 +17,8 @@ use crate::testing::{
 };
 
 fn plan(world: &World) -> Option<PlanStatus> {
-    world.stack("acme").status.unwrap().plan
+    let plan = world.stack("acme").status.unwrap().plan;
+    plan.map(|plan| *plan)
 }
 
 /// Edits the spec and lets the operator only plan it, in one write.

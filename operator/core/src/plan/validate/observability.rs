@@ -45,7 +45,8 @@ pub(super) fn collector(
     let Some(backend) = held.part(Component::Otel, backend) else {
         return Some(Collector::Held { own_backend });
     };
-    let managed = observability.collector.managed.clone().unwrap_or_default();
+    let managed = observability.collector.managed.as_deref();
+    let managed = managed.cloned().unwrap_or_default();
     Some(Collector::Managed(Box::new(ManagedCollector {
         replicas: i32::from(!spec.stopped),
         pod: pod(

@@ -25,7 +25,7 @@ pub(in crate::plan) fn resolve(
     facts: StoreFacts,
 ) -> Result<Cache, ValidateError> {
     let spec = &surroundings.stack.spec.cache;
-    let managed = spec.managed.clone().unwrap_or_default();
+    let managed = spec.managed.as_deref().cloned().unwrap_or_default();
     let max_memory = size(
         "cache.managed.maxMemory",
         managed.max_memory.as_deref().unwrap_or(DEFAULT_MEMORY),

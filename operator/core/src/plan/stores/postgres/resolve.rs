@@ -25,8 +25,8 @@ pub(in crate::plan) fn resolve(
     surroundings: &Surroundings<'_>,
     facts: StoreFacts,
 ) -> Result<Store, ValidateError> {
-    let managed = surroundings.stack.spec.database.managed.clone();
-    let managed = managed.unwrap_or_default();
+    let managed = surroundings.stack.spec.database.managed.as_deref();
+    let managed = managed.cloned().unwrap_or_default();
     let data = data(&facts);
     let images = &surroundings.defaults.images;
     let claim = component_name(&surroundings.stack.name_any(), Component::Postgres);

@@ -30,7 +30,7 @@ pub(in crate::plan) fn resolve(
         managed,
         external: _,
     } = surroundings.stack.spec.vector.clone();
-    let managed = managed.unwrap_or_default();
+    let managed = *managed.unwrap_or_default();
     let wanted = Wanted {
         component: Component::Qdrant,
         pod: pod(

@@ -40,7 +40,7 @@ pub(in crate::plan) fn resolve(
     draining: Option<Draining>,
 ) -> Result<Queue, ValidateError> {
     let spec = &surroundings.stack.spec.queue;
-    let managed = spec.managed.clone().unwrap_or_default();
+    let managed = spec.managed.as_deref().cloned().unwrap_or_default();
     let server = pod(
         &managed.pod,
         &surroundings.defaults.images.rabbitmq,

@@ -21,7 +21,7 @@ pub(in crate::plan) fn resolve(
         storage,
         storage_class_name,
         pod: settings,
-    } = spec.managed.clone().unwrap_or_default();
+    } = spec.managed.as_deref().cloned().unwrap_or_default();
     let storage = storage.or_else(|| Some(DEFAULT_BACKEND_STORAGE.to_owned()));
     let wanted = Wanted {
         component: Component::Telemetry,
