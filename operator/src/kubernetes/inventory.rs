@@ -117,8 +117,12 @@ impl Inventory {
 
     /// Returns the live metadata of a child, as last seen by the watch.
     pub fn metadata<K: Child>(&self, namespace: &str, name: &str) -> Option<ObjectMeta> {
-        self.kept::<K>(namespace, name)
-            .map(|kept| kept.meta().clone())
+        K::shelf(self).objects().metadata(namespace, name)
+    }
+
+    /// Returns true when the watch shows a child.
+    pub fn contains<K: Child>(&self, namespace: &str, name: &str) -> bool {
+        K::shelf(self).objects().contains(namespace, name)
     }
 
     /// Returns the cached form of a child.
@@ -138,7 +142,17 @@ impl Inventory {
 
     /// Returns every child of a kind that carries the stack's instance label and the operator's managed-by label.
     pub fn of_stack<K: Child>(&self, namespace: &str, stack: &str) -> Vec<Arc<K::Kept>> {
-        K::shelf(self).of_stack(namespace, stack)
+        self.of_stack_where::<K>(namespace, stack, |_| true)
+    }
+
+    /// Returns those whose names match.
+    pub fn of_stack_where<K: Child>(
+        &self,
+        namespace: &str,
+        stack: &str,
+        matches: impl Fn(&str) -> bool,
+    ) -> Vec<Arc<K::Kept>> {
+        K::shelf(self).of_stack(namespace, stack, matches)
     }
 }
 

@@ -189,10 +189,9 @@ fn programs(scope: &Scope, identity: &StackIdentity) -> BTreeMap<Component, Arc<
 fn missing_keys(scope: &Scope, stack: &ShortenerStack, identity: &StackIdentity) -> bool {
     let secret = references::keys_secret(&stack.spec);
     secret.is_some_and(|name| {
-        let found = scope
+        !scope
             .inventory
-            .metadata::<Secret>(&identity.namespace, name);
-        found.is_none()
+            .contains::<Secret>(&identity.namespace, name)
     })
 }
 
@@ -206,8 +205,7 @@ fn missing_certificate(
     let name = references::certificate_secret(&stack.spec)?;
     let exists = scope
         .inventory
-        .metadata::<Secret>(&identity.namespace, name)
-        .is_some();
+        .contains::<Secret>(&identity.namespace, name);
     (!exists).then(|| name.to_owned())
 }
 

@@ -9,12 +9,13 @@ use std::{
 };
 
 use futures::FutureExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
 use lz4_flex::block::{
     DecompressError, compress_prepend_size_with_dict, decompress_size_prepended_with_dict,
 };
 use parking_lot::RwLock;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use shortener_operator_core::model::facts::HostClaim;
 use tokio::sync::watch;
 
@@ -52,7 +53,7 @@ impl Dictionary {
         }
     }
 
-    fn parse<K: DeserializeOwned>(&self, json: &Json) -> Result<K, Unreadable> {
+    fn parse<T: DeserializeOwned>(&self, json: &Json) -> Result<T, Unreadable> {
         Ok(match json {
             Json::Plain(json) => serde_json::from_slice(json)?,
             Json::Compressed(compressed) => {
@@ -75,6 +76,12 @@ struct Entry {
     json: Json,
     /// The claim that a route records. All of them are compared in each reconcile, so they are not parsed each time.
     claim: Option<Box<HostClaim>>,
+}
+
+/// An object of which only the metadata is read.
+#[derive(Deserialize)]
+struct OnlyMetadata {
+    metadata: ObjectMeta,
 }
 
 /// Objects by namespace and name. A map of this kind shrinks with its entries.
@@ -109,29 +116,35 @@ impl<K: DeserializeOwned> Packed<K> {
     /// Returns an object.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let objects = self.objects.read();
-        self.unpack(objects.get(namespace)?.get(name)?)
+        let object = unpack(&self.dictionary, objects.get(namespace)?.get(name)?);
+        object.map(Arc::new)
     }
 
     /// Returns the objects of a namespace.
     pub fn of_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         let objects = self.objects.read();
         let found = objects.get(namespace).into_iter().flatten();
-        found.filter_map(|(_, entry)| self.unpack(entry)).collect()
-    }
-
-    fn unpack(&self, entry: &Entry) -> Option<Arc<K>> {
-        match self.dictionary.parse(&entry.json) {
-            Ok(object) => Some(Arc::new(object)),
-            // It was written from the same type.
-            Err(error) => {
-                tracing::error!(%error, "an object of the cache cannot be parsed; restart the operator and report this");
-                None
-            }
-        }
+        let objects = found.filter_map(|(_, entry)| unpack(&self.dictionary, entry));
+        objects.map(Arc::new).collect()
     }
 }
 
 impl<K> Packed<K> {
+    /// Returns true when an object exists.
+    pub fn contains(&self, namespace: &str, name: &str) -> bool {
+        let objects = self.objects.read();
+        let found = objects.get(namespace);
+        found.is_some_and(|found| found.contains_key(name))
+    }
+
+    /// Returns the metadata of an object, which takes a fraction of the time for the whole of it.
+    pub fn metadata(&self, namespace: &str, name: &str) -> Option<ObjectMeta> {
+        let objects = self.objects.read();
+        let entry = objects.get(namespace)?.get(name)?;
+        let object: OnlyMetadata = unpack(&self.dictionary, entry)?;
+        Some(object.metadata)
+    }
+
     /// Returns the claims that match.
     pub fn claims(&self, matches: impl Fn(&HostClaim) -> bool) -> Vec<HostClaim> {
         let objects = self.objects.read();
@@ -153,6 +166,17 @@ impl<K> Packed<K> {
     /// Returns true when the kind has been listed.
     pub fn is_listed(&self) -> bool {
         matches!(self.wait_until_listed().now_or_never(), Some(Ok(())))
+    }
+}
+
+fn unpack<T: DeserializeOwned>(dictionary: &Dictionary, entry: &Entry) -> Option<T> {
+    match dictionary.parse(&entry.json) {
+        Ok(object) => Some(object),
+        // It was written from the same type.
+        Err(error) => {
+            tracing::error!(%error, "an object of the cache cannot be parsed; restart the operator and report this");
+            None
+        }
     }
 }
 
@@ -278,6 +302,9 @@ mod tests {
         packer.see(&Event::Apply(object("others", "c", "4")));
         let found = packed.get("links", "a").map(|found| (*found).clone());
         assert_eq!(found, Some(object("links", "a", "2")));
+        let metadata = packed.metadata("links", "a");
+        assert_eq!(metadata, Some(object("links", "a", "").metadata));
+        assert!(packed.contains("links", "a") && !packed.contains("links", "c"));
         assert_eq!(packed.of_namespace("links").len(), 2);
         packer.see(&Event::Delete(object("links", "a", "2")));
         assert!(packed.get("links", "a").is_none());

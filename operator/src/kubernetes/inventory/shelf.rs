@@ -49,10 +49,16 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned> Shelf<K> {
         self.objects.get(namespace, name)
     }
 
-    /// Returns the objects that carry a stack's instance label and the operator's managed-by label.
-    pub(super) fn of_stack(&self, namespace: &str, stack: &str) -> Vec<Arc<K>> {
+    /// Returns the objects that carry a stack's instance label and the operator's managed-by label and whose names match.
+    pub(super) fn of_stack(
+        &self,
+        namespace: &str,
+        stack: &str,
+        matches: impl Fn(&str) -> bool,
+    ) -> Vec<Arc<K>> {
         let names = self.by_stack.names(namespace, stack).into_iter();
         names
+            .filter(|name| matches(name))
             .filter_map(|name| self.get(namespace, &name))
             .filter(|kept| labelled(&**kept) == Some(stack))
             .collect()

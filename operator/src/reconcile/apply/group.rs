@@ -53,8 +53,7 @@ macro_rules! groups {
 /// Returns true when the watch does not show an object, or when it was found to be absent.
 fn is_lacking<K: Child>(scope: &Scope, identity: &StackIdentity, item: &impl Item) -> bool {
     let name = item.metadata().name.as_deref().unwrap_or_default();
-    let kept = scope.inventory.kept::<K>(&identity.namespace, name);
-    item.is_absent() || kept.is_none()
+    item.is_absent() || !scope.inventory.contains::<K>(&identity.namespace, name)
 }
 
 child_kinds!(groups);

@@ -106,14 +106,15 @@ impl Pass<'_> {
     }
 
     async fn prune_kind<K: Child>(&mut self) {
-        for kept in self
+        let (namespace, stack) = (&self.identity.namespace, &self.identity.name);
+        let unwanted = |name: &str| !self.wanted.contains(&(kind::<K>(), name.to_owned()));
+        let unwanted = self
             .scope
             .inventory
-            .of_stack::<K>(&self.identity.namespace, &self.identity.name)
-        {
+            .of_stack_where::<K>(namespace, stack, unwanted);
+        for kept in unwanted {
             let (name, meta) = (kept.name_any(), kept.meta());
-            if self.wanted.contains(&(kind::<K>(), name.clone()))
-                || self.held.contains(&component_of(meta))
+            if self.held.contains(&component_of(meta))
                 || ownership(meta, self.identity, Deletion::Pruned) != Ownership::Ours
                 || meta.deletion_timestamp.is_some()
             {
