@@ -3,6 +3,7 @@
 
 use std::{error::Error, process::ExitCode};
 
+use mimalloc::MiMalloc;
 use shortener_operator::{
     cli::{
         Cli, Command,
@@ -14,6 +15,10 @@ use shortener_operator::{
     run,
     server::logging,
 };
+
+/// The allocator. It gives the memory of stacks that are gone back to the system.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let command = match Cli::read(std::env::args_os()) {
