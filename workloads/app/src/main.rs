@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
 use shortener_app::{
     code::CodeSpace,
     config::{Cli, Command, MigrateArgs, ServeArgs},
@@ -15,6 +16,10 @@ use shortener_common::{
     program::{self, Observed},
     signal::termination,
 };
+
+/// The allocator. It gives the memory of a burst of requests back to the system.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {

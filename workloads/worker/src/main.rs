@@ -3,12 +3,17 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 use shortener_common::{
     memory::Buffer,
     program::{self, Observed},
     signal::termination,
 };
 use shortener_worker::{config::WorkerArgs, metrics::Metrics, run::Worker, tasks::Registry};
+
+/// The allocator. It gives the memory of a burst of jobs back to the system.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {
