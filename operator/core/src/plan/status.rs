@@ -1,6 +1,7 @@
 //! Last step: from the outcome of the other steps to the status. Pure; the driver writes it, once per reconcile.
 
 mod measured;
+mod volumes;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt;
@@ -97,6 +98,7 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         queue: depth(live, previous.queue),
         plan,
         pending_changes: pending.unwrap_or(previous.pending_changes),
+        volumes: volumes::sizes(live),
     }
 }
 
