@@ -1,6 +1,7 @@
 //! Tests that must run alone on the cluster: they measure, load the node, or change the operator.
 
 mod chaos;
+mod drain;
 mod drift;
 mod held;
 mod leadership;
