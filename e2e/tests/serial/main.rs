@@ -11,6 +11,7 @@ mod profiles;
 mod rest;
 mod rights;
 mod rollout;
+mod rotation;
 mod starvation;
 mod upgrade;
 
