@@ -38,8 +38,8 @@ pub use meter::{Meter, Reading};
 pub use node::node_address;
 pub use operator::{OPERATOR_NAMESPACE, Operator};
 pub use pods::{
-    is_ready, log_lines, output_of, pods_of, restricted_container, restricted_pod, run_script,
-    settled,
+    await_replaced, is_ready, log_lines, output_of, pods_of, restricted_container, restricted_pod,
+    run_script, settled, uids_of,
 };
 pub use program::{OperatorProcess, OperatorProgram};
 pub use release::Release;

@@ -1,5 +1,7 @@
 //! Pods: those of a stack, and those that the tests create, which pass the restricted Pod Security Standard.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -62,6 +64,41 @@ pub async fn pods_of(stack: &Stack, component: &str) -> Result<Vec<Pod>> {
         .items;
     pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
     Ok(pods)
+}
+
+/// Returns the uids of the pods of components, each of which has one.
+pub async fn uids_of(stack: &Stack, components: &[&str]) -> Result<BTreeSet<String>> {
+    let mut uids = BTreeSet::new();
+    for component in components {
+        let pods = pods_of(stack, component).await?;
+        ensure!(!pods.is_empty(), "{component} has no pod");
+        uids.extend(pods.iter().filter_map(ResourceExt::uid));
+    }
+    Ok(uids)
+}
+
+/// Waits until as many ready pods of these components have taken the place of the earlier ones, which are gone.
+pub async fn await_replaced(
+    stack: &Stack,
+    components: &[&str],
+    earlier: &BTreeSet<String>,
+) -> Result<()> {
+    await_condition("every pod is replaced", async || {
+        let mut ready = 0;
+        for component in components {
+            for pod in pods_of(stack, component).await? {
+                let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
+                ensure!(!earlier.contains(&uid), "pod {name} is an earlier one");
+                ensure!(is_ready(&pod), "pod {name} is not ready");
+                ready += 1;
+            }
+        }
+        let expected = earlier.len();
+        ensure!(ready == expected, "{ready} of {expected} pods are ready");
+        Ok(())
+    })
+    .await?;
+    settled(stack).await
 }
 
 /// Waits until every pod of a stack has the newest template, and the older pods are gone.

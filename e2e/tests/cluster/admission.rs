@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use http::Request;
 use kube::{Client, api::DynamicObject};
 use serde_json::{Value, json};
-use shortener_e2e::{Space, base_spec, merge};
+use shortener_e2e::{Provider, Space, Stack, await_condition, base_spec, merge};
 
 #[tokio::test]
 async fn the_sample_of_the_readme_is_short_and_valid() -> Result<()> {
@@ -59,7 +59,7 @@ async fn every_invalid_resource_is_refused_with_the_field_and_the_remedy() -> Re
 async fn a_volume_neither_shrinks_nor_changes_its_class() -> Result<()> {
     Space::with("transition", async |space| {
         let stack = space.stack("acme");
-        let mut spec = base_spec(space, shortener_e2e::Provider::IngressNginx);
+        let mut spec = base_spec(space, Provider::IngressNginx);
         // The rules hold without any running pod.
         merge(&mut spec, json!({"paused": true, "stopped": true}));
         merge(
@@ -87,13 +87,7 @@ async fn a_volume_neither_shrinks_nor_changes_its_class() -> Result<()> {
             (json!({"database": {"managed": null}}), class),
             (json!({"database": null}), shrink),
         ] {
-            match stack.edit(edit.clone()).await {
-                Ok(()) => bail!("{edit} is accepted"),
-                Err(error) => {
-                    let text = format!("{error:#}");
-                    ensure!(text.contains(message), "{edit}: {text}");
-                }
-            }
+            edit_is_refused(&stack, edit, message).await?;
         }
         stack
             .edit(json!({"database": {"managed": {"storage": "3Gi"}}}))
@@ -103,25 +97,53 @@ async fn a_volume_neither_shrinks_nor_changes_its_class() -> Result<()> {
     .await
 }
 
+/// The storage class of the test cluster lets no volume grow.
+#[tokio::test]
+async fn a_growth_that_the_storage_class_refuses_can_be_taken_back() -> Result<()> {
+    Space::with("growth", async |space| {
+        let (stack, gateway) = space.serve(Provider::IngressNginx, json!({})).await?;
+        let url = "https://example.com/kept";
+        let code = gateway.shorten(url).await?;
+        let size = |size: &str| json!({"database": {"managed": {"storage": size}}});
+        await_condition("the status has the size of the volume", async || {
+            let volumes = stack.get().await?.data["status"]["volumes"].take();
+            let expected = json!({"database": "64Mi"});
+            ensure!(volumes == expected, "status.volumes is {volumes}");
+            Ok(())
+        })
+        .await?;
+        stack.edit(size("128Mi")).await?;
+        let told = stack
+            .until_reason("Degraded", "True", "VolumeNotExpandable")
+            .await?;
+        let remedy = "set the size back to the one in status.volumes";
+        ensure!(told.message.contains(remedy), "{}", told.message);
+        let field = "spec.database.managed.storage: Invalid value";
+        edit_is_refused(&stack, size("63Mi"), field).await?;
+        stack
+            .edit(size("64Mi"))
+            .await
+            .context("there is no way back")?;
+        stack.until("Degraded", "False").await?;
+        stack.ready().await?;
+        gateway.assert_redirects(&code, url).await
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_stack_passes_to_another_operator_only_while_it_is_paused() -> Result<()> {
     Space::with("operator-class", async |space| {
         let stack = space.stack("acme");
-        let mut spec = base_spec(space, shortener_e2e::Provider::IngressNginx);
+        let mut spec = base_spec(space, Provider::IngressNginx);
         merge(&mut spec, json!({"stopped": true}));
         stack.apply(&spec).await?;
         for edit in [
             json!({"operatorClass": "canary"}),
             json!({"operatorClass": "canary", "paused": true}),
         ] {
-            match stack.edit(edit.clone()).await {
-                Ok(()) => bail!("{edit} is accepted"),
-                Err(error) => {
-                    let text = format!("{error:#}");
-                    let message = "operatorClass can change only while the stack is paused";
-                    ensure!(text.contains(message), "{edit}: {text}");
-                }
-            }
+            let message = "operatorClass can change only while the stack is paused";
+            edit_is_refused(&stack, edit, message).await?;
         }
         stack.edit(json!({"paused": true})).await?;
         stack
@@ -130,6 +152,18 @@ async fn a_stack_passes_to_another_operator_only_while_it_is_paused() -> Result<
             .context("a paused stack cannot pass to another operator")
     })
     .await
+}
+
+/// Checks that an edit of a stack is refused with this message.
+async fn edit_is_refused(stack: &Stack, edit: Value, message: &str) -> Result<()> {
+    match stack.edit(edit.clone()).await {
+        Ok(()) => bail!("{edit} is accepted"),
+        Err(error) => {
+            let text = format!("{error:#}");
+            ensure!(text.contains(message), "{edit}: {text}");
+            Ok(())
+        }
+    }
 }
 
 async fn refused_as_expected(space: &Space, file: &Path) -> Result<()> {

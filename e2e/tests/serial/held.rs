@@ -6,16 +6,19 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{
-    Api, ResourceExt,
+    Api,
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use shortener_e2e::{Provider, Release, Space, Stack, await_condition, base_spec, merge, pods_of};
+use shortener_e2e::{Provider, Release, Space, Stack, await_condition, base_spec, merge, uids_of};
 
 use crate::undisturbed;
 
 /// Default image of the cache in the other release. It is never run while it is held back.
 const NEXT: &str = "localhost/shortenerstack/none:next";
+
+/// The components of the stack that have pods.
+const COMPONENTS: [&str; 4] = ["app", "gateway", "postgres", "cache"];
 
 #[tokio::test]
 async fn an_upgrade_restarts_no_pod_of_a_stack_until_it_is_let_go() -> Result<()> {
@@ -28,7 +31,7 @@ async fn an_upgrade_restarts_no_pod_of_a_stack_until_it_is_let_go() -> Result<()
         merge(&mut spec, careful);
         stack.apply(&spec).await?;
         stack.ready().await?;
-        let before = pods(&stack).await?;
+        let before = uids_of(&stack, &COMPONENTS).await?;
         let release = Release::installed().await?;
         let upgraded = release.upgrade_with(&format!("images.cache={NEXT}")).await;
         let seen = match upgraded {
@@ -53,7 +56,7 @@ async fn held_then_let_go(stack: &Stack, before: &BTreeSet<String>) -> Result<()
         "workload": "StatefulSet/demo-cache", "fields": ["spec.containers[valkey].image"],
     }]);
     ensure!(waits == expected, "status.pendingChanges is {waits}");
-    let now = pods(stack).await?;
+    let now = uids_of(stack, &COMPONENTS).await?;
     ensure!(now == *before, "the pods were {before:?} and are {now:?}");
     let wish = json!({"metadata": {"annotations": {"shortener.dev/release": "next"}}});
     let parameters = PatchParams::default();
@@ -71,15 +74,4 @@ async fn held_then_let_go(stack: &Stack, before: &BTreeSet<String>) -> Result<()
         Ok(())
     })
     .await
-}
-
-/// Returns the uids of the stack's pods.
-async fn pods(stack: &Stack) -> Result<BTreeSet<String>> {
-    let mut uids = BTreeSet::new();
-    for component in ["app", "gateway", "postgres", "cache"] {
-        let pods = pods_of(stack, component).await?;
-        ensure!(!pods.is_empty(), "{component} has no pod");
-        uids.extend(pods.iter().filter_map(ResourceExt::uid));
-    }
-    Ok(uids)
 }

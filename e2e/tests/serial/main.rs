@@ -1,6 +1,7 @@
 //! Tests that must run alone on the cluster: they measure, load the node, or change the operator.
 
 mod chaos;
+mod drain;
 mod drift;
 mod held;
 mod leadership;
@@ -10,6 +11,7 @@ mod profiles;
 mod rest;
 mod rights;
 mod rollout;
+mod rotation;
 mod starvation;
 mod upgrade;
 

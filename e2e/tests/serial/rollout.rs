@@ -6,7 +6,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    GatewayClient, LoadReport, Provider, Space, Stack, await_condition, under_load,
+    GatewayClient, LoadReport, Provider, Space, Stack, await_condition, merge, under_load,
 };
 
 use crate::undisturbed;
@@ -33,6 +33,7 @@ async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
             {"name": "DRAIN_DELAY_SECONDS", "value": "0"},
             {"name": "DRAIN_TIMEOUT_SECONDS", "value": "0"},
         ]);
+        let undrained = json!({"app": {"env": undrained}});
         let (stack, gateway) = two_of_everything(space, Provider::Standalone, undrained).await?;
         for number in 1..=MOST_ROLLOUTS {
             let report = update_under_load(&stack, &gateway, number).await?;
@@ -48,7 +49,7 @@ async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
 async fn updates_fail_nothing(provider: Provider) -> Result<()> {
     let _alone = undisturbed().await?;
     Space::with("rollout", async |space| {
-        let (stack, gateway) = two_of_everything(space, provider, json!([])).await?;
+        let (stack, gateway) = two_of_everything(space, provider, json!({})).await?;
         let rollouts = std::env::var("E2E_ROLLOUTS");
         let rollouts = rollouts.map_or(Ok(1), |number| number.parse())?;
         for number in 1..=rollouts {
@@ -60,17 +61,20 @@ async fn updates_fail_nothing(provider: Provider) -> Result<()> {
     .await
 }
 
-async fn two_of_everything(
+/// Serves a stack with two pods of the app and two of the gateway, and with further changes of its spec.
+pub(super) async fn two_of_everything(
     space: &Space,
     provider: Provider,
-    env: Value,
+    further: Value,
 ) -> Result<(Stack, GatewayClient)> {
     // The operator's default requests: with smaller ones a busy machine starves the pods, which is not under test.
-    let changes = json!({
-        "app": {"replicas": 2, "env": env, "resources": null},
+    let mut changes = json!({
+        "app": {"replicas": 2, "resources": null},
         "gateway": {"replicas": 2, "resources": null},
         "database": {"managed": {"resources": null}},
+        "cache": {"managed": {"resources": null}},
     });
+    merge(&mut changes, further);
     space.serve(provider, changes).await
 }
 
@@ -93,8 +97,14 @@ async fn update_under_load(
         replaced(stack, number).await
     })
     .await?;
+    print(&format!("update {number}"), &report);
+    Ok(report)
+}
+
+/// Prints the outcome of the requests.
+pub(super) fn print(title: &str, report: &LoadReport) {
     println!(
-        "update {number}: of {} requests {} failed, {} of them dropped; slowest {} ms",
+        "{title}: of {} requests {} failed, {} of them dropped; slowest {} ms",
         report.due,
         report.failed,
         report.dropped,
@@ -103,7 +113,6 @@ async fn update_under_load(
     for failure in &report.failures {
         println!("   {failure}");
     }
-    Ok(report)
 }
 
 /// Waits until all pods of the app run the new template and the old ones are gone.

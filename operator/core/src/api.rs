@@ -47,7 +47,8 @@ pub use spec::{
     WorkersSpec,
 };
 pub use status::{
-    AppStatus, PendingChange, PlanStatus, QueueStatus, ShortenerStackStatus, WorkersStatus,
+    AppStatus, PendingChange, PlanStatus, QueueStatus, ShortenerStackStatus, VolumesStatus,
+    WorkersStatus,
 };
 pub use tls::{CaRef, ClientTls, DatabaseTls, DatabaseTlsMode};
 pub use vector::{ApiKeyRef, Distance, ExternalVector, ManagedVector, VectorSpec};

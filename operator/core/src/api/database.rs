@@ -25,7 +25,7 @@ pub struct DatabaseSpec {
 #[serde(rename_all = "camelCase")]
 pub struct ManagedDatabase {
     /// Size of the volume, a quantity such as `1Gi` (the default). It can grow if the storage class allows expansion.
-    /// It cannot shrink.
+    /// It cannot shrink, other than back to its size in `status.volumes` if a growth was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = Rule::new("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))").message(

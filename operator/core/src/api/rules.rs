@@ -1,14 +1,11 @@
 //! CEL rules that several fields share.
 //!
 //! A rule about a transition is on the spec and not on its field, because Kubernetes does not evaluate it on a field
-//! that either side lacks.
+//! that either side lacks. The rules about sizes are on the whole resource, because they also read the status.
 
 use kube_core::Rule;
 
 use super::{DEFAULT_BACKEND_STORAGE, DEFAULT_STORAGE};
-
-/// The profile `vector` is off before or after the change.
-const VECTOR_IS_OFF: &str = "!(has(self.profiles) && 'vector' in self.profiles && has(oldSelf.profiles) && 'vector' in oldSelf.profiles)";
 
 /// The settings of the stack's own backend.
 const BACKEND: &str = "observability.backend.managed";
@@ -37,19 +34,69 @@ pub(super) fn keeps_its_operator() -> Rule {
 
 /// Returns the rule that the volume of a store does not shrink.
 pub(super) fn never_shrinks(store: &str, remedy: &str) -> Rule {
-    let size = |object| {
-        let default = format!("'{DEFAULT_STORAGE}'");
-        value(object, &format!("{store}.managed.storage"), &default)
+    let size = VolumeSize {
+        field: &format!("{store}.managed.storage"),
+        recorded: store,
+        default: DEFAULT_STORAGE,
     };
-    rule(
-        format!(
-            "{} || quantity({}) .compareTo(quantity({})) >= 0",
-            is_external(store),
-            size("self"),
-            size("oldSelf")
-        ),
-        format!("{store}.managed.storage cannot shrink (absent means {DEFAULT_STORAGE}): {remedy}"),
-    )
+    size.never_shrinks(&is_external(&format!("spec.{store}")), remedy)
+}
+
+/// Returns the rule that the volume of the vector store does not shrink while its profile is on.
+pub(super) fn vector_never_shrinks(remedy: &str) -> Rule {
+    let mut rule = never_shrinks("vector", remedy);
+    rule.rule = format!("{} || {}", vector_is_off("spec.profiles"), rule.rule);
+    rule
+}
+
+/// Returns the rule that the volume of the stack's own backend does not shrink.
+pub(super) fn backend_never_shrinks(remedy: &str) -> Rule {
+    let size = VolumeSize {
+        field: &format!("{BACKEND}.storage"),
+        recorded: "backend",
+        default: DEFAULT_BACKEND_STORAGE,
+    };
+    size.never_shrinks(&has_no_backend(&format!("spec.{BACKEND}")), remedy)
+}
+
+/// The size of a volume.
+struct VolumeSize<'a> {
+    /// Path of the size in the spec.
+    field: &'a str,
+    /// Name of the size in `status.volumes`.
+    recorded: &'a str,
+    /// Size if the spec contains none.
+    default: &'a str,
+}
+
+impl VolumeSize<'_> {
+    /// Returns the rule that the size does not shrink, other than to the one that the volume has: after a growth that was
+    /// refused, the stack could not become healthy again without a way back.
+    fn never_shrinks(&self, exception: &str, remedy: &str) -> Rule {
+        let Self {
+            field,
+            recorded,
+            default,
+        } = self;
+        let path = format!("spec.{field}");
+        let size = |object| {
+            let size = value(object, &path, &format!("'{default}'"));
+            format!("quantity({size})")
+        };
+        let (new, old) = (size("self"), size("oldSelf"));
+        // An update of the spec cannot change the status.
+        let recorded = format!("status.volumes.{recorded}");
+        let is_recorded = present("oldSelf", &recorded);
+        let volume = format!("oldSelf.{recorded}");
+        let shrinks = rule(
+            format!(
+                "{exception} || {new}.compareTo({old}) >= 0 || \
+                 ({is_recorded} && isQuantity({volume}) && {new}.compareTo(quantity({volume})) >= 0)"
+            ),
+            format!("{field} cannot shrink (absent means {default}): {remedy}"),
+        );
+        shrinks.field_path(format!(".{path}"))
+    }
 }
 
 /// Returns the rule that the storage class of a store does not change.
@@ -71,28 +118,13 @@ pub(super) fn vector_keeps(name: &str, default: &str, remedy: &str) -> Rule {
     let kept = |object| value(object, &format!("vector.{name}"), default);
     rule(
         format!(
-            "{VECTOR_IS_OFF} || ({}) == ({})",
+            "{} || ({}) == ({})",
+            vector_is_off("profiles"),
             kept("self"),
             kept("oldSelf")
         ),
         format!(
             "vector.{name} cannot change while the profile is on: switch the profile off, {remedy}, and switch the profile on"
-        ),
-    )
-}
-
-/// Returns the rule that the volume of the stack's own backend does not shrink.
-pub(super) fn backend_never_shrinks(remedy: &str) -> Rule {
-    let size = |object| backend_value(object, "storage", &format!("'{DEFAULT_BACKEND_STORAGE}'"));
-    rule(
-        format!(
-            "{} || quantity({}).compareTo(quantity({})) >= 0",
-            has_no_backend(),
-            size("self"),
-            size("oldSelf")
-        ),
-        format!(
-            "{BACKEND}.storage cannot shrink (absent means {DEFAULT_BACKEND_STORAGE}): {remedy}"
         ),
     )
 }
@@ -103,7 +135,7 @@ pub(super) fn backend_keeps_its_class(remedy: &str) -> Rule {
     rule(
         format!(
             "{} || ({}) == ({})",
-            has_no_backend(),
+            has_no_backend(BACKEND),
             class("self"),
             class("oldSelf")
         ),
@@ -126,7 +158,7 @@ pub(super) fn scales_by_its_own_queue() -> Rule {
 /// Limits a rule to changes while the profile `vector` is on.
 pub(super) fn while_vector_is_on(rule: Rule) -> Rule {
     Rule {
-        rule: format!("{VECTOR_IS_OFF} || {}", rule.rule),
+        rule: format!("{} || {}", vector_is_off("profiles"), rule.rule),
         ..rule
     }
 }
@@ -135,18 +167,28 @@ fn rule(expression: String, message: String) -> Rule {
     Rule::new(expression).message(message.as_str())
 }
 
-/// Returns the condition that a store is external before or after the change.
+/// Returns the condition that the profile `vector` is off before or after the change, from the path of the profiles.
+fn vector_is_off(profiles: &str) -> String {
+    let on = |object: &str| {
+        let are_named = present(object, profiles);
+        format!("{are_named} && 'vector' in {object}.{profiles}")
+    };
+    format!("!({} && {})", on("self"), on("oldSelf"))
+}
+
+/// Returns the condition that the store at a path is external before or after the change.
 fn is_external(store: &str) -> String {
     let external = |object: &str| present(object, &format!("{store}.external"));
     format!("({}) || ({})", external("self"), external("oldSelf"))
 }
 
-/// Returns the condition that the stack has no backend of its own before or after the change.
-fn has_no_backend() -> String {
+/// Returns the condition that the stack has no backend of its own before or after the change, from the path of its
+/// settings.
+fn has_no_backend(backend: &str) -> String {
     format!(
         "!({}) || !({})",
-        present("self", BACKEND),
-        present("oldSelf", BACKEND)
+        present("self", backend),
+        present("oldSelf", backend)
     )
 }
 

@@ -13,7 +13,8 @@ use super::{
     VectorSpec, WorkersAutoscaling, names,
     rules::{
         backend_keeps_its_class, backend_never_shrinks, keeps_its_class, keeps_its_operator,
-        never_shrinks, scales_by_its_own_queue, vector_keeps, while_vector_is_on,
+        never_shrinks, scales_by_its_own_queue, vector_keeps, vector_never_shrinks,
+        while_vector_is_on,
     },
 };
 
@@ -52,22 +53,22 @@ use super::{
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$')").message(
         "metadata.name begins with a letter, holds lower case letters, digits and '-' only and has at most 40 characters: choose a shorter name without dots"
-    )
+    ),
+    validation = never_shrinks("database", "keep the size, or restore a backup into a new stack"),
+    validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
+    validation = backend_never_shrinks("keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
+    validation = vector_never_shrinks("keep the size, or switch the profile off and delete the volume first")
 )]
 #[x_kube(
     crates(kube_core = "::kube_core"),
     validation = keeps_its_operator(),
-    validation = never_shrinks("database", "keep the size, or restore a backup into a new stack"),
     validation = keeps_its_class("database", "restore a backup into a new stack"),
-    validation = never_shrinks("queue", "keep the size, or drain the queue into a new stack"),
     validation = keeps_its_class("queue", "drain the queue into a new stack"),
     validation = scales_by_its_own_queue(),
-    validation = backend_never_shrinks("keep the size, or remove observability.backend.managed, delete the volume claim, and set it again"),
     validation = backend_keeps_its_class("remove observability.backend.managed, delete the volume claim, and set it again"),
     validation = vector_keeps("collection", "'docs'", "change the name"),
     validation = vector_keeps("size", "4", "change it together with vector.collection"),
     validation = vector_keeps("distance", "'Cosine'", "change it together with vector.collection"),
-    validation = while_vector_is_on(never_shrinks("vector", "keep the size, or switch the profile off and delete the volume first")),
     validation = while_vector_is_on(keeps_its_class("vector", "switch the profile off and delete the volume first"))
 )]
 #[serde(rename_all = "camelCase")]

@@ -40,6 +40,31 @@ pub struct ShortenerStackStatus {
     /// Changes of pods that `upgradePolicy: OnSpecChange` holds back, one entry per workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_changes: Vec<PendingChange>,
+    /// Sizes of the volumes that exist; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<VolumesStatus>,
+}
+
+/// Sizes of the volumes that exist, as their claims request them. A growth that was refused has not changed them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumesStatus {
+    /// Volume of the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub database: Option<String>,
+    /// Volume of the broker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub queue: Option<String>,
+    /// Volume of the vector store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub vector: Option<String>,
+    /// Volume of the backend of traces, logs and metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub backend: Option<String>,
 }
 
 /// Changes that the operator would make. Objects are given as kind and name.

@@ -36,6 +36,16 @@ fn update_refusal(old: Value, new: Value) -> String {
     admit(&stack("acme", new), Some(&stack("acme", old)))
 }
 
+/// Returns the errors of an update of a stack with volumes of these sizes. Like the API server, it keeps the status.
+fn update_refusal_beside(volumes: &Value, old: Value, new: Value) -> String {
+    let beside = |spec| {
+        let mut stack = stack("acme", spec);
+        stack.status = serde_json::from_value(json!({"volumes": volumes})).unwrap();
+        stack
+    };
+    admit(&beside(new), Some(&beside(old)))
+}
+
 #[test]
 fn an_empty_spec_is_valid() {
     assert_eq!(refusal(json!({})), "");
@@ -548,6 +558,78 @@ fn a_volume_grows_and_never_shrinks() {
     assert!(update_refusal(storage("2Gi"), json!({"database": {"managed": {}}})).contains(shrink));
     assert!(update_refusal(storage("2Gi"), json!({})).contains(shrink));
     assert!(update_refusal(json!({}), storage("500Mi")).contains(shrink));
+}
+
+/// A volume: its name in the status, the field of its size, and a spec with a size of it.
+type Volume = (&'static str, &'static str, fn(&str) -> Value);
+
+/// The volumes of a stack.
+const VOLUMES: [Volume; 4] = [
+    ("database", "database.managed.storage", storage),
+    (
+        "queue",
+        "queue.managed.storage",
+        |size| json!({"queue": {"managed": {"storage": size}}}),
+    ),
+    ("vector", "vector.managed.storage", |size| {
+        vector(json!({"managed": {"storage": size}}))
+    }),
+    (
+        "backend",
+        "observability.backend.managed.storage",
+        |size| json!({"observability": {"backend": {"managed": {"storage": size}}}}),
+    ),
+];
+
+#[test]
+fn a_growth_that_was_refused_is_taken_back_to_the_size_of_the_volume_and_no_further() {
+    for (name, field, spec) in VOLUMES {
+        let shrink = format!("{field} cannot shrink");
+        let refusal =
+            |volumes: &Value, size: &str| update_refusal_beside(volumes, spec("8Gi"), spec(size));
+        let volumes = json!({name: "4Gi"});
+        for size in ["4Gi", "4096Mi", "5Gi", "8Gi", "9Gi"] {
+            assert_eq!(refusal(&volumes, size), "", "{name} {size}");
+        }
+        for size in ["4095Mi", "1Gi"] {
+            let refusal = refusal(&volumes, size);
+            assert!(refusal.contains(&shrink), "{name} {size}: {refusal}");
+            let path = format!("field_path: \".spec.{field}\"");
+            assert!(refusal.contains(&path), "{refusal}");
+        }
+        // The volume may be larger than the spec says, which then decides.
+        assert_eq!(refusal(&json!({name: "16Gi"}), "8Gi"), "", "{name}");
+        for unknown in [json!({}), Value::Null, json!({"other": "4Gi"})] {
+            let refusal = refusal(&unknown, "4Gi");
+            assert!(refusal.contains(&shrink), "{name} {unknown}: {refusal}");
+        }
+    }
+}
+
+#[test]
+fn the_volume_of_one_store_takes_nothing_back_for_another() {
+    for (name, field, spec) in VOLUMES {
+        let mut volumes =
+            json!({"database": "4Gi", "queue": "4Gi", "vector": "4Gi", "backend": "4Gi"});
+        volumes.as_object_mut().unwrap().remove(name);
+        let refusal = update_refusal_beside(&volumes, spec("8Gi"), spec("4Gi"));
+        let shrink = format!("{field} cannot shrink");
+        assert!(refusal.contains(&shrink), "{name}: {refusal}");
+    }
+}
+
+#[test]
+fn a_recorded_size_that_is_no_quantity_stops_no_other_edit() {
+    for (name, field, spec) in VOLUMES {
+        for size in ["", "much", "4GiB"] {
+            let volumes = json!({name: size});
+            let refusal = |size: &str| update_refusal_beside(&volumes, spec("8Gi"), spec(size));
+            assert_eq!(refusal("8Gi"), "", "{name} {size}");
+            assert_eq!(refusal("9Gi"), "", "{name} {size}");
+            let shrink = format!("{field} cannot shrink");
+            assert!(refusal("4Gi").contains(&shrink), "{name} {size}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Last step: from the outcome of the other steps to the status. Pure; the driver writes it, once per reconcile.
 
 mod measured;
+mod volumes;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt;
@@ -78,26 +79,31 @@ pub fn status(stack: &ShortenerStack, outcome: Outcome<'_>, now: &Time) -> Short
         Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Failed(..) => None,
     };
     let pending = known.map(|validated| validated.pending.clone());
-    let workload = |component| live.workloads.get(&component).cloned().unwrap_or_default();
-    let app = workload(Component::App);
+    let workers = live.workloads.get(&Component::Worker);
     ShortenerStackStatus {
         observed_generation: generation,
         conditions,
         url: Some(public_url(&stack.spec)),
         profiles,
-        app: AppStatus {
-            replicas: app.existing,
-            ready_replicas: app.ready,
-        },
+        app: pods_of_the_app(live),
         workers: WorkersStatus {
-            replicas: workload(Component::Worker).existing,
+            replicas: workers.map_or(0, |workers| workers.existing),
             selector: worker_selector(&stack.name_any()),
             desired_replicas: desired_workers,
         },
         queue: depth(live, previous.queue),
         plan,
         pending_changes: pending.unwrap_or(previous.pending_changes),
+        volumes: volumes::sizes(live),
     }
+}
+
+fn pods_of_the_app(live: &Live) -> AppStatus {
+    let app = live.workloads.get(&Component::App);
+    app.map_or_else(AppStatus::default, |app| AppStatus {
+        replicas: app.existing,
+        ready_replicas: app.ready,
+    })
 }
 
 /// Returns the number of workers that follows the queue.

@@ -45,9 +45,9 @@ pub enum Cause {
     Api(#[from] kube::Error),
     /// The storage class of a volume claim does not let its volume grow.
     #[error(
-        "StorageClass {class} does not let a volume grow, so the volume keeps its size and the store runs on: if the \
-         driver can expand volumes, set allowVolumeExpansion of the class to true, or move the data to a stack whose \
-         class can"
+        "StorageClass {class} does not let a volume grow, so the volume keeps its size and the store runs on: set the size \
+         back to the one in status.volumes. To have the larger one, set allowVolumeExpansion of the class to true, if its \
+         driver can expand volumes, or move the data to a stack of another class"
     )]
     NotExpandable {
         /// Name of the storage class.

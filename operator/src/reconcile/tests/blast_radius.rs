@@ -6,7 +6,7 @@ use k8s_openapi::{
     ByteString,
     api::{
         apps::v1::{Deployment, StatefulSet},
-        core::v1::{ConfigMap, Secret, Service, ServiceAccount},
+        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
     },
 };
@@ -70,6 +70,34 @@ async fn pods_and_workers_are_counted_while_a_child_is_refused() {
     assert_eq!((status.app.ready_replicas, status.workers.replicas), (2, 2));
     assert_eq!(world.condition("acme", "AppReady").status, "True");
     assert_eq!(world.condition("acme", "GatewayReady").reason, "Forbidden");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_growth_is_taken_back_to_the_size_that_the_status_has() {
+    let world = World::with_stack(json!({})).await;
+    let recorded = || {
+        let volumes = world.stack("acme").status.unwrap().volumes;
+        volumes.unwrap().database
+    };
+    let resize = |size: &str| {
+        let managed = json!({"managed": {"storage": size}});
+        world.edit_spec("acme", |spec| spec["database"] = managed);
+    };
+    assert_eq!(recorded().as_deref(), Some("1Gi"));
+    world
+        .server
+        .fail_kind::<PersistentVolumeClaim>(Some(Fault::Refuse(403)));
+    resize("2Gi");
+    world.settle().await;
+    assert_eq!(world.condition("acme", "DatabaseReady").reason, "Forbidden");
+    assert_eq!(recorded().as_deref(), Some("1Gi"));
+    resize("1Gi");
+    world.settle().await;
+    assert_eq!(world.condition("acme", "Degraded").status, "False");
+    world.server.fail_kind::<PersistentVolumeClaim>(None);
+    resize("2Gi");
+    world.settle().await;
+    assert_eq!(recorded().as_deref(), Some("2Gi"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,17 @@
 //! Tests of the status after each outcome of a reconcile.
 
-use k8s_openapi::{api::core::v1::PodTemplateSpec, jiff::Timestamp};
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, PodTemplateSpec},
+    jiff::Timestamp,
+};
 use kube_core::CustomResourceExt;
 use serde_json::json;
 
 use super::*;
 use crate::{
-    api::PendingChange,
+    api::{PendingChange, VolumesStatus},
     model::{
         measured::{Enforcement, Fault, Passage, Step},
         stack::EndToEnd,
@@ -32,9 +37,7 @@ fn live(app_ready: i32) -> Live {
             (Component::Postgres, workload(2, 2)),
         ]
         .into(),
-        ingresses: vec![std::sync::Arc::new(
-            serde_json::from_value(ingress).unwrap(),
-        )],
+        ingresses: vec![Arc::new(serde_json::from_value(ingress).unwrap())],
         ..Live::default()
     }
 }
@@ -174,6 +177,49 @@ fn the_numbers_of_pods_are_those_of_today_after_a_failure_too() {
     let status = status(&stack, failed, &at(2));
     assert_eq!(status.app.ready_replicas, 1);
     assert_eq!(status.workers.replicas, 5);
+}
+
+fn claim(size: &str) -> Arc<PersistentVolumeClaim> {
+    let claim = json!({"metadata": {}, "spec": {"resources": {"requests": {"storage": size}}}});
+    Arc::new(serde_json::from_value(claim).unwrap())
+}
+
+#[test]
+fn the_sizes_that_the_live_claims_request_are_recorded_after_every_outcome() {
+    let stack = stored_stack(json!({"database": {"managed": {"storage": "3Gi"}}}));
+    let validated = minimal_stack();
+    let mut grown = live(2);
+    grown.claims = [
+        (Component::Postgres, claim("1Gi")),
+        (Component::Rabbitmq, claim("2Gi")),
+        (Component::Qdrant, claim("4Gi")),
+        (Component::Telemetry, claim("8Gi")),
+    ]
+    .into();
+    let error = ValidateError::NameTaken("acme-checksum".to_owned());
+    for outcome in [
+        Outcome::Applied(&validated, &grown),
+        Outcome::Paused(&validated, &grown),
+        Outcome::Planned(&validated, &grown, &Changes::default()),
+        Outcome::Failed(StepFailure::from(&error), &grown),
+    ] {
+        let sizes = status(&stack, outcome, &at(1)).volumes.unwrap();
+        assert_eq!(
+            serde_json::to_value(sizes).unwrap(),
+            json!({"database": "1Gi", "queue": "2Gi", "vector": "4Gi", "backend": "8Gi"})
+        );
+    }
+    grown
+        .claims
+        .retain(|component, _| *component == Component::Qdrant);
+    assert_eq!(
+        after(None, &grown, 1).volumes,
+        Some(VolumesStatus {
+            vector: Some("4Gi".to_owned()),
+            ..VolumesStatus::default()
+        })
+    );
+    assert_eq!(after(None, &live(2), 1).volumes, None);
 }
 
 #[test]
