@@ -156,8 +156,10 @@ cluster_stage() {
   run check 'hardening, step by step' e2e/checks/hardening.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
   run check 'a cluster without IPv4' follow_ipv6_check
+  # The last step on its cluster, because it costs all stacks there, and alone, because the other cluster takes time.
+  run tests 'cluster tests, outages' cluster_tests outage --test-threads=1 --show-output
   run tests 'sections of the specification' \
-    sections "$logs"/test-cluster-tests{,-one-by-one}.log
+    sections "$logs"/test-cluster-tests{,-one-by-one,-outages}.log
 }
 
 # A function, because bash reads a script while it runs it, and an edit during a run would derail it.

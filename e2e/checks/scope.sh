@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Tests the operator with a list of namespaces, on the test cluster: inside it works with Roles alone, and
-# outside it does nothing and may read nothing. It changes the installed release, so it runs after all
-# tests of a cluster-wide operator.
+# outside it does nothing and may read nothing. It changes the installed release, and changes it back.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -31,6 +30,10 @@ limit_operator() {
     --set "watchNamespaces={$inside}" --wait --timeout 3m
 }
 
+widen_operator() {
+  helm rollback "$release" --namespace "$namespace" --force-conflicts --wait --timeout 3m
+}
+
 # may <verb> <resource> <namespace>: true if the API server allows it to the operator's ServiceAccount.
 may() {
   [[ $(kubectl auth can-i "$1" "$2" --namespace "$3" --as "system:serviceaccount:$namespace:$release") == yes ]]
@@ -56,6 +59,7 @@ has_roles_only() {
 }
 
 limit_operator
+trap widen_operator EXIT
 works_inside_only
 has_roles_only
 say "with watchNamespaces={$inside} the operator works there and nowhere else"

@@ -35,7 +35,7 @@ pub use likeness::{alike, await_alike};
 pub use memory::MemoryMeter;
 pub use merge::merge;
 pub use meter::{Meter, Reading};
-pub use node::node_address;
+pub use node::{freeze_api_server, node_address, node_name};
 pub use operator::{OPERATOR_NAMESPACE, Operator};
 pub use pods::{
     await_replaced, is_ready, log_lines, output_of, pods_of, restricted_container, restricted_pod,

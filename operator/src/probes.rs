@@ -94,6 +94,14 @@ impl<S: Subject> Probes<S> {
         self.changed.notify_one();
     }
 
+    /// Calls a function that records a metric of a stack, unless the stack was forgotten meanwhile: the metric would stay.
+    pub fn while_followed(&self, stack: &StackKey, record: impl FnOnce()) {
+        let probes = self.probes.lock();
+        if probes.contains_key(stack) {
+            record();
+        }
+    }
+
     /// Removes what is known of a stack.
     pub fn forget(&self, stack: &StackKey) {
         self.probes.lock().remove(stack);
@@ -209,6 +217,19 @@ mod tests {
 
     fn stack() -> StackKey {
         ("links".to_owned(), "acme".to_owned())
+    }
+
+    #[test]
+    fn no_metric_is_recorded_of_a_stack_that_is_forgotten() {
+        let (probes, mut recorded) = (Probes::<Fixed>::default(), 0);
+        probes.while_followed(&stack(), || recorded += 1);
+        assert_eq!(recorded, 0);
+        probes.follow(&stack(), Some(Fixed(None)));
+        probes.while_followed(&stack(), || recorded += 1);
+        assert_eq!(recorded, 1);
+        probes.forget(&stack());
+        probes.while_followed(&stack(), || recorded += 1);
+        assert_eq!(recorded, 1);
     }
 
     type Times = Arc<Mutex<Vec<Instant>>>;

@@ -244,10 +244,11 @@ fn follow_probes(scope: &Scope, validated: &ValidatedStack) {
     let attempts = conditions::attempts(validated, &pods);
     context.sole_entry.follow(&key, attempts);
     let journey = conditions::journey(validated);
-    if journey.is_none() {
+    let untried = journey.is_none();
+    context.end_to_end.follow(&key, journey);
+    if untried {
         context.metrics.probes.forget_passages(namespace, name);
     }
-    context.end_to_end.follow(&key, journey);
 }
 
 impl Error {

@@ -116,6 +116,14 @@ impl Operator {
         .await
     }
 
+    /// Returns the metrics of one of its pods.
+    pub async fn metrics_of(&self, pod: &str) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{pod}:8080/proxy/metrics");
+        let request = http::Request::get(path).body(Vec::new())?;
+        let client = self.pods.clone().into_client();
+        Ok(client.request_text(request).await?)
+    }
+
     /// Returns the holder of the lease, which must be a pod that is not being deleted.
     pub async fn leader(&self) -> Result<String> {
         let lease = self.leases.get(&self.name).await?;

@@ -119,9 +119,12 @@ impl Space {
 /// Deletes a namespace without waiting for the end of the deletion. Its pods get one second to end instead of up to 75,
 /// because later tests wait for them. The namespace goes first: nothing can be created in it from then on.
 pub(crate) async fn delete_namespace(client: &Client, name: &str) -> Result<()> {
-    Api::<Namespace>::all(client.clone())
-        .delete(name, &DeleteParams::background())
-        .await?;
+    let namespaces = Api::<Namespace>::all(client.clone());
+    match namespaces.delete(name, &DeleteParams::background()).await {
+        // The test has deleted it itself.
+        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => return Ok(()),
+        outcome => outcome.map(|_| ())?,
+    }
     let at_once = DeleteParams::background().grace_period(1);
     Api::<Pod>::namespaced(client.clone(), name)
         .delete_collection(&at_once, &ListParams::default())

@@ -76,7 +76,7 @@ impl<'a> Bench<'a> {
         let time = wave.create().await?;
         let requests = since(before, self.settle(QUIET_AFTER_CREATION).await?);
         let (children, states) = (wave.children().await?, wave.states().await?);
-        let counted = metrics(self.client, &self.operator.leader().await?).await?;
+        let counted = metrics(&self.operator, &self.operator.leader().await?).await?;
         let readings = self.draw(&format!("{title}: created")).await?;
 
         let of_each = |value: u64| value as f64 / wave.stacks as f64;
@@ -193,7 +193,7 @@ impl<'a> Bench<'a> {
         let title = wave.title();
         let before = self.settle(QUIET).await?;
         let what = format!("Restart the operator ({title})");
-        let work = restart(self.client, &self.operator, wave.stacks);
+        let work = restart(&self.operator, wave.stacks);
         let (times, _) = step(&what, RESTARTED, String::new, work).await?;
         self.operator.settled(1).await?;
         self.usage = join(&self.operator, self.image).await?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use kube::{Client, api::DeleteParams};
-use shortener_e2e::{OPERATOR_NAMESPACE, Operator, await_within};
+use kube::api::DeleteParams;
+use shortener_e2e::{Operator, await_within};
 use tokio::time::Instant;
 
 /// The time for each part of a restart.
@@ -34,11 +34,7 @@ pub(crate) struct Metrics {
 }
 
 /// Deletes the operator's pod and waits until its replacement has reconciled every stack.
-pub(crate) async fn restart(
-    client: &Client,
-    operator: &Operator,
-    stacks: usize,
-) -> Result<Restart> {
+pub(crate) async fn restart(operator: &Operator, stacks: usize) -> Result<Restart> {
     let old = operator.leader().await?;
     let begin = Instant::now();
     operator.pods.delete(&old, &DeleteParams::default()).await?;
@@ -50,14 +46,14 @@ pub(crate) async fn restart(
     .await?;
     let led = begin.elapsed();
     await_within(RESTARTED, "a reconcile has ended", async || {
-        let metrics = metrics(client, &new).await?;
+        let metrics = metrics(operator, &new).await?;
         ensure!(metrics.succeeded + metrics.failed > 0, "{metrics:?}");
         Ok(())
     })
     .await?;
     let first = begin.elapsed();
     await_within(RESTARTED, "every stack has been reconciled", async || {
-        let metrics = metrics(client, &new).await?;
+        let metrics = metrics(operator, &new).await?;
         let done = metrics.stacks >= stacks && metrics.under_way == 0;
         ensure!(done, "{metrics:?}");
         Ok(())
@@ -68,10 +64,8 @@ pub(crate) async fn restart(
 }
 
 /// Reads the metrics of a pod of the operator.
-pub(crate) async fn metrics(client: &Client, pod: &str) -> Result<Metrics> {
-    let path = format!("/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{pod}:8080/proxy/metrics");
-    let request = http::Request::get(path).body(Vec::new())?;
-    let page = client.request_text(request).await?;
+pub(crate) async fn metrics(operator: &Operator, pod: &str) -> Result<Metrics> {
+    let page = operator.metrics_of(pod).await?;
     let ended = |result: &str| {
         let series = format!("shortener_operator_reconciles_total{{result=\"{result}\"}} ");
         value(&page, &series)

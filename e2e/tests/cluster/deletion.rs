@@ -1,12 +1,17 @@
-//! Objects that stay when a stack is deleted.
+//! Objects that stay when a stack is deleted, and those that the next stack of its name has.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
-use kube::{Api, ResourceExt};
+use kube::{Api, ResourceExt, api::DeleteParams};
 use serde_json::json;
 use shortener_e2e::{
-    GatewayClient, Provider, Space, await_condition, base_spec, children_of, holds_for, merge,
-    stopped_with_every_profile,
+    GatewayClient, Provider, Space, Stack, await_condition, base_spec, children_of, holds_for,
+    merge, stopped_with_every_profile,
 };
 
 /// The objects that outlive a stack under the policy `Retain`.
@@ -31,6 +36,9 @@ const DATA_OF_EVERY_PROFILE: [&str; 11] = [
     "PersistentVolumeClaim/acme-rabbitmq",
     "PersistentVolumeClaim/acme-telemetry",
 ];
+
+/// A time in which a write that comes late would be seen.
+const WATCHED: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn a_retained_volume_serves_its_links_to_the_next_stack_of_the_name() -> Result<()> {
@@ -84,8 +92,7 @@ async fn the_policy_can_change_while_the_stack_lives() -> Result<()> {
         owned(space, false).await?;
         stack.delete().await?;
         only_left(space, &DATA_OF_EVERY_PROFILE).await?;
-        let time = std::time::Duration::from_secs(3);
-        holds_for(time, "the data stays", async || {
+        holds_for(WATCHED, "the data stays", async || {
             let left = titles(space).await?;
             let mut data = DATA_OF_EVERY_PROFILE.iter();
             ensure!(
@@ -104,6 +111,77 @@ async fn the_policy_can_change_while_the_stack_lives() -> Result<()> {
         only_left(space, &[]).await
     })
     .await
+}
+
+/// F11: deleted and made again within a tenth of a second.
+#[tokio::test]
+async fn a_stack_that_is_made_again_at_once_has_only_children_of_its_own() -> Result<()> {
+    Space::with("again", async |space| {
+        let stack = space.stack("acme");
+        let spec = stopped_with_every_profile(space);
+        stack.apply_undrained(&spec).await?;
+        stack.until("Ready", "False").await?;
+        let first = stack.get().await?.uid();
+        let before = await_condition("every child is there", async || {
+            children_owned_by(&stack, first.as_deref()).await
+        })
+        .await?;
+
+        let begin = Instant::now();
+        stack
+            .api
+            .delete(&stack.name, &DeleteParams::background())
+            .await?;
+        stack.apply_undrained(&spec).await?;
+        println!("made again after {} ms", begin.elapsed().as_millis());
+        let second = stack.get().await?.uid();
+        ensure!(second != first, "the stack was not deleted");
+
+        await_condition("every child is new", async || {
+            all_new(&stack, second.as_deref(), &before).await
+        })
+        .await?;
+        holds_for(WATCHED, "every child stays new", async || {
+            all_new(&stack, second.as_deref(), &before).await
+        })
+        .await?;
+        stack.until("Ready", "False").await?;
+        stack.until("Degraded", "False").await?;
+        Ok(())
+    })
+    .await
+}
+
+/// The uids of children by their titles.
+type Uids = BTreeMap<String, Option<String>>;
+
+/// Checks that every child of before is there again as another object, and that none belongs to another stack.
+async fn all_new(stack: &Stack, owner: Option<&str>, before: &Uids) -> Result<()> {
+    let after = children_owned_by(stack, owner).await?;
+    for (title, uid) in before {
+        let now = after.get(title);
+        ensure!(now.is_some(), "{title} is missing");
+        ensure!(now != Some(uid), "{title} is that of the first stack");
+    }
+    Ok(())
+}
+
+/// Returns the uids of the children, if each has the stack of this uid as its only owner and is not being deleted.
+async fn children_owned_by(stack: &Stack, owner: Option<&str>) -> Result<Uids> {
+    let children = children_of(stack).await?;
+    ensure!(children.len() > 50, "only {} children", children.len());
+    for child in &children {
+        let owners = child.seen.owner_references().iter();
+        let owners: Vec<&str> = owners.map(|owner| owner.uid.as_str()).collect();
+        let title = child.title();
+        ensure!(owners.iter().copied().eq(owner), "{title}: {owners:?}");
+        let ends = child.seen.metadata.deletion_timestamp.is_some();
+        ensure!(!ends, "{title} is being deleted");
+    }
+    let uids = children.iter();
+    Ok(uids
+        .map(|child| (child.title(), child.seen.uid()))
+        .collect())
 }
 
 /// Waits until only `data` is left of the stack.

@@ -50,7 +50,7 @@ fn every_section_of_the_specification_has_a_passed_test() -> Result<()> {
         "E2E_LOGS is not set: give it the logs of the cluster tests, separated by colons",
     )?;
     let mut named = Named::default();
-    for target in ["cluster", "serial"] {
+    for target in ["cluster", "serial", "outage"] {
         named.read_folder(&checkout("tests").join(target))?;
     }
     let mut passed = Vec::new();

@@ -1,14 +1,21 @@
-//! Two replicas of the operator: one leads, and the other takes over.
+//! Replicas of the operator: one leads, and another one takes over. One that stood still for two lease times, or whose
+//! lease was deleted, is no second leader (F12).
 
-use std::time::Duration;
+mod replicas;
+
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, api::DeleteParams};
 use serde_json::json;
-use shortener_e2e::{Operator, PATIENCE, Space, await_within};
+use shortener_e2e::{Operator, PATIENCE, Space, Stack, await_condition, await_within, holds_for};
 
+use self::replicas::{CLASS, Replicas, TERM};
 use crate::alone;
+
+/// A time in which a write that comes late would be seen.
+const WATCHED: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn a_second_operator_takes_over_from_a_leader_that_is_forced_out_or_leaves() -> Result<()> {
@@ -66,4 +73,94 @@ async fn replaced_by_the_other(
     })
     .await?;
     Ok(time)
+}
+
+#[tokio::test]
+async fn a_leader_that_stood_still_writes_nothing_and_a_lease_that_is_deleted_stays_with_its_holder()
+-> Result<()> {
+    let _alone = alone().await;
+    Space::with("replicas", async |space| {
+        let mut replicas = Replicas::start(space).await?;
+        let stopped = json!({"stopped": true, "operatorClass": CLASS});
+        let stack = space.apply_echo(stopped).await?;
+        let leader = outlived(&mut replicas, &stack).await?;
+        keeps_its_lease(&mut replicas, &stack, &leader).await
+    })
+    .await
+}
+
+/// Stops the leader for two lease times, and returns the one that took over.
+async fn outlived(replicas: &mut Replicas, stack: &Stack) -> Result<String> {
+    let first = replicas.leader_but("").await?;
+    stack.until("Ready", "False").await?;
+    let terms = replicas.terms()?;
+    ensure!(terms == 1, "{terms} of three replicas led");
+    let old = replicas.take(&first)?;
+    old.signal("STOP").await?;
+    let begin = Instant::now();
+    let second = replicas.leader_but(&first).await?;
+    println!(
+        "{second} took over {:.1} s after {first} was stopped",
+        begin.elapsed().as_secs_f32()
+    );
+    let (_, generation) = replicas.written().await?;
+    let rest = (TERM * 2).saturating_sub(begin.elapsed());
+    let what = "the next leader works alone";
+    holds_for(rest, what, async || {
+        replicas.led_by(&second, generation).await
+    })
+    .await?;
+    // The old leader is told of this edit while it may still believe that it leads.
+    move_gateway(stack, "first").await?;
+    old.signal("CONT").await?;
+    let status = old.ended().await?;
+    ensure!(!status.success(), "the old leader ended with {status}");
+    replicas.said(&first, "this replica is no longer the leader")?;
+    written_by_the_leader_alone(replicas, &second, generation + 1).await?;
+    let terms = replicas.terms()?;
+    ensure!(terms == 2, "there were {terms} leaders, not 2");
+    replicas.start_again(&first)?;
+    Ok(second)
+}
+
+/// Deletes the lease, which its holder puts back.
+async fn keeps_its_lease(replicas: &mut Replicas, stack: &Stack, leader: &str) -> Result<()> {
+    let (_, generation) = replicas.written().await?;
+    replicas.delete_lease().await?;
+    await_condition("the holder puts its lease back", async || {
+        replicas.led_by(leader, generation).await
+    })
+    .await?;
+    // One that took the deletion for the end of a term would lead by the end of this time.
+    holds_for(TERM, "the lease stays with its holder", async || {
+        replicas.led_by(leader, generation).await
+    })
+    .await?;
+    move_gateway(stack, "second").await?;
+    written_by_the_leader_alone(replicas, leader, generation + 1).await?;
+    let terms = replicas.terms()?;
+    ensure!(terms == 2, "there were {terms} leaders, not 2");
+    replicas.check()
+}
+
+/// Edits a field of the gateway's Deployment that no running pod has.
+async fn move_gateway(stack: &Stack, place: &str) -> Result<()> {
+    let place = json!({"gateway": {"nodeSelector": {"e2e-place": place}}});
+    stack.edit(place).await
+}
+
+/// Waits until an edit has reached the gateway, and checks that only the leader wrote it, and only once.
+async fn written_by_the_leader_alone(
+    replicas: &Replicas,
+    leader: &str,
+    generation: i64,
+) -> Result<()> {
+    await_condition("the edit has reached the gateway", async || {
+        replicas.led_by(leader, generation).await
+    })
+    .await?;
+    holds_for(WATCHED, "nothing else is written", async || {
+        replicas.led_by(leader, generation).await
+    })
+    .await
 }

@@ -7,6 +7,7 @@ mod held;
 mod leadership;
 mod lent_certificate;
 mod monitoring;
+mod namespace;
 mod profiles;
 mod rest;
 mod rights;

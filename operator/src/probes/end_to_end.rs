@@ -88,9 +88,10 @@ pub fn network() -> Connect {
 
 /// Probes the stacks forever.
 pub async fn run(probes: Arc<Probes<Journey>>, connect: Connect, metrics: Metrics) {
-    let attempt = |(namespace, name): StackKey, journey: Journey| {
-        let (connect, metrics) = (connect.clone(), metrics.clone());
+    let attempt = |stack: StackKey, journey: Journey| {
+        let (connect, metrics, probes) = (connect.clone(), metrics.clone(), probes.clone());
         async move {
+            let (namespace, name) = &stack;
             let (begin, traveller) = (Instant::now(), Traveller::new(journey, connect));
             let failed = match traveller.travel().await {
                 Ok(()) => None,
@@ -98,9 +99,10 @@ pub async fn run(probes: Arc<Probes<Journey>>, connect: Connect, metrics: Metric
                 Err(Ended::Limited) => return None,
             };
             let took = begin.elapsed();
-            metrics
-                .probes
-                .passage(&namespace, &name, took, failed.is_none());
+            probes.while_followed(&stack, || {
+                let succeeded = failed.is_none();
+                metrics.probes.passage(namespace, name, took, succeeded);
+            });
             let trace = traveller.trace;
             if let Some((step, fault)) = failed {
                 tracing::info!(stack = %name, %namespace, ?step, ?fault, trace_id = %trace, "a passage through the gateway of the stack failed");

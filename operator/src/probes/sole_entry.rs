@@ -38,14 +38,15 @@ pub fn tcp() -> Dial {
 
 /// Probes the stacks forever.
 pub async fn run(probes: Arc<Probes<Attempts>>, dial: Dial, metrics: Metrics) {
-    let attempt = |(namespace, name): StackKey, attempts: Attempts| {
-        let (dial, metrics) = (dial.clone(), metrics.clone());
+    let attempt = |stack: StackKey, attempts: Attempts| {
+        let (dial, metrics, probes) = (dial.clone(), metrics.clone(), probes.clone());
         async move {
             let answer = tried(&dial, &attempts).await?;
             let enforced = answer == Enforcement::Enforced;
-            metrics
-                .probes
-                .policies_enforced(&namespace, &name, enforced);
+            let (namespace, name) = &stack;
+            probes.while_followed(&stack, || {
+                metrics.probes.policies_enforced(namespace, name, enforced);
+            });
             Some(answer)
         }
     };

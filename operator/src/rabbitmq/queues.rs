@@ -230,6 +230,18 @@ impl Queues {
         entry.map(|entry| entry.record.clone()).unwrap_or_default()
     }
 
+    /// Calls a function that records a metric of a stack's queue, unless its broker is not to be queried any more: the
+    /// metric would stay.
+    pub fn while_asked(&self, stack: &StackKey, record: impl FnOnce()) {
+        let entries = self.entries.lock();
+        if entries
+            .get(stack)
+            .is_some_and(|entry| entry.target.is_some())
+        {
+            record();
+        }
+    }
+
     /// Removes the state of a deleted stack.
     pub fn forget(&self, stack: &StackKey) {
         self.entries.lock().remove(stack);

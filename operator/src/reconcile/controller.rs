@@ -33,7 +33,7 @@ use crate::{
         context::{Context, GuardedStack, Scope, shortened},
         pace::paced,
         reconcile,
-        stack_watch::{Triggers, watch_stacks},
+        stack_watch::{Triggers, forget, watch_stacks},
         trace::traced,
         trigger::Trigger,
         wake::Stacks,
@@ -177,8 +177,13 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
     context
         .metrics
         .reconciled(started.elapsed(), result.as_ref().err().map(Error::reason));
+    let reference = ObjectRef::from_obj(&*stack);
+    if scope.stacks.get(&reference).is_none() {
+        // It was deleted meanwhile, and what the reconcile then kept of it would stay.
+        forget(context, &reference);
+    }
     if result.is_ok() {
-        context.succeeded(&ObjectRef::from_obj(&*stack));
+        context.succeeded(&reference);
     }
     result
 }

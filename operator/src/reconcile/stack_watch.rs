@@ -116,15 +116,16 @@ fn essence(stack: &GuardedStack) -> Option<String> {
 }
 
 /// Removes the state of a deleted stack.
-fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
+pub(super) fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
     context.succeeded(stack);
     let namespace = stack.namespace.clone().unwrap_or_default();
     let key = (namespace, stack.name.clone());
-    context.metrics.forget_stack(&key.0, &key.1);
     context.queues.forget(&key);
     context.backends.forget(&key);
     context.sole_entry.forget(&key);
     context.end_to_end.forget(&key);
+    // Last, because those before record no metric of a stack that they have forgotten.
+    context.metrics.forget_stack(&key.0, &key.1);
     context.triggers.take(&key);
     let uid = stack.extra.uid.as_deref();
     context.hosts.forget(uid.unwrap_or_default());

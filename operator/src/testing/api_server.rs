@@ -97,6 +97,7 @@ impl FakeApiServer {
             Some(Fault::LoseRequest | Fault::LoseResponse) => {
                 Err("the connection was closed".into())
             }
+            Some(Fault::Refuse(404)) => lacks_kind(),
             Some(Fault::Refuse(code) | Fault::CommitThenAnswer(code)) => {
                 refuse(&Refusal::new(code, "this failure was asked for"))
             }
@@ -211,6 +212,11 @@ fn answer(code: u16, object: &Value) -> Answer {
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(code)?;
     Ok(response)
+}
+
+/// Returns the answer for a kind that the server lacks. It is a text, and not a `Status`.
+fn lacks_kind() -> Answer {
+    answer(404, &Value::from("404 page not found"))
 }
 
 fn refuse(refusal: &Refusal) -> Answer {

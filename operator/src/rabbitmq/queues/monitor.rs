@@ -94,7 +94,8 @@ impl Monitor {
                     dropped: self.dropped(stack, target).await,
                     ..depths
                 };
-                self.metrics.queue(namespace, name, depths);
+                self.queues
+                    .while_asked(stack, || self.metrics.queue(namespace, name, depths));
                 Ok(Report {
                     depth: depths.jobs,
                     alarm,
@@ -273,19 +274,40 @@ mod tests {
         }))
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_broker_does_not_hold_up_the_queries_of_another() {
-        let (broker, metrics) = (FakeBroker::default(), Metrics::new().unwrap());
+    fn monitor(broker: &FakeBroker) -> Monitor {
         let write_deadline = WriteDeadline::default();
         write_deadline.extend(Instant::now() + Duration::from_secs(3600));
-        let monitor = Monitor {
+        Monitor {
             queues: Arc::default(),
-            transport: transport(&broker),
-            metrics: metrics.clone(),
+            transport: transport(broker),
+            metrics: Metrics::new().unwrap(),
             write_deadline,
             tracer: Tracer::default(),
-        };
-        let queues = monitor.queues.clone();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_answers_after_its_stack_is_gone_leaves_no_metric() {
+        for deleted in [false, true] {
+            let monitor = monitor(&FakeBroker::default());
+            let (queues, metrics) = (monitor.queues.clone(), monitor.metrics.clone());
+            queues.target(&key("slow"), Some(target(SLOW)));
+            let _running = AbortOnDropHandle::new(tokio::spawn(monitor.run()));
+            sleep(Duration::from_secs(1)).await;
+            if deleted {
+                queues.forget(&key("slow"));
+            }
+            sleep(Duration::from_secs(120)).await;
+            let page = String::from_utf8(metrics.render().unwrap()).unwrap();
+            assert_eq!(page.contains("stack=\"slow\""), !deleted, "{page}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_broker_does_not_hold_up_the_queries_of_another() {
+        let broker = FakeBroker::default();
+        let monitor = monitor(&broker);
+        let (queues, metrics) = (monitor.queues.clone(), monitor.metrics.clone());
         queues.target(&key("slow"), Some(target(SLOW)));
         queues.target(&key("quick"), Some(target("quick-rabbitmq.links")));
         let _running = AbortOnDropHandle::new(tokio::spawn(monitor.run()));

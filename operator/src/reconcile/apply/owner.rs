@@ -13,14 +13,17 @@ use shortener_operator_core::{
 use tokio::time::timeout;
 
 use super::group::Group;
-use crate::reconcile::context::Scope;
+use crate::{kubernetes::refusal::is_absent, reconcile::context::Scope};
 
 /// Time for the answer. It leaves the step most of its time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns true when a child may have to be created, and the stack is gone or its deletion has begun. A stack that cannot
-/// be read counts as one that is there: the watch still shows it, and one refused read must not hold back every component.
-/// If the API server is away, the writes fail and say so.
+/// Returns true when a child may have to be created, and the stack is gone or its deletion has begun. It is gone with its
+/// resource definition, too, without which the garbage collector would never find out that the owner of a new child does
+/// not exist. The watch lists every stack once the definition is back.
+///
+/// A stack that cannot be read counts as one that is there: the watch still shows it, and one refused read must not hold
+/// back every component. If the API server is away, the writes fail and say so.
 pub(super) async fn is_gone(scope: &Scope, identity: &StackIdentity, desired: &Desired) -> bool {
     if !creates(scope, identity, desired) {
         return false;
@@ -29,6 +32,7 @@ pub(super) async fn is_gone(scope: &Scope, identity: &StackIdentity, desired: &D
     let stacks: Api<ShortenerStack> = Api::namespaced(client, &identity.namespace);
     match timeout(PATIENCE, stacks.get_metadata_opt(&identity.name)).await {
         Ok(Ok(found)) => found.is_none_or(|stack| !identity.is_live(&stack.metadata)),
+        Ok(Err(kube::Error::Api(status))) => is_absent(&status),
         Ok(Err(_)) | Err(_) => false,
     }
 }

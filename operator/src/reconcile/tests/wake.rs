@@ -147,6 +147,23 @@ async fn a_stack_that_was_deleted_while_its_watch_was_interrupted_leaves_nothing
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stack_that_is_deleted_while_it_is_reconciled_leaves_nothing_behind() {
+    let world = World::with_stack(json!({"profiles": ["queue"]})).await;
+    let slow = Duration::from_secs(2);
+    world
+        .server
+        .fail_reads::<Secret>(Some(Fault::AnswerLate(slow)));
+    world.edit_spec("acme", |spec| spec["app"] = json!({"replicas": 3}));
+    world.pass(slow / 2).await;
+    world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    world.settle().await;
+    let asked = world.context.queues.targets(true);
+    assert!(asked.is_empty(), "{asked:?}");
+    let page = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    assert!(!page.contains("acme"), "{page}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn stacks_that_may_not_be_listed_make_the_operator_unready_until_they_may() {
     let server = FakeApiServer::default();
     server.fail_reads::<ShortenerStack>(Some(Fault::Refuse(403)));

@@ -12,7 +12,7 @@ pub enum Fault {
     LoseRequest,
     /// The server carries the request out; the connection breaks before the answer.
     LoseResponse,
-    /// The server answers this status without carrying the request out.
+    /// The server answers this status without carrying the request out; 404 is the answer for a kind that it lacks.
     Refuse(u16),
     /// The server carries the request out and answers this status all the same.
     CommitThenAnswer(u16),

@@ -132,3 +132,34 @@ async fn a_stack_that_cannot_be_read_is_built_all_the_same() {
         assert_eq!(world.children(), CHILDREN, "{fault:?}");
     }
 }
+
+/// The garbage collector does not delete a child whose owner is of an unknown kind.
+#[tokio::test(start_paused = true)]
+async fn a_stack_whose_deletion_with_its_definition_no_watch_shows_gets_no_child_again() {
+    let world = World::with_stack(json!({})).await;
+    let server = &world.server;
+    server.fail_watches(Some(WatchFault::Drop(1)));
+    server.fail_reads::<ShortenerStack>(Some(Fault::Refuse(404)));
+    server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    world.settle().await;
+    assert_eq!(server.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_is_deleted_is_named_and_needs_no_restart_when_it_is_back() {
+    let world = World::with_stack(json!({})).await;
+    let server = &world.server;
+    server.delete::<ShortenerStack>(NAMESPACE, "acme");
+    server.fail_reads::<ShortenerStack>(Some(Fault::Refuse(404)));
+    server.expire_watches();
+    world.pass(RELIST).await;
+    let problems = world.context.health.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let named = "the cluster does not serve shortenerstacks.shortener.dev";
+    assert!(problems[0].contains(named), "{problems:?}");
+    server.fail_reads::<ShortenerStack>(None);
+    server.create(&stored_stack(json!({})));
+    world.pass(RELIST).await;
+    assert_eq!(world.context.health.problems(), [] as [String; 0]);
+    assert_eq!(world.children(), CHILDREN);
+}
