@@ -5,6 +5,7 @@
 //! neither its Secret nor the volume that needs it exists. Both are read live, because a stale answer would lock the
 //! stack out of its database for good. What is still being deleted exists, but nothing may rely on it.
 
+mod contents;
 mod observability;
 mod queue;
 mod recorded;
@@ -83,6 +84,7 @@ pub async fn gather(
         optional,
         queue,
         headers: observability::headers(scope, &identity, &stack.spec).await,
+        contents: contents::contents(scope, &identity, &stack.spec, drains).await,
         has_monitoring_kinds: scope.inventory.serves::<MonitoringObjects>(),
         has_gateway_kinds: scope.inventory.serves::<GatewayObjects>(),
         missing_keys: missing_keys(scope, stack, &identity),

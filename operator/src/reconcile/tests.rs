@@ -19,6 +19,7 @@ mod observability;
 mod order;
 mod ownership;
 mod plan_only;
+mod pod_contents;
 mod pod_templates;
 mod probes;
 mod profiles;

@@ -28,7 +28,7 @@ use crate::kubernetes::{
 #[derive(Clone)]
 pub(super) struct Stacks {
     pub(super) store: Store<GuardedStack>,
-    /// The stacks that read a Secret.
+    /// The stacks that use a Secret.
     pub(super) readers: Index,
 }
 
@@ -98,7 +98,7 @@ impl Stacks {
     }
 }
 
-/// Returns the Secrets that a stack reads, as keys of an index.
+/// Returns the Secrets that a stack uses, as keys of an index.
 pub(super) fn secrets(stack: &GuardedStack) -> Vec<IndexKey> {
     let Ok(parsed) = &stack.0 else {
         return Vec::new();

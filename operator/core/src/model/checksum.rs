@@ -13,6 +13,21 @@ use sha2::Sha256;
 /// The key of the Secret's data that holds the checksum key.
 pub const CHECKSUM_KEY: &str = "key";
 
+/// First letters of the checksum of the Secrets that the user's settings of pods name. They tell it from the other
+/// checksums in a pod template, before which it stands.
+const OF_USER: &str = "user-";
+
+/// Returns a checksum of the Secrets that the user's settings of pods name, as pod templates contain it.
+pub fn of_user(checksum: &str) -> String {
+    format!("{OF_USER}{checksum}")
+}
+
+/// Returns the checksum of the Secrets that the user's settings name among those of a pod template, if there is one.
+pub fn find_of_user(checksums: &str) -> Option<&str> {
+    let mut checksums = checksums.split('.');
+    checksums.find(|checksum| checksum.starts_with(OF_USER))
+}
+
 /// Returns the HMAC-SHA-256 of the entries, shortened to 128 bits, in hexadecimal.
 pub fn checksum(key: &[u8], data: &BTreeMap<String, ByteString>) -> String {
     // HMAC accepts keys of every length.
@@ -64,6 +79,16 @@ mod tests {
             checksum(b"key", &data(&[("ab", "c")])),
             checksum(b"key", &data(&[("a", "bc")]))
         );
+    }
+
+    #[test]
+    fn the_checksum_of_the_users_secrets_is_found_among_others() {
+        let user = of_user("0123");
+        for others in ["4567.89ab", ""] {
+            let checksums = format!("{user}.{others}");
+            assert_eq!(find_of_user(&checksums), Some(user.as_str()));
+            assert_eq!(find_of_user(others), None);
+        }
     }
 
     #[test]

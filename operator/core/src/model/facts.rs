@@ -2,6 +2,7 @@
 
 mod gateway;
 mod host_conflict;
+mod pod_contents;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,6 +29,7 @@ use crate::api::{ApiKeyRef, SecretKeyRef};
 
 pub use gateway::{GatewayFacts, parent};
 pub use host_conflict::{HOST_CONFLICT, HostClaim, host_conflict, waits_for_host};
+pub use pod_contents::{PodContents, ReadSecrets};
 
 /// The facts that were read.
 #[derive(Clone, Debug)]
@@ -62,6 +64,9 @@ pub struct Facts {
     pub programs: BTreeMap<Component, Arc<Deployment>>,
     /// The records of the workloads of a stack that holds back the changes of a release.
     pub recorded: BTreeMap<Component, PodRecord>,
+    /// The content of the Secrets that the pods of a component read because the user's settings name them, or the failure
+    /// to read one.
+    pub contents: BTreeMap<Component, Result<PodContents, StepFailure>>,
 }
 
 /// Facts about a store.
@@ -90,13 +95,14 @@ pub enum StoreFacts {
 }
 
 impl Facts {
-    /// Returns true when the facts about a component, or the key for the passage, could not be read.
+    /// Returns true when the facts about a component or its pods, or the key for the passage, could not be read.
     pub fn is_incomplete(&self) -> bool {
         let mut stores = std::iter::once(&self.database).chain(self.optional.values());
         let headers = self.headers.as_ref();
         stores.any(|store| matches!(store, StoreFacts::Unread(_)))
             || headers.is_some_and(|headers| headers.data.is_err())
             || matches!(self.gateway.probe_key, Some(Err(_)))
+            || self.contents.values().any(Result::is_err)
     }
 }
 

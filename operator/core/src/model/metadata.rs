@@ -32,6 +32,9 @@ pub const TRACE_ID: &str = "shortener.dev/trace-id";
 /// lowest number come first, and a pod without it has 0.
 pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
+/// Maximum length of the name of an object.
+const LONGEST_NAME: usize = 253;
+
 /// Annotations that keep Argo CD from deleting retained objects, which hold data. These objects have no owner. If
 /// Argo CD tracks by the label `app.kubernetes.io/instance`, an Application with the name of the stack takes them for
 /// leftovers of its own. Without the annotations it would prune them, delete them with the Application, and report
@@ -108,6 +111,18 @@ components! {
     Telemetry = "telemetry",
     /// The managed vector store.
     Qdrant = "qdrant",
+}
+
+/// Returns true when a text is a DNS subdomain (RFC 1123), as the names of most objects are.
+pub fn is_subdomain(text: &str) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        let ends = [bytes.first(), bytes.last()];
+        ends.into_iter().all(|end| end.is_some_and(plain))
+            && bytes.iter().all(|byte| plain(byte) || *byte == b'-')
+    };
+    text.len() <= LONGEST_NAME && text.split('.').all(is_label)
 }
 
 /// Returns the component of a child by its label.
@@ -235,5 +250,25 @@ mod tests {
             ("app.kubernetes.io/name".to_owned(), "shortener".to_owned()),
         ]);
         assert_eq!(selector_labels("acme", Component::App), expected);
+    }
+
+    #[test]
+    fn what_is_no_name_of_an_object_is_told_from_one() {
+        for name in ["a", "a-b.c", "0.1", &"a".repeat(253)] {
+            assert!(is_subdomain(name), "{name}");
+        }
+        for text in [
+            "",
+            "a.",
+            "-a",
+            "a..b",
+            "A",
+            "a/b",
+            "..",
+            "a?b=c",
+            &"a".repeat(254),
+        ] {
+            assert!(!is_subdomain(text), "{text}");
+        }
     }
 }

@@ -86,6 +86,8 @@ pub struct ValidatedStack {
     pub has_gateway_kinds: bool,
     /// The store that finds documents by their vectors.
     pub vector: Option<Vector>,
+    /// Checksum of the Secrets that the pods of a component read because the user's settings name them.
+    pub user_checksums: BTreeMap<Component, String>,
     /// The stack's own key for checksums; see [`crate::model::checksum`].
     pub checksum_key: Credential,
     /// Peers that may scrape the internal port.
@@ -95,12 +97,12 @@ pub struct ValidatedStack {
     /// The components whose objects stay as they are, with the reason: something that they need is missing or invalid.
     /// `Stack` stands for the monitoring objects, and of the app it is the pod template.
     pub held: BTreeMap<Component, StepFailure>,
-    /// The live pod templates of those programs that exist, and that read a part that is held or have refused changes.
+    /// The live pod templates of those programs that exist, and that read a part that is held or whose own pods are held.
     pub kept_templates: BTreeMap<Component, PodTemplateSpec>,
     /// The user's changes of the pod templates, except those that are refused.
     pub pod_templates: BTreeMap<Component, PodPatch>,
-    /// The components that are held because the changes of their pod template are refused. Of them, only the pods stay as
-    /// they are.
+    /// The components that are held because the changes of their pod template are refused, or because a Secret that only
+    /// those or `env` name could not be read. Of them, only the pods stay as they are.
     pub refused_templates: BTreeSet<Component>,
     /// The changes of pods that wait for an edit of the spec. Known once the children are built.
     pub pending: Vec<PendingChange>,

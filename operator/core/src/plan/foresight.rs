@@ -15,8 +15,8 @@ use crate::{
         credentials::JOB_IDS_KEY,
         external::{self, ExternalReference},
         facts::{
-            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, QueueFacts,
-            Referenced, StoreFacts, TlsEntry,
+            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, PodContents,
+            QueueFacts, Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
     },
@@ -78,6 +78,10 @@ pub fn presume(stack: &ShortenerStack, identity: StackIdentity) -> Facts {
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),
+        contents: references::contents(spec, false)
+            .into_keys()
+            .map(|component| (component, Ok(PodContents::default())))
+            .collect(),
         identity,
     }
 }

@@ -1,11 +1,53 @@
 //! Settings of a component's pods, with every default resolved.
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, ResourceRequirements};
 
 use crate::{
-    api::{PodSettings, ResourceSettings},
-    model::stack::Pod,
+    api::{PodSettings, ResourceSettings, ShortenerStackSpec},
+    model::{metadata::Component, pod_patch::PodPatch, stack::Pod},
 };
+
+/// Returns the settings of a component's pods, and the field of the component.
+pub(super) fn of(
+    spec: &ShortenerStackSpec,
+    component: Component,
+) -> Option<(&'static str, &PodSettings)> {
+    let telemetry = &spec.observability;
+    Some(match component {
+        Component::App => ("app", &spec.app.pod),
+        Component::Gateway => ("gateway", &spec.gateway.pod),
+        Component::Worker => ("workers", &spec.workers.pod),
+        Component::Postgres => ("database.managed", &spec.database.managed.as_ref()?.pod),
+        Component::Cache => ("cache.managed", &spec.cache.managed.as_ref()?.pod),
+        Component::Rabbitmq => ("queue.managed", &spec.queue.managed.as_ref()?.pod),
+        Component::Qdrant => ("vector.managed", &spec.vector.managed.as_ref()?.pod),
+        Component::Otel => (
+            "observability.collector.managed",
+            &telemetry.collector.managed.as_ref()?.pod,
+        ),
+        Component::Telemetry => (
+            "observability.backend.managed",
+            &telemetry.backend.managed.as_ref()?.pod,
+        ),
+        Component::Stack => return None,
+    })
+}
+
+/// Returns a pod with nothing but what the user's settings add: variables, and the changes of the template. Changes that
+/// do not fit a template add nothing, because the pods stay as they are.
+pub(super) fn added(settings: &PodSettings) -> PodSpec {
+    let changes = settings.pod_template.as_ref();
+    let changes = changes.and_then(|changes| PodPatch::read(changes).ok());
+    let template = changes.and_then(|changes| changes.onto(&PodTemplateSpec::default()).ok());
+    let mut pod = template
+        .and_then(|template| template.spec)
+        .unwrap_or_default();
+    pod.containers.push(Container {
+        env: Some(settings.env.clone()),
+        ..Container::default()
+    });
+    pod
+}
 
 /// Merges the user's settings with the operator's image and the component's default resources.
 pub(super) fn pod(settings: &PodSettings, image: &str, defaults: ResourceRequirements) -> Pod {
@@ -58,6 +100,27 @@ mod tests {
     fn given(settings: serde_json::Value) -> ResourceRequirements {
         let settings: PodSettings = serde_json::from_value(settings).unwrap();
         pod(&settings, "default:1", defaults()).resources
+    }
+
+    #[test]
+    fn a_pod_of_the_users_settings_has_their_variables_and_changes() {
+        let read = |settings: serde_json::Value| {
+            let settings: PodSettings = serde_json::from_value(settings).unwrap();
+            added(&settings)
+        };
+        let env = json!([{"name": "TZ", "value": "UTC"}]);
+        let changes = json!({"spec": {
+            "nodeSelector": null,
+            "containers": [{"name": "app", "env": [{"name": "A", "$patch": "delete"}]}],
+            "volumes": [{"name": "mine", "secret": {"secretName": "theirs"}}],
+        }});
+        let pod = read(json!({"env": env, "podTemplate": changes}));
+        assert_eq!(pod.containers.len(), 2);
+        assert_eq!(pod.containers[0].env, None);
+        assert_eq!(serde_json::to_value(&pod.containers[1].env).unwrap(), env);
+        assert_eq!(pod.volumes.unwrap().len(), 1);
+        let misspelt = read(json!({"env": env, "podTemplate": {"sepc": {}}}));
+        assert_eq!(misspelt.containers.len(), 1);
     }
 
     #[test]

@@ -1,14 +1,23 @@
-//! The Secrets that a stack reads: its own, and those that its spec refers to.
+//! The Secrets that a stack uses: its own, and those that its spec refers to.
 
-use std::{collections::BTreeSet, iter};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
 
-use super::stores::{self, Definition, postgres};
+use k8s_openapi::api::core::v1::PodSpec;
+
+use super::{
+    pod_settings,
+    stores::{self, Definition, postgres},
+};
 use crate::{
     api::{ApiKeyRef, Profile, ShortenerStack, ShortenerStackSpec},
     model::{
         credentials,
         external::ExternalReference,
         metadata::{Component, component_name},
+        pod_uses::{self, SecretUse},
     },
 };
 
@@ -67,11 +76,51 @@ pub fn certificate_secret(spec: &ShortenerStackSpec) -> Option<&str> {
     Some(tls.secret_name.as_str())
 }
 
-/// Returns the names of the Secrets that a stack reads: its own, and those that its spec refers to. A change of one of
+/// Returns the contents of Secrets that the pods of each component read because the user's settings name them: `env` and
+/// `podTemplate`. Those of the app's variables are the app's alone: the workers have them while they wait for migrations,
+/// and read them no more. `draining` tells that a queue whose profile is off still has its pods.
+pub fn contents(
+    spec: &ShortenerStackSpec,
+    draining: bool,
+) -> BTreeMap<Component, BTreeSet<SecretUse>> {
+    let contents =
+        added(spec, draining).map(|(component, pod)| (component, pod_uses::contents(&pod)));
+    contents
+        .filter(|(_, contents)| !contents.is_empty())
+        .collect()
+}
+
+/// Returns a pod of each component that runs pods, with nothing but what the user's settings add.
+fn added(spec: &ShortenerStackSpec, draining: bool) -> impl Iterator<Item = (Component, PodSpec)> {
+    let components = with_pods(spec, draining).into_iter();
+    components.filter_map(|component| {
+        let (_, settings) = pod_settings::of(spec, component)?;
+        Some((component, pod_settings::added(settings)))
+    })
+}
+
+/// Returns the components of a spec that run pods.
+fn with_pods(spec: &ShortenerStackSpec, draining: bool) -> BTreeSet<Component> {
+    let queue = draining || spec.profiles.contains(&Profile::Queue);
+    let drained = draining.then_some((Component::Rabbitmq, None));
+    let stores = iter::once(database(spec))
+        .chain(optional(spec))
+        .chain(drained);
+    let managed = stores.filter(|(_, external)| external.is_none());
+    let collector = spec.profiles.contains(&Profile::Observability)
+        && spec.observability.collector.external.is_none();
+    let others = [
+        Some(Component::App),
+        Some(Component::Gateway),
+        queue.then_some(Component::Worker),
+        collector.then_some(Component::Otel),
+    ];
+    let managed = managed.map(|(component, _)| component);
+    managed.chain(others.into_iter().flatten()).collect()
+}
+
+/// Returns the names of the Secrets that a stack uses: its own, and those that its spec refers to. A change of one of
 /// them concerns the stack, whatever labels the Secret has.
-///
-/// The Secrets of `imagePullSecrets` and of a component's `env` are not among them: no step depends on them, and the
-/// kubelet looks for them again by itself.
 pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
     let (name, spec) = (
         stack.metadata.name.as_deref().unwrap_or_default(),
@@ -93,6 +142,15 @@ pub fn secrets(stack: &ShortenerStack) -> BTreeSet<String> {
     names.extend(others.into_iter().flatten().map(str::to_owned));
     let keys = vector_key(spec).into_iter().chain(probe_key(spec));
     names.extend(keys.map(|reference| reference.name.clone()));
+    names.extend(
+        spec.image_pull_secrets
+            .iter()
+            .map(|secret| secret.name.clone()),
+    );
+    for (_, pod) in added(spec, false) {
+        names.extend(pod_uses::contents(&pod).into_iter().map(|used| used.secret));
+        names.extend(pod_uses::pull_secrets(&pod).map(str::to_owned));
+    }
     names
 }
 
@@ -109,12 +167,22 @@ mod tests {
             "caSecretRef": {"name": "ca"},
             "clientCertificateSecretRef": {"name": "client"},
         });
+        let variable = |secret: &str| json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": secret, "key": "key"}}});
         let mut spec = json!({
             "profiles": ["caching", "queue", "observability", "vector"],
             "gateway": {
                 "auth": {"secretRef": {"name": "keys"}},
                 "endToEnd": {"keySecretRef": {"name": "probe"}},
                 "tls": {"secretName": "certificate"},
+                "podTemplate": {"spec": {
+                    "imagePullSecrets": [{"name": "pod-registry"}],
+                    "initContainers": [{"name": "i", "envFrom": [{"secretRef": {"name": "init"}}]}],
+                    "containers": [{"name": "c", "env": [variable("sidecar")]}],
+                    "volumes": [
+                        {"name": "v", "secret": {"secretName": "volume"}},
+                        {"name": "p", "projected": {"sources": [{"secret": {"name": "projected"}}]}},
+                    ],
+                }},
             },
             "database": {"external": {"secretRef": {"name": "database"}, "tls": tls}},
             "cache": {"external": {"secretRef": {"name": "cache"}}},
@@ -127,19 +195,30 @@ mod tests {
                 "endpoint": "https://telemetry.test",
                 "headersSecretRef": {"name": "headers"},
             }}},
+            "imagePullSecrets": [{"name": "registry"}],
+            "app": {"env": [variable("app-env")]},
+            "workers": {"env": [variable("worker-env")]},
         });
         let referred = [
+            "app-env",
             "ca",
             "cache",
             "certificate",
             "client",
             "database",
             "headers",
+            "init",
             "keys",
+            "pod-registry",
             "probe",
+            "projected",
             "queue",
+            "registry",
+            "sidecar",
             "vector",
             "vector-key",
+            "volume",
+            "worker-env",
         ];
         let own = ["acme-checksum", "acme-job-ids", "acme-postgres"];
         let found = secrets(&stored_stack(spec.clone()));
@@ -154,9 +233,46 @@ mod tests {
             "queue",
             "vector",
             "vector-key",
+            "worker-env",
             "acme-cache",
         ] {
             assert!(!found.contains(name), "{name} is in {found:?}");
         }
+    }
+
+    #[test]
+    fn the_secrets_that_pods_read_are_those_of_their_component() {
+        let env = |secret: &str| json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": secret, "key": "key"}}}]);
+        let managed = |secret: &str| json!({"managed": {"env": env(secret)}});
+        let mut spec = json!({
+            "profiles": ["caching", "queue", "observability", "vector"],
+            "imagePullSecrets": [{"name": "registry"}],
+            "app": {"env": env("app")},
+            "gateway": {"env": env("gateway")},
+            "workers": {"env": env("worker")},
+            "database": managed("postgres"),
+            "cache": managed("cache"),
+            "queue": managed("rabbitmq"),
+            "vector": managed("qdrant"),
+            "observability": {"collector": managed("otel"), "backend": managed("telemetry")},
+        });
+        let found = |spec: &serde_json::Value, draining: bool| {
+            let found = contents(&stored_stack(spec.clone()).spec, draining);
+            for (component, uses) in &found {
+                let names: Vec<&str> = uses.iter().map(|used| used.secret.as_str()).collect();
+                assert_eq!(names, [component.as_str()]);
+            }
+            found.into_keys().collect::<Vec<Component>>()
+        };
+        assert_eq!(found(&spec, false), Component::WITH_PODS);
+        spec["profiles"] = json!([]);
+        let base = [Component::App, Component::Gateway, Component::Postgres];
+        assert_eq!(found(&spec, false), base);
+        let drained = [Component::Rabbitmq, Component::Worker];
+        assert_eq!(found(&spec, true), [base.as_slice(), &drained].concat());
+        assert_eq!(
+            found(&json!({"imagePullSecrets": [{"name": "registry"}]}), false),
+            []
+        );
     }
 }

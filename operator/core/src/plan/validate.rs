@@ -4,6 +4,7 @@
 //! cluster.
 
 mod auth;
+mod contents;
 mod end_to_end;
 mod gateway;
 mod held;
@@ -103,6 +104,7 @@ pub fn validate(
         has_monitoring_kinds: facts.has_monitoring_kinds,
         has_gateway_kinds: facts.has_gateway_kinds,
         vector,
+        user_checksums: contents::checksums(&near, facts.contents, &mut held),
         checksum_key,
         scrape_from: spec.observability.scrape_from.clone(),
         operator: defaults.operator.clone(),

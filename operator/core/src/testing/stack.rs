@@ -25,8 +25,8 @@ use crate::{
         defaults::{Defaults, Images},
         external::{self, ExternalReference},
         facts::{
-            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, QueueFacts,
-            Referenced, StoreFacts, TlsEntry,
+            CredentialState, ExternalAccess, Facts, GatewayFacts, HeaderFacts, PodContents,
+            QueueFacts, Referenced, StoreFacts, TlsEntry,
         },
         metadata::StackIdentity,
         stack::{Backend, Collector, Store, ValidatedStack},
@@ -115,6 +115,10 @@ pub fn facts(spec: &ShortenerStackSpec) -> Facts {
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),
+        contents: references::contents(spec, false)
+            .into_keys()
+            .map(|component| (component, Ok(PodContents::default())))
+            .collect(),
     }
 }
 

@@ -58,6 +58,57 @@ async fn a_secret_wakes_the_stacks_that_use_it_whatever_labels_it_carries() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_secret_that_only_pods_use_wakes_the_stack_when_it_appears_changes_and_is_deleted() {
+    let by_key = json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "env", "key": "k"}}}]);
+    let world = World::with_stack(json!({
+        "imagePullSecrets": [{"name": "pull"}],
+        "app": {"env": by_key},
+        "database": {"managed": {"podTemplate": {"spec": {
+            "imagePullSecrets": [{"name": "pod-pull"}],
+            "containers": [{"name": "mine", "image": "mine:1", "envFrom": [{"secretRef": {"name": "group"}}]}],
+            "volumes": [
+                {"name": "one", "secret": {"secretName": "volume"}},
+                {"name": "two", "projected": {"sources": [{"secret": {"name": "projected"}}]}},
+            ],
+        }}}},
+    }))
+    .await;
+    let reads = async |change: &dyn Fn()| {
+        let before = world.server.reads();
+        change();
+        world.pass(Duration::from_secs(1)).await;
+        world.server.reads() - before
+    };
+    for name in ["pull", "env", "pod-pull", "group", "volume", "projected"] {
+        let secret = Secret {
+            metadata: serde_json::from_value(json!({"name": name, "namespace": NAMESPACE}))
+                .unwrap(),
+            ..Secret::default()
+        };
+        let create = || {
+            world.server.create(&secret);
+        };
+        let edit = || {
+            let edit = |secret: &mut Value| secret["data"] = json!({"k": "dmFsdWU="});
+            world.server.edit::<Secret>(NAMESPACE, name, edit);
+        };
+        let delete = || world.server.delete::<Secret>(NAMESPACE, name);
+        assert!(reads(&create).await > 0, "{name} appears");
+        assert!(reads(&edit).await > 0, "{name} changes");
+        assert!(reads(&delete).await > 0, "{name} is deleted");
+    }
+    let unused = Secret {
+        metadata: serde_json::from_value(json!({"name": "unused", "namespace": NAMESPACE}))
+            .unwrap(),
+        ..Secret::default()
+    };
+    let create = || {
+        world.server.create(&unused);
+    };
+    assert_eq!(reads(&create).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_edit_after_a_quiet_time_acts_at_once() {
     let world = World::with_stack(json!({})).await;
     world.edit_spec("acme", |spec| spec["app"]["replicas"] = 3.into());

@@ -24,7 +24,7 @@ use crate::model::{
 pub(in crate::plan) const REVISION_HISTORY: i32 = 3;
 
 /// Adds the settings common to all pods to a component's pod, then the user's changes. A change of `checksum` restarts the
-/// pods.
+/// pods, and so does one of a Secret that the user's settings name.
 pub(in crate::plan) fn template(
     stack: &ValidatedStack,
     component: Component,
@@ -33,6 +33,10 @@ pub(in crate::plan) fn template(
     own: PodSpec,
 ) -> PodTemplateSpec {
     let name = &stack.identity.name;
+    let checksum = match stack.user_checksums.get(&component) {
+        Some(of_user) => format!("{of_user}.{checksum}"),
+        None => checksum,
+    };
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(name, component)),

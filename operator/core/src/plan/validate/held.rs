@@ -6,9 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodTemplateSpec};
 
 use crate::{
-    model::{
-        failure::StepFailure, metadata::Component, pod_patch::PodPatch, stack::ValidatedStack,
-    },
+    model::{failure::StepFailure, metadata::Component, stack::ValidatedStack},
     plan::{
         error::ValidateError,
         stores::{self, Definition},
@@ -39,14 +37,14 @@ impl Held {
         }
     }
 
-    /// Returns the changes of a component's pod template, or holds its pods.
-    pub(super) fn pods(
+    /// Returns a part of a component's pods, or holds its pods.
+    pub(super) fn pods<T>(
         &mut self,
         component: Component,
-        changes: Result<PodPatch, ValidateError>,
-    ) -> Option<PodPatch> {
-        match changes {
-            Ok(changes) => Some(changes),
+        part: Result<T, ValidateError>,
+    ) -> Option<T> {
+        match part {
+            Ok(part) => Some(part),
             Err(error) => {
                 self.pods.insert(component, StepFailure::from(&error));
                 None
@@ -69,8 +67,8 @@ impl Held {
         stack.held = held;
     }
 
-    /// Returns the pod templates of those programs that exist and read a part that is held, or whose own changes are
-    /// refused. Without that part, with other credentials or without the changes, they would restart for nothing.
+    /// Returns the pod templates of those programs that exist and read a part that is held, or whose own pods are held.
+    /// Without that part, with other credentials or without the user's changes, they would restart for nothing.
     fn kept_templates(
         &self,
         programs: &BTreeMap<Component, Arc<Deployment>>,

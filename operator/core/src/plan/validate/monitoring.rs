@@ -1,11 +1,13 @@
 //! Validation of the monitoring settings.
 
-use crate::{api::MonitoringSpec, model::stack::Monitoring, plan::error::ValidateError};
+use crate::{
+    api::MonitoringSpec,
+    model::{metadata::is_subdomain, stack::Monitoring},
+    plan::error::ValidateError,
+};
 
 /// Maximum length of the name in a label key.
 const NAME_LENGTH: usize = 63;
-/// Maximum length of the domain before the name.
-const DOMAIN_LENGTH: usize = 253;
 
 /// Resolves the settings of the monitoring objects, or `None` if they are off. By default they are on when the stack
 /// is `observed`, that is, with the profile `observability`.
@@ -31,23 +33,16 @@ pub(super) fn is_qualified_name(key: &str) -> bool {
         Some((domain, name)) => (Some(domain), name),
         None => (None, key),
     };
-    let domain_fits = domain.is_none_or(|domain| {
-        let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        domain.len() <= DOMAIN_LENGTH && domain.split('.').all(|part| is_word(part, lower, b"-"))
-    });
-    let any = |byte: u8| byte.is_ascii_alphanumeric();
-    domain_fits && name.len() <= NAME_LENGTH && is_word(name, any, b"-_.")
-}
-
-/// Returns true when a text begins and ends with a `letter`, and has only letters or `inside` characters between
-/// them.
-fn is_word(text: &str, letter: impl Fn(u8) -> bool, inside: &[u8]) -> bool {
-    let bytes = text.as_bytes();
+    let bytes = name.as_bytes();
     let ends = [bytes.first(), bytes.last()];
-    ends.iter().all(|end| end.is_some_and(|byte| letter(*byte)))
+    domain.is_none_or(is_subdomain)
+        && name.len() <= NAME_LENGTH
+        && ends
+            .into_iter()
+            .all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
         && bytes
             .iter()
-            .all(|byte| letter(*byte) || inside.contains(byte))
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
 #[cfg(test)]

@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 
 use super::held::Held;
 use crate::{
-    api::{PodSettings, ShortenerStackSpec},
+    api::ShortenerStackSpec,
     model::{
         metadata::Component,
         pod_patch::{Misfit, PodPatch},
         stack::ValidatedStack,
     },
-    plan::{build, error::ValidateError},
+    plan::{build, error::ValidateError, pod_settings},
 };
 
 /// Adds the changes of pod templates to a stack that has none yet. A component whose changes do not pass keeps its pods.
 pub(super) fn add(spec: &ShortenerStackSpec, stack: &mut ValidatedStack, held: &mut Held) {
     let given = |component| {
-        let (field, settings) = settings(spec, component)?;
+        let (field, settings) = pod_settings::of(spec, component)?;
         Some((component, field, settings.pod_template.as_ref()?))
     };
     let given: Vec<_> = Component::WITH_PODS.into_iter().filter_map(given).collect();
@@ -42,32 +42,6 @@ pub(super) fn add(spec: &ShortenerStackSpec, stack: &mut ValidatedStack, held: &
             .pod_templates
             .extend(accepted.map(|changes| (component, changes)));
     }
-}
-
-/// Returns the settings of a component's pods, and the field of the component.
-fn settings(
-    spec: &ShortenerStackSpec,
-    component: Component,
-) -> Option<(&'static str, &PodSettings)> {
-    let telemetry = &spec.observability;
-    Some(match component {
-        Component::App => ("app", &spec.app.pod),
-        Component::Gateway => ("gateway", &spec.gateway.pod),
-        Component::Worker => ("workers", &spec.workers.pod),
-        Component::Postgres => ("database.managed", &spec.database.managed.as_ref()?.pod),
-        Component::Cache => ("cache.managed", &spec.cache.managed.as_ref()?.pod),
-        Component::Rabbitmq => ("queue.managed", &spec.queue.managed.as_ref()?.pod),
-        Component::Qdrant => ("vector.managed", &spec.vector.managed.as_ref()?.pod),
-        Component::Otel => (
-            "observability.collector.managed",
-            &telemetry.collector.managed.as_ref()?.pod,
-        ),
-        Component::Telemetry => (
-            "observability.backend.managed",
-            &telemetry.backend.managed.as_ref()?.pod,
-        ),
-        Component::Stack => return None,
-    })
 }
 
 /// Returns changes that leave the operator's part of the pods intact.

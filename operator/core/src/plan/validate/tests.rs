@@ -12,14 +12,15 @@ use crate::{
     api::{CaRef, ClientTls, DatabaseTlsMode, SecretKeyRef},
     model::{
         access::Access,
+        checksum::find_of_user,
         external,
         facts::{
-            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts, QueueFacts,
-            StoreFacts, TlsEntry,
+            ClaimFact, CredentialState, ExternalAccess, GatewayFacts, HeaderFacts, PodContents,
+            QueueFacts, StoreFacts, TlsEntry,
         },
         failure::StepFailure,
         gateway_api::LiveGateway,
-        metadata::StackIdentity,
+        metadata::{CONFIG_CHECKSUM, StackIdentity},
         stack::{HostConflict, Parent, Routing, Store, StoreVolume},
     },
     plan::{references, stores},
@@ -51,6 +52,7 @@ fn with_database(stack: &ShortenerStack, database: StoreFacts) -> Facts {
         rival: None,
         programs: BTreeMap::new(),
         recorded: BTreeMap::new(),
+        contents: BTreeMap::new(),
     }
 }
 
@@ -628,4 +630,63 @@ fn programs_keep_their_template_while_a_part_that_they_read_is_held() {
         let found: Vec<Component> = validated.kept_templates.keys().copied().collect();
         assert_eq!(found, kept, "{field}");
     }
+}
+
+#[test]
+fn pods_have_the_checksum_of_their_secrets_and_keep_it_while_one_is_missing() {
+    let stack = stored_stack(json!({}));
+    let contents = |value: &str, missing: bool| PodContents {
+        entries: data(&[("theirs/key", value)]),
+        missing,
+        applied: missing.then(|| "user-before".to_owned()),
+    };
+    let checksum = |contents: PodContents| {
+        let facts = Facts {
+            contents: [(Component::App, Ok(contents))].into(),
+            ..with_database(&stack, managed(credentials()))
+        };
+        let validated = validate(&stack, facts, &defaults()).unwrap();
+        assert!(validated.held.is_empty(), "{:?}", validated.held);
+        let templates = build::pod_templates(&validated);
+        let others = templates[&Component::Gateway].metadata.clone().unwrap();
+        assert_eq!(
+            find_of_user(&others.annotations.unwrap()[CONFIG_CHECKSUM]),
+            None
+        );
+        let app = templates[&Component::App].metadata.clone().unwrap();
+        let annotations = app.annotations.unwrap();
+        find_of_user(&annotations[CONFIG_CHECKSUM]).map(str::to_owned)
+    };
+    let first = checksum(contents("a", false));
+    assert!(first.is_some());
+    assert_eq!(checksum(contents("a", false)), first);
+    assert_ne!(checksum(contents("b", false)), first);
+    let kept = checksum(contents("b", true));
+    assert_eq!(kept.as_deref(), Some("user-before"));
+    let new = PodContents {
+        applied: None,
+        ..contents("a", true)
+    };
+    assert_eq!(checksum(new), None);
+}
+
+#[test]
+fn the_pods_of_a_secret_that_cannot_be_read_are_held_and_nothing_else_is() {
+    let stack = stored_stack(json!({}));
+    let failure = StepFailure {
+        reason: "ReadFailed",
+        message: "no answer".to_owned(),
+        needs_an_edit: false,
+    };
+    let facts = Facts {
+        contents: [(Component::Postgres, Err(failure.clone()))].into(),
+        ..with_database(&stack, managed(credentials()))
+    };
+    assert!(facts.is_incomplete());
+    let validated = validate(&stack, facts, &defaults()).unwrap();
+    assert_eq!(validated.held, [(Component::Postgres, failure)].into());
+    assert!(validated.database.is_some());
+    let children = build::build(&validated).children;
+    assert!(children.stateful_sets.is_empty());
+    assert_eq!(children.deployments.len(), 2);
 }

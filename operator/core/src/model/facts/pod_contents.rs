@@ -1,0 +1,114 @@
+//! Facts about the Secrets that pods read because the user's settings name them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::ByteString;
+
+use crate::model::{failure::StepFailure, pod_uses::SecretUse};
+
+/// The data of Secrets by name. `None` is one that does not exist, and a failure one that could not be read.
+pub type ReadSecrets = BTreeMap<String, Result<Option<BTreeMap<String, ByteString>>, StepFailure>>;
+
+/// The content of the Secrets that the pods of a component read because the user's settings name them.
+#[derive(Clone, Default)]
+pub struct PodContents {
+    /// The values that exist, by Secret and key.
+    pub entries: BTreeMap<String, ByteString>,
+    /// True when a Secret or a key is missing without which the pods do not start.
+    pub missing: bool,
+    /// The checksum of the content in the live pod template, if that has one. It counts only if something is missing.
+    pub applied: Option<String>,
+}
+
+impl PodContents {
+    /// Finds the content that pods read in the data of Secrets.
+    ///
+    /// # Errors
+    /// One of the Secrets could not be read.
+    pub fn find(uses: &BTreeSet<SecretUse>, secrets: &ReadSecrets) -> Result<Self, StepFailure> {
+        let mut found = Self::default();
+        for used in uses {
+            let data = match secrets.get(&used.secret) {
+                Some(Ok(data)) => data.as_ref(),
+                Some(Err(failure)) => return Err(failure.clone()),
+                None => None,
+            };
+            let is_read = |key: &str| used.key.as_deref().is_none_or(|wanted| wanted == key);
+            let exists = data.is_some_and(|data| {
+                let key = used.key.as_ref();
+                key.is_none_or(|key| data.contains_key(key))
+            });
+            found.missing |= !exists && !used.optional;
+            let entries = data.into_iter().flatten().filter(|(key, _)| is_read(key));
+            // Neither of the two names can contain a slash.
+            let entries =
+                entries.map(|(key, value)| (format!("{}/{key}", used.secret), value.clone()));
+            found.entries.extend(entries);
+        }
+        Ok(found)
+    }
+}
+
+impl std::fmt::Debug for PodContents {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("PodContents")
+            .field("entries", &self.entries.keys())
+            .field("missing", &self.missing)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(secret: &str, key: Option<&str>, optional: bool) -> SecretUse {
+        SecretUse {
+            secret: secret.to_owned(),
+            key: key.map(str::to_owned),
+            optional,
+        }
+    }
+
+    #[test]
+    fn only_what_pods_read_counts_and_only_what_they_need_is_missed() {
+        let data = ["a", "b"].map(|key| (key.to_owned(), ByteString(b"value".to_vec())));
+        let secrets = ReadSecrets::from([
+            ("full".to_owned(), Ok(Some(data.into()))),
+            ("gone".to_owned(), Ok(None)),
+        ]);
+        for (used, entries, missing) in [
+            (used("full", Some("a"), false), &["full/a"][..], false),
+            (used("full", None, false), &["full/a", "full/b"], false),
+            (used("full", Some("c"), false), &[], true),
+            (used("full", Some("c"), true), &[], false),
+            (used("gone", None, false), &[], true),
+            (used("gone", Some("a"), true), &[], false),
+        ] {
+            let found = PodContents::find(&[used.clone()].into(), &secrets).unwrap();
+            let keys: Vec<&str> = found.entries.keys().map(String::as_str).collect();
+            assert_eq!(
+                (keys.as_slice(), found.missing),
+                (entries, missing),
+                "{used:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_secret_that_could_not_be_read_is_a_failure_of_the_pods_that_use_it() {
+        let failure = StepFailure {
+            reason: "ReadFailed",
+            message: "no answer".to_owned(),
+            needs_an_edit: false,
+        };
+        let secrets = ReadSecrets::from([
+            ("a".to_owned(), Err(failure.clone())),
+            ("b".to_owned(), Ok(None)),
+        ]);
+        let found = |name: &str| PodContents::find(&[used(name, None, true)].into(), &secrets);
+        assert_eq!(found("a").unwrap_err(), failure);
+        assert!(found("b").is_ok());
+    }
+}
