@@ -119,6 +119,7 @@ fn forget(context: &Context, stack: &ObjectRef<GuardedStack>) {
     context.backends.forget(&key);
     context.sole_entry.forget(&key);
     context.end_to_end.forget(&key);
+    context.missing_pods.forget(&key);
     context.triggers.take(&key);
     let uid = stack.extra.uid.as_deref();
     context.hosts.forget(uid.unwrap_or_default());
