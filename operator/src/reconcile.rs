@@ -8,6 +8,7 @@ mod class;
 pub mod context;
 pub mod controller;
 pub mod gather;
+pub mod missing_pods;
 mod pace;
 mod plan_only;
 pub mod report;
@@ -158,16 +159,18 @@ async fn steps(
         rest = rest.min(READ_RECHECK);
     }
     if stack.spec.paused {
-        let live = apply::observe(scope, identity);
+        let mut live = apply::observe(scope, identity);
+        rest = rest.min(missing_pods::follow(scope, stack, identity, &mut live).await);
         tell(scope, stack, Outcome::Paused(&validated, &live)).await?;
     } else {
-        let Some((live, written)) = write(scope, identity, desired).await else {
+        let Some((mut live, written)) = write(scope, identity, desired).await else {
             return Ok(Action::await_change());
         };
         if !live.refused.contains_key(&Component::Worker) {
             let workers = validated.queue.as_ref().map(|queue| &queue.workers);
             queues.scaled(&key, workers.and_then(|workers| workers.count().cloned()));
         }
+        rest = rest.min(missing_pods::follow(scope, stack, identity, &mut live).await);
         tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
         written?;
         if live.monitoring_refused.is_some() {

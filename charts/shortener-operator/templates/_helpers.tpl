@@ -220,9 +220,10 @@ chart's value to use instead. */}}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch]
+# Events about stacks are written. Those about a StatefulSet that lacks pods say why.
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [list, create, patch]
 {{- end }}
 
 {{/* Labels that differ from the operator's, so that the Services send no requests to the test pod. */}}

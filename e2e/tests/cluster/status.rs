@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use kube::api::{Patch, PatchParams};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
 use shortener_e2e::{
-    Provider, Space, Stack, await_condition, await_within, conditions_of, echo_spec, merge,
-    real_stack,
+    Provider, Space, Stack, await_condition, await_within, base_spec, conditions_of, echo_spec,
+    merge, real_stack,
 };
 
 /// The promised time in which the status names a failure.
@@ -152,6 +156,30 @@ async fn a_volume_that_is_not_bound_is_named_within_30_seconds() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_full_quota_is_named_within_30_seconds_and_its_pods_come_when_it_is_raised() -> Result<()>
+{
+    Space::with("quota", async |space| {
+        allow_pods(space, 0).await?;
+        let mut spec = base_spec(space, Provider::IngressNginx);
+        merge(
+            &mut spec,
+            json!({"app": {"image": space.settings.echo_image}}),
+        );
+        let stack = space.stack("acme");
+        stack.apply(&spec).await?;
+        // The database is a StatefulSet, whose status names no reason. Those of the Deployments do.
+        named(&stack, "DatabaseReady", "exceeded quota: small").await?;
+        stack
+            .until_reason("AppReady", "False", "PodsNotCreated")
+            .await?;
+        allow_pods(space, 20).await?;
+        stack.ready().await?;
+        stack.until("Degraded", "False").await.map(|_| ())
+    })
+    .await
+}
+
+#[tokio::test]
 async fn of_two_stacks_with_one_host_the_younger_reports_the_conflict() -> Result<()> {
     Space::with("conflict", async |space| {
         space.unused_database().await?;
@@ -208,6 +236,28 @@ async fn the_scale_subresource_sets_the_workers() -> Result<()> {
             selector.contains("app.kubernetes.io/component=worker"),
             "{selector}"
         );
+        Ok(())
+    })
+    .await
+}
+
+/// Sets the number of pods that the namespace may have, and waits until that is in force.
+async fn allow_pods(space: &Space, number: usize) -> Result<()> {
+    let quotas = Api::<ResourceQuota>::namespaced(space.client.clone(), &space.name);
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"},
+        "spec": {"hard": {"pods": number.to_string()}},
+    });
+    let parameters = PatchParams::apply("e2e").force();
+    quotas
+        .patch("small", &parameters, &Patch::Apply(quota))
+        .await?;
+    // A quota limits nothing until its status has the limit.
+    await_condition("the quota is in force", async || {
+        let status = quotas.get("small").await?.status.unwrap_or_default();
+        let limits = status.hard.unwrap_or_default();
+        let limit = limits.get("pods").context("its status has no limit yet")?;
+        ensure!(limit.0 == number.to_string(), "the limit is {}", limit.0);
         Ok(())
     })
     .await

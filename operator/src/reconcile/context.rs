@@ -23,7 +23,7 @@ use crate::{
     },
     probes::Probes,
     rabbitmq::queues::Queues,
-    reconcile::trigger::TriggerLog,
+    reconcile::{missing_pods::MissingPods, trigger::TriggerLog},
     server::{health::Health, metrics::Metrics},
     telemetry::span::Tracer,
 };
@@ -63,6 +63,8 @@ pub struct Context {
     pub sole_entry: Arc<Probes<Attempts>>,
     /// Passages through the stacks' gateways.
     pub end_to_end: Arc<Probes<Journey>>,
+    /// Known reasons for which StatefulSets lack pods.
+    pub missing_pods: MissingPods,
     /// Factory of the traces of reconciles.
     pub tracer: Tracer,
     /// Causes of the reconciles that are due, for their traces.
@@ -107,6 +109,7 @@ impl Context {
             backends: Arc::default(),
             sole_entry: Arc::default(),
             end_to_end: Arc::default(),
+            missing_pods: MissingPods::default(),
             tracer: Tracer::default(),
             triggers: TriggerLog::default(),
             failures: Mutex::default(),

@@ -14,6 +14,7 @@ mod gateway_api;
 mod hosts;
 mod keys;
 mod lifecycle;
+mod missing_pods;
 mod monitoring;
 mod observability;
 mod order;

@@ -52,6 +52,8 @@ struct State {
     writes: Vec<Write>,
     /// Number of reads of single objects.
     reads: usize,
+    /// Plural of each kind that was listed, once for each list.
+    lists: Vec<String>,
     /// Kinds beside those of Kubernetes, as group version and plural.
     added: Vec<(String, String)>,
 }
@@ -178,6 +180,7 @@ impl FakeApiServer {
                 Watched::new(route, selector, since),
             )));
         }
+        self.state().lists.push(route.collection.plural.clone());
         answer(
             200,
             &self.with_store(|store| {

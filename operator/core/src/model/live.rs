@@ -69,6 +69,11 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// Returns true when the controller knows that pods are missing.
+    pub fn lacks_pods(&self) -> bool {
+        self.observed && self.existing < self.wanted
+    }
+
     /// Returns the state of a Deployment. `last_write` is the generation that the operator's last write resulted in.
     pub fn of_deployment(live: &Deployment, last_write: i64) -> Self {
         let status = live.status.clone().unwrap_or_default();
@@ -90,7 +95,8 @@ impl Workload {
         }
     }
 
-    /// Returns the state of a StatefulSet. `last_write` is the generation that the operator's last write resulted in.
+    /// Returns the state of a StatefulSet. `last_write` is the generation that the operator's last write resulted in. Why its
+    /// pods cannot be created stands in an Event and not in the object.
     pub fn of_stateful_set(live: &StatefulSet, last_write: i64) -> Self {
         let status = live.status.clone().unwrap_or_default();
         Self {
@@ -104,6 +110,41 @@ impl Workload {
             updated: status.updated_replicas.unwrap_or_default(),
             observed: status.observed_generation >= live.metadata.generation.max(Some(last_write)),
             failure: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_controller_that_has_seen_the_last_write_knows_that_pods_are_missing() {
+        let lacking = Workload {
+            wanted: 1,
+            observed: true,
+            ..Workload::default()
+        };
+        let table = [
+            (lacking.clone(), true),
+            (
+                Workload {
+                    observed: false,
+                    ..lacking.clone()
+                },
+                false,
+            ),
+            (
+                Workload {
+                    existing: 1,
+                    ..lacking
+                },
+                false,
+            ),
+            (Workload::default(), false),
+        ];
+        for (workload, lacks) in table {
+            assert_eq!(workload.lacks_pods(), lacks, "{workload:?}");
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(super) use super::stores::postgres::DATABASE_READY;
-pub use super::verdict::{Verdict, View};
+pub use super::verdict::{Verdict, View, workload::reported_failure};
 pub use app::app_ready;
 pub use end_to_end::{TASK, end_to_end, journey};
 pub use gateway::gateway_ready;

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use kube::Resource;
 use shortener_operator_core::{
     api::ShortenerStackSpec,
     model::{

@@ -110,6 +110,14 @@ impl FakeApiServer {
         self.state().reads
     }
 
+    /// Returns the number of answered lists of a kind so far.
+    pub fn lists<K: Resource<DynamicType = ()>>(&self) -> usize {
+        let plural = K::plural(&());
+        let state = self.state();
+        let lists = state.lists.iter();
+        lists.filter(|listed| **listed == plural).count()
+    }
+
     /// Clears the recorded mutating requests.
     pub fn forget_writes(&self) {
         self.state().writes.clear();

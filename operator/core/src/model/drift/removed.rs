@@ -1,15 +1,16 @@
 //! Fields that a server-side apply removes: those that the operator owns and no longer renders.
 //!
-//! Within a list that is owned as a whole, only items with names are compared: the API server fills in defaults there,
-//! which nothing tells from fields that were rendered once.
+//! Within a list that is owned as a whole, items are compared by their names, or by their places if they have none. The
+//! API server fills in defaults there, which nothing tells from fields that were rendered once, so only lists count, such as
+//! the peers of a NetworkPolicy: a default is no list.
 
 use serde_json::Value;
 
 use super::{FieldChange, FieldPath, are_named, is_empty, name_of};
 use crate::model::metadata::{APPLIED_HASH, FIELD_MANAGER};
 
-/// Fields that the API server fills in within an object that is owned as a whole.
-const DEFAULTED: [&str; 2] = ["apiVersion", "divisor"];
+/// Fields that the API server fills in within an object that is owned as a whole. `matches` is the list of an HTTPRoute.
+const DEFAULTED: [&str; 3] = ["apiVersion", "divisor", "matches"];
 
 /// Returns the fields of `live` that its `managedFields` give to the operator alone and `rendered` lacks. One that another
 /// manager owns as well stays, such as the number of pods that an autoscaler sets.
@@ -143,12 +144,18 @@ fn left_over(
                 }
             }
         }
+        (Value::Array(now), Value::Array(wanted)) if now.len() == wanted.len() => {
+            for (place, (now, wanted)) in now.iter().zip(wanted).enumerate() {
+                left_over(now, wanted, &FieldPath::Place(path, place), true, found);
+            }
+        }
         (Value::Object(now), Value::Object(wanted)) => {
             for (key, now) in now {
                 let path = FieldPath::Field(path, key);
                 match wanted.get(key) {
                     Some(wanted) => left_over(now, wanted, &path, in_list, found),
-                    None if in_list || is_empty(now) || DEFAULTED.contains(&key.as_str()) => {}
+                    None if in_list && !now.is_array() => {}
+                    None if is_empty(now) || DEFAULTED.contains(&key.as_str()) => {}
                     None => found.push(path.change(Some(now), None)),
                 }
             }
@@ -261,6 +268,22 @@ mod tests {
         }});
         let expected = ["spec.containers[app].env[A]", "spec.nodeSelector.disk"];
         assert_eq!(paths(&live, &rendered), expected);
+    }
+
+    #[test]
+    fn a_list_that_goes_from_an_item_without_a_name_is_removed() {
+        let live = owned(
+            json!({"spec": {"ingress": [
+                {"from": [{"podSelector": {}}], "ports": [{"port": 8080, "protocol": "TCP"}]},
+                {"ports": [{"port": 9090, "protocol": "TCP"}]},
+            ]}}),
+            json!({"f:spec": {"f:ingress": {}}}),
+        );
+        let rendered = json!({"spec": {"ingress": [
+            {"ports": [{"port": 8080}]},
+            {"ports": [{"port": 9090}]},
+        ]}});
+        assert_eq!(paths(&live, &rendered), ["spec.ingress[0].from"]);
     }
 
     #[test]

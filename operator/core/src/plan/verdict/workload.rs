@@ -1,10 +1,16 @@
 //! The checks common to Deployments and StatefulSets.
 
 use super::{Verdict, View, pods};
-use crate::model::{live::Workload, metadata::Component};
+use crate::{
+    api::ShortenerStackStatus,
+    model::{live::Workload, metadata::Component},
+};
 
 /// Reason while a newer template replaces pods that still accept requests.
 pub(in crate::plan) const ROLLING_OUT: &str = "RollingOut";
+
+/// Reason while the controller cannot create pods.
+const PODS_NOT_CREATED: &str = "PodsNotCreated";
 
 /// Reason while every desired pod of the newest template is ready.
 pub(in crate::plan) const PODS_READY: &str = "PodsReady";
@@ -40,8 +46,23 @@ pub(in crate::plan) fn ready(view: View<'_>, component: Component) -> Verdict {
 /// Returns a verdict if the controller cannot create pods.
 fn not_created(name: &str, workload: &Workload) -> Option<Verdict> {
     let failure = workload.failure.as_ref()?;
-    let message = format!("pods of the {name} cannot be created: {failure}");
-    Some(Verdict::fault("PodsNotCreated", message))
+    let message = format!("{}{failure}", not_created_because(name));
+    Some(Verdict::fault(PODS_NOT_CREATED, message))
+}
+
+/// Returns the begin of the sentence that names the failure to create pods.
+fn not_created_because(name: &str) -> String {
+    format!("pods of the {name} cannot be created: ")
+}
+
+/// Returns the failure to create pods of a component that a status names. An operator that has just started knows no other
+/// yet.
+pub fn reported_failure(status: &ShortenerStackStatus, component: Component) -> Option<String> {
+    let start = not_created_because(component.as_str());
+    let conditions = status.conditions.iter();
+    let mut told = conditions.filter(|condition| condition.reason == PODS_NOT_CREATED);
+    let failure = told.find_map(|condition| condition.message.strip_prefix(&start))?;
+    Some(failure.to_owned())
 }
 
 /// Returns the verdict on the numbers of pods.
@@ -79,4 +100,45 @@ fn counted(name: &str, workload: &Workload) -> Verdict {
         PODS_READY,
         format!("{ready} of {wanted} pods of the {name} are ready"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{
+        live::{live, workload},
+        stack::minimal_stack,
+    };
+
+    #[test]
+    fn the_status_that_names_a_failure_tells_it_again() {
+        let lacking = Workload {
+            existing: 0,
+            failure: Some("exceeded quota: small".to_owned()),
+            ..workload(1, 0)
+        };
+        let (stack, live) = (minimal_stack(), live(Component::Postgres, lacking));
+        let view = View {
+            stack: &stack,
+            live: &live,
+        };
+        let verdict = ready(view, Component::Postgres);
+        assert!(verdict.fault && !verdict.serves, "{verdict:?}");
+        assert_eq!(verdict.reason, "PodsNotCreated");
+        let status = |reason: &str| -> ShortenerStackStatus {
+            serde_json::from_value(json!({"conditions": [{
+                "type": "DatabaseReady", "status": "False", "reason": reason,
+                "message": verdict.message, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]}))
+            .unwrap()
+        };
+        let told = reported_failure(&status(verdict.reason), Component::Postgres);
+        assert_eq!(told.as_deref(), Some("exceeded quota: small"));
+        let of_another = reported_failure(&status(verdict.reason), Component::Cache);
+        assert_eq!(of_another, None);
+        let starting = reported_failure(&status("PodsStarting"), Component::Postgres);
+        assert_eq!(starting, None);
+    }
 }

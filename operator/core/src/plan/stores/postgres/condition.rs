@@ -29,7 +29,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{live::Live, stack::ValidatedStack},
+        model::{
+            live::{Live, Workload},
+            stack::ValidatedStack,
+        },
         testing::{
             live::{live, workload},
             stack::minimal_stack,
@@ -49,6 +52,22 @@ mod tests {
         let stack = minimal_stack();
         assert_eq!(verdict(&stack, &running()).reason, "PodsReady");
         assert_eq!(verdict(&stack, &Live::default()).reason, "Pending");
+    }
+
+    #[test]
+    fn a_database_whose_pod_cannot_be_created_quotes_the_reason() {
+        let lacking = Workload {
+            existing: 0,
+            failure: Some("exceeded quota: small".to_owned()),
+            ..workload(1, 0)
+        };
+        let verdict = verdict(&minimal_stack(), &live(Component::Postgres, lacking));
+        assert!(verdict.fault && !verdict.serves, "{verdict:?}");
+        assert_eq!(verdict.reason, "PodsNotCreated");
+        assert!(
+            verdict.message.ends_with("exceeded quota: small"),
+            "{verdict:?}"
+        );
     }
 
     #[test]
