@@ -156,7 +156,7 @@ cluster_stage() {
   run check 'hardening, step by step' e2e/checks/hardening.sh
   run check 'a list of namespaces' e2e/checks/scope.sh
   run check 'a cluster without IPv4' follow_ipv6_check
-  # The last step on its cluster, because it costs all stacks there, and alone, because the other cluster takes time.
+  # Last on its cluster, because it costs every stack there, and not in parallel with the other one, because it measures.
   run tests 'cluster tests, outages' cluster_tests outage --test-threads=1 --show-output
   run tests 'sections of the specification' \
     sections "$logs"/test-cluster-tests{,-one-by-one,-outages}.log

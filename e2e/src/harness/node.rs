@@ -9,8 +9,8 @@ use tokio::process::Command;
 
 use crate::harness::kubectl::run;
 
-/// Stops the API server for a number of seconds. Its name is that of the process and not of the program, because one
-/// program may be all parts of Kubernetes. It goes on even if nothing waits for this script any more.
+/// Stops the API server for a number of seconds. It is found by the name of its process, because one program may be all
+/// parts of Kubernetes. The script lets it go on even if nothing waits for the script any more.
 const FREEZE: &str = r#"
 set -eu
 found=

@@ -113,7 +113,7 @@ async fn the_policy_can_change_while_the_stack_lives() -> Result<()> {
     .await
 }
 
-/// F11: deleted and made again within a tenth of a second.
+/// Two requests in a row, as scripts send them (F11).
 #[tokio::test]
 async fn a_stack_that_is_made_again_at_once_has_only_children_of_its_own() -> Result<()> {
     Space::with("again", async |space| {
