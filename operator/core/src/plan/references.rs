@@ -161,14 +161,14 @@ mod tests {
     use super::*;
     use crate::testing::shared::stored_stack;
 
-    #[test]
-    fn every_kind_of_reference_to_a_secret_is_found_and_only_those_in_use() {
+    /// Returns a spec with a reference of every kind. The names of the Secrets say where they are named.
+    fn with_every_reference() -> serde_json::Value {
         let tls = json!({
             "caSecretRef": {"name": "ca"},
             "clientCertificateSecretRef": {"name": "client"},
         });
         let variable = |secret: &str| json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": secret, "key": "key"}}});
-        let mut spec = json!({
+        json!({
             "profiles": ["caching", "queue", "observability", "vector"],
             "gateway": {
                 "auth": {"secretRef": {"name": "keys"}},
@@ -198,7 +198,12 @@ mod tests {
             "imagePullSecrets": [{"name": "registry"}],
             "app": {"env": [variable("app-env")]},
             "workers": {"env": [variable("worker-env")]},
-        });
+        })
+    }
+
+    #[test]
+    fn every_kind_of_reference_to_a_secret_is_found_and_only_those_in_use() {
+        let mut spec = with_every_reference();
         let referred = [
             "app-env",
             "ca",
