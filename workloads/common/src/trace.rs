@@ -22,9 +22,17 @@ impl fmt::Display for TraceId {
     }
 }
 
-impl From<TraceId> for opentelemetry::TraceId {
-    fn from(id: TraceId) -> Self {
-        id.0.into()
+impl TraceId {
+    /// Returns the 16 bytes, the most significant one first.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// Parses what is shown; `None` if it is something else.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        hex(text, 32).filter(|id| *id != 0).map(Self)
     }
 }
 
@@ -38,9 +46,18 @@ impl fmt::Display for SpanId {
     }
 }
 
-impl From<SpanId> for opentelemetry::SpanId {
-    fn from(id: SpanId) -> Self {
-        id.0.into()
+impl SpanId {
+    /// Returns the 8 bytes, the most significant one first.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// Parses what is shown; `None` if it is something else.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let id = hex(text, 16).filter(|id| *id != 0)?;
+        u64::try_from(id).ok().map(Self)
     }
 }
 
@@ -208,10 +225,16 @@ mod tests {
     #[test]
     fn exported_identifiers_are_the_ones_that_are_shown() {
         let context = TraceContext::from_headers(&headers(EXAMPLE));
-        let exported = opentelemetry::TraceId::from(context.trace_id);
-        assert_eq!(exported.to_string(), context.trace_id.to_string());
-        let exported = opentelemetry::SpanId::from(context.span_id);
-        assert_eq!(exported.to_string(), context.span_id.to_string());
+        let (trace_id, span_id) = (context.trace_id, context.span_id);
+        let exported = u128::from_be_bytes(trace_id.to_bytes());
+        assert_eq!(format!("{exported:032x}"), trace_id.to_string());
+        let exported = u64::from_be_bytes(span_id.to_bytes());
+        assert_eq!(format!("{exported:016x}"), span_id.to_string());
+        assert_eq!(TraceId::from_hex(&trace_id.to_string()), Some(trace_id));
+        assert_eq!(SpanId::from_hex(&span_id.to_string()), Some(span_id));
+        for other in ["", "0", "0000000000000000", "g7ad6b7169203331"] {
+            assert_eq!(SpanId::from_hex(other), None, "{other}");
+        }
     }
 
     #[test]

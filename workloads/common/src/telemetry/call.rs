@@ -5,9 +5,10 @@
 
 use std::{borrow::Cow, fmt::Display, future::Future, sync::Arc};
 
-use opentelemetry::KeyValue;
-
-use super::span::{self, SpanKind};
+use super::{
+    Attributes,
+    span::{self, SpanKind},
+};
 
 /// The error type of a failure of which only the text is known.
 /// <https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/>
@@ -16,7 +17,7 @@ const OTHER: &str = "_OTHER";
 /// The server attributes of client spans; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Server {
-    attributes: Arc<[KeyValue]>,
+    attributes: Attributes,
     /// The collection that all calls are about, if there is exactly one.
     collection: Option<Arc<str>>,
 }
@@ -29,15 +30,15 @@ impl Server {
     }
 
     fn new(name: &'static str, system: &'static str, host: &str, port: u16) -> Self {
-        let mut attributes = vec![KeyValue::new(name, system)];
+        let mut attributes = Attributes::default().with(name, system);
         if !host.is_empty() {
-            attributes.push(KeyValue::new("server.address", Arc::<str>::from(host)));
+            attributes = attributes.with("server.address", host);
         }
         if port != 0 {
-            attributes.push(KeyValue::new("server.port", i64::from(port)));
+            attributes = attributes.with("server.port", i64::from(port));
         }
         Self {
-            attributes: attributes.into(),
+            attributes,
             collection: None,
         }
     }
@@ -45,9 +46,8 @@ impl Server {
     /// Returns a copy with one more attribute.
     #[must_use]
     pub fn with(&self, name: &'static str, value: &str) -> Self {
-        let fact = KeyValue::new(name, Arc::<str>::from(value));
         Self {
-            attributes: self.attributes.iter().cloned().chain([fact]).collect(),
+            attributes: self.attributes.with(name, value),
             collection: self.collection.clone(),
         }
     }
