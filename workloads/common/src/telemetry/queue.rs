@@ -275,9 +275,7 @@ mod tests {
 
     /// Offers items that take this many bytes in the queue.
     fn offer_of(started: &Started, items: usize, bytes: usize) {
-        let content = (0..bytes)
-            .rev()
-            .find(|length| 1 + prefixed(*length) <= bytes);
+        let content = (0..bytes).rev().find(|length| prefixed(*length) < bytes);
         let mut item = Message::default();
         item.fields(&vec![0; content.unwrap()]);
         for _ in 0..items {
