@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures redirects and accepted jobs in comparison with nginx and a bare publisher, all on this machine.
 #
-# It takes less than five minutes, without compilation.
+# It takes about five minutes, without compilation.
 #
 #   e2e/checks/bench.sh [options of the program: --rounds, --seconds, --requests, --jobs, --connections, --links]
 set -euo pipefail
@@ -10,4 +10,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 claim_target
 cargo build --release --workspace --bin app --bin bench
 programs=$CARGO_TARGET_DIR/$(host_triple)/release
-"$programs/bench" --app "$programs/app" "$@"
+"$programs/bench" run --app "$programs/app" "$@"

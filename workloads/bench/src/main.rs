@@ -4,17 +4,23 @@
 //! of the machine affects all of them. Every response is checked. The main figure is the CPU time of the server per
 //! request, because the load generator runs on the same machine.
 
+mod app;
+mod contender;
 mod cpu;
+mod exchange;
+mod jobs;
 mod links;
 mod load;
 mod nginx;
-mod publish;
 mod redirect;
+mod requests;
 mod rounds;
+mod sample;
 mod server;
+mod settings;
 mod table;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -27,51 +33,20 @@ use tokio::{
     time::timeout,
 };
 
+use crate::{
+    app::MEMORY,
+    jobs::Jobs,
+    redirect::Redirects,
+    requests::CLIENTS,
+    settings::{Command, Settings},
+};
+
 /// The time limit of everything besides the rounds, after which the benchmark counts as stuck.
-const SETTING_UP: Duration = Duration::from_secs(80);
-
-/// Benchmark of redirects and of accepted jobs.
-#[derive(Debug, Parser)]
-#[command(name = "bench", about)]
-pub struct Settings {
-    /// Binary of the app.
-    #[arg(long)]
-    pub app: PathBuf,
-    /// Number of rounds per contender.
-    #[arg(long, default_value_t = 5)]
-    pub rounds: usize,
-    /// Time limit of all rounds together, in seconds; a slow machine runs fewer rounds.
-    #[arg(long, default_value_t = 210)]
-    pub seconds: u64,
-    /// Number of redirects per round.
-    #[arg(long, default_value_t = 100_000)]
-    pub requests: usize,
-    /// Number of jobs per round.
-    #[arg(long, default_value_t = 20_000)]
-    pub jobs: usize,
-    /// Number of connections, each with one request in flight.
-    #[arg(long, default_value_t = 64)]
-    pub connections: usize,
-    /// Number of links in the database, in the cache, and in nginx's map.
-    #[arg(long, default_value_t = 100_000)]
-    pub links: usize,
-}
-
-impl Settings {
-    /// Returns the time limit of the rounds of redirects; the rest is for the jobs.
-    fn time_of_redirects(&self) -> Duration {
-        Duration::from_secs(self.seconds * 3 / 4)
-    }
-
-    /// Returns the time limit of the rounds of jobs.
-    fn time_of_jobs(&self) -> Duration {
-        Duration::from_secs(self.seconds / 4)
-    }
-}
+const SETTING_UP: Duration = Duration::from_secs(150);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let settings = Settings::parse();
+    let Command::Run(settings) = Command::parse();
     let limit = Duration::from_secs(settings.seconds) + SETTING_UP;
     // Before the time limit begins, because an image may have to be pulled.
     servers::DATABASE.addresses()?;
@@ -90,23 +65,36 @@ async fn main() -> Result<()> {
 }
 
 async fn run(settings: &Settings) -> Result<()> {
-    let (redirects, notes) = redirect::measure(settings).await?;
-    let jobs = publish::measure(settings).await?;
-    println!("\nRedirects, {} connections:\n", settings.connections);
-    println!("{}", table::of(&redirects, redirect::YARDSTICK));
-    for note in notes {
-        println!("{note}");
-    }
-    println!("\nJobs, {} in flight:\n", settings.connections);
-    println!("{}", table::of(&jobs, publish::YARDSTICK));
+    let redirects = Redirects::start(settings).await?;
+    let (redirected, notes_of_redirects) = redirects.measure(settings).await?;
+    drop(redirects);
+    let (posted, notes_of_jobs) = Jobs::start(settings).await?.measure(settings).await?;
+    println!("\n{}", conditions());
+    println!("\n## Redirects, {} connections\n", settings.connections);
+    println!("{}", table::of(&redirected));
     println!(
-        "The targets, by CPU: {} {}, {} {}, {} {}.",
-        redirect::CACHED,
-        redirect::AIM,
-        redirect::TRACED,
-        redirect::AIM_TRACED,
-        publish::POSTED,
-        publish::AIM
+        "{}\n{}",
+        notes_of_redirects.join("\n"),
+        table::aims(&redirect::AIMS)
+    );
+    println!("\n## Jobs, {} in flight\n", settings.connections);
+    println!("{}", table::of(&posted));
+    println!(
+        "{}\n{}",
+        notes_of_jobs.join("\n"),
+        table::aims(&[jobs::AIM])
     );
     Ok(())
+}
+
+/// Describes what all rows have in common.
+fn conditions() -> String {
+    format!(
+        "All rows: loopback without TLS, the head of a browser, and {CLIENTS} clients by `X-Forwarded-For`, none of which is \
+         refused.\n\
+         All apps, besides what a row names: a stack whose spec says nothing. That is rate limits on (50 a second, burst \
+         200), the log on (a pipe that is read), metrics on, `TRUSTED_HOPS=1`, {} MiB, `MALLOC_ARENA_MAX=2`. It differs from \
+         a stack in this: the CPU has no limit, nothing is purged at night, and the database keeps its data in memory.",
+        MEMORY >> 20
+    )
 }
