@@ -32,6 +32,8 @@ pub struct Contender {
     pub settings: String,
     /// The server that gets the requests.
     pub entry: Arc<Server>,
+    /// The server that the first one asks, if there is one.
+    pub behind: Option<Arc<Server>>,
     /// The requests.
     pub script: Arc<Script>,
     /// The environment of the app; `None` if it is none.
@@ -53,6 +55,7 @@ impl Contender {
             yardstick: name,
             settings: settings.to_owned(),
             entry,
+            behind: None,
             script,
             app: None,
             collector: None,
@@ -71,13 +74,6 @@ impl Contender {
             app: Some(environment),
             ..Self::other(name, &settings, entry, script)
         }
-    }
-
-    /// Compares it with this contender instead of with itself.
-    #[must_use]
-    pub fn beside(mut self, yardstick: &'static str) -> Self {
-        self.yardstick = yardstick;
-        self
     }
 
     /// Returns the address that gets the requests.
@@ -109,7 +105,25 @@ impl Contender {
     }
 
     fn cpu(&self) -> Result<Vec<Duration>> {
-        Ok(vec![self.entry.cpu()?])
+        let servers = std::iter::once(&self.entry).chain(&self.behind);
+        servers.map(|server| server.cpu()).collect()
+    }
+
+    /// Returns the server with the app, if there is one.
+    fn server_of_app(&self) -> Option<&Server> {
+        self.app.as_ref()?;
+        Some(self.behind.as_ref().unwrap_or(&self.entry))
+    }
+
+    /// Returns the value of a series in the metrics of the app; 0 if there is no app, or no series.
+    ///
+    /// # Errors
+    /// Fails if the app does not tell.
+    pub async fn metric(&self, series: &str) -> Result<u64> {
+        match self.server_of_app() {
+            Some(server) => load::metric(server.address, series).await,
+            None => Ok(0),
+        }
     }
 
     /// Waits until the collector has all spans of the requests so far: exporting them is a part of their cost.
@@ -135,14 +149,11 @@ impl Contender {
 /// Fails if an app does not tell.
 pub async fn dropped_lines(contenders: &[Contender], rows: &[Row]) -> Result<String> {
     let mut note = "Lines of the log that were dropped: 0".to_owned();
-    for contender in contenders
-        .iter()
-        .filter(|contender| contender.app.is_some())
-    {
+    for contender in contenders {
         let rows = rows.iter().filter(|row| row.name == contender.name);
         let samples = rows.flat_map(|row| &row.samples);
         let requests: usize = samples.map(|sample| sample.requests).sum();
-        let dropped = load::metric(contender.address(), DROPPED_LINES).await?;
+        let dropped = contender.metric(DROPPED_LINES).await?;
         if dropped > 0 {
             let verdict = verdict(dropped, requests as u64);
             note.push_str(&format!("; {dropped} by \"{}\"{verdict}", contender.name));

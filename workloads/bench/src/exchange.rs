@@ -16,11 +16,11 @@ pub struct Exchange {
 pub type Script = dyn Fn(usize) -> Exchange + Send + Sync;
 
 impl Exchange {
-    /// Checks a whole response, which ends at `end`.
+    /// Checks a response, which has all of its bytes.
     ///
     /// # Errors
     /// Fails if the response is another one, and shows it.
-    pub fn check(&self, answer: &[u8], end: usize) -> Result<()> {
+    pub fn check(&self, answer: &[u8], end: End) -> Result<()> {
         let text = String::from_utf8_lossy(answer);
         ensure!(
             !text.starts_with("HTTP/1.1 429 "),
@@ -30,7 +30,7 @@ impl Exchange {
         let right = text.starts_with(self.status)
             && (self.line.is_empty() || text.lines().any(|line| same(line, &self.line)));
         ensure!(
-            right && end == answer.len(),
+            right && end.length == answer.len(),
             "the response is not {} with {:?}: {text}",
             self.status,
             self.line
@@ -39,22 +39,39 @@ impl Exchange {
     }
 }
 
-/// Returns the length of the whole response, once its head is complete.
-///
-/// # Errors
-/// Fails if the head does not tell the length of the body.
-pub fn complete(answer: &[u8]) -> Result<Option<usize>> {
-    let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
-        return Ok(None);
-    };
-    let text = std::str::from_utf8(&answer[..head])?;
-    let length = text.lines().find_map(|line| {
-        line.split_once(':')
-            .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-    });
-    let (_, length) =
-        length.with_context(|| format!("the response has no content-length: {text}"))?;
-    Ok(Some(head + 4 + length.trim().parse::<usize>()?))
+/// The end of a response, as its head tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The length of the whole response.
+    pub length: usize,
+    /// True if the server closes the connection then.
+    pub closes: bool,
+}
+
+impl End {
+    /// Returns the end of a response, once its head is complete.
+    ///
+    /// # Errors
+    /// Fails if the head does not tell the length of the body.
+    pub fn of(answer: &[u8]) -> Result<Option<Self>> {
+        let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return Ok(None);
+        };
+        let text = std::str::from_utf8(&answer[..head])?;
+        let (mut length, mut closes) = (None, false);
+        for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
+            if name.eq_ignore_ascii_case("content-length") {
+                length = Some(value.trim().parse::<usize>()?);
+            } else if name.eq_ignore_ascii_case("connection") {
+                closes = value.trim().eq_ignore_ascii_case("close");
+            }
+        }
+        let body = length.with_context(|| format!("the response has no content-length: {text}"))?;
+        Ok(Some(Self {
+            length: head + 4 + body,
+            closes,
+        }))
+    }
 }
 
 /// Compares header lines: names are case-insensitive, values are not.
@@ -79,18 +96,24 @@ mod tests {
         }
     }
 
+    fn end(answer: &str) -> End {
+        End::of(answer.as_bytes()).unwrap().unwrap()
+    }
+
     fn refusal(exchange: &Exchange, answer: &str) -> Option<String> {
-        let end = complete(answer.as_bytes()).unwrap().unwrap();
-        let checked = exchange.check(answer.as_bytes(), end);
+        let checked = exchange.check(answer.as_bytes(), end(answer));
         checked.err().map(|error| error.to_string())
     }
 
     #[test]
-    fn an_answer_is_complete_with_its_body() {
-        assert_eq!(complete(b"HTTP/1.1 302 Found\r\ncontent-le").unwrap(), None);
-        let answer = b"HTTP/1.1 302 Found\r\nContent-Length: 2\r\n\r\nok";
-        assert_eq!(complete(answer).unwrap(), Some(answer.len()));
-        assert!(complete(b"HTTP/1.1 302 Found\r\n\r\n").is_err());
+    fn an_answer_ends_with_its_body_and_tells_if_the_connection_does() {
+        assert_eq!(End::of(b"HTTP/1.1 302 Found\r\ncontent-le").unwrap(), None);
+        let answer = "HTTP/1.1 302 Found\r\nContent-Length: 2\r\n\r\nok";
+        let expected = |length, closes| End { length, closes };
+        assert_eq!(end(answer), expected(answer.len(), false));
+        let last = "HTTP/1.1 302 Found\r\nConnection: close\r\ncontent-length: 0\r\n\r\n";
+        assert_eq!(end(last), expected(last.len(), true));
+        assert!(End::of(b"HTTP/1.1 302 Found\r\n\r\n").is_err());
     }
 
     #[test]
@@ -113,10 +136,7 @@ mod tests {
             let error = refusal(&exchange, &answer).unwrap();
             assert!(error.contains(expected), "{error}");
         }
-        assert!(
-            exchange
-                .check(format!("{right}x").as_bytes(), right.len())
-                .is_err()
-        );
+        let longer = format!("{right}x");
+        assert!(exchange.check(longer.as_bytes(), end(right)).is_err());
     }
 }

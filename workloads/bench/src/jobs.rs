@@ -26,6 +26,8 @@ const SUM: &str = "nginx, then the publisher (added up)";
 const ANSWER: &str = "nginx, return 202";
 const PUBLISHER: &str = "publisher: publish and confirm";
 const POSTED: &str = "app, POST /jobs";
+/// The rows of the table.
+pub const ROWS: [&str; 4] = [ANSWER, PUBLISHER, SUM, POSTED];
 /// The aim of the app, relative to the yardstick.
 pub const AIM: (&str, f64) = (POSTED, 0.95);
 
@@ -51,13 +53,18 @@ impl Jobs {
         let [broker_url, ..] = servers::BROKER.addresses()?;
         let (connection, channel) = connect(broker_url).await?;
         let answers = "one worker per core, no log";
-        let nginx =
-            Contender::other(ANSWER, answers, nginx::accepting().await?, jobs()).beside(SUM);
+        let nginx = Contender {
+            yardstick: SUM,
+            ..Contender::other(ANSWER, answers, nginx::accepting().await?, jobs())
+        };
         let environment = Environment::default()
             .store("QUEUE_URL", broker_url)
             .store("JOB_ID_KEY", JOB_ID_KEY);
         let server = environment.start(&settings.app).await?;
-        let app = Contender::app(POSTED, environment, server, jobs()).beside(SUM);
+        let app = Contender {
+            yardstick: SUM,
+            ..Contender::app(POSTED, environment, server, jobs())
+        };
         eprintln!("warming up the publisher");
         let (address, script) = (app.address(), &app.script);
         server::wait_until_ok(async || load::run(address, 1, 1, script).await).await?;

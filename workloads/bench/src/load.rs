@@ -15,7 +15,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::exchange::{Exchange, Script, complete};
+use crate::exchange::{End, Exchange, Script};
 
 /// The number of connections that are opened at once. A server accepts some hundreds before it has time for them, and the
 /// kernel repeats what does not fit after a second.
@@ -23,6 +23,7 @@ const OPENED_AT_ONCE: usize = 128;
 
 /// A connection to a server.
 pub struct Client {
+    address: SocketAddr,
     stream: TcpStream,
     buffer: Vec<u8>,
 }
@@ -99,11 +100,11 @@ pub async fn metric(address: SocketAddr, series: &str) -> Result<u64> {
 
 impl Client {
     async fn connect(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect(address).await;
-        let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
-        stream.set_nodelay(true)?;
-        let buffer = Vec::with_capacity(4096);
-        Ok(Self { stream, buffer })
+        Ok(Self {
+            address,
+            stream: open(address).await?,
+            buffer: Vec::with_capacity(4096),
+        })
     }
 
     async fn exchange(&mut self, exchange: &Exchange) -> Result<()> {
@@ -118,16 +119,28 @@ impl Client {
                 String::from_utf8_lossy(&self.buffer)
             );
             if end.is_none() {
-                end = complete(&self.buffer)?;
+                end = End::of(&self.buffer)?;
             }
             if let Some(end) = end
-                && end <= self.buffer.len()
+                && end.length <= self.buffer.len()
             {
                 break end;
             }
         };
-        exchange.check(&self.buffer, end)
+        exchange.check(&self.buffer, end)?;
+        if end.closes {
+            // nginx does so after a thousand requests.
+            self.stream = open(self.address).await?;
+        }
+        Ok(())
     }
+}
+
+async fn open(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address).await;
+    let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 #[cfg(test)]
@@ -180,6 +193,25 @@ mod tests {
             assert_eq!(count.load(Ordering::Relaxed), 100);
             assert_eq!(clients.len(), connections);
         }
+    }
+
+    #[tokio::test]
+    async fn a_client_opens_a_new_connection_after_one_that_was_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let head = "HTTP/1.1 302 Found\r\nlocation: https://a\r\nconnection: close";
+            let answer = format!("{head}\r\ncontent-length: 0\r\n\r\n");
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 1024];
+                if stream.read(&mut request).await.is_ok_and(|read| read > 0) {
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                }
+            }
+        });
+        let count = Arc::new(AtomicUsize::new(0));
+        run(address, 1, 3, &asked(&count)).await.unwrap();
     }
 
     #[tokio::test]

@@ -8,7 +8,9 @@ mod app;
 mod contender;
 mod cpu;
 mod exchange;
+mod gateway;
 mod jobs;
+mod lineup;
 mod links;
 mod load;
 mod nginx;
@@ -36,7 +38,7 @@ use tokio::{
 use crate::{
     app::MEMORY,
     jobs::Jobs,
-    redirect::Redirects,
+    lineup::Lineup,
     requests::CLIENTS,
     settings::{Command, Settings},
 };
@@ -65,25 +67,22 @@ async fn main() -> Result<()> {
 }
 
 async fn run(settings: &Settings) -> Result<()> {
-    let redirects = Redirects::start(settings).await?;
-    let (redirected, notes_of_redirects) = redirects.measure(settings).await?;
-    drop(redirects);
+    let lineup = Lineup::start(settings).await?;
+    let (redirects, notes_of_redirects) = redirect::measure(settings, &lineup).await?;
+    drop(lineup);
     let (posted, notes_of_jobs) = Jobs::start(settings).await?.measure(settings).await?;
+    let connections = settings.connections;
     println!("\n{}", conditions());
-    println!("\n## Redirects, {} connections\n", settings.connections);
-    println!("{}", table::of(&redirected));
-    println!(
-        "{}\n{}",
-        notes_of_redirects.join("\n"),
-        table::aims(&redirect::AIMS)
-    );
-    println!("\n## Jobs, {} in flight\n", settings.connections);
-    println!("{}", table::of(&posted));
-    println!(
-        "{}\n{}",
-        notes_of_jobs.join("\n"),
-        table::aims(&[jobs::AIM])
-    );
+    println!("\n## Redirects, {connections} connections\n");
+    println!("{}", table::of(&redirects, &lineup::REDIRECTS));
+    println!("{}", notes_of_redirects.join("\n"));
+    println!("{}", table::aims(&lineup::AIMS));
+    println!("\n## Through the gateway, {connections} connections\n");
+    println!("{}", table::of(&redirects, &lineup::THROUGH_THE_GATEWAY));
+    println!("## Jobs, {connections} in flight\n");
+    println!("{}", table::of(&posted, &jobs::ROWS));
+    println!("{}", notes_of_jobs.join("\n"));
+    println!("{}", table::aims(&[jobs::AIM]));
     Ok(())
 }
 

@@ -46,6 +46,15 @@ pub fn one_destination(popularity: Popularity) -> Arc<Script> {
     Arc::new(move |_| redirect(popularity.draw(), 0))
 }
 
+/// Returns requests that the gateway of a stack answers by itself.
+pub fn health_of_gateway() -> Arc<Script> {
+    Arc::new(|_| Exchange {
+        request: get("gateway-health"),
+        status: "HTTP/1.1 200 ",
+        line: "content-length: 10".to_owned(),
+    })
+}
+
 /// Returns jobs, each of which must be accepted.
 pub fn jobs() -> Arc<Script> {
     Arc::new(|_| {
@@ -63,12 +72,17 @@ pub fn jobs() -> Arc<Script> {
 }
 
 fn redirect(asked: usize, expected: usize) -> Exchange {
-    let (code, client) = (code(asked), forwarded());
     Exchange {
-        request: format!("GET /{code} HTTP/1.1\r\n{BROWSER}{client}\r\n").into_bytes(),
+        request: get(&code(asked)),
         status: "HTTP/1.1 302 ",
         line: format!("location: {}", target(expected)),
     }
+}
+
+/// Returns a browser's request for a path.
+fn get(path: &str) -> Vec<u8> {
+    let client = forwarded();
+    format!("GET /{path} HTTP/1.1\r\n{BROWSER}{client}\r\n").into_bytes()
 }
 
 /// Returns what a gateway says about one of the clients.

@@ -66,6 +66,12 @@ impl Sample {
         self.per_request(self.cpu.iter().sum())
     }
 
+    /// Returns the CPU time of one request in microseconds, of one server on the way; 0 if it is not there.
+    #[must_use]
+    pub fn cost_of(&self, server: usize) -> f64 {
+        self.per_request(self.cpu.get(server).copied().unwrap_or_default())
+    }
+
     fn per_request(&self, spent: Duration) -> f64 {
         spent.as_secs_f64() * 1e6 / self.count()
     }
@@ -104,6 +110,12 @@ impl Row {
     #[must_use]
     pub fn spread(&self, figure: impl Fn(&Sample) -> f64) -> Spread {
         Spread::of(self.samples.iter().map(figure))
+    }
+
+    /// Returns the number of servers on the way of its requests.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.samples.first().map_or(0, |sample| sample.cpu.len())
     }
 
     /// Returns the spread of the costs of another contender, relative to those of this one in the same round: 1 is equal,
