@@ -14,15 +14,20 @@ use crate::{
     requests::{any_link, every_link, health_of_gateway, one_destination},
     server::{self, Server},
     settings::Settings,
+    steps::{self, LOWEST},
 };
 
 const CONSTANT: &str = "nginx, return 302";
 /// The yardstick of redirects.
 const MAP: &str = "nginx, map of the links";
 /// The app with all links in its own memory.
-const NEAR: &str = "app, from its own memory";
+pub const NEAR: &str = "app, from its own memory";
+/// The same without rate limits.
+pub const NEAR_FREE: &str = "app, from its own memory, limits off";
+/// The same without rate limits and log.
+pub const NEAR_BARE: &str = "app, from its own memory, limits and log off";
 /// The app with all links in its cache.
-const CACHED: &str = "app, from the cache";
+pub const CACHED: &str = "app, from the cache";
 const CACHED_FREE: &str = "app, from the cache, limits off";
 /// The app with a cache, and with every trace exported to a collector on this machine.
 pub const TRACED: &str = "app, from the cache, traced";
@@ -71,7 +76,7 @@ impl Lineup {
         let cache_url = format!("redis://{}", cache.address);
         let (collector, endpoint) = Sink::start().await;
         let mut lineup = Self {
-            contenders: yardsticks(settings).await?,
+            contenders: others(settings).await?,
             collector,
             _cache: cache,
         };
@@ -99,6 +104,11 @@ impl Lineup {
             .store("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
             .store("OTEL_RESOURCE_ATTRIBUTES", RESOURCE);
         for (name, environment) in [
+            (
+                NEAR_BARE,
+                near.clone().without_limits().with("RUST_LOG", "off"),
+            ),
+            (NEAR_FREE, near.clone().without_limits()),
             (NEAR, near),
             (CACHED, cached.clone()),
             (CACHED_FREE, cached.clone().without_limits()),
@@ -154,27 +164,31 @@ impl Lineup {
     async fn fill_memories(&self, settings: &Settings) -> Result<()> {
         let (connections, links) = (settings.connections, settings.links());
         // The first one fills the cache for all. A link may be copied into memory only when it is followed again.
-        for name in [CACHED, NEAR, NEAR] {
-            eprintln!("following {links} links: {name}");
+        for name in [CACHED, NEAR, NEAR_FREE, NEAR_BARE] {
+            eprintln!("following {links} links twice: {name}");
             for contender in self.contenders.iter().filter(|found| found.name == name) {
-                load::run(contender.address(), connections, links, &every_link(links)).await?;
+                let every = every_link(links);
+                load::run(contender.address(), connections, 2 * links, &every).await?;
             }
         }
         Ok(())
     }
 }
 
-/// Starts nginx without an app.
-async fn yardsticks(settings: &Settings) -> Result<Vec<Contender>> {
+/// Starts the contenders without an app.
+async fn others(settings: &Settings) -> Result<Vec<Contender>> {
     let popularity = settings.popularity();
-    let constant = nginx::constant().await?;
+    let beside_map = |name, settings: &str, server| Contender {
+        yardstick: MAP,
+        ..Contender::other(name, settings, server, one_destination(popularity))
+    };
+    let workers = "one worker per core, no log";
+    let mut others = vec![beside_map(CONSTANT, workers, nginx::constant().await?)];
     let map = nginx::map(settings.links()).await?;
-    let settings = "one worker per core, no log";
-    Ok(vec![
-        Contender {
-            yardstick: MAP,
-            ..Contender::other(CONSTANT, settings, constant, one_destination(popularity))
-        },
-        Contender::other(MAP, settings, map, any_link(popularity)),
-    ])
+    others.push(Contender::other(MAP, workers, map, any_link(popularity)));
+    for (name, step) in LOWEST {
+        let server = steps::start(step).await?;
+        others.push(beside_map(name, "one thread per core, no log", server));
+    }
+    Ok(others)
 }

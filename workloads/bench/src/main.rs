@@ -10,6 +10,7 @@ mod cpu;
 mod exchange;
 mod gateway;
 mod jobs;
+mod ladder;
 mod lineup;
 mod links;
 mod load;
@@ -20,6 +21,7 @@ mod rounds;
 mod sample;
 mod server;
 mod settings;
+mod steps;
 mod table;
 
 use std::time::Duration;
@@ -48,7 +50,13 @@ const SETTING_UP: Duration = Duration::from_secs(150);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Command::Run(settings) = Command::parse();
+    match Command::parse() {
+        Command::Run(settings) => run_in_time(&settings).await,
+        Command::Step(arguments) => steps::serve(&arguments).await,
+    }
+}
+
+async fn run_in_time(settings: &Settings) -> Result<()> {
     let limit = Duration::from_secs(settings.seconds) + SETTING_UP;
     // Before the time limit begins, because an image may have to be pulled.
     servers::DATABASE.addresses()?;
@@ -58,7 +66,7 @@ async fn main() -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     // Each branch drops the servers that were started, which ends them.
     tokio::select! {
-        done = timeout(limit, run(&settings)) => {
+        done = timeout(limit, run(settings)) => {
             done.context("the benchmark did not end in time: see its progress above")?
         }
         _ = ctrl_c() => bail!("interrupted"),
@@ -79,7 +87,9 @@ async fn run(settings: &Settings) -> Result<()> {
     println!("{}", table::aims(&lineup::AIMS));
     println!("\n## Through the gateway, {connections} connections\n");
     println!("{}", table::of(&redirects, &lineup::THROUGH_THE_GATEWAY));
-    println!("## Jobs, {connections} in flight\n");
+    println!("## The ladder, {connections} connections\n");
+    println!("{}\n{}", ladder::table(&redirects), ladder::NOTE);
+    println!("\n## Jobs, {connections} in flight\n");
     println!("{}", table::of(&posted, &jobs::ROWS));
     println!("{}", notes_of_jobs.join("\n"));
     println!("{}", table::aims(&[jobs::AIM]));

@@ -4,7 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser};
 
-use crate::links::{self, Popularity};
+use crate::{
+    links::{self, Popularity},
+    steps,
+};
 
 /// Benchmark of redirects and of accepted jobs.
 #[derive(Debug, Parser)]
@@ -12,6 +15,9 @@ use crate::links::{self, Popularity};
 pub enum Command {
     /// Measures everything, and prints the tables.
     Run(Settings),
+    /// Serves one step of the ladder. The benchmark starts these servers by itself.
+    #[command(hide = true)]
+    Step(steps::Arguments),
 }
 
 /// The settings of the measurements.
