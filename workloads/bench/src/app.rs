@@ -69,6 +69,23 @@ impl Environment {
     /// # Errors
     /// Fails if it does not start.
     pub async fn start(&self, program: &Path) -> Result<Arc<Server>> {
+        let server = self.launch(program).await?;
+        if self.stores.iter().any(|(name, _)| *name == "CACHE_URL") {
+            wait_until_ok(async || {
+                let up = load::metric(server.address, "cache_up").await?;
+                ensure!(up == 1, "the app is not connected to its cache");
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(server)
+    }
+
+    /// Starts an app, and waits until it accepts connections.
+    ///
+    /// # Errors
+    /// Fails if it does not start.
+    pub async fn launch(&self, program: &Path) -> Result<Arc<Server>> {
         let address = free_address()?;
         let [database_url] = servers::DATABASE.addresses()?;
         let mut app = Command::new(program);
@@ -82,16 +99,7 @@ impl Environment {
         for (name, value) in self.stores.iter().chain(&self.different) {
             app.env(name, value);
         }
-        let server = Server::start(app, address, log_that_is_read()?, End::Kill).await?;
-        if self.stores.iter().any(|(name, _)| *name == "CACHE_URL") {
-            wait_until_ok(async || {
-                let up = load::metric(address, "cache_up").await?;
-                ensure!(up == 1, "the app is not connected to its cache");
-                Ok(())
-            })
-            .await?;
-        }
-        Ok(server)
+        Server::start(app, address, log_that_is_read()?, End::Kill).await
     }
 }
 

@@ -8,8 +8,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     app::Environment,
+    cpu,
     exchange::Script,
     load,
+    memory::Memory,
     sample::{Row, Sample},
     server::Server,
 };
@@ -36,7 +38,7 @@ pub struct Contender {
     pub behind: Option<Arc<Server>>,
     /// The requests.
     pub script: Arc<Script>,
-    /// The environment of the app; `None` if it is none.
+    /// The environment of the app; `None` if there is none.
     pub app: Option<Environment>,
     /// The collector of its spans, if it has one of its own.
     pub collector: Option<Sink>,
@@ -107,6 +109,27 @@ impl Contender {
     fn cpu(&self) -> Result<Vec<Duration>> {
         let servers = std::iter::once(&self.entry).chain(&self.behind);
         servers.map(|server| server.cpu()).collect()
+    }
+
+    /// Returns the numbers of all processes on the way of the requests.
+    ///
+    /// # Errors
+    /// Fails if a server has ended.
+    pub fn processes(&self) -> Result<Vec<u32>> {
+        let mut processes = Vec::new();
+        for server in std::iter::once(&self.entry).chain(&self.behind) {
+            processes.extend(cpu::family(server.pid()?)?);
+        }
+        Ok(processes)
+    }
+
+    /// Returns the memory of the app, if there is one.
+    ///
+    /// # Errors
+    /// Fails if the app has ended.
+    pub fn memory(&self) -> Result<Option<Memory>> {
+        let server = self.server_of_app();
+        server.map(|server| Memory::of(server.pid()?)).transpose()
     }
 
     /// Returns the server with the app, if there is one.

@@ -10,17 +10,8 @@ use anyhow::{Context, Result};
 /// # Errors
 /// Fails if the process has ended.
 pub fn spent(pid: u32) -> Result<Duration> {
-    let process = Process::read(pid)?.context(ENDED)?;
-    let mut total = process.spent;
-    let mut children = process.children;
-    while let Some(child) = children.pop() {
-        // It may have ended since its parent was read.
-        if let Some(child) = Process::read(child)? {
-            total += child.spent;
-            children.extend(child.children);
-        }
-    }
-    Ok(total)
+    let family = Process::family(pid)?;
+    Ok(family.iter().map(|(_, process)| process.spent).sum())
 }
 
 /// Returns the CPU time of a process without its children.
@@ -29,6 +20,15 @@ pub fn spent(pid: u32) -> Result<Duration> {
 /// Fails if the process has ended.
 pub fn spent_alone(pid: u32) -> Result<Duration> {
     Ok(Process::read(pid)?.context(ENDED)?.spent)
+}
+
+/// Returns a process and all processes that it started, itself or through others.
+///
+/// # Errors
+/// Fails if the process has ended.
+pub fn family(pid: u32) -> Result<Vec<u32>> {
+    let family = Process::family(pid)?;
+    Ok(family.into_iter().map(|(pid, _)| pid).collect())
 }
 
 const ENDED: &str = "a server has ended: see its messages above";
@@ -40,6 +40,22 @@ struct Process {
 }
 
 impl Process {
+    /// Reads a process and its children, and theirs.
+    fn family(pid: u32) -> Result<Vec<(u32, Self)>> {
+        let mut family = vec![(pid, Self::read(pid)?.context(ENDED)?)];
+        let mut place = 0;
+        while let Some((_, process)) = family.get(place) {
+            for child in process.children.clone() {
+                // It may have ended since its parent was read.
+                if let Some(process) = Self::read(child)? {
+                    family.push((child, process));
+                }
+            }
+            place += 1;
+        }
+        Ok(family)
+    }
+
     /// Reads the state of a process; `None` if it has ended.
     fn read(pid: u32) -> Result<Option<Self>> {
         let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
@@ -117,6 +133,8 @@ mod tests {
             all.saturating_sub(spent_alone(pid).unwrap())
         };
         while child() < Duration::from_millis(5) {}
+        assert_eq!(family(pid).unwrap().len(), 2);
+        assert_eq!(family(pid).unwrap()[0], pid);
         let group = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         kill_process_group(group, Signal::KILL).unwrap();
         parent.wait().unwrap();

@@ -61,6 +61,8 @@ pub struct Lineup {
     pub contenders: Vec<Contender>,
     /// The collector of the app that exports its traces.
     pub collector: Sink,
+    /// The environment of an app with the cache.
+    pub cached: Environment,
     _cache: Arc<Server>,
 }
 
@@ -78,22 +80,18 @@ impl Lineup {
         let mut lineup = Self {
             contenders: others(settings).await?,
             collector,
+            cached: Environment::default().store("CACHE_URL", cache_url),
             _cache: cache,
         };
-        let cached = Environment::default().store("CACHE_URL", cache_url);
-        lineup.add_apps(settings, &cached, &endpoint).await?;
-        lineup.add_gateway(settings, &cached).await?;
+        lineup.add_apps(settings, &endpoint).await?;
+        lineup.add_gateway(settings).await?;
         lineup.fill_memories(settings).await?;
         Ok(lineup)
     }
 
     /// Adds the apps that get their requests directly, as from a gateway.
-    async fn add_apps(
-        &mut self,
-        settings: &Settings,
-        cached: &Environment,
-        collector: &str,
-    ) -> Result<()> {
+    async fn add_apps(&mut self, settings: &Settings, collector: &str) -> Result<()> {
+        let cached = self.cached.clone();
         let near = cached
             .clone()
             .with("CACHE_NEAR_BYTES", NEAR_BYTES)
@@ -110,8 +108,8 @@ impl Lineup {
             ),
             (NEAR_FREE, near.clone().without_limits()),
             (NEAR, near),
-            (CACHED, cached.clone()),
             (CACHED_FREE, cached.clone().without_limits()),
+            (CACHED, cached),
             (TRACED, traced),
             (DATABASE, Environment::default()),
         ] {
@@ -129,10 +127,10 @@ impl Lineup {
     }
 
     /// Adds the gateway, which answers by itself or asks an app.
-    async fn add_gateway(&mut self, settings: &Settings, cached: &Environment) -> Result<()> {
+    async fn add_gateway(&mut self, settings: &Settings) -> Result<()> {
         eprintln!("starting: {GATEWAY}");
         // The load seems to come from a load balancer, which names the client, and to which the gateway adds its name.
-        let environment = cached.clone().with("TRUSTED_HOPS", 2);
+        let environment = self.cached.clone().with("TRUSTED_HOPS", 2);
         let app = environment.start(&settings.app).await?;
         let gateway = gateway::start(app.address).await?;
         let rendered = "the nginx.conf that the operator renders";

@@ -6,14 +6,17 @@
 
 mod app;
 mod contender;
+mod counters;
 mod cpu;
 mod exchange;
+mod footprint;
 mod gateway;
 mod jobs;
 mod ladder;
 mod lineup;
 mod links;
 mod load;
+mod memory;
 mod nginx;
 mod redirect;
 mod requests;
@@ -77,6 +80,7 @@ async fn run_in_time(settings: &Settings) -> Result<()> {
 async fn run(settings: &Settings) -> Result<()> {
     let lineup = Lineup::start(settings).await?;
     let (redirects, notes_of_redirects) = redirect::measure(settings, &lineup).await?;
+    let (footprints, notes_of_footprints) = footprint::measure(settings, &lineup).await?;
     drop(lineup);
     let (posted, notes_of_jobs) = Jobs::start(settings).await?.measure(settings).await?;
     let connections = settings.connections;
@@ -89,6 +93,9 @@ async fn run(settings: &Settings) -> Result<()> {
     println!("{}", table::of(&redirects, &lineup::THROUGH_THE_GATEWAY));
     println!("## The ladder, {connections} connections\n");
     println!("{}\n{}", ladder::table(&redirects), ladder::NOTE);
+    println!("\n## Beside time\n");
+    println!("{}", footprint::table(&footprints));
+    println!("{}", notes_of_footprints.join("\n"));
     println!("\n## Jobs, {connections} in flight\n");
     println!("{}", table::of(&posted, &jobs::ROWS));
     println!("{}", notes_of_jobs.join("\n"));

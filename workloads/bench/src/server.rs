@@ -23,6 +23,8 @@ use crate::cpu;
 
 /// The time limit for a server to start.
 const START: Duration = Duration::from_secs(60);
+/// The interval at which a server that starts is looked at. It bounds the precision of the time of a start.
+const LOOK: Duration = Duration::from_millis(1);
 /// The time limit for a server that is asked to end.
 const END: Duration = Duration::from_secs(10);
 /// The number of bytes of a log that are read at once, as many as a pipe holds.
@@ -74,7 +76,7 @@ impl Server {
                 "{} does not accept connections on {address}: see its messages above",
                 name.display()
             );
-            sleep(Duration::from_millis(20)).await;
+            sleep(LOOK).await;
         }
         Ok(Arc::new(server))
     }

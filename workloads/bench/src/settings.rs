@@ -26,6 +26,9 @@ pub struct Settings {
     /// Binary of the app.
     #[arg(long)]
     pub app: PathBuf,
+    /// Binary of the app that counts its allocations. Without it, they are not counted.
+    #[arg(long)]
+    pub counting: Option<PathBuf>,
     /// Number of rounds per contender.
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
