@@ -3,11 +3,11 @@
 #
 # It takes about five minutes, without compilation.
 #
-#   e2e/checks/bench.sh [options of the program: --rounds, --seconds, --requests, --jobs, --connections, --links]
+#   e2e/checks/bench.sh [options]     `--help` lists them: --rounds, --seconds, --requests, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 claim_target
-cargo build --release --workspace --bin app --bin bench
+cargo build --release --workspace --bin app --bin bench --example counting-app
 programs=$CARGO_TARGET_DIR/$(host_triple)/release
-"$programs/bench" run --app "$programs/app" "$@"
+"$programs/bench" run --app "$programs/app" --counting "$programs/examples/counting-app" "$@"
