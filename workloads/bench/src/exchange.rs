@@ -16,7 +16,7 @@ pub struct Exchange {
 pub type Script = dyn Fn(usize) -> Exchange + Send + Sync;
 
 impl Exchange {
-    /// Checks a response, which has all of its bytes.
+    /// Checks a response that ends there.
     ///
     /// # Errors
     /// Fails if the response is another one, and shows it.
@@ -49,7 +49,7 @@ pub struct End {
 }
 
 impl End {
-    /// Returns the end of a response, once its head is complete.
+    /// Returns the end of a response, once all of it has arrived.
     ///
     /// # Errors
     /// Fails if the head does not tell the length of the body.
@@ -67,11 +67,15 @@ impl End {
             }
         }
         let body = length.with_context(|| format!("the response has no content-length: {text}"))?;
-        Ok(Some(Self {
-            length: head + 4 + body,
-            closes,
-        }))
+        let length = head + 4 + body;
+        Ok((length <= answer.len()).then_some(Self { length, closes }))
     }
+}
+
+/// Describes a connection that ended before all of a response had arrived.
+pub fn closed(answer: &[u8]) -> String {
+    let answer = String::from_utf8_lossy(answer);
+    format!("the server closed the connection after: {answer}")
 }
 
 /// Compares header lines: names are case-insensitive, values are not.
@@ -107,8 +111,10 @@ mod tests {
 
     #[test]
     fn an_answer_ends_with_its_body_and_tells_if_the_connection_does() {
-        assert_eq!(End::of(b"HTTP/1.1 302 Found\r\ncontent-le").unwrap(), None);
         let answer = "HTTP/1.1 302 Found\r\nContent-Length: 2\r\n\r\nok";
+        for arrived in 0..answer.len() {
+            assert_eq!(End::of(&answer.as_bytes()[..arrived]).unwrap(), None);
+        }
         let expected = |length, closes| End { length, closes };
         assert_eq!(end(answer), expected(answer.len(), false));
         let last = "HTTP/1.1 302 Found\r\nConnection: close\r\ncontent-length: 0\r\n\r\n";

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,12 +13,14 @@ use tokio::time::sleep;
 use crate::{
     contender::Contender,
     counters::{self, Counts},
+    exchange::Script,
     lineup::Lineup,
     links::Popularity,
     load,
     memory::{Memory, mebibytes},
     requests::{any_link, every_link},
     sample::Spread,
+    server::wait_until_ok,
     settings::Settings,
 };
 
@@ -49,79 +52,114 @@ pub struct Footprint {
     pub memory: Option<Memory>,
 }
 
-/// Measures all contenders after their rounds; also returns notes on what cannot be measured here.
-///
-/// # Errors
-/// Fails if a response is wrong.
-pub async fn measure(
-    settings: &Settings,
-    lineup: &Lineup,
-) -> Result<(Vec<Footprint>, Vec<String>)> {
-    let mut notes = Vec::new();
-    let obstacle = counters::obstacle().await;
-    if let Some(obstacle) = &obstacle {
-        notes.push(format!(
-            "Instructions and cache misses are not counted: {obstacle}."
-        ));
+/// The means to measure a footprint on this machine.
+pub struct Meter<'a> {
+    settings: &'a Settings,
+    /// The reason why the processor counts nothing, if it does not.
+    obstacle: Option<String>,
+}
+
+impl<'a> Meter<'a> {
+    /// Finds out what can be measured.
+    pub async fn new(settings: &'a Settings) -> Self {
+        Self {
+            settings,
+            obstacle: counters::obstacle().await,
+        }
     }
-    if settings.counting.is_none() {
-        let remedy = "`--counting` names the program that counts them";
-        notes.push(format!("Allocations are not counted: {remedy}."));
+
+    /// Returns notes on what cannot be measured.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let obstacle = self.obstacle.as_ref();
+        let counters = obstacle
+            .map(|obstacle| format!("Instructions and cache misses are not counted: {obstacle}."));
+        let counting = self.settings.counting.is_none().then(|| {
+            "Allocations are not counted: `--counting` names the program that does so.".to_owned()
+        });
+        counters.into_iter().chain(counting).collect()
     }
-    let mut footprints = Vec::new();
-    for contender in &lineup.contenders {
+
+    /// Measures the contenders in redirects after their rounds.
+    ///
+    /// # Errors
+    /// Fails if a response is wrong.
+    pub async fn redirects(&self, lineup: &Lineup) -> Result<Vec<Footprint>> {
+        let links = LINKS.min(self.settings.links());
+        let (every, any) = (every_link(links), any_link(Popularity::even(links)));
+        let mut footprints = Vec::new();
+        for contender in &lineup.contenders {
+            footprints.push(self.one(contender, &every, &any).await?);
+        }
+        Ok(footprints)
+    }
+
+    /// Measures a contender after its rounds. Its allocations are those of `requests`, once `first` has been asked.
+    ///
+    /// # Errors
+    /// Fails if a response is wrong.
+    pub async fn one(
+        &self,
+        contender: &Contender,
+        first: &Arc<Script>,
+        requests: &Arc<Script>,
+    ) -> Result<Footprint> {
         eprintln!("what it takes beside time: {}", contender.name);
         // Before the counting, which would add to it.
         let memory = contender.memory()?;
-        let counts = match obstacle {
-            None => Some(count(settings, contender).await?),
+        let counts = match self.obstacle {
+            None => Some(self.count(contender).await?),
             Some(_) => None,
         };
-        let each = |count: u64| count as f64 / settings.requests as f64;
-        footprints.push(Footprint {
+        let each = |count: u64| count as f64 / self.settings.requests as f64;
+        Ok(Footprint {
             name: contender.name,
             instructions: counts.map(|counts| each(counts.instructions)),
             cache_misses: counts.map(|counts| each(counts.cache_misses)),
-            allocations: allocations(settings, contender).await?,
+            allocations: self.allocations(contender, first, requests).await?,
             memory,
-        });
+        })
     }
-    notes.push(start(settings, lineup).await?);
-    Ok((footprints, notes))
-}
 
-/// Counts instructions and cache misses of all servers on the way.
-async fn count(settings: &Settings, contender: &Contender) -> Result<Counts> {
-    let work = async {
-        contender
-            .sample(settings.connections, settings.requests)
-            .await?;
-        anyhow::Ok(())
-    };
-    counters::count(&contender.processes()?, work).await
-}
+    /// Counts instructions and cache misses of all servers on the way.
+    async fn count(&self, contender: &Contender) -> Result<Counts> {
+        let (connections, requests) = (self.settings.connections, self.settings.requests);
+        let work = async {
+            contender.sample(connections, requests).await?;
+            anyhow::Ok(())
+        };
+        counters::count(&contender.processes()?, work).await
+    }
 
-/// Returns the allocations of one request, by the program that counts them with the settings of the contender. The way
-/// through a gateway is left out: the app does the same there.
-async fn allocations(settings: &Settings, contender: &Contender) -> Result<Option<f64>> {
-    let (Some(program), Some(environment), None) =
-        (&settings.counting, &contender.app, &contender.behind)
-    else {
-        return Ok(None);
-    };
-    let app = environment.start(program).await?;
-    let (address, connections) = (app.address, settings.connections);
-    let links = LINKS.min(settings.links());
-    load::run(address, connections, 4 * links, &every_link(links)).await?;
-    let before = load::metric(address, ALLOCATIONS).await?;
-    let script = any_link(Popularity::even(links));
-    load::run(address, connections, COUNTED, &script).await?;
-    let allocated = load::metric(address, ALLOCATIONS).await? - before;
-    Ok(Some(allocated as f64 / COUNTED as f64))
+    /// Returns the allocations of one request, by the program that counts them with the settings of the contender. The
+    /// way through a gateway is left out: the app does the same there.
+    async fn allocations(
+        &self,
+        contender: &Contender,
+        first: &Arc<Script>,
+        requests: &Arc<Script>,
+    ) -> Result<Option<f64>> {
+        let (Some(program), Some(environment), None) =
+            (&self.settings.counting, &contender.app, &contender.behind)
+        else {
+            return Ok(None);
+        };
+        let app = environment.start(program).await?;
+        let (address, connections) = (app.address, self.settings.connections);
+        wait_until_ok(async || load::run(address, 1, 1, first).await).await?;
+        load::run(address, connections, 4 * LINKS, first).await?;
+        let before = load::metric(address, ALLOCATIONS).await?;
+        load::run(address, connections, COUNTED, requests).await?;
+        let allocated = load::metric(address, ALLOCATIONS).await? - before;
+        Ok(Some(allocated as f64 / COUNTED as f64))
+    }
 }
 
 /// Describes the program of the app and its start, from the start of the process to its first redirect.
-async fn start(settings: &Settings, lineup: &Lineup) -> Result<String> {
+///
+/// # Errors
+/// Fails if the app does not start.
+pub async fn start(settings: &Settings, lineup: &Lineup) -> Result<String> {
     let size = fs::metadata(&settings.app).context("cannot read the program of the app")?;
     let script = any_link(settings.popularity());
     let (mut times, mut idle) = (Vec::new(), Vec::new());
@@ -146,25 +184,32 @@ async fn start(settings: &Settings, lineup: &Lineup) -> Result<String> {
     ))
 }
 
+/// A column: its title, and its value in a row.
+type Column = (&'static str, fn(&Footprint) -> Option<String>);
+
+const COLUMNS: [Column; 5] = [
+    ("instructions", |row| number(row.instructions, 0)),
+    ("cache misses", |row| number(row.cache_misses, 1)),
+    ("allocations", |row| number(row.allocations, 1)),
+    ("memory after the rounds", |row| {
+        row.memory.map(|memory| mebibytes(memory.resident))
+    }),
+    ("highest memory", |row| {
+        row.memory.map(|memory| mebibytes(memory.peak))
+    }),
+];
+
+fn number(value: Option<f64>, digits: usize) -> Option<String> {
+    value.map(|value| format!("{value:.digits$}"))
+}
+
 /// Returns the table. A column without any value is left out.
 #[must_use]
 pub fn table(footprints: &[Footprint]) -> String {
-    let number = |value: Option<f64>, digits: usize| value.map(|value| format!("{value:.digits$}"));
-    let columns: [(&str, &dyn Fn(&Footprint) -> Option<String>); 5] = [
-        ("instructions", &|row| number(row.instructions, 0)),
-        ("cache misses", &|row| number(row.cache_misses, 1)),
-        ("allocations", &|row| number(row.allocations, 1)),
-        ("memory after the rounds", &|row| {
-            row.memory.map(|memory| mebibytes(memory.resident))
-        }),
-        ("highest memory", &|row| {
-            row.memory.map(|memory| mebibytes(memory.peak))
-        }),
-    ];
-    let columns = columns
+    let columns = COLUMNS
         .into_iter()
         .filter(|(_, value)| footprints.iter().any(|row| value(row).is_some()));
-    let columns: Vec<_> = columns.collect();
+    let columns: Vec<Column> = columns.collect();
     let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
     let mut table = format!("| contender | {} |\n", titles.join(" | "));
     table.push_str(&format!("| --- |{}\n", " --- |".repeat(columns.len())));

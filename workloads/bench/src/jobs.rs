@@ -13,7 +13,9 @@ use shortener_testing::servers;
 use crate::{
     app::Environment,
     contender::{Contender, dropped_lines},
-    cpu, load, nginx,
+    cpu,
+    footprint::{Footprint, Meter},
+    load, nginx,
     requests::{JOB, jobs},
     rounds,
     sample::{Row, Sample},
@@ -105,6 +107,15 @@ impl Jobs {
         rows.insert(2, sum);
         let lines = dropped_lines(std::slice::from_ref(&self.app), &rows).await?;
         Ok((rows, vec![lines]))
+    }
+
+    /// Measures what the app takes beside time.
+    ///
+    /// # Errors
+    /// Fails if a job is not accepted.
+    pub async fn footprint(&self, meter: &Meter<'_>) -> Result<Footprint> {
+        let script = &self.app.script;
+        meter.one(&self.app, script, script).await
     }
 
     /// Publishes persistent messages to the same kind of queue, and measures this process.

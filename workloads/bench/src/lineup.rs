@@ -12,14 +12,14 @@ use crate::{
     links::fill,
     load, nginx,
     requests::{any_link, every_link, health_of_gateway, one_destination},
-    server::{self, Server},
+    server::{self, CACHE_MEMORY, Server},
     settings::Settings,
     steps::{self, LOWEST},
 };
 
 const CONSTANT: &str = "nginx, return 302";
 /// The yardstick of redirects.
-const MAP: &str = "nginx, map of the links";
+pub const MAP: &str = "nginx, map of the links";
 /// The app with all links in its own memory.
 pub const NEAR: &str = "app, from its own memory";
 /// The same without rate limits.
@@ -32,13 +32,23 @@ const CACHED_FREE: &str = "app, from the cache, limits off";
 /// The app with a cache, and with every trace exported to a collector on this machine.
 pub const TRACED: &str = "app, from the cache, traced";
 /// The app without a cache.
-const DATABASE: &str = "app, from the database";
+pub const DATABASE: &str = "app, from the database";
 /// The yardstick of the way through the gateway.
 const GATEWAY: &str = "gateway, by itself";
-const THROUGH: &str = "gateway, then the app, from the cache";
+/// The gateway in front of an app.
+pub const THROUGH: &str = "gateway, then the app, from the cache";
 
 /// The rows of the table of redirects.
-pub const REDIRECTS: [&str; 7] = [CONSTANT, MAP, NEAR, CACHED, CACHED_FREE, TRACED, DATABASE];
+pub const REDIRECTS: [&str; 8] = [
+    CONSTANT,
+    MAP,
+    NEAR,
+    NEAR_FREE,
+    CACHED,
+    CACHED_FREE,
+    TRACED,
+    DATABASE,
+];
 /// The rows of the table of the gateway.
 pub const THROUGH_THE_GATEWAY: [&str; 2] = [GATEWAY, THROUGH];
 
@@ -74,7 +84,7 @@ impl Lineup {
     pub async fn start(settings: &Settings) -> Result<Self> {
         app::migrate(&settings.app).await?;
         fill(settings.links()).await?;
-        let cache = server::cache().await?;
+        let cache = server::cache(CACHE_MEMORY).await?;
         let cache_url = format!("redis://{}", cache.address);
         let (collector, endpoint) = Sink::start().await;
         let mut lineup = Self {

@@ -15,7 +15,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::exchange::{End, Exchange, Script};
+use crate::exchange::{End, Exchange, Script, closed};
 
 /// The number of connections that are opened at once. A server accepts some hundreds before it has time for them, and the
 /// kernel repeats what does not fit after a second.
@@ -110,20 +110,10 @@ impl Client {
     async fn exchange(&mut self, exchange: &Exchange) -> Result<()> {
         self.stream.write_all(&exchange.request).await?;
         self.buffer.clear();
-        let mut end = None;
         let end = loop {
             let read = self.stream.read_buf(&mut self.buffer).await?;
-            ensure!(
-                read > 0,
-                "the server closed the connection after: {}",
-                String::from_utf8_lossy(&self.buffer)
-            );
-            if end.is_none() {
-                end = End::of(&self.buffer)?;
-            }
-            if let Some(end) = end
-                && end.length <= self.buffer.len()
-            {
+            ensure!(read > 0, closed(&self.buffer));
+            if let Some(end) = End::of(&self.buffer)? {
                 break end;
             }
         };

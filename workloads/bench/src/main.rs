@@ -13,23 +13,26 @@ mod footprint;
 mod gateway;
 mod jobs;
 mod ladder;
+mod latency;
 mod lineup;
 mod links;
 mod load;
 mod memory;
 mod nginx;
 mod redirect;
+mod report;
 mod requests;
 mod rounds;
 mod sample;
 mod server;
 mod settings;
+mod steady;
 mod steps;
 mod table;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use shortener_testing::servers;
 use tokio::{
@@ -42,14 +45,16 @@ use tokio::{
 
 use crate::{
     app::MEMORY,
+    footprint::Meter,
     jobs::Jobs,
     lineup::Lineup,
+    report::Report,
     requests::CLIENTS,
     settings::{Command, Settings},
 };
 
 /// The time limit of everything besides the rounds, after which the benchmark counts as stuck.
-const SETTING_UP: Duration = Duration::from_secs(150);
+const SETTING_UP: Duration = Duration::from_secs(240);
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -67,39 +72,53 @@ async fn run_in_time(settings: &Settings) -> Result<()> {
     servers::VALKEY.addresses()?;
     servers::NGINX.addresses()?;
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut report = Report::default();
     // Each branch drops the servers that were started, which ends them.
-    tokio::select! {
-        done = timeout(limit, run(settings)) => {
-            done.context("the benchmark did not end in time: see its progress above")?
+    let ended = tokio::select! {
+        done = timeout(limit, run(settings, &mut report)) => {
+            done.context("the benchmark did not end in time: see its progress above").flatten()
         }
-        _ = ctrl_c() => bail!("interrupted"),
-        _ = terminate.recv() => bail!("terminated"),
-    }
+        _ = ctrl_c() => Err(anyhow!("interrupted")),
+        _ = terminate.recv() => Err(anyhow!("terminated")),
+    };
+    // Also what was measured before an error.
+    print!("{report}");
+    ended
 }
 
-async fn run(settings: &Settings) -> Result<()> {
+async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
+    report.text(&conditions());
     let lineup = Lineup::start(settings).await?;
-    let (redirects, notes_of_redirects) = redirect::measure(settings, &lineup).await?;
-    let (footprints, notes_of_footprints) = footprint::measure(settings, &lineup).await?;
-    drop(lineup);
-    let (posted, notes_of_jobs) = Jobs::start(settings).await?.measure(settings).await?;
     let connections = settings.connections;
-    println!("\n{}", conditions());
-    println!("\n## Redirects, {connections} connections\n");
-    println!("{}", table::of(&redirects, &lineup::REDIRECTS));
-    println!("{}", notes_of_redirects.join("\n"));
-    println!("{}", table::aims(&lineup::AIMS));
-    println!("\n## Through the gateway, {connections} connections\n");
-    println!("{}", table::of(&redirects, &lineup::THROUGH_THE_GATEWAY));
-    println!("## The ladder, {connections} connections\n");
-    println!("{}\n{}", ladder::table(&redirects), ladder::NOTE);
-    println!("\n## Beside time\n");
-    println!("{}", footprint::table(&footprints));
-    println!("{}", notes_of_footprints.join("\n"));
-    println!("\n## Jobs, {connections} in flight\n");
-    println!("{}", table::of(&posted, &jobs::ROWS));
-    println!("{}", notes_of_jobs.join("\n"));
-    println!("{}", table::aims(&[jobs::AIM]));
+    let (rows, notes) = redirect::measure(settings, &lineup).await?;
+    report.title(&format!("Redirects, {connections} connections"));
+    report.text(&table::of(&rows, &lineup::REDIRECTS));
+    report.text(&notes.join("\n"));
+    report.text(&table::aims(&lineup::AIMS));
+    report.title(&format!("Through the gateway, {connections} connections"));
+    report.text(&table::of(&rows, &lineup::THROUGH_THE_GATEWAY));
+    report.title(&format!("The ladder, {connections} connections"));
+    report.text(&ladder::table(&rows));
+    report.text(ladder::NOTE);
+    let latencies = latency::measure(settings, &lineup, &rows).await?;
+    report.title(&format!("Latency, {connections} connections"));
+    report.text(&latency::table(&latencies));
+    report.text(latency::NOTE);
+    let meter = Meter::new(settings).await;
+    let mut footprints = meter.redirects(&lineup).await?;
+    let start = footprint::start(settings, &lineup).await?;
+    drop(lineup);
+    let jobs = Jobs::start(settings).await?;
+    let (posted, notes) = jobs.measure(settings).await?;
+    report.title(&format!("Jobs, {connections} in flight"));
+    report.text(&table::of(&posted, &jobs::ROWS));
+    report.text(&notes.join("\n"));
+    report.text(&table::aims(&[jobs::AIM]));
+    footprints.push(jobs.footprint(&meter).await?);
+    report.title("Beside time");
+    report.text(&footprint::table(&footprints));
+    report.text(&meter.notes().join("\n"));
+    report.text(&start);
     Ok(())
 }
 

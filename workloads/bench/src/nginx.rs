@@ -75,12 +75,13 @@ pub async fn start(
     let folder = tempfile::Builder::new()
         .prefix(&format!("bench-{name}-"))
         .tempdir()
-        .context("cannot create a folder for nginx: TMPDIR names another place")?;
+        .context("cannot create a folder for nginx: set TMPDIR to one that can be written")?;
     let configuration = configuration(address, folder.path())?;
     fs::write(folder.path().join("nginx.conf"), configuration)?;
     let [program] = servers::NGINX.addresses()?;
     let mut nginx = Command::new(program);
     nginx.arg("-p").arg(folder.path());
     nginx.args(["-c", "nginx.conf", "-e", "stderr", "-g", "daemon off;"]);
-    Server::start(nginx, address, Stdio::null(), End::Ask(folder)).await
+    let end = End::Ask { _folder: folder };
+    Server::start(nginx, address, Stdio::null(), end).await
 }

@@ -30,16 +30,18 @@ const END: Duration = Duration::from_secs(10);
 /// The number of bytes of a log that are read at once, as many as a pipe holds.
 const LOG_AT_ONCE: usize = 64 * 1024;
 
-/// The memory of the cache in a stack where the spec says nothing, and what it forgets then.
-const CACHE_MEMORY: [&str; 4] = ["--maxmemory", "128mb", "--maxmemory-policy", "allkeys-lfu"];
+/// The memory of the cache in bytes, in a stack where the spec says nothing.
+pub const CACHE_MEMORY: u64 = 128 * 1024 * 1024;
 
 /// The end of a server.
 pub enum End {
     /// It is killed.
     Kill,
-    /// It is asked to end, because a killed nginx leaves its workers behind. The folder of its configuration is removed
-    /// then.
-    Ask(TempDir),
+    /// It is asked to end, because a killed nginx leaves its workers behind.
+    Ask {
+        /// The folder of its configuration, which is removed then.
+        _folder: TempDir,
+    },
 }
 
 /// A running server, which ends when it is dropped.
@@ -112,7 +114,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if !matches!(self.end, End::Ask(_)) || !self.ask() {
+        if !matches!(self.end, End::Ask { .. }) || !self.ask() {
             return;
         }
         let begin = Instant::now();
@@ -159,16 +161,18 @@ pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// Starts an empty cache, with the memory of a stack's cache.
+/// Starts an empty cache with this memory in bytes. When it is full, it forgets as a stack's cache does.
 ///
 /// # Errors
 /// Fails if it does not start.
-pub async fn cache() -> Result<Arc<Server>> {
+pub async fn cache(memory: u64) -> Result<Arc<Server>> {
     let address = free_address()?;
     let [program] = servers::VALKEY.addresses()?;
     let mut cache = Command::new(program);
     cache.args(["--bind", "127.0.0.1", "--save", "", "--port"]);
-    cache.arg(address.port().to_string()).args(CACHE_MEMORY);
+    cache.arg(address.port().to_string());
+    cache.args(["--maxmemory", &memory.to_string()]);
+    cache.args(["--maxmemory-policy", "allkeys-lfu"]);
     Server::start(cache, address, Stdio::null(), End::Kill).await
 }
 
