@@ -10,7 +10,7 @@ use crate::{
     app::Environment,
     cpu,
     exchange::Script,
-    load,
+    load::{self, Client},
     memory::Memory,
     sample::{Row, Sample},
     server::Server,
@@ -99,6 +99,14 @@ impl Contender {
     /// Fails if a response is wrong.
     pub async fn sample(&self, connections: usize, requests: usize) -> Result<Sample> {
         let clients = load::connect(self.address(), connections).await?;
+        self.sample_over(clients, requests).await
+    }
+
+    /// Makes this number of requests over these connections.
+    ///
+    /// # Errors
+    /// Fails if a response is wrong.
+    pub async fn sample_over(&self, clients: Vec<Client>, requests: usize) -> Result<Sample> {
         let work = async {
             load::drive(clients, requests, &self.script).await?;
             anyhow::Ok(())

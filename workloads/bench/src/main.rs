@@ -5,6 +5,7 @@
 //! request, because the load generator runs on the same machine.
 
 mod app;
+mod connections;
 mod contender;
 mod counters;
 mod cpu;
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+use shortener_common::open_files;
 use shortener_testing::servers;
 use tokio::{
     signal::{
@@ -65,6 +67,8 @@ async fn main() -> Result<()> {
 }
 
 async fn run_in_time(settings: &Settings) -> Result<()> {
+    // For ten thousand connections. The servers inherit the limit.
+    open_files::allow(0);
     let limit = Duration::from_secs(settings.seconds) + SETTING_UP;
     // Before the time limit begins, because an image may have to be pulled.
     servers::DATABASE.addresses()?;
@@ -104,6 +108,10 @@ async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     report.title(&format!("Latency, {connections} connections"));
     report.text(&latency::table(&latencies));
     report.text(latency::NOTE);
+    let (connected, notes) = connections::measure(settings, &lineup).await?;
+    report.title("Many connections");
+    report.text(&table::of(&connected, &connections::names()));
+    report.text(&notes.join("\n"));
     let meter = Meter::new(settings).await;
     let mut footprints = meter.redirects(&lineup).await?;
     let start = footprint::start(settings, &lineup).await?;

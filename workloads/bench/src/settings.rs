@@ -50,10 +50,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the time limit of the rounds of redirects; the rest is for the jobs.
+    /// Returns the time limit of the rounds of redirects; the rest is for the connections and the jobs.
     #[must_use]
     pub fn time_of_redirects(&self) -> Duration {
-        Duration::from_secs(self.seconds * 7 / 8)
+        Duration::from_secs(self.seconds * 3 / 4)
+    }
+
+    /// Returns the time limit of the rounds with many connections.
+    #[must_use]
+    pub fn time_of_connections(&self) -> Duration {
+        Duration::from_secs(self.seconds / 8)
     }
 
     /// Returns the time limit of the rounds of jobs.
