@@ -6,6 +6,8 @@ use anyhow::{Context, Result};
 use shortener_testing::servers;
 use sqlx::{Connection, PgConnection};
 
+use crate::zipf::Zipf;
+
 /// The maximum number of links, which codes of seven characters allow.
 pub const MOST: i64 = 1 << 24;
 
@@ -13,6 +15,9 @@ pub const MOST: i64 = 1 << 24;
 const TRANSACTION: usize = 1_000_000;
 /// The number of links in one message to the database, which bounds the memory of both.
 const MESSAGE: usize = 10_000;
+
+/// A prime above every number of links, so that multiplying by it keeps different links apart.
+const SCATTER: usize = 1_000_000_007;
 
 /// The destinations' host, as the app stores it.
 const HOST: &str = "example.com";
@@ -36,17 +41,34 @@ pub fn target(number: usize) -> String {
 #[derive(Clone, Copy, Debug)]
 pub struct Popularity {
     links: usize,
+    /// The law of the most followed ones; `None` if each is followed as often as every other.
+    law: Option<Zipf>,
 }
 
 impl Popularity {
     /// Returns the popularity of links of which each is followed as often as every other.
+    #[must_use]
     pub fn even(links: usize) -> Self {
-        Self { links }
+        Self { links, law: None }
+    }
+
+    /// Returns the popularity of links by Zipf's law with this exponent.
+    #[must_use]
+    pub fn zipf(links: usize, exponent: f64) -> Self {
+        Self {
+            links,
+            law: Some(Zipf::new(links, exponent)),
+        }
     }
 
     /// Returns the number of the link that is followed next.
+    #[must_use]
     pub fn draw(&self) -> usize {
-        fastrand::usize(..self.links)
+        match self.law {
+            None => fastrand::usize(..self.links),
+            // Popular links are not those that were created one after the other.
+            Some(law) => law.draw() * SCATTER % self.links,
+        }
     }
 }
 
@@ -116,11 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn an_even_popularity_reaches_every_link() {
-        let popularity = Popularity::even(3);
-        let mut seen = [false; 3];
-        while seen.contains(&false) {
-            seen[popularity.draw()] = true;
+    fn every_link_is_followed_at_some_time() {
+        for popularity in [Popularity::even(8), Popularity::zipf(8, 1.0)] {
+            let mut seen = [false; 8];
+            while seen.contains(&false) {
+                seen[popularity.draw()] = true;
+            }
         }
     }
 }

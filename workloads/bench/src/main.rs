@@ -25,11 +25,13 @@ mod report;
 mod requests;
 mod rounds;
 mod sample;
+mod scale;
 mod server;
 mod settings;
 mod steady;
 mod steps;
 mod table;
+mod zipf;
 
 use std::time::Duration;
 
@@ -69,7 +71,10 @@ async fn main() -> Result<()> {
 async fn run_in_time(settings: &Settings) -> Result<()> {
     // For ten thousand connections. The servers inherit the limit.
     open_files::allow(0);
-    let limit = Duration::from_secs(settings.seconds) + SETTING_UP;
+    let limit = match settings.scale {
+        true => scale::LIMIT,
+        false => Duration::from_secs(settings.seconds) + SETTING_UP,
+    };
     // Before the time limit begins, because an image may have to be pulled.
     servers::DATABASE.addresses()?;
     servers::BROKER.addresses()?;
@@ -92,6 +97,9 @@ async fn run_in_time(settings: &Settings) -> Result<()> {
 
 async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     report.text(&conditions());
+    if settings.scale {
+        return scale::measure(settings, report).await;
+    }
     let lineup = Lineup::start(settings).await?;
     let connections = settings.connections;
     let (rows, notes) = redirect::measure(settings, &lineup).await?;

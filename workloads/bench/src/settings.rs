@@ -44,9 +44,24 @@ pub struct Settings {
     /// Number of connections, each with one request in flight.
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
-    /// Number of links in the database, in the cache, and in nginx's map.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=links::MOST))]
-    pub links: u32,
+    /// Number of links in the database; 100,000 by default, and 10,000,000 with `--scale`.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=links::MOST))]
+    pub links: Option<u32>,
+    /// Exponent of Zipf's law, by which links are followed; without it each is followed as often as every other, and with
+    /// `--scale` it is 1.
+    #[arg(long, value_parser = exponent)]
+    pub zipf: Option<f64>,
+    /// Measures many links with a cache that holds a tenth of them, and nothing else.
+    #[arg(long)]
+    pub scale: bool,
+}
+
+/// Parses an exponent of Zipf's law.
+fn exponent(text: &str) -> Result<f64, String> {
+    let exponent = text.parse().ok();
+    exponent
+        .filter(|exponent| (0.0..=10.0).contains(exponent))
+        .ok_or_else(|| "must be a number from 0 to 10".to_owned())
 }
 
 impl Settings {
@@ -71,12 +86,59 @@ impl Settings {
     /// Returns the number of links.
     #[must_use]
     pub fn links(&self) -> usize {
-        self.links as usize
+        match (self.links, self.scale) {
+            (Some(links), _) => links as usize,
+            (None, false) => 100_000,
+            (None, true) => 10_000_000,
+        }
     }
 
     /// Returns how often each link is followed.
     #[must_use]
     pub fn popularity(&self) -> Popularity {
-        Popularity::even(self.links())
+        match (self.zipf, self.scale) {
+            (Some(exponent), _) => Popularity::zipf(self.links(), exponent),
+            (None, false) => Popularity::even(self.links()),
+            (None, true) => Popularity::zipf(self.links(), 1.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(options: &[&str]) -> Result<Settings, clap::Error> {
+        let command = [&["bench", "run", "--app", "app"], options].concat();
+        match Command::try_parse_from(command)? {
+            Command::Run(settings) => Ok(settings),
+            Command::Step(_) => unreachable!("parsed as a step"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Command::command().debug_assert();
+    }
+
+    #[test]
+    fn there_are_more_links_at_scale_unless_their_number_is_given() {
+        for (options, expected) in [
+            (&[][..], 100_000),
+            (&["--scale"][..], 10_000_000),
+            (&["--scale", "--links", "7"][..], 7),
+        ] {
+            assert_eq!(parsed(options).unwrap().links(), expected, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        for option in ["--links=0", "--links=16777217", "--zipf=-1", "--zipf=much"] {
+            let error = parsed(&[option]).unwrap_err().to_string();
+            let (name, _) = option.split_once('=').unwrap();
+            assert!(error.contains(name), "{error}");
+        }
     }
 }
