@@ -5,6 +5,7 @@
 //! request, because the load generator runs on the same machine.
 
 mod app;
+mod baseline;
 mod connections;
 mod contender;
 mod counters;
@@ -18,6 +19,7 @@ mod latency;
 mod lineup;
 mod links;
 mod load;
+mod machine;
 mod memory;
 mod nginx;
 mod redirect;
@@ -49,6 +51,7 @@ use tokio::{
 
 use crate::{
     app::MEMORY,
+    baseline::Baseline,
     footprint::Meter,
     jobs::Jobs,
     lineup::Lineup,
@@ -102,7 +105,7 @@ async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     }
     let lineup = Lineup::start(settings).await?;
     let connections = settings.connections;
-    let (rows, notes) = redirect::measure(settings, &lineup).await?;
+    let (mut rows, notes) = redirect::measure(settings, &lineup).await?;
     report.title(&format!("Redirects, {connections} connections"));
     report.text(&table::of(&rows, &lineup::REDIRECTS));
     report.text(&notes.join("\n"));
@@ -120,6 +123,7 @@ async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     report.title("Many connections");
     report.text(&table::of(&connected, &connections::names()));
     report.text(&notes.join("\n"));
+    rows.extend(connected);
     let meter = Meter::new(settings).await;
     let mut footprints = meter.redirects(&lineup).await?;
     let start = footprint::start(settings, &lineup).await?;
@@ -130,11 +134,28 @@ async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     report.text(&table::of(&posted, &jobs::ROWS));
     report.text(&notes.join("\n"));
     report.text(&table::aims(&[jobs::AIM]));
+    rows.extend(posted);
     footprints.push(jobs.footprint(&meter).await?);
     report.title("Beside time");
     report.text(&footprint::table(&footprints));
     report.text(&meter.notes().join("\n"));
     report.text(&start);
+    compare(
+        settings,
+        &Baseline::of(&settings.commit, &rows, &footprints),
+        report,
+    )
+}
+
+/// Says what has moved since the baseline, or makes this run the baseline.
+fn compare(settings: &Settings, run: &Baseline, report: &mut Report) -> Result<()> {
+    let path = &settings.baseline;
+    report.title("What has moved");
+    report.text(&run.compared(path)?);
+    if settings.save {
+        run.write(path)?;
+        report.text(&format!("{} has this run now: commit it.", path.display()));
+    }
     Ok(())
 }
 

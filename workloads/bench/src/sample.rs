@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 /// One round of one contender.
 #[derive(Clone, Debug)]
@@ -135,7 +136,7 @@ impl Row {
 }
 
 /// The spread of a figure over the rounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The least value.
     pub least: f64,
@@ -157,6 +158,16 @@ impl Spread {
             least: at(0),
             median: f64::midpoint(at(last / 2), at(last.div_ceil(2))),
             greatest: at(last),
+        }
+    }
+
+    /// Changes each of the values.
+    #[must_use]
+    pub fn map(self, change: impl Fn(f64) -> f64) -> Self {
+        Self {
+            least: change(self.least),
+            median: change(self.median),
+            greatest: change(self.greatest),
         }
     }
 

@@ -51,6 +51,15 @@ pub struct Settings {
     /// `--scale` it is 1.
     #[arg(long, value_parser = exponent)]
     pub zipf: Option<f64>,
+    /// Writes the baseline instead of comparing with it.
+    #[arg(long, conflicts_with = "scale")]
+    pub save: bool,
+    /// File of the baseline.
+    #[arg(long, default_value = "workloads/bench/baseline.json")]
+    pub baseline: PathBuf,
+    /// Commit that is measured, for the baseline.
+    #[arg(long, default_value = "unknown")]
+    pub commit: String,
     /// Measures many links with a cache that holds a tenth of them, and nothing else.
     #[arg(long)]
     pub scale: bool,
