@@ -1,6 +1,6 @@
 //! The link-shortening application: creates short codes and redirects them to their destinations.
 //!
-//! `main` reads [`config`], [`run`] connects [`state`] and [`router`], and drains on SIGTERM.
+//! [`program`] reads [`config`], [`run`] connects [`state`] and [`router`], and drains on SIGTERM.
 
 pub mod auth;
 pub mod body;
@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod observe;
 pub mod openapi;
 pub mod page;
+pub mod program;
 pub mod publisher;
 pub mod route;
 pub mod router;
