@@ -35,6 +35,7 @@ mod pooler;
 mod process;
 mod purge;
 mod schema;
+mod shared_limits;
 mod support;
 mod takedown;
 mod telemetry;

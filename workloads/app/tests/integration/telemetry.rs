@@ -66,6 +66,8 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
     let app = exporting(&database, endpoint, |config| {
         redis.configure(config);
         config.limit_requests_per_second = 1000;
+        // So few that every request asks the cache.
+        config.limit_requests_burst = 4;
     })
     .await;
     cache_is_up(&app).await;
