@@ -16,12 +16,15 @@
 //! - A mark takes precedence over a destination. A takedown removes the destination and writes the mark before its
 //!   response is sent. As long as the mark or the hold is there, no reader writes a destination that it read before.
 
+mod answer;
 pub mod breaker;
 mod changes;
+mod channel;
 mod connection;
 mod keys;
 mod local_cache;
 mod lookup;
+mod mark;
 mod pending_writes;
 mod refusal;
 pub mod source;
@@ -39,6 +42,7 @@ use self::{
     changes::{Entry, Place},
     connection::Connection,
     keys::{Keys, Lifetime},
+    mark::mark_of,
     pending_writes::PendingWrites,
     refusal::is_refusal,
     source::Source,
@@ -116,11 +120,7 @@ impl Cache {
     pub async fn look_up(&self, code: Code<'_>) -> Option<Known> {
         let known = match self.breaker.near(|near| near.get(code)) {
             Some(url) => Some(Known::To(url)),
-            None => self
-                .breaker
-                .run("MGET", |connection| lookup::ask(connection, code))
-                .await
-                .flatten(),
+            None => self.breaker.look_up(Keys::of(code)).await.flatten(),
         };
         // A write that the cache did not confirm in time may not have deleted the negative entry.
         let known = match known {
@@ -148,7 +148,7 @@ impl Cache {
                 (Place::Destination, url.as_str(), lifetime)
             }
             Some(Stored::Down(takedown)) => {
-                mark = changes::mark_of(takedown);
+                mark = mark_of(takedown);
                 (Place::Mark, mark.as_str(), lifetime(self.ttl, None))
             }
             Some(Stored::Expired) => return,
@@ -198,7 +198,7 @@ impl Cache {
         self.pending.forget(code);
         let keys = Keys::of(code);
         let longest = self.ttl.mul_f64(*JITTER.end());
-        let bytes = takedown.map_or(0, |takedown| changes::mark_of(takedown).len());
+        let bytes = takedown.map_or(0, |takedown| mark_of(takedown).len());
         for _ in 0..TRIES {
             let purged = self.breaker.run_large("EVALSHA", bytes, |connection| {
                 changes::purge(connection, &keys, takedown, longest)
@@ -214,11 +214,11 @@ impl Cache {
 /// Checks that the cache works, and writes the links that it missed. After it, no negative entry hides a link that
 /// this replica created.
 async fn check(
-    connection: Connection,
+    mut connection: Connection,
     pending: Arc<PendingWrites>,
     ttl: Duration,
 ) -> RedisResult<()> {
-    lookup::look_up(connection.clone(), &Keys::of_nothing()).await?;
+    lookup::look_up(&mut connection, &Keys::of_nothing()).await?;
     for link in pending.links() {
         match tell(connection.clone(), &link, ttl).await {
             // A full cache rejects the destination, but it has deleted the negative entry.

@@ -27,6 +27,7 @@ mod jobs;
 mod keys;
 mod limits;
 mod links;
+mod lookups;
 mod management;
 mod observability;
 mod outage;

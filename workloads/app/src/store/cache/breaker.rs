@@ -24,7 +24,8 @@ use tokio::{
 
 use self::circuit::{Circuit, LiveConnection, unavailable};
 use super::{
-    connection::Connection, local_cache::LocalCache, refusal::fault_of_connecting, source::Source,
+    Known, connection::Connection, keys::Keys, local_cache::LocalCache,
+    refusal::fault_of_connecting, source::Source,
 };
 use crate::metrics::CacheMetrics;
 
@@ -91,6 +92,13 @@ impl Breaker {
     pub fn near<T>(&self, ask: impl FnOnce(&LocalCache) -> Option<T>) -> Option<T> {
         let live = self.shared.live.borrow();
         ask(live.as_ref()?.connection.near()?)
+    }
+
+    /// Looks up a code in a span, together with those that wait at the same time. Returns `None` as [`run`](Self::run)
+    /// does.
+    pub async fn look_up(&self, keys: Keys) -> Option<Option<Known>> {
+        let share = self.shared.budget.take(COMMAND)?;
+        self.shared.look_up(keys, share).await
     }
 
     /// Runs one operation in a span with the name of its command. Returns `None` if the cache is down, does not

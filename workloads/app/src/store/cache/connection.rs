@@ -1,17 +1,28 @@
 //! The connection that all requests of a process share.
 
-use std::{convert::Infallible, future::pending, num::NonZeroU64, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::{Future, pending},
+    num::NonZeroU64,
+    sync::Arc,
+    time::Duration,
+};
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, RedisFuture, RedisResult, Value,
     aio::{ConnectionLike, MultiplexedConnection},
     cluster::ClusterClient,
-    cluster_async::ClusterConnection,
 };
-
+use shortener_common::budget::Share;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{keys, local_cache::LocalCache, refusal::is_refusal};
+use super::{
+    channel::Channel,
+    keys::{self, Keys},
+    local_cache::LocalCache,
+    lookup::{Answer, Lookups},
+    refusal::is_refusal,
+};
 
 /// The maximum number of commands waiting to be sent. It is far above the usual number, so that no command waits
 /// for a free slot. A command stays here although its request no longer waits for it.
@@ -23,14 +34,7 @@ pub struct Connection {
     channel: Channel,
     /// The copies in this process that the server of this connection invalidates.
     near: Option<Arc<LocalCache>>,
-}
-
-#[derive(Clone)]
-enum Channel {
-    /// A connection to one server.
-    Server(MultiplexedConnection),
-    /// Connections to the nodes of a cluster.
-    Cluster(ClusterConnection),
+    lookups: Arc<Lookups>,
 }
 
 impl Connection {
@@ -73,21 +77,30 @@ impl Connection {
                 tracked => tracked?,
             }
         }
-        Ok(Self {
-            channel: Channel::Server(connection),
-            near,
-        })
+        Ok(Self::over(Channel::Server(connection), near, deadline))
     }
 
     /// Connects to a cluster.
     ///
     /// # Errors
     /// Fails if no node is reachable, or if the nodes reject the login.
-    pub async fn to_cluster(client: &ClusterClient) -> RedisResult<Self> {
-        Ok(Self {
-            channel: Channel::Cluster(client.get_async_connection().await?),
-            near: None,
-        })
+    pub async fn to_cluster(client: &ClusterClient, deadline: Duration) -> RedisResult<Self> {
+        let channel = Channel::Cluster(client.get_async_connection().await?);
+        Ok(Self::over(channel, None, deadline))
+    }
+
+    fn over(channel: Channel, near: Option<Arc<LocalCache>>, deadline: Duration) -> Self {
+        let lookups = Lookups::new(channel.clone(), near.clone(), deadline);
+        Self {
+            channel,
+            near,
+            lookups: Arc::new(lookups),
+        }
+    }
+
+    /// Starts a lookup, together with those that wait at the same time. The share is that of its memory.
+    pub(super) fn look_up(&self, keys: Keys, share: Share) -> impl Future<Output = Answer> + use<> {
+        self.lookups.start(keys, share)
     }
 
     /// Asks the server for any answer.
@@ -134,10 +147,7 @@ async fn track(connection: &mut MultiplexedConnection) -> RedisResult<()> {
 
 impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        match &mut self.channel {
-            Channel::Server(connection) => connection.req_packed_command(command),
-            Channel::Cluster(connection) => connection.req_packed_command(command),
-        }
+        self.channel.req_packed_command(command)
     }
 
     fn req_packed_commands<'a>(
@@ -146,16 +156,10 @@ impl ConnectionLike for Connection {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        match &mut self.channel {
-            Channel::Server(connection) => connection.req_packed_commands(pipeline, offset, count),
-            Channel::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
-        }
+        self.channel.req_packed_commands(pipeline, offset, count)
     }
 
     fn get_db(&self) -> i64 {
-        match &self.channel {
-            Channel::Server(connection) => connection.get_db(),
-            Channel::Cluster(connection) => connection.get_db(),
-        }
+        self.channel.get_db()
     }
 }

@@ -134,8 +134,7 @@ impl LocalCache {
     }
 
     /// Reserves the place of a code, unless it is taken.
-    pub fn reserve(&self, code: Code<'_>) -> Option<Reservation<'_>> {
-        let code = code.as_str();
+    pub fn reserve(&self, code: &str) -> Option<Reservation<'_>> {
         let now = Instant::now();
         self.entries.remove_if(code, |entry| entry.ends <= now);
         match self.entries.get_value_or_guard(code, Some(Duration::ZERO)) {
@@ -205,7 +204,7 @@ mod tests {
     }
 
     fn keep(near: &LocalCache, text: &str, left: i64) {
-        near.reserve(code(text)).unwrap().fill(URL.into(), left);
+        near.reserve(text).unwrap().fill(URL.into(), left);
     }
 
     fn has(near: &LocalCache, text: &str) -> bool {
@@ -243,12 +242,12 @@ mod tests {
     #[test]
     fn an_answer_that_is_older_than_a_change_is_not_kept() {
         let near = near();
-        let reservation = near.reserve(code("a")).unwrap();
+        let reservation = near.reserve("a").unwrap();
         near.on_push(&invalidation("link:a"));
         reservation.fill(URL.into(), 1000);
         assert!(!has(&near, "a"));
 
-        let reservation = near.reserve(code("a")).unwrap();
+        let reservation = near.reserve("a").unwrap();
         let flushed = PushInfo {
             kind: PushKind::Invalidate,
             data: vec![Value::Nil],
@@ -318,17 +317,17 @@ mod tests {
     #[test]
     fn only_one_at_a_time_has_the_place_of_a_code() {
         let near = near();
-        let reservation = near.reserve(code("a"));
-        assert!(reservation.is_some() && near.reserve(code("a")).is_none());
+        let reservation = near.reserve("a");
+        assert!(reservation.is_some() && near.reserve("a").is_none());
         drop(reservation);
-        assert!(near.reserve(code("a")).is_some());
+        assert!(near.reserve("a").is_some());
     }
 
     #[test]
     fn everything_goes_with_the_connection() {
         let near = near();
         keep(&near, "a", 1000);
-        let reservation = near.reserve(code("b")).unwrap();
+        let reservation = near.reserve("b").unwrap();
         near.on_push(&PushInfo {
             kind: PushKind::Disconnection,
             data: vec![],
