@@ -137,7 +137,6 @@ mod tests {
 
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
     const A: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
     const B: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 2));
 

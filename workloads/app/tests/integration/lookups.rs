@@ -3,33 +3,13 @@
 use std::time::Duration;
 
 use futures::future::{join_all, ready};
-use prometheus_client::registry::Registry;
-use shortener_app::{
-    code::Code,
-    metrics::CacheMetrics,
-    store::cache::{Cache, Known, source::Source},
-};
+use shortener_app::{code::Code, store::cache::Known};
 use shortener_common::memory::{Buffer, Memory};
 use tokio::join;
 
-use crate::{
-    cache_server::{PATIENT, Redis, until},
-    support::config,
-};
+use crate::cache_server::{PATIENT, Redis, connected, until};
 
 const URL: &str = "https://example.com/together";
-
-/// Returns a cache on this server that is up.
-async fn connected(server: &Redis, deadline: Duration, memory: &Memory) -> Cache {
-    let mut settings = config("postgres://nowhere").cache;
-    settings.cache_url = Some(server.url());
-    settings.cache_timeout = deadline;
-    let source = Source::new(&settings).unwrap().unwrap();
-    let metrics = CacheMetrics::register(&mut Registry::default());
-    let cache = Cache::start(source, &settings, memory, metrics);
-    cache.breaker().wait_until_closed(PATIENT).await;
-    cache
-}
 
 /// Returns the number of lookups that the server has taken for one.
 async fn commands(server: &Redis) -> u64 {

@@ -14,7 +14,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use redis::{RedisError, RedisResult};
 use shortener_common::{
     backends::{Fault, StoreState, Unusable},
-    budget::Budget,
+    budget::{Budget, Share},
     tls,
 };
 use tokio::{
@@ -124,7 +124,32 @@ impl Breaker {
     where
         F: Future<Output = RedisResult<T>>,
     {
-        let _share = self.shared.budget.take(COMMAND + bytes)?;
+        let share = self.shared.budget.take(COMMAND + bytes)?;
+        self.run_in(share, command, operation).await
+    }
+
+    /// Takes memory for a command that nothing waits for, with a value of this many bytes. Returns `None` if less than
+    /// half of the memory of commands is free, which is counted: what requests wait for comes first.
+    #[must_use]
+    pub fn spare_room(&self, bytes: usize) -> Option<Share> {
+        let budget = &self.shared.budget;
+        if budget.used() > budget.limit() / 2 {
+            budget.count_refusal();
+            return None;
+        }
+        budget.take(COMMAND + bytes)
+    }
+
+    /// Runs one operation like [`run`](Self::run), in memory that was taken before.
+    pub async fn run_in<T, F>(
+        &self,
+        _share: Share,
+        command: &'static str,
+        operation: impl FnOnce(Connection) -> F,
+    ) -> Option<T>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
         self.shared.run(command, operation).await
     }
 }
