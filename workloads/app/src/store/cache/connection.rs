@@ -9,7 +9,8 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, RedisFuture, RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, ProtocolVersion, PushInfo, RedisError,
+    RedisFuture, RedisResult, Value,
     aio::{ConnectionLike, MultiplexedConnection},
     cluster::ClusterClient,
 };
@@ -39,7 +40,7 @@ pub struct Connection {
 
 impl Connection {
     /// Connects to one server. If `near` allows memory for copies in this process, client tracking is enabled; a server
-    /// that refuses it is used without copies.
+    /// that refuses it, or that does not know the protocol for it, is used without copies.
     ///
     /// # Errors
     /// Fails if the server is unreachable or rejects the login.
@@ -48,36 +49,49 @@ impl Connection {
         deadline: Duration,
         near: Option<NonZeroU64>,
     ) -> RedisResult<Self> {
-        let mut config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(deadline))
-            // The breaker measures whole operations.
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(QUEUE);
-        let mut near = near.map(|bytes| Arc::new(LocalCache::new(bytes, deadline)));
-        if let Some(near) = near.clone() {
-            config = config.set_push_sender(move |push: PushInfo| {
-                near.on_push(&push);
-                Ok::<_, Infallible>(())
-            });
-        }
-        let mut connection = client
-            .get_multiplexed_async_connection_with_config(&config)
+        let Some(bytes) = near else {
+            return Self::plain(client, deadline).await;
+        };
+        let refusal = match Self::tracking(client, deadline, bytes).await {
+            Err(error) if may_be_the_protocol(&error) => error,
+            connected => return connected,
+        };
+        // A login that is refused is refused again.
+        let connected = Self::plain(&without_pushes(client)?, deadline).await?;
+        let reason = refusal.to_string();
+        tracing::warn!(
+            event = "near_memory_off",
+            error.message = reason,
+            "near_memory_off"
+        );
+        Ok(connected)
+    }
+
+    /// Connects to one server without copies in this process.
+    async fn plain(client: &Client, deadline: Duration) -> RedisResult<Self> {
+        let connection = client
+            .get_multiplexed_async_connection_with_config(&settings(deadline))
             .await?;
-        if near.is_some() {
-            match track(&mut connection).await {
-                Err(error) if is_refusal(&error) => {
-                    near = None;
-                    let reason = error.to_string();
-                    tracing::warn!(
-                        event = "near_memory_off",
-                        error.message = reason,
-                        "near_memory_off"
-                    );
-                }
-                tracked => tracked?,
-            }
-        }
-        Ok(Self::over(Channel::Server(connection), near, deadline))
+        Ok(Self::over(Channel::Server(connection), None, deadline))
+    }
+
+    /// Connects to one server that invalidates copies in this process.
+    async fn tracking(client: &Client, deadline: Duration, bytes: NonZeroU64) -> RedisResult<Self> {
+        let near = Arc::new(LocalCache::new(bytes, deadline));
+        let told = Arc::clone(&near);
+        let settings = settings(deadline).set_push_sender(move |push: PushInfo| {
+            told.on_push(&push);
+            Ok::<_, Infallible>(())
+        });
+        let mut connection = client
+            .get_multiplexed_async_connection_with_config(&settings)
+            .await?;
+        track(&mut connection).await?;
+        Ok(Self::over(
+            Channel::Server(connection),
+            Some(near),
+            deadline,
+        ))
     }
 
     /// Connects to a cluster.
@@ -135,6 +149,29 @@ impl Connection {
     pub fn near(&self) -> Option<&Arc<LocalCache>> {
         self.near.as_ref()
     }
+}
+
+fn settings(deadline: Duration) -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(deadline))
+        // The breaker measures whole operations.
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(QUEUE)
+}
+
+/// Returns true if another server would accept the connection: this one refuses a command, or hangs up on it as some
+/// proxies do.
+fn may_be_the_protocol(error: &RedisError) -> bool {
+    let hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
+    hung_up || is_refusal(error) || error.kind() == ErrorKind::RESP3NotSupported
+}
+
+/// Returns a client of the same server with the protocol in which a server never speaks unasked.
+fn without_pushes(client: &Client) -> RedisResult<Client> {
+    let info = client.get_connection_info().clone();
+    let login = info.redis_settings().clone();
+    let login = login.set_protocol(ProtocolVersion::RESP2);
+    Client::open(info.set_redis_settings(login))
 }
 
 /// Enables client tracking in broadcasting mode. In the default mode the server would remember every key that was
