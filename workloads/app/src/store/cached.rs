@@ -106,8 +106,8 @@ impl CachedLinks {
                 let asked = Instant::now();
                 let stored = links.find(code.borrow()).await?;
                 if let Some(cache) = cache {
-                    let stored = stored.as_ref();
-                    cache.remember(code.borrow(), stored, asked).await;
+                    // The copy is written while the request goes on.
+                    drop(cache.remember(code, stored.clone(), asked));
                 }
                 Ok(stored)
             })
