@@ -34,7 +34,7 @@ enum Bound {
 }
 
 /// The queues, each with its file and its bound.
-const KNOWN: [(&str, &str, Bound); 8] = [
+const KNOWN: [(&str, &str, Bound); 9] = [
     (
         "app/src/publisher.rs",
         "mpsc::channel(WAITING)",
@@ -64,7 +64,13 @@ const KNOWN: [(&str, &str, Bound); 8] = [
     ),
     (
         "common/src/database/admission.rs",
-        "Semaphore::new(connections - reserved)",
+        "Semaphore::new(look_ups)",
+        Bound::Items,
+    ),
+    // As many as may wait above, and what a connection for look-ups reads at a time.
+    (
+        "common/src/database/batches.rs",
+        "VecDeque<Wanted<T>>",
         Bound::Items,
     ),
     (

@@ -16,7 +16,12 @@ use shortener_app::{
 use shortener_common::{memory::Buffer, telemetry::Service};
 use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::oneshot,
+    task::{JoinHandle, JoinSet},
+};
+
+use crate::client::{Response, get};
 
 /// Returns the defaults with free ports, no rate limits and no drain delay.
 pub fn config(database_url: &str) -> ServeArgs {
@@ -159,6 +164,18 @@ impl Blocker {
             );
             blocked = self.blocked().await;
         }
+    }
+
+    /// Takes every connection that the app has for look-ups, with one that waits for the lock on each. Returns those
+    /// requests, for codes that do not exist.
+    pub async fn take_connections(&mut self, app: &App) -> JoinSet<Response> {
+        let (public, mut asked) = (app.public, JoinSet::new());
+        // Eight of ten connections are for look-ups.
+        for number in 1..=8 {
+            asked.spawn(async move { get(public, &format!("/unknown-{number}")).await });
+            self.wait_for_blocked(number).await;
+        }
+        asked
     }
 
     pub async fn release(mut self) {
