@@ -3,6 +3,7 @@
 
 mod allowance;
 mod facts;
+mod line;
 mod span;
 
 use std::panic::AssertUnwindSafe;
@@ -20,7 +21,8 @@ use http::{
 use shortener_common::{telemetry::span::in_span, trace::TraceContext};
 use tokio::time::{Instant, timeout_at};
 
-use self::{allowance::Allowance, facts::Facts};
+pub use self::line::REQUESTS;
+use self::{allowance::Allowance, facts::Facts, line::Line};
 use crate::{
     auth::Identity,
     body::Deadline,
@@ -81,7 +83,12 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
     );
     let failure = failure.as_ref().map(|failure| failure.0.for_log());
     span::end(span, response.status(), failure);
-    facts.log(response.status(), duration, failure);
+    state.requests.write(&Line {
+        facts: &facts,
+        status: response.status(),
+        duration,
+        failure,
+    });
     response
 }
 

@@ -63,11 +63,15 @@ impl Server {
     /// an error.
     pub async fn bind(
         config: ServeArgs,
-        mut metrics: Metrics,
-        tracer: Tracer,
+        observed: Observed,
         space: CodeSpace,
-        memory: Memory,
     ) -> anyhow::Result<Self> {
+        let Observed {
+            mut metrics,
+            tracer,
+            requests,
+            memory,
+        } = observed;
         let public = listen(config.listen)?;
         let internal = listen(config.internal_listen)?;
         let options = config.database.connect_options()?;
@@ -110,6 +114,7 @@ impl Server {
         let observed = Observed {
             metrics,
             tracer,
+            requests,
             memory,
         };
         let document = router::openapi_document(&config);

@@ -4,6 +4,7 @@
 //! fields and never on text.
 
 mod clock;
+mod events;
 mod line;
 mod lines;
 mod room;
@@ -24,12 +25,14 @@ use tracing_subscriber::{
     EnvFilter, Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
+pub use self::events::EventLog;
 use self::{
     line::Line,
     lines::{Flush, Lines},
     room::Room,
 };
 use crate::{
+    event::{Fields, Kind},
     memory::{Buffer, Memory},
     telemetry::{LogRecords, implied_trace},
 };
@@ -40,6 +43,8 @@ const GATHER: Duration = Duration::from_millis(5);
 /// The running log; dropping it writes the buffered lines.
 pub struct Logging {
     lines: Lines,
+    host: Arc<str>,
+    records: Option<LogRecords>,
     _flush_on_drop: Flush,
 }
 
@@ -48,6 +53,12 @@ impl Logging {
     #[must_use]
     pub fn dropped_lines(&self) -> DroppedLines {
         DroppedLines(self.lines.room().clone())
+    }
+
+    /// Returns the log of events of this kind.
+    #[must_use]
+    pub fn events(&self, kind: Kind) -> EventLog {
+        EventLog::new(kind, self)
     }
 }
 
@@ -79,13 +90,14 @@ pub fn init(
     // A request never waits for the reader of the log: the line is dropped and counted instead.
     let memory = memory.budget(Buffer::LogLines);
     let (lines, flush) = Lines::start(io::stdout(), GATHER, memory)?;
+    let host: Arc<str> = Arc::from(host);
     tracing_subscriber::registry()
         .with(EnvFilter::try_new(filter)?)
         .with(JsonLines {
             lines: lines.clone(),
-            host: Arc::from(host),
+            host: Arc::clone(&host),
         })
-        .with(records)
+        .with(records.clone())
         .try_init()?;
     std::panic::set_hook(Box::new(|panic| {
         let location = panic.location().map(ToString::to_string);
@@ -93,6 +105,8 @@ pub fn init(
     }));
     Ok(Logging {
         lines,
+        host,
+        records,
         _flush_on_drop: flush,
     })
 }
@@ -116,8 +130,7 @@ fn record(line: &mut Line, event: &Event<'_>, host: &str) {
     line.member("target", event.metadata().target());
     event.record(line);
     if let Some(trace) = implied_trace(event) {
-        line.member("trace_id", &trace.trace_id.to_string());
-        line.member("span_id", &trace.span_id.to_string());
+        line.trace(trace);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The facts about a request that are known before it is handled, and the log line that is written from them.
+//! The facts about a request that are known before it is handled.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -21,7 +21,6 @@ use crate::{
     config::ServeArgs,
     error::Error,
     limits::Client,
-    metrics::method_label,
     route::Route,
 };
 
@@ -118,62 +117,35 @@ impl Facts {
         let path = self.uri.path();
         &path[..path.floor_char_boundary(MAX_PATH)]
     }
-
-    /// Writes the log line of a request; its body is exactly `request`.
-    pub(super) fn log(
-        &self,
-        status: StatusCode,
-        duration: Duration,
-        failure: Option<(&'static str, Option<&str>)>,
-    ) {
-        let (kind, reason) = failure.unzip();
-        macro_rules! line {
-            ($level:ident) => {
-                tracing::$level!(
-                    event = "request",
-                    trace_id = %self.trace.trace_id,
-                    span_id = %self.trace.span_id,
-                    http.request.method = method_label(&self.method),
-                    http.route = self.route.as_str(),
-                    http.response.status_code = status.as_u16(),
-                    url.path = self.path(),
-                    client.address = %self.client,
-                    auth.client = self.identity.name(),
-                    duration = duration.as_secs_f64(),
-                    error.r#type = kind,
-                    error.message = reason.flatten(),
-                    "request"
-                )
-            };
-        }
-        if status.is_server_error() {
-            line!(error)
-        } else {
-            line!(info)
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn no_path_is_longer_in_the_log_than_its_limit() {
-        // Byte 256 is the second byte of a character, the third one, and the first one.
-        for (ascii, expected) in [(254, 255), (253, 254), (255, 256)] {
-            let path = format!("/{}{}", "a".repeat(ascii), "\u{20ac}".repeat(2000));
-            let facts = Facts {
+    impl Facts {
+        /// Returns the facts about a request of this machine that matched no route.
+        pub(in crate::observe) fn of_test(method: Method, path: &str) -> Self {
+            Self {
                 trace: TraceContext::root(),
                 caller: None,
                 route: Route::from_template(None),
-                method: Method::GET,
+                method,
                 uri: path.parse().unwrap(),
                 client: IpAddr::V4(Ipv4Addr::LOCALHOST),
                 identity: Identity::Anonymous,
                 accept: None,
                 origin: None,
-            };
+            }
+        }
+    }
+
+    #[test]
+    fn no_path_is_longer_in_the_log_than_its_limit() {
+        // Byte 256 is the second byte of a character, the third one, and the first one.
+        for (ascii, expected) in [(254, 255), (253, 254), (255, 256)] {
+            let path = format!("/{}{}", "a".repeat(ascii), "\u{20ac}".repeat(2000));
+            let facts = Facts::of_test(Method::GET, &path);
             assert_eq!(facts.path(), &path[..expected]);
         }
     }

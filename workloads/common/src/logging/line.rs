@@ -1,11 +1,12 @@
 //! One line of the log: a JSON object.
 
-use std::{cell::Cell, fmt, time::SystemTime};
+use std::{cell::Cell, fmt, io::Write, net::IpAddr, time::SystemTime};
 
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 
 use super::clock::Clock;
+use crate::{event::Fields, trace::TraceContext};
 
 /// The memory that a thread keeps for its next line, in bytes.
 const KEPT: usize = 8 * 1024;
@@ -50,6 +51,30 @@ impl Line {
         self.json(value);
     }
 
+    /// Appends members that [`into_members`](Self::into_members) returned.
+    pub(super) fn members(&mut self, members: &[u8]) {
+        self.text.extend_from_slice(members);
+    }
+
+    /// Returns the members of a line without its time.
+    pub(super) fn into_members(self) -> Vec<u8> {
+        self.text
+    }
+
+    /// Appends the key of a member whose name contains nothing to escape.
+    fn plain_key(&mut self, name: &'static str) {
+        self.text.extend_from_slice(b",\"");
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+    }
+
+    /// Appends a text that contains nothing to escape.
+    fn plain(&mut self, value: &[u8]) {
+        self.text.push(b'"');
+        self.text.extend_from_slice(value);
+        self.text.push(b'"');
+    }
+
     fn key(&mut self, name: &str) {
         self.text.push(b',');
         self.json(name);
@@ -64,6 +89,49 @@ impl Line {
     fn visited<T: Serialize + ?Sized>(&mut self, field: &Field, value: &T) {
         self.key(key_of(field));
         self.json(value);
+    }
+}
+
+impl Fields for Line {
+    fn trace(&mut self, trace: TraceContext) {
+        self.plain_key("trace_id");
+        self.plain(&trace.trace_id.digits());
+        self.plain_key("span_id");
+        self.plain(&trace.span_id.digits());
+    }
+
+    fn text(&mut self, name: &'static str, value: &str) {
+        self.plain_key(name);
+        self.json(value);
+    }
+
+    fn whole(&mut self, name: &'static str, value: u64) {
+        self.plain_key(name);
+        self.json(&value);
+    }
+
+    fn fraction(&mut self, name: &'static str, value: f64) {
+        self.plain_key(name);
+        self.json(&value);
+    }
+
+    fn address(&mut self, name: &'static str, value: IpAddr) {
+        self.plain_key(name);
+        self.text.push(b'"');
+        match value {
+            IpAddr::V4(address) => {
+                let [first, rest @ ..] = address.octets();
+                self.json(&first);
+                for octet in rest {
+                    self.text.push(b'.');
+                    self.json(&octet);
+                }
+            }
+            IpAddr::V6(address) => {
+                let _ = write!(self.text, "{address}");
+            }
+        }
+        self.text.push(b'"');
     }
 }
 

@@ -1,5 +1,7 @@
 //! Log events as OTLP log records: the body is exactly the message of the event, and every field is an attribute.
 
+mod direct;
+
 use std::{fmt, sync::Arc, time::SystemTime};
 
 use opentelemetry::{
@@ -14,7 +16,7 @@ use tracing::{
 use tracing_subscriber::{Layer, layer::Context};
 
 use super::{queue::Queue, span};
-use crate::trace::TraceContext;
+use crate::{event::Fields as _, trace::TraceContext};
 
 /// The crates that send records to the collector. Exporting their own events would produce more of them.
 const CARRIERS: [&str; 9] = [
@@ -55,7 +57,8 @@ impl<S: Subscriber> Layer<S> for LogRecords {
             return;
         }
         let record = self.logger.create_log_record();
-        self.records.offer(filled(record, event, &self.host));
+        let record = filled(record, event, SystemTime::now(), &self.host);
+        self.records.offer(record);
     }
 }
 
@@ -70,22 +73,16 @@ pub(crate) fn implied_trace(event: &Event<'_>) -> Option<TraceContext> {
     (!says).then(span::current).flatten()
 }
 
-fn filled(mut record: SdkLogRecord, event: &Event<'_>, host: &Arc<str>) -> SdkLogRecord {
-    let (now, metadata) = (SystemTime::now(), event.metadata());
-    record.set_timestamp(now);
-    record.set_observed_timestamp(now);
-    record.set_target(metadata.target());
-    record.set_severity_text(metadata.level().as_str());
-    record.set_severity_number(severity(*metadata.level()));
-    record.add_attribute("host", AnyValue::String(Arc::clone(host).into()));
-    let mut fields = Fields {
-        record,
-        trace_id: None,
-        span_id: None,
-    };
+fn filled(
+    record: SdkLogRecord,
+    event: &Event<'_>,
+    now: SystemTime,
+    host: &Arc<str>,
+) -> SdkLogRecord {
+    let metadata = event.metadata();
+    let mut fields = Fields::begin(record, metadata.target(), *metadata.level(), now, host);
     if let Some(trace) = implied_trace(event) {
-        fields.add("trace_id", trace.trace_id.to_string().into());
-        fields.add("span_id", trace.span_id.to_string().into());
+        fields.trace(trace);
     }
     event.record(&mut fields);
     fields.into_record()
@@ -101,7 +98,7 @@ fn severity(level: Level) -> Severity {
     }
 }
 
-/// A visitor that adds the fields of an event to a record.
+/// The fields of an event, which are added to a record.
 struct Fields {
     record: SdkLogRecord,
     trace_id: Option<TraceId>,
@@ -109,6 +106,26 @@ struct Fields {
 }
 
 impl Fields {
+    fn begin(
+        mut record: SdkLogRecord,
+        target: &'static str,
+        level: Level,
+        now: SystemTime,
+        host: &Arc<str>,
+    ) -> Self {
+        record.set_timestamp(now);
+        record.set_observed_timestamp(now);
+        record.set_target(target);
+        record.set_severity_text(level.as_str());
+        record.set_severity_number(severity(level));
+        record.add_attribute("host", AnyValue::String(Arc::clone(host).into()));
+        Self {
+            record,
+            trace_id: None,
+            span_id: None,
+        }
+    }
+
     fn add(&mut self, name: &'static str, value: AnyValue) {
         match (&value, name) {
             (_, "message") => return self.record.set_body(value),
@@ -141,9 +158,7 @@ impl Visit for Fields {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // OTLP has signed integers only.
-        let value = i64::try_from(value).map_or_else(|_| value.to_string().into(), AnyValue::from);
-        self.add(field.name(), value);
+        self.whole(field.name(), value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -165,9 +180,14 @@ mod tests {
 
     use opentelemetry::logs::LoggerProvider;
     use opentelemetry_sdk::logs::SdkLoggerProvider;
+    use proptest::prelude::*;
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
+    use crate::event::testing::{KIND, samples};
+
+    const HOST: &str = "pod-1";
+    const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
     /// Keeps the record instead of sending it.
     #[derive(Clone, Default)]
@@ -176,7 +196,8 @@ mod tests {
     impl<S: Subscriber> Layer<S> for Kept {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
             let logger = SdkLoggerProvider::builder().build().logger("test");
-            let record = filled(logger.create_log_record(), event, &Arc::from("pod-1"));
+            let record = logger.create_log_record();
+            let record = filled(record, event, NOW, &Arc::from(HOST));
             *self.0.lock().unwrap() = Some(record);
         }
     }
@@ -216,7 +237,7 @@ mod tests {
         assert!(record.timestamp().is_some() && record.trace_context().is_none());
         for (name, value) in [
             ("event", Some("request".into())),
-            ("host", Some("pod-1".into())),
+            ("host", Some(HOST.into())),
             ("http.response.status_code", Some(302.into())),
             ("duration", Some(0.25.into())),
             ("huge", Some("18446744073709551615".into())),
@@ -250,6 +271,16 @@ mod tests {
         assert_eq!(context.span_id, trace.span_id.into());
         let id = trace.trace_id.to_string();
         assert_eq!(attribute(&record, "trace_id"), Some(id.into()));
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_equals_the_one_that_tracing_makes(sample in samples()) {
+            let logger = SdkLoggerProvider::builder().build().logger("test");
+            let record = logger.create_log_record();
+            let record = direct::filled(record, KIND, &sample, NOW, &Arc::from(HOST));
+            prop_assert_eq!(record, logged(|| sample.log()));
+        }
     }
 
     #[test]
