@@ -28,6 +28,7 @@ use crate::{
     body::Deadline,
     cors,
     error::{Error, ErrorExtension},
+    metrics::Answered,
     page,
     state::{AppState, Shared},
 };
@@ -74,13 +75,14 @@ pub async fn public(State(state): State<AppState>, mut request: Request, next: N
     let (response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
     let response = addressed(response, failure.as_ref(), &state, &facts, &allowance);
     let duration = deadline.start.elapsed();
-    state.metrics.request(
-        facts.route,
-        &facts.method,
-        response.status(),
+    state.metrics.request(&Answered {
+        route: facts.route,
+        method: &facts.method,
+        status: response.status(),
+        trace: facts.trace,
+        start: deadline.start,
         duration,
-        facts.trace,
-    );
+    });
     let failure = failure.as_ref().map(|failure| failure.0.for_log());
     span::end(span, response.status(), failure);
     state.requests.write(&Line {
