@@ -19,6 +19,7 @@ pub mod observe;
 pub mod openapi;
 pub mod page;
 pub mod publisher;
+pub mod redirect;
 pub mod route;
 pub mod router;
 pub mod routes;

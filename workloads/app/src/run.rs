@@ -26,6 +26,7 @@ use crate::{
     job_ids::JobIds,
     metrics::Metrics,
     publisher::{Publisher, letters::DeadLetters},
+    redirect::Shortcut,
     router,
     routes::docs::MAX_PAYLOADS,
     scheduler::Scheduler,
@@ -134,6 +135,12 @@ impl Server {
         Ok((self.public.local_addr()?, self.internal.local_addr()?))
     }
 
+    /// Returns the state of the handlers.
+    #[must_use]
+    pub fn state(&self) -> &AppState {
+        &self.state
+    }
+
     /// Serves until `stop` completes, then drains. Returns true if every request in flight was finished.
     pub async fn run(self, stop: impl Future<Output = ()>) -> bool {
         let Self {
@@ -164,7 +171,8 @@ impl Server {
             },
         ));
         let leave = leave_rotation(&state, stop);
-        let complete = server::serve(public, router::public(state.clone()), settings, leave).await;
+        let handler = Shortcut::new(state.clone(), router::public(state.clone()));
+        let complete = server::serve(public, handler, settings, leave).await;
         let _ = finished.send(true);
         let _ = internal.await;
         tracing::info!(event = "stopped", complete, "stopped");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 
-use super::Facts;
+use super::facts::Facts;
 use crate::{auth::Identity, error::Error, limits::Limit, state::Shared};
 
 /// The rate limit that applies to a request, if any, and the state of its buckets.
@@ -16,8 +16,8 @@ pub(super) struct Allowance<'a> {
 
 impl<'a> Allowance<'a> {
     /// Returns the rate limit of a request, before a token is taken.
-    pub(super) fn of(state: &'a Shared, facts: &Facts) -> Self {
-        let creates = facts.method == Method::POST && facts.route.row().creates;
+    pub(super) fn of(state: &'a Shared, facts: &Facts<'_>) -> Self {
+        let creates = *facts.method == Method::POST && facts.route.row().creates;
         let limits = match facts.identity {
             Identity::Anonymous => &state.limits,
             Identity::Client(_) => &state.key_limits,
@@ -33,7 +33,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Takes a token of this replica's bucket.
-    pub(super) fn take(&mut self, facts: &Facts) -> Result<(), Error> {
+    pub(super) fn take(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
         match self.limit {
             Some(limit) => self.note(limit, limit.take(facts.bucket()), facts),
             None => Ok(()),
@@ -41,7 +41,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Takes a token of the bucket that all replicas share.
-    pub(super) async fn take_shared(&mut self, facts: &Facts) -> Result<(), Error> {
+    pub(super) async fn take_shared(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
         match self.limit {
             Some(limit) => {
                 let taken = limit.take_shared(facts.bucket()).await;
@@ -55,7 +55,7 @@ impl<'a> Allowance<'a> {
         &mut self,
         limit: &Limit,
         taken: Result<Duration, Duration>,
-        facts: &Facts,
+        facts: &Facts<'_>,
     ) -> Result<(), Error> {
         let (refill, result) = match taken {
             Ok(refill) => (refill, Ok(())),

@@ -6,7 +6,7 @@ use http::StatusCode;
 use shortener_common::event::{Event, Fields, Kind};
 use tracing::Level;
 
-use super::Facts;
+use super::facts::Facts;
 use crate::metrics::method_label;
 
 /// The target of the lines, which stays the same wherever the code stands: settings of `RUST_LOG` name it.
@@ -29,7 +29,7 @@ fn is_enabled(level: Level) -> bool {
 
 /// The log line of a request that was answered.
 pub(super) struct Line<'a> {
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a Facts<'a>,
     pub(super) status: StatusCode,
     pub(super) duration: Duration,
     /// The problem type, and the reason of a server error.
@@ -49,7 +49,7 @@ impl Event for Line<'_> {
         let facts = self.facts;
         let (kind, reason) = self.failure.unzip();
         fields.trace(facts.trace);
-        fields.text("http.request.method", method_label(&facts.method));
+        fields.text("http.request.method", method_label(facts.method));
         fields.text("http.route", facts.route.as_str());
         fields.whole("http.response.status_code", self.status.as_u16().into());
         fields.text("url.path", facts.path());
@@ -71,7 +71,7 @@ mod tests {
     use http::Method;
     use shortener_common::logging::EventLog;
 
-    use super::*;
+    use super::{super::facts::tests::facts, *};
 
     /// Passes on what is written.
     struct Pipe(mpsc::Sender<Vec<u8>>);
@@ -105,7 +105,9 @@ mod tests {
 
     #[test]
     fn a_line_has_the_members_that_log_pipelines_know_in_their_order() {
-        let facts = Facts::of_test(Method::HEAD, "/to\"\u{fc}?query=secret");
+        let uri = "/to\"\u{fc}?query=secret".parse().unwrap();
+        let method = Method::HEAD;
+        let facts = facts(&method, &uri);
         let (trace_id, span_id) = (facts.trace.trace_id, facts.trace.span_id);
         let members = format!(
             "\"host\":\"pod-1\",\"target\":\"shortener_app::observe::facts\",\"body\":\"request\",\
