@@ -35,6 +35,7 @@ mod pooler;
 mod process;
 mod purge;
 mod schema;
+mod shortcut;
 mod support;
 mod takedown;
 mod telemetry;
