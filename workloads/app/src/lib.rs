@@ -20,6 +20,7 @@ pub mod openapi;
 pub mod page;
 pub mod program;
 pub mod publisher;
+pub mod redirect;
 pub mod route;
 pub mod router;
 pub mod routes;

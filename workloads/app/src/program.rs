@@ -14,7 +14,9 @@ use crate::{
     code::CodeSpace,
     config::{Cli, Command, MigrateArgs, ServeArgs},
     metrics::Metrics,
+    observe::REQUESTS,
     run::Server,
+    state,
     store::migrate::migrate,
 };
 
@@ -43,8 +45,13 @@ async fn serve(args: ServeArgs, more: Vec<Box<dyn Collector>>) -> anyhow::Result
         metrics.register(collector);
     }
     metrics.register(memory.metrics(&Buffer::ALL));
-    let tracer = observed.tracer();
-    let server = Server::bind(args, metrics, tracer, CodeSpace::default(), memory).await?;
+    let parts = state::Observed {
+        metrics,
+        tracer: observed.tracer(),
+        requests: observed.events(REQUESTS),
+        memory,
+    };
+    let server = Server::bind(args, parts, CodeSpace::default()).await?;
     let (public, internal) = server.addresses()?;
     tracing::info!(event = "listening", public.address = %public, internal.address = %internal, "listening");
     server.run(stop).await;

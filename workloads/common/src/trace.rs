@@ -16,9 +16,17 @@ pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceId(u128);
 
+impl TraceId {
+    /// Returns the hexadecimal digits in ASCII.
+    #[must_use]
+    pub fn digits(self) -> [u8; 32] {
+        digits(self.0.to_be_bytes())
+    }
+}
+
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        show(&self.digits(), f)
     }
 }
 
@@ -40,9 +48,17 @@ impl TraceId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId(u64);
 
+impl SpanId {
+    /// Returns the hexadecimal digits in ASCII.
+    #[must_use]
+    pub fn digits(self) -> [u8; 16] {
+        digits(self.0.to_be_bytes())
+    }
+}
+
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        show(&self.digits(), f)
     }
 }
 
@@ -172,6 +188,30 @@ fn hex(text: &str, digits: usize) -> Option<u128> {
     well_formed
         .then(|| u128::from_str_radix(text, 16).ok())
         .flatten()
+}
+
+/// The two hexadecimal digits of each byte.
+static DIGITS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut table = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = [digits[byte >> 4], digits[byte & 0xf]];
+        byte += 1;
+    }
+    table
+};
+
+fn digits<const BYTES: usize, const LENGTH: usize>(bytes: [u8; BYTES]) -> [u8; LENGTH] {
+    let mut digits = [b'0'; LENGTH];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&DIGITS[usize::from(byte)]);
+    }
+    digits
+}
+
+fn show(digits: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(str::from_utf8(digits).unwrap_or_default())
 }
 
 fn non_zero() -> u64 {

@@ -14,11 +14,10 @@ use std::{
 };
 
 /// The beginnings of what makes a queue, or something to queue at, each with the sign that ends it.
-const QUEUES: [(&str, char); 7] = [
+const QUEUES: [(&str, char); 6] = [
     ("mpsc::channel(", ')'),
     ("mpsc::unbounded_channel(", ')'),
     ("broadcast::channel(", ')'),
-    ("buffered_lines_limit(", ')'),
     ("Semaphore::new(", ')'),
     ("VecDeque<", '>'),
     ("FuturesUnordered<", '>'),
@@ -74,8 +73,8 @@ const KNOWN: [(&str, &str, Bound); 9] = [
         Bound::Items,
     ),
     (
-        "common/src/logging.rs",
-        "buffered_lines_limit(LINES)",
+        "common/src/logging/lines.rs",
+        "VecDeque<Chunk>",
         Bound::Bytes,
     ),
     (

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 
-use super::Facts;
+use super::facts::Facts;
 use crate::{
     auth::Identity,
     error::Error,
@@ -23,8 +23,8 @@ pub(super) struct Allowance<'a> {
 
 impl<'a> Allowance<'a> {
     /// Returns the rate limit of a request, before a token is taken.
-    pub(super) fn of(state: &'a Shared, facts: &Facts) -> Self {
-        let creates = facts.method == Method::POST && facts.route.row().creates;
+    pub(super) fn of(state: &'a Shared, facts: &Facts<'_>) -> Self {
+        let creates = *facts.method == Method::POST && facts.route.row().creates;
         let limits = match facts.identity {
             Identity::Anonymous => &state.limits,
             Identity::Client(_) => &state.key_limits,
@@ -41,7 +41,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Takes a token of this replica's bucket.
-    pub(super) fn take(&mut self, facts: &Facts) -> Result<(), Error> {
+    pub(super) fn take(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
         let Some(limit) = self.limit else {
             return Ok(());
         };
@@ -56,7 +56,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Asks the bucket that all replicas share, if it decides.
-    pub(super) async fn take_shared(&mut self, facts: &Facts) -> Result<(), Error> {
+    pub(super) async fn take_shared(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
         match (self.limit, self.question.take()) {
             (Some(limit), Some(question)) => {
                 let taken = question.ask().await;
@@ -70,7 +70,7 @@ impl<'a> Allowance<'a> {
         &mut self,
         limit: &Limit,
         taken: Result<Duration, Duration>,
-        facts: &Facts,
+        facts: &Facts<'_>,
     ) -> Result<(), Error> {
         let (refill, result) = match taken {
             Ok(refill) => (refill, Ok(())),

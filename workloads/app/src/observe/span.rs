@@ -5,15 +5,15 @@
 use http::StatusCode;
 use shortener_common::telemetry::span::{Span, SpanKind, Tracer};
 
-use super::Facts;
+use super::facts::Facts;
 use crate::{metrics::method_label, route::Route};
 
 /// The maximum length of an unknown method in the span, in characters.
 const MAX_METHOD: usize = 32;
 
 /// Starts the span with the same identifiers as the log line, the exemplar and the problem body.
-pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
-    let method = method_label(&facts.method);
+pub(super) fn begin(tracer: &Tracer, facts: &Facts<'_>) -> Span {
+    let method = method_label(facts.method);
     if !tracer.is_on() {
         return tracer.start(facts.trace, SpanKind::Server, method);
     }

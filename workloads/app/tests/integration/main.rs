@@ -37,6 +37,7 @@ mod process;
 mod purge;
 mod schema;
 mod shared_limits;
+mod shortcut;
 mod support;
 mod takedown;
 mod telemetry;

@@ -11,9 +11,10 @@ use shortener_app::{
     config::{Cli, Command, ServeArgs},
     metrics::Metrics,
     run::Server,
+    state::Observed,
     store::migrate::migrate,
 };
-use shortener_common::{memory::Buffer, telemetry::Service};
+use shortener_common::{logging::EventLog, memory::Buffer, telemetry::Service};
 use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
 use tokio::{
@@ -91,9 +92,13 @@ impl App {
             metrics.register(Box::new(dropped));
         }
         metrics.register(memory.metrics(&Buffer::ALL));
-        let server = Server::bind(config, metrics, telemetry.tracer(), space, memory)
-            .await
-            .unwrap();
+        let observed = Observed {
+            metrics,
+            tracer: telemetry.tracer(),
+            requests: EventLog::default(),
+            memory,
+        };
+        let server = Server::bind(config, observed, space).await.unwrap();
         let (public, internal) = server.addresses().unwrap();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async {

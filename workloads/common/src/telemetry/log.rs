@@ -1,5 +1,7 @@
 //! Log events as OTLP log records: the body is exactly the message of the event, and every field is an attribute.
 
+mod direct;
+
 use std::{fmt, sync::Arc, time::SystemTime};
 
 use tracing::{
@@ -14,7 +16,10 @@ use super::{
     span,
     wire::Value,
 };
-use crate::trace::{SpanId, TraceContext, TraceId};
+use crate::{
+    event::Fields as _,
+    trace::{SpanId, TraceContext, TraceId},
+};
 
 /// The crates that send records to the collector. Exporting their own events would produce more of them.
 const CARRIERS: [&str; 9] = [
@@ -52,7 +57,7 @@ impl<S: Subscriber> Layer<S> for LogRecords {
             return;
         }
         // The target is the name of the instrumentation scope.
-        let record = filled(event, &self.host);
+        let record = filled(event, SystemTime::now(), &self.host);
         self.records
             .offer(event.metadata().target(), record.message());
     }
@@ -69,18 +74,10 @@ pub(crate) fn implied_trace(event: &Event<'_>) -> Option<TraceContext> {
     (!says).then(span::current).flatten()
 }
 
-fn filled(event: &Event<'_>, host: &str) -> Record {
-    let severity = severity(*event.metadata().level());
-    let mut record = Record::new(SystemTime::now(), severity);
-    record.attribute("host", host);
-    let mut fields = Fields {
-        record,
-        trace_id: None,
-        span_id: None,
-    };
+fn filled(event: &Event<'_>, now: SystemTime, host: &str) -> Record {
+    let mut fields = Fields::begin(*event.metadata().level(), now, host);
     if let Some(trace) = implied_trace(event) {
-        fields.add("trace_id", trace.trace_id.to_string().as_str().into());
-        fields.add("span_id", trace.span_id.to_string().as_str().into());
+        fields.trace(trace);
     }
     event.record(&mut fields);
     fields.into_record()
@@ -96,7 +93,7 @@ fn severity(level: Level) -> Severity {
     }
 }
 
-/// A visitor that adds the fields of an event to a record.
+/// The fields of an event, which are added to a record.
 struct Fields {
     record: Record,
     trace_id: Option<TraceId>,
@@ -104,6 +101,16 @@ struct Fields {
 }
 
 impl Fields {
+    fn begin(level: Level, now: SystemTime, host: &str) -> Self {
+        let mut record = Record::new(now, severity(level));
+        record.attribute("host", host);
+        Self {
+            record,
+            trace_id: None,
+            span_id: None,
+        }
+    }
+
     fn add(&mut self, name: &'static str, value: Value<'_>) {
         match (value, name) {
             (_, "message") => return self.record.body(value),
@@ -133,11 +140,7 @@ impl Visit for Fields {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // OTLP has signed integers only.
-        match i64::try_from(value) {
-            Ok(value) => self.add(field.name(), value.into()),
-            Err(_) => self.add(field.name(), value.to_string().as_str().into()),
-        }
+        self.whole(field.name(), value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -155,24 +158,39 @@ impl Visit for Fields {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use opentelemetry_proto::tonic::{
         common::v1::any_value::Value as Any,
         logs::v1::{LogRecord, SeverityNumber},
     };
     use parking_lot::Mutex;
+    use proptest::prelude::*;
     use prost::Message as _;
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
+    use crate::event::testing::{KIND, samples};
 
-    /// Keeps the record instead of sending it, as another implementation of OTLP reads it.
+    const HOST: &str = "pod-1";
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1)
+    }
+
+    /// Reads a record as another implementation of OTLP does.
+    fn read(record: &Record) -> LogRecord {
+        LogRecord::decode(record.message().bytes()).unwrap()
+    }
+
+    /// Keeps the record instead of sending it.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Option<LogRecord>>>);
 
     impl<S: Subscriber> Layer<S> for Kept {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            let record = filled(event, "pod-1");
-            *self.0.lock() = Some(LogRecord::decode(record.message().bytes()).unwrap());
+            let record = filled(event, now(), HOST);
+            *self.0.lock() = Some(read(&record));
         }
     }
 
@@ -220,7 +238,7 @@ mod tests {
         assert!(record.trace_id.is_empty() && record.span_id.is_empty());
         for (name, value) in [
             ("event", Some(text("request"))),
-            ("host", Some(text("pod-1"))),
+            ("host", Some(text(HOST))),
             ("http.response.status_code", Some(Any::IntValue(302))),
             ("duration", Some(Any::DoubleValue(0.25))),
             ("huge", Some(text("18446744073709551615"))),
@@ -252,6 +270,14 @@ mod tests {
         assert_eq!(hex(&record.trace_id), id);
         assert_eq!(hex(&record.span_id), trace.span_id.to_string());
         assert_eq!(attribute(&record, "trace_id"), Some(text(&id)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_equals_the_one_that_tracing_makes(sample in samples()) {
+            let record = direct::filled(KIND, &sample, now(), HOST);
+            prop_assert_eq!(read(&record), logged(|| sample.log()));
+        }
     }
 
     #[test]
