@@ -9,18 +9,16 @@ mod line;
 mod span;
 mod visit;
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use axum::{
+    Extension,
     extract::{MatchedPath, Request, State},
     middleware::Next,
     response::Response,
 };
 use http::{StatusCode, header::ALLOW};
-use shortener_common::{server::Peer, trace::TraceContext};
+use shortener_common::{server::Client, trace::TraceContext};
 
 pub use self::line::REQUESTS;
 pub(crate) use self::{facts::Head, visit::Visit};
@@ -36,16 +34,19 @@ pub const MAX_URI: usize = 8 * 1024;
 pub const MAX_HEADERS: usize = 16 * 1024;
 
 /// Wraps every request of the public port that the router gets.
-pub async fn public(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+pub async fn public(
+    State(state): State<AppState>,
+    Extension(client): Extension<Client>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let extensions = request.extensions();
-    let template = extensions.get::<MatchedPath>().map(MatchedPath::as_str);
-    let peer = extensions.get::<Peer>();
+    let template = request.extensions().get().map(MatchedPath::as_str);
     let head = Head {
         route: Route::of(template, uri.path()),
         method: &method,
         uri: &uri,
-        peer: peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip()),
+        client: &client,
     };
     let visit = Visit::begin(&state, head, request.headers());
     visit.describe(request.extensions_mut());

@@ -75,7 +75,7 @@ impl Handler for Shortcut {
             route: Route::REDIRECT,
             method: &head.method,
             uri: &head.uri,
-            peer: client.address(),
+            client,
         };
         let visit = Visit::begin(&self.state, known, &head.headers);
         let fields = emptied(mem::take(&mut head.headers));

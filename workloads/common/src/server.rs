@@ -1,5 +1,6 @@
 //! The accept loop: a bounded number of connections, timeouts for reads and writes, and a graceful shutdown.
 
+mod alarm;
 mod body;
 mod handler;
 mod phase;
@@ -30,7 +31,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-pub use self::handler::{Client, Handler, Peer, Request};
+pub use self::handler::{Client, Handler, Request};
 use self::{slots::Slots, stream::TimedStream};
 use crate::budget::Budget;
 
@@ -227,7 +228,7 @@ fn connection<H: Handler>(
     let shared = Arc::new((handler, client));
     let service = service_fn(move |request: Request| {
         let shared = Arc::clone(&shared);
-        let begins = shared.1.phase.begin_request();
+        let begins = shared.1.phase().begin_request();
         async move {
             let (handler, client) = &*shared;
             if !begins {
@@ -235,8 +236,8 @@ fn connection<H: Handler>(
                 return pending().await;
             }
             let mut response = handler.answer(request, client).await;
-            client.phase.end_request();
-            if client.phase.crowds() {
+            client.phase().end_request();
+            if client.phase().crowds() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }

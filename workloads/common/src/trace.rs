@@ -2,15 +2,21 @@
 //!
 //! <https://www.w3.org/TR/trace-context/>
 
-use std::fmt;
+use std::{cell::RefCell, fmt, num::NonZeroU64};
 
 use http::{HeaderMap, HeaderName};
 use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
+use rand::{RngExt, rngs::SmallRng};
 
 /// The header with the trace context of the caller.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The header with the vendor-specific data of tracing systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+thread_local! {
+    /// The source of identifiers, with a seed of the system for each thread. They only have to differ.
+    static RANDOM: RefCell<SmallRng> = RefCell::new(rand::make_rng());
+}
 
 /// A trace identifier: never zero, shown as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,7 +118,7 @@ impl TraceContext {
     #[must_use]
     pub fn root() -> Self {
         Self {
-            trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(rand::random::<u64>())),
+            trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(non_zero())),
             span_id: SpanId(non_zero()),
             parent: None,
         }
@@ -215,7 +221,7 @@ fn show(digits: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn non_zero() -> u64 {
-    rand::random::<std::num::NonZeroU64>().get()
+    RANDOM.with_borrow_mut(|random| random.random::<NonZeroU64>().get())
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
     header::{ACCEPT, ORIGIN},
 };
-use shortener_common::trace::{Caller, TraceContext};
+use shortener_common::{
+    server::Client as Connected,
+    trace::{Caller, TraceContext},
+};
 
 use crate::{
     auth::{Denial, Guard, Identity},
@@ -28,8 +31,8 @@ pub(crate) struct Head<'a> {
     pub(crate) method: &'a Method,
     /// The target.
     pub(crate) uri: &'a Uri,
-    /// The address at the other end of the connection.
-    pub(crate) peer: IpAddr,
+    /// The client at the other end of the connection.
+    pub(crate) client: &'a Connected,
 }
 
 /// The facts about a request.
@@ -49,19 +52,13 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(head: Head<'a>, headers: &HeaderMap, config: &ServeArgs) -> Self {
+    pub(super) fn of(head: &Head<'a>, headers: &HeaderMap, config: &ServeArgs) -> Self {
         let (trace, caller) = if config.trust_incoming_trace {
             (TraceContext::from_headers(headers), None)
         } else {
             (TraceContext::root(), Caller::from_headers(headers))
         };
-        let Head {
-            route,
-            method,
-            uri,
-            peer,
-        } = head;
-        let row = route.row();
+        let row = head.route.row();
         let header = |wanted: bool, name: HeaderName| {
             let value = wanted.then(|| headers.get(name));
             value.flatten().cloned()
@@ -69,10 +66,10 @@ impl<'a> Facts<'a> {
         Self {
             trace,
             caller,
-            route,
-            method,
-            uri,
-            client: client::address(peer, headers, config.trusted_hops),
+            route: head.route,
+            method: head.method,
+            uri: head.uri,
+            client: client::address(head.client.address(), headers, config.trusted_hops),
             identity: Identity::Anonymous,
             accept: header(row.page, ACCEPT),
             origin: header(row.is_for_scripts(), ORIGIN),

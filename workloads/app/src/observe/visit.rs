@@ -5,8 +5,11 @@ use std::panic::AssertUnwindSafe;
 use axum::response::{IntoResponse, Response};
 use futures::{FutureExt, future::try_join};
 use http::{Extensions, HeaderMap, HeaderValue, header::CONNECTION};
-use shortener_common::telemetry::span::{Span, in_span};
-use tokio::time::{Instant, timeout_at};
+use shortener_common::{
+    server::Client,
+    telemetry::span::{Span, in_span},
+};
+use tokio::time::Instant;
 
 use super::{
     MAX_HEADERS, MAX_URI,
@@ -29,6 +32,7 @@ use crate::{
 /// A request that has arrived.
 pub(crate) struct Visit<'a> {
     state: &'a Shared,
+    client: &'a Client,
     deadline: Deadline,
     facts: Facts<'a>,
     span: Span,
@@ -52,7 +56,7 @@ impl<'a> Visit<'a> {
             start: Instant::now(),
             budget: state.config.request_timeout,
         };
-        let mut facts = Facts::of(head, headers, &state.config);
+        let mut facts = Facts::of(&head, headers, &state.config);
         let early = if state.cors.is_preflight(facts.route, facts.method, headers) {
             // A browser sends no key with it.
             Some(Early::Preflight)
@@ -66,6 +70,7 @@ impl<'a> Visit<'a> {
             .and_then(|()| check_size(&facts, headers));
         Self {
             state,
+            client: head.client,
             deadline,
             facts,
             span,
@@ -94,12 +99,12 @@ impl<'a> Visit<'a> {
     }
 
     async fn admitted(&mut self, handler: impl Future<Output = Response>) -> Response {
-        let (early, end) = (self.early.take(), self.deadline.end());
+        let (early, client, end) = (self.early.take(), self.client, self.deadline.end());
         let answer = async move {
             match early {
                 Some(Early::Preflight) => cors::preflight(),
                 Some(Early::Denied(denial)) => Error::from(denial).into_response(),
-                None => within(end, handler).await,
+                None => in_time(client, end, handler).await,
             }
         };
         let answer = rate_limited(&mut self.allowance, &self.facts, answer);
@@ -191,10 +196,15 @@ async fn rate_limited(
 }
 
 /// Runs the handler with its deadline; a panic becomes an internal error.
-async fn within(deadline: Instant, handler: impl Future<Output = Response>) -> Response {
-    match timeout_at(deadline, AssertUnwindSafe(handler).catch_unwind()).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(_)) => Error::Internal("the handler panicked".to_owned()).into_response(),
-        Err(_) => Error::Deadline.into_response(),
+async fn in_time(
+    client: &Client,
+    deadline: Instant,
+    handler: impl Future<Output = Response>,
+) -> Response {
+    let handler = AssertUnwindSafe(handler).catch_unwind();
+    match client.in_time(deadline, handler).await {
+        Some(Ok(response)) => response,
+        Some(Err(_)) => Error::Internal("the handler panicked".to_owned()).into_response(),
+        None => Error::Deadline.into_response(),
     }
 }
