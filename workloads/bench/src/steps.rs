@@ -1,13 +1,7 @@
 //! The lowest steps of the ladder: servers that answer every request with the same redirect. Each has one part of the app
 //! more than the one before, so that the difference is the cost of that part.
 
-use std::{
-    convert::Infallible,
-    future::pending,
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{convert::Infallible, future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use axum::{
@@ -31,7 +25,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use shortener_app::{
-    metrics::Metrics,
+    metrics::{Answered, Metrics},
     route::{PREVIEW_SUFFIX, ROUTES, Route},
 };
 use shortener_common::{
@@ -39,7 +33,7 @@ use shortener_common::{
     server::{Settings, listen, serve as serve_by_app},
     trace::TraceContext,
 };
-use tokio::{net::TcpListener, process::Command};
+use tokio::{net::TcpListener, process::Command, time::Instant};
 
 use crate::{
     links::target,
@@ -173,7 +167,14 @@ async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next
     let route = Route::of(template.map(MatchedPath::as_str), request.uri().path());
     let method = request.method().clone();
     let response = next.run(request).await;
-    metrics.request(route, &method, response.status(), start.elapsed(), trace);
+    metrics.request(&Answered {
+        route,
+        method: &method,
+        status: response.status(),
+        trace,
+        start,
+        duration: start.elapsed(),
+    });
     response
 }
 

@@ -58,6 +58,31 @@ pub fn assert_call(call: &Value, request: &Value, system: &str, port: u16) {
     assert_attributes(call, &expected);
 }
 
+/// Compares the server span of a redirect.
+fn assert_redirect(span: &Value, code: &str) {
+    assert_eq!(span["kind"], "SERVER");
+    assert_eq!(
+        span["parent_span_id"], CALLER,
+        "the sampled flag of the caller is ignored"
+    );
+    assert_eq!(
+        (&span["service"], &span["status"]),
+        (&json!("app"), &json!("UNSET"))
+    );
+    assert_eq!(span["resource"]["service.instance.id"], "replica-7");
+    let expected = [
+        ("http.request.method", json!("GET")),
+        ("http.request.method_original", Value::Null),
+        ("http.route", json!("/{code}")),
+        ("http.response.status_code", json!(302)),
+        ("url.path", json!(format!("/{code}"))),
+        ("url.scheme", json!("http")),
+        ("client.address", json!("203.0.113.9")),
+    ];
+    assert_attributes(span, &expected);
+    assert!(span["duration"].as_f64().unwrap() > 0.0);
+}
+
 #[tokio::test]
 async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
     let database = TestDatabase::new().await;
@@ -88,27 +113,7 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
     let path = format!("/{code}?token=hidden");
     assert_eq!(request(app.public, "GET", &path, &header).await.status, 302);
     let span = sink.span(&missed, "GET /{code}").await;
-    assert_eq!(span["kind"], "SERVER");
-    assert_eq!(
-        span["parent_span_id"], CALLER,
-        "the sampled flag of the caller is ignored"
-    );
-    assert_eq!(
-        (&span["service"], &span["status"]),
-        (&json!("app"), &json!("UNSET"))
-    );
-    assert_eq!(span["resource"]["service.instance.id"], "replica-7");
-    let expected = [
-        ("http.request.method", json!("GET")),
-        ("http.request.method_original", Value::Null),
-        ("http.route", json!("/{code}")),
-        ("http.response.status_code", json!(302)),
-        ("url.path", json!(format!("/{code}"))),
-        ("url.scheme", json!("http")),
-        ("client.address", json!("203.0.113.9")),
-    ];
-    assert_attributes(&span, &expected);
-    assert!(span["duration"].as_f64().unwrap() > 0.0);
+    assert_redirect(&span, &code);
     for name in ["EVALSHA", "MGET"] {
         assert_call(&sink.span(&missed, name).await, &span, "redis", redis.port);
     }
