@@ -22,8 +22,8 @@ integrations: ## Check against programs of other projects (Traefik, Schemathesis
 	@e2e/checks/pages.sh
 	@e2e/checks/long.sh
 
-bench: ## Measure redirects and jobs beside nginx and a bare publisher
-	@e2e/checks/bench.sh
+bench: ## Measure redirects and jobs beside nginx and a bare publisher; ARGS="--rounds 9" changes what is measured
+	@e2e/checks/bench.sh $(ARGS)
 
 bench-operator: ## Measure the operator with 1,000 stacks beside 20,000 Secrets of others
 	@e2e/checks/bench-operator.sh

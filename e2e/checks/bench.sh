@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Measures redirects and accepted jobs in comparison with nginx and a bare publisher, all on this machine.
+# Measures redirects and accepted jobs in comparison with nginx and a bare publisher, all on this machine, and says what
+# has moved since the baseline. docs/performance.md explains it.
 #
-# It takes less than five minutes, without compilation.
+# It takes about five minutes, without compilation.
 #
-#   e2e/checks/bench.sh [options of the program: --rounds, --seconds, --requests, --jobs, --connections, --links]
+#   e2e/checks/bench.sh [options]     `--help` lists them: --rounds, --seconds, --save, --zipf, --scale, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 claim_target
-cargo build --release --workspace --bin app --bin bench
+cargo build --release --workspace --bin app --bin bench --example counting-app
 programs=$CARGO_TARGET_DIR/$(host_triple)/release
-"$programs/bench" --app "$programs/app" "$@"
+commit=$(git rev-parse --short=12 HEAD)
+git diff --quiet HEAD || commit+=' with changes'
+"$programs/bench" run --app "$programs/app" --counting "$programs/examples/counting-app" --commit "$commit" "$@"

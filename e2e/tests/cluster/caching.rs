@@ -28,7 +28,7 @@ async fn deleting_the_key_makes_the_next_redirect_a_miss_that_repopulates() -> R
         let deleted = valkey(stack, &["del", &format!("link:{code}")]).await?;
         assert_eq!(deleted, "1");
         redirect_misses(gateway, &code, url).await?;
-        holds_copy(stack, &code, url).await?;
+        comes_to_hold_copy(stack, &code, url).await?;
         redirect_hits(gateway, &code, url).await
     })
     .await
@@ -43,7 +43,7 @@ async fn an_entry_whose_time_is_over_makes_the_next_redirect_a_miss() -> Result<
         valkey(stack, &["pexpireat", &format!("link:{code}"), "1"]).await?;
         assert_eq!(time_to_live(stack, &code).await?, -2);
         redirect_misses(gateway, &code, url).await?;
-        holds_copy(stack, &code, url).await
+        comes_to_hold_copy(stack, &code, url).await
     })
     .await
 }
@@ -64,6 +64,9 @@ async fn a_flushed_cache_is_filled_again_by_redirects() -> Result<()> {
             Ok(())
         };
         counted(gateway, 0, 5, follow_all).await?;
+        for (code, url) in &links {
+            comes_to_hold_copy(stack, code, url).await?;
+        }
         counted(gateway, 5, 0, follow_all).await
     })
     .await
@@ -97,11 +100,15 @@ async fn an_unknown_code_is_remembered_until_it_is_created() -> Result<()> {
             let unknown = gateway.get(&format!("/api/links/{code}")).await?;
             assert_eq!(unknown.status, 404, "{unknown:?}");
         }
-        let left: i64 = valkey(stack, &["ttl", &key]).await?.parse()?;
-        ensure!(
-            (1..=15).contains(&left),
-            "expected 1 to 15 s to live, got {left} s"
-        );
+        await_condition("the cache denies the code", async || {
+            let left: i64 = valkey(stack, &["ttl", &key]).await?.parse()?;
+            ensure!(
+                (1..=15).contains(&left),
+                "expected 1 to 15 s to live, got {left} s"
+            );
+            Ok(())
+        })
+        .await?;
         let url = "https://example.com/later";
         let created = gateway
             .post("/api/shorten", &json!({"url": url, "code": code}))
@@ -228,6 +235,14 @@ async fn lookups(gateway: &GatewayClient) -> Result<(u64, u64)> {
         .count(r#"cache_requests_total{result="miss"}"#)
         .await?;
     Ok((hits, misses))
+}
+
+/// Waits until the cache holds this URL for the code: after a miss it is written while the request goes on.
+async fn comes_to_hold_copy(stack: &Stack, code: &str, url: &str) -> Result<()> {
+    await_condition("the link is in the cache", async || {
+        holds_copy(stack, code, url).await
+    })
+    .await
 }
 
 /// Checks that the cache holds this URL for the code, with an expiry.

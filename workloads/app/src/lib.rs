@@ -1,6 +1,6 @@
 //! The link-shortening application: creates short codes and redirects them to their destinations.
 //!
-//! `main` reads [`config`], [`run`] connects [`state`] and [`router`], and drains on SIGTERM.
+//! [`program`] reads [`config`], [`run`] connects [`state`] and [`router`], and drains on SIGTERM.
 
 pub mod auth;
 pub mod body;
@@ -18,7 +18,9 @@ pub mod metrics;
 pub mod observe;
 pub mod openapi;
 pub mod page;
+pub mod program;
 pub mod publisher;
+pub mod redirect;
 pub mod route;
 pub mod router;
 pub mod routes;

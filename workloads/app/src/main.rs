@@ -1,61 +1,13 @@
-//! The link-shortening application: `app serve` (the default) and `app migrate`.
+//! The link-shortening application.
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
-use shortener_app::{
-    code::CodeSpace,
-    config::{Cli, Command, MigrateArgs, ServeArgs},
-    metrics::Metrics,
-    run::Server,
-    store::migrate::migrate,
-};
-use shortener_common::{
-    memory::{Buffer, Memory},
-    open_files,
-    program::{self, Observed},
-    signal::termination,
-};
 
 /// The allocator. It gives the memory of a burst of requests back to the system.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let work = async {
-        match Cli::from_command_line().command {
-            Command::Serve(args) => serve(*args).await,
-            Command::Migrate(args) => run_migrations(*args).await,
-        }
-    };
-    program::run("app", work).await
-}
-
-async fn serve(args: ServeArgs) -> anyhow::Result<()> {
-    let version = env!("CARGO_PKG_VERSION");
-    let memory = args.divide_memory()?;
-    let observed = Observed::start("app", version, &args.log, &args.telemetry, &memory)?;
-    // As early as possible, so that an early SIGTERM is not lost.
-    let stop = termination()?;
-    open_files::allow(args.open_files(&memory));
-    let mut metrics = Metrics::default();
-    for losses in observed.losses() {
-        metrics.register(losses);
-    }
-    metrics.register(memory.metrics(&Buffer::ALL));
-    let tracer = observed.tracer();
-    let server = Server::bind(args, metrics, tracer, CodeSpace::default(), memory).await?;
-    let (public, internal) = server.addresses()?;
-    tracing::info!(event = "listening", public.address = %public, internal.address = %internal, "listening");
-    server.run(stop).await;
-    observed.end().await;
-    Ok(())
-}
-
-async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
-    let _log = args.log.start(None, &Memory::default())?;
-    migrate(args.database.connect_options()?, args.timeout).await?;
-    tracing::info!(event = "migrated", "migrated");
-    Ok(())
+fn main() -> ExitCode {
+    shortener_app::program::run(Vec::new())
 }

@@ -1,7 +1,7 @@
 //! The metrics of the app.
 //!
 //! A request costs two array lookups, one atomic increment and one short critical section of its own series. Series
-//! are created on first use and found by position afterwards, without hashing their labels.
+//! are created on first use and found by position afterwards, without hashing their labels. Few requests become exemplars.
 
 mod auth;
 mod cache;
@@ -9,7 +9,10 @@ mod schedule;
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock, atomic::AtomicU32},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -25,6 +28,7 @@ use prometheus_client::{
 use shortener_common::{
     database::AdmissionMetrics, purge::PurgeMetrics, trace::TraceContext, vector::VectorMetrics,
 };
+use tokio::time::Instant;
 
 use crate::{
     publisher::metrics::PublisherMetrics,
@@ -40,9 +44,50 @@ const BUCKETS: [f64; 16] = [
     10.0,
 ];
 
+/// The time for which a bucket keeps its exemplar. A scraper sees the last one only, so replacing it more often would only
+/// cost time.
+const EXEMPLAR: Duration = Duration::from_millis(100);
+
 const METHODS: [&str; 10] = [
     "_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
 ];
+
+/// A request that was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    /// Its route.
+    pub route: Route,
+    /// Its method.
+    pub method: &'a Method,
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// Its position in its trace.
+    pub trace: TraceContext,
+    /// The time at which it began.
+    pub start: Instant,
+    /// The time that it took.
+    pub duration: Duration,
+}
+
+impl<'a> Answered<'a> {
+    /// Returns a request that was answered just now, in no time, for a look at what is exported.
+    #[must_use]
+    pub fn at_once(
+        route: Route,
+        method: &'a Method,
+        status: StatusCode,
+        trace: TraceContext,
+    ) -> Self {
+        Self {
+            route,
+            method,
+            status,
+            trace,
+            start: Instant::now(),
+            duration: Duration::ZERO,
+        }
+    }
+}
 
 /// Returns the method as a label. Unknown methods share `_OTHER`, so that clients cannot create series.
 #[must_use]
@@ -62,6 +107,8 @@ fn method_index(method: &Method) -> usize {
 struct Child {
     requests: Counter,
     duration: HistogramWithExemplars<TraceContext>,
+    /// The turn in which each bucket got its exemplar, and the one for longer requests; 0 before the first.
+    turns: [AtomicU64; BUCKETS.len() + 1],
 }
 
 impl Default for Child {
@@ -69,7 +116,25 @@ impl Default for Child {
         Self {
             requests: Counter::default(),
             duration: HistogramWithExemplars::new(BUCKETS.into_iter()),
+            turns: Default::default(),
         }
+    }
+}
+
+impl Child {
+    /// Counts a request in this turn. The first one of its bucket and turn becomes the exemplar.
+    fn count(&self, turn: u64, duration: Duration, trace: TraceContext) {
+        let seconds = duration.as_secs_f64();
+        let bucket = BUCKETS.iter().position(|bound| seconds <= *bound);
+        let last = &self.turns[bucket.unwrap_or(BUCKETS.len())];
+        let is_first = last.load(Ordering::Relaxed) != turn;
+        if is_first {
+            last.store(turn, Ordering::Relaxed);
+        }
+        let exemplar = is_first.then_some(trace);
+        let time = is_first.then(SystemTime::now);
+        self.requests.inc();
+        self.duration.observe(seconds, exemplar, time);
     }
 }
 
@@ -147,6 +212,8 @@ impl Collector for HttpCollector {
 #[derive(Debug)]
 pub struct Metrics {
     http: Arc<HttpMetrics>,
+    /// The time from which turns are counted.
+    start: Instant,
     registry: Registry,
     /// The number of open connections on the public port.
     pub open_connections: Gauge<u32, AtomicU32>,
@@ -170,6 +237,7 @@ impl Default for Metrics {
         registry.register_collector(Box::new(HttpCollector(Arc::clone(&http))));
         let metrics = Self {
             http,
+            start: Instant::now(),
             open_connections: Gauge::default(),
             database_up: Gauge::default(),
             database_admission: AdmissionMetrics::register(&mut registry),
@@ -198,19 +266,12 @@ impl Metrics {
     }
 
     /// Counts a request.
-    pub fn request(
-        &self,
-        route: Route,
-        method: &Method,
-        status: StatusCode,
-        duration: Duration,
-        trace: TraceContext,
-    ) {
-        let child = self.http.child(route, method_index(method), status);
-        child.requests.inc();
-        child
-            .duration
-            .observe(duration.as_secs_f64(), Some(trace), Some(SystemTime::now()));
+    pub fn request(&self, request: &Answered<'_>) {
+        let method = method_index(request.method);
+        let child = self.http.child(request.route, method, request.status);
+        let age = request.start.saturating_duration_since(self.start) + request.duration;
+        let turn = 1 + age.as_millis() as u64 / EXEMPLAR.as_millis() as u64;
+        child.count(turn, request.duration, request.trace);
     }
 
     /// Registers the metrics of another part of the process.
@@ -267,22 +328,26 @@ mod tests {
     fn observed() -> (Metrics, TraceContext) {
         let metrics = Metrics::default();
         let trace = TraceContext::from_headers(&HeaderMap::new());
-        let route = Route::from_template(Some("/{code}"));
-        metrics.request(
-            route,
-            &Method::GET,
-            StatusCode::FOUND,
-            Duration::from_millis(2),
-            trace,
-        );
-        metrics.request(
-            route,
-            &Method::from_bytes(b"BREW").unwrap(),
-            StatusCode::FOUND,
-            Duration::ZERO,
-            trace,
-        );
+        let brew = Method::from_bytes(b"BREW").unwrap();
+        let get = Method::GET;
+        metrics.request(&redirect(&metrics, &get, trace));
+        metrics.request(&Answered {
+            duration: Duration::ZERO,
+            ..redirect(&metrics, &brew, trace)
+        });
         (metrics, trace)
+    }
+
+    /// Returns a redirect that began with the process and took 2 ms.
+    fn redirect<'a>(metrics: &Metrics, method: &'a Method, trace: TraceContext) -> Answered<'a> {
+        Answered {
+            route: Route::from_template(Some("/{code}")),
+            method,
+            status: StatusCode::FOUND,
+            trace,
+            start: metrics.start,
+            duration: Duration::from_millis(2),
+        }
     }
 
     #[test]
@@ -317,6 +382,27 @@ mod tests {
         );
         assert!(text.contains(&exemplar), "{exemplar} is missing in\n{text}");
         assert!(text.contains("# UNIT http_server_request_duration_seconds seconds"));
+    }
+
+    #[test]
+    fn every_request_is_counted_and_the_first_of_each_turn_is_the_exemplar() {
+        let (metrics, get) = (Metrics::default(), Method::GET);
+        let traces: [TraceContext; 5] = std::array::from_fn(|_| TraceContext::root());
+        let mut shown = Vec::new();
+        for (trace, turns) in traces.into_iter().zip([0, 0, 1, 3, 2]) {
+            let request = redirect(&metrics, &get, trace);
+            metrics.request(&Answered {
+                start: request.start + EXEMPLAR * turns,
+                ..request
+            });
+            let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
+            let is_shown = |trace: &TraceContext| text.contains(&trace.trace_id.to_string());
+            shown.push(traces.iter().position(is_shown));
+        }
+        assert_eq!(shown, [0, 0, 2, 3, 4].map(Some));
+        let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
+        let count = "http_server_request_duration_seconds_count{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"302\"} 5";
+        assert!(text.lines().any(|line| line == count), "{text}");
     }
 
     #[test]

@@ -93,6 +93,9 @@ const fn scoped(template: &'static str, scope: Scope) -> Row {
 pub struct Route(usize);
 
 impl Route {
+    /// The route of redirects.
+    pub const REDIRECT: Self = Self(1);
+
     /// Returns the route of a template that the router matched; anything else is `unmatched`.
     #[must_use]
     pub fn from_template(template: Option<&str>) -> Self {
@@ -193,6 +196,11 @@ mod tests {
         }
         let scripts = ROUTES.iter().filter(|row| row.is_for_scripts());
         assert_eq!(scripts.count(), 5);
+    }
+
+    #[test]
+    fn the_route_of_redirects_has_their_template() {
+        assert_eq!(Route::REDIRECT.as_str(), REDIRECT);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::{
     job_ids::JobIds,
     metrics::Metrics,
     publisher::{Publisher, letters::DeadLetters},
+    redirect::Shortcut,
     router,
     routes::docs::MAX_PAYLOADS,
     scheduler::Scheduler,
@@ -63,11 +64,15 @@ impl Server {
     /// an error.
     pub async fn bind(
         config: ServeArgs,
-        mut metrics: Metrics,
-        tracer: Tracer,
+        observed: Observed,
         space: CodeSpace,
-        memory: Memory,
     ) -> anyhow::Result<Self> {
+        let Observed {
+            mut metrics,
+            tracer,
+            requests,
+            memory,
+        } = observed;
         let public = listen(config.listen)?;
         let internal = listen(config.internal_listen)?;
         let options = config.database.connect_options()?;
@@ -110,6 +115,7 @@ impl Server {
         let observed = Observed {
             metrics,
             tracer,
+            requests,
             memory,
         };
         let document = router::openapi_document(&config);
@@ -127,6 +133,12 @@ impl Server {
     /// Fails if the operating system does not report them.
     pub fn addresses(&self) -> anyhow::Result<(SocketAddr, SocketAddr)> {
         Ok((self.public.local_addr()?, self.internal.local_addr()?))
+    }
+
+    /// Returns the state of the handlers.
+    #[must_use]
+    pub fn state(&self) -> &AppState {
+        &self.state
     }
 
     /// Serves until `stop` completes, then drains. Returns true if every request in flight was finished.
@@ -159,7 +171,8 @@ impl Server {
             },
         ));
         let leave = leave_rotation(&state, stop);
-        let complete = server::serve(public, router::public(state.clone()), settings, leave).await;
+        let handler = Shortcut::new(state.clone(), router::public(state.clone()));
+        let complete = server::serve(public, handler, settings, leave).await;
         let _ = finished.send(true);
         let _ = internal.await;
         tracing::info!(event = "stopped", complete, "stopped");

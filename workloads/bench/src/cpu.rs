@@ -4,39 +4,97 @@ use std::{fs, io, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 
-/// Returns the CPU time of a process and its children so far, including time in the kernel.
+/// Returns the CPU time of a process and its children so far, including time in the kernel. Children that have ended do
+/// not count.
 ///
 /// # Errors
 /// Fails if the process has ended.
 pub fn spent(pid: u32) -> Result<Duration> {
-    let mut total = Duration::ZERO;
-    let process = format!("/proc/{pid}");
-    for thread in fs::read_dir(format!("{process}/task")).context("the process has exited")? {
-        let Some((own, children)) = figures(&thread?.path())? else {
-            continue;
+    let family = Process::family(pid)?;
+    Ok(family.iter().map(|(_, process)| process.spent).sum())
+}
+
+/// Returns the CPU time of a process without its children.
+///
+/// # Errors
+/// Fails if the process has ended.
+pub fn spent_alone(pid: u32) -> Result<Duration> {
+    Ok(Process::read(pid)?.context(ENDED)?.spent)
+}
+
+/// Returns a process and all processes that it started, itself or through others.
+///
+/// # Errors
+/// Fails if the process has ended.
+pub fn family(pid: u32) -> Result<Vec<u32>> {
+    let family = Process::family(pid)?;
+    Ok(family.into_iter().map(|(pid, _)| pid).collect())
+}
+
+const ENDED: &str = "a server has ended: see its messages above";
+
+/// The state of a process.
+struct Process {
+    spent: Duration,
+    children: Vec<u32>,
+}
+
+impl Process {
+    /// Reads a process and its children, and theirs.
+    fn family(pid: u32) -> Result<Vec<(u32, Self)>> {
+        let mut family = vec![(pid, Self::read(pid)?.context(ENDED)?)];
+        let mut place = 0;
+        while let Some((_, process)) = family.get(place) {
+            for child in process.children.clone() {
+                // It may have ended since its parent was read.
+                if let Some(process) = Self::read(child)? {
+                    family.push((child, process));
+                }
+            }
+            place += 1;
+        }
+        Ok(family)
+    }
+
+    /// Reads the state of a process; `None` if it has ended.
+    fn read(pid: u32) -> Result<Option<Self>> {
+        let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
+            Err(error) if is_gone(&error) => return Ok(None),
+            threads => threads?,
+        };
+        let mut process = Self {
+            spent: Duration::ZERO,
+            children: Vec::new(),
+        };
+        for thread in threads {
+            match thread {
+                Err(error) if is_gone(&error) => return Ok(None),
+                thread => process.add(&thread?.path())?,
+            }
+        }
+        Ok(Some(process))
+    }
+
+    /// Adds the CPU time and the children of a thread, unless it has just ended.
+    fn add(&mut self, thread: &Path) -> Result<()> {
+        let read = |file| fs::read_to_string(thread.join(file));
+        let figures = read("schedstat").and_then(|own| Ok((own, read("children")?)));
+        let (own, children) = match figures {
+            Err(error) if is_gone(&error) => return Ok(()),
+            figures => figures?,
         };
         // The value of the scheduler in nanoseconds, finer than the clock ticks of `stat`.
         let nanoseconds = own.split_whitespace().next().unwrap_or_default().parse();
         let nanoseconds = nanoseconds.with_context(|| format!("unexpected schedstat: {own}"))?;
-        total += Duration::from_nanos(nanoseconds);
+        self.spent += Duration::from_nanos(nanoseconds);
         for child in children.split_whitespace() {
-            total += spent(child.parse()?)?;
+            self.children.push(child.parse()?);
         }
-    }
-    Ok(total)
-}
-
-/// Reads the CPU time and the children of a thread; `None` if it has just ended.
-fn figures(thread: &Path) -> io::Result<Option<(String, String)>> {
-    let read = |file| fs::read_to_string(thread.join(file));
-    let figures = read("schedstat").and_then(|own| Ok((own, read("children")?)));
-    match figures {
-        Err(error) if is_gone(&error) => Ok(None),
-        figures => figures.map(Some),
+        Ok(())
     }
 }
 
-/// Returns true if the thread has ended. Its files vanish first; open ones then fail with `ESRCH`.
+/// Returns true if the process or thread has ended. Its files vanish first; open ones then fail with `ESRCH`.
 fn is_gone(error: &io::Error) -> bool {
     const NO_SUCH_PROCESS: i32 = 3;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(NO_SUCH_PROCESS)
@@ -44,16 +102,41 @@ fn is_gone(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{os::unix::process::CommandExt, process::Command};
+
+    use rustix::process::{Pid, Signal, kill_process_group};
+
     use super::*;
 
     #[test]
     fn work_costs_cpu_time_and_a_process_that_is_gone_is_an_error() {
         let pid = std::process::id();
-        let before = spent(pid).unwrap();
+        let before = spent_alone(pid).unwrap();
         // Threads that start and end meanwhile cause no error.
-        while spent(pid).unwrap() < before + Duration::from_millis(5) {
+        while spent_alone(pid).unwrap() < before + Duration::from_millis(5) {
             std::thread::spawn(|| {});
         }
         assert!(spent(u32::MAX).is_err());
+        assert!(spent_alone(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn children_count_unless_the_process_is_measured_alone() {
+        let mut parent = Command::new("sh")
+            .args(["-c", "head --bytes=100G /dev/zero >/dev/null & wait"])
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let pid = parent.id();
+        let child = || {
+            let all = spent(pid).unwrap();
+            all.saturating_sub(spent_alone(pid).unwrap())
+        };
+        while child() < Duration::from_millis(5) {}
+        assert_eq!(family(pid).unwrap().len(), 2);
+        assert_eq!(family(pid).unwrap()[0], pid);
+        let group = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        kill_process_group(group, Signal::KILL).unwrap();
+        parent.wait().unwrap();
     }
 }

@@ -9,26 +9,63 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-/// A request and the expected response.
-pub struct Exchange {
-    /// The bytes of the request.
-    pub request: Vec<u8>,
-    /// The expected beginning of the response.
-    pub status: &'static str,
-    /// An expected header line of the response, without the end of line; empty for none.
-    pub line: String,
+use crate::exchange::{End, Exchange, Script, closed};
+
+/// The number of connections that are opened at once. A server accepts some hundreds before it has time for them, and the
+/// kernel repeats what does not fit after a second.
+const OPENED_AT_ONCE: usize = 128;
+
+/// A connection to a server.
+pub struct Client {
+    address: SocketAddr,
+    stream: TcpStream,
+    buffer: Vec<u8>,
 }
 
-/// A function that returns the exchange with this number.
-pub type Script = dyn Fn(usize) -> Exchange + Send + Sync;
+/// Opens this many connections.
+///
+/// # Errors
+/// Fails if the server does not accept one.
+pub async fn connect(address: SocketAddr, connections: usize) -> Result<Vec<Client>> {
+    stream::iter(0..connections)
+        .map(|_| Client::connect(address))
+        .buffer_unordered(OPENED_AT_ONCE)
+        .try_collect()
+        .await
+}
 
-/// Makes `requests` exchanges over `connections` connections.
+/// Makes `requests` exchanges over these connections, and returns them.
+///
+/// # Errors
+/// Fails if a connection fails or a response is wrong.
+pub async fn drive(
+    clients: Vec<Client>,
+    requests: usize,
+    script: &Arc<Script>,
+) -> Result<Vec<Client>> {
+    let next = Arc::new(AtomicUsize::new(0));
+    let tasks = clients.into_iter().map(|mut client| {
+        let (next, script) = (Arc::clone(&next), Arc::clone(script));
+        tokio::spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= requests {
+                    return Ok::<Client, anyhow::Error>(client);
+                }
+                client.exchange(&script(number)).await?;
+            }
+        })
+    });
+    try_join_all(tasks).await?.into_iter().collect()
+}
+
+/// Makes `requests` exchanges over `connections` new connections.
 ///
 /// # Errors
 /// Fails if a connection fails or a response is wrong.
@@ -36,25 +73,10 @@ pub async fn run(
     address: SocketAddr,
     connections: usize,
     requests: usize,
-    script: Arc<Script>,
+    script: &Arc<Script>,
 ) -> Result<()> {
-    let next = Arc::new(AtomicUsize::new(0));
-    let clients = (0..connections).map(|_| {
-        let (next, script) = (Arc::clone(&next), Arc::clone(&script));
-        tokio::spawn(async move {
-            let mut client = Client::connect(address).await?;
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= requests {
-                    return Ok::<(), anyhow::Error>(());
-                }
-                client.exchange(&script(number)).await?;
-            }
-        })
-    });
-    for ended in try_join_all(clients).await? {
-        ended?;
-    }
+    let clients = connect(address, connections).await?;
+    drive(clients, requests, script).await?;
     Ok(())
 }
 
@@ -70,98 +92,132 @@ pub async fn metric(address: SocketAddr, series: &str) -> Result<u64> {
         line: String::new(),
     };
     client.exchange(&metrics).await?;
-    let text = client.text();
+    let text = String::from_utf8_lossy(&client.buffer);
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     value.map_or(Ok(0), |value| Ok(value.trim().parse()?))
 }
 
-struct Client {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
 impl Client {
     async fn connect(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let buffer = Vec::with_capacity(4096);
-        Ok(Self { stream, buffer })
+        Ok(Self {
+            address,
+            stream: open(address).await?,
+            buffer: Vec::with_capacity(4096),
+        })
     }
 
     async fn exchange(&mut self, exchange: &Exchange) -> Result<()> {
         self.stream.write_all(&exchange.request).await?;
         self.buffer.clear();
-        let mut end = None;
-        while end.is_none_or(|end| self.buffer.len() < end) {
+        let end = loop {
             let read = self.stream.read_buf(&mut self.buffer).await?;
-            ensure!(
-                read > 0,
-                "the server closed the connection after: {}",
-                self.text()
-            );
-            if end.is_none() {
-                end = complete(&self.buffer)?;
+            ensure!(read > 0, closed(&self.buffer));
+            if let Some(end) = End::of(&self.buffer)? {
+                break end;
             }
+        };
+        exchange.check(&self.buffer, end)?;
+        if end.closes {
+            // nginx does so after a thousand requests.
+            self.stream = open(self.address).await?;
         }
-        let head = self.text();
-        let right = head.starts_with(exchange.status)
-            && (exchange.line.is_empty() || head.lines().any(|line| same(line, &exchange.line)));
-        ensure!(
-            right && end == Some(self.buffer.len()),
-            "the response is not {} with {:?}: {head}",
-            exchange.status,
-            exchange.line
-        );
         Ok(())
     }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.buffer).into_owned()
-    }
 }
 
-/// Returns the length of the whole response, once its head is complete.
-fn complete(answer: &[u8]) -> Result<Option<usize>> {
-    let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
-        return Ok(None);
-    };
-    let text = std::str::from_utf8(&answer[..head])?;
-    let length = text.lines().find_map(|line| {
-        line.split_once(':')
-            .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-    });
-    let (_, length) =
-        length.with_context(|| format!("the response has no content-length: {text}"))?;
-    Ok(Some(head + 4 + length.trim().parse::<usize>()?))
-}
-
-/// Compares header lines: names are case-insensitive, values are not.
-fn same(line: &str, expected: &str) -> bool {
-    let (Some((name, value)), Some((wanted, right))) =
-        (line.split_once(": "), expected.split_once(": "))
-    else {
-        return false;
-    };
-    name.eq_ignore_ascii_case(wanted) && value == right
+async fn open(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address).await;
+    let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
-    #[test]
-    fn an_answer_is_complete_with_its_body() {
-        assert_eq!(complete(b"HTTP/1.1 302 Found\r\ncontent-le").unwrap(), None);
-        let answer = b"HTTP/1.1 302 Found\r\nContent-Length: 2\r\n\r\nok";
-        assert_eq!(complete(answer).unwrap(), Some(answer.len()));
-        assert!(complete(b"HTTP/1.1 302 Found\r\n\r\n").is_err());
+    const ANSWER: &[u8] = b"HTTP/1.1 302 Found\r\nlocation: https://a\r\ncontent-length: 0\r\n\r\n";
+
+    /// Answers every request of every connection with `answer`, in two parts; returns the address.
+    async fn server(answer: &'static [u8]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(async move {
+                    let mut request = [0; 1024];
+                    while stream.read(&mut request).await.is_ok_and(|read| read > 0) {
+                        for part in [&answer[..20], &answer[20..]] {
+                            stream.write_all(part).await.unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        address
     }
 
-    #[test]
-    fn a_header_is_the_same_whatever_the_case_of_its_name() {
-        assert!(same("location: https://a/B", "Location: https://a/B"));
-        assert!(!same("location: https://a/b", "Location: https://a/B"));
-        assert!(!same("location", "Location: https://a/B"));
+    fn asked(count: &Arc<AtomicUsize>) -> Arc<Script> {
+        let count = Arc::clone(count);
+        Arc::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Exchange {
+                request: b"GET /a HTTP/1.1\r\n\r\n".to_vec(),
+                status: "HTTP/1.1 302 ",
+                line: "location: https://a".to_owned(),
+            }
+        })
+    }
+
+    #[tokio::test]
+    async fn exactly_the_requests_are_made_whatever_the_number_of_connections() {
+        let address = server(ANSWER).await;
+        for connections in [1, 7, 300] {
+            let count = Arc::new(AtomicUsize::new(0));
+            let clients = connect(address, connections).await.unwrap();
+            let clients = drive(clients, 100, &asked(&count)).await.unwrap();
+            assert_eq!(count.load(Ordering::Relaxed), 100);
+            assert_eq!(clients.len(), connections);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_opens_a_new_connection_after_one_that_was_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let head = "HTTP/1.1 302 Found\r\nlocation: https://a\r\nconnection: close";
+            let answer = format!("{head}\r\ncontent-length: 0\r\n\r\n");
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 1024];
+                if stream.read(&mut request).await.is_ok_and(|read| read > 0) {
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                }
+            }
+        });
+        let count = Arc::new(AtomicUsize::new(0));
+        run(address, 1, 3, &asked(&count)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_wrong_response_is_an_error() {
+        let address = server(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+        let count = Arc::new(AtomicUsize::new(0));
+        let error = run(address, 2, 4, &asked(&count)).await.unwrap_err();
+        assert!(error.to_string().contains("404"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_series_is_found_by_its_whole_name_and_is_zero_without_one() {
+        let address =
+            server(b"HTTP/1.1 200 OK\r\ncontent-length: 18\r\n\r\nhits 12\nhits_all 9").await;
+        assert_eq!(metric(address, "hits").await.unwrap(), 12);
+        assert_eq!(metric(address, "hits_all").await.unwrap(), 9);
+        assert_eq!(metric(address, "hit").await.unwrap(), 0);
     }
 }

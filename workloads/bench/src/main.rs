@@ -4,20 +4,42 @@
 //! of the machine affects all of them. Every response is checked. The main figure is the CPU time of the server per
 //! request, because the load generator runs on the same machine.
 
+mod app;
+mod baseline;
+mod connections;
+mod contender;
+mod counters;
 mod cpu;
+mod exchange;
+mod footprint;
+mod gateway;
+mod jobs;
+mod ladder;
+mod latency;
+mod lineup;
 mod links;
 mod load;
+mod machine;
+mod memory;
 mod nginx;
-mod publish;
 mod redirect;
+mod report;
+mod requests;
 mod rounds;
+mod sample;
+mod scale;
 mod server;
+mod settings;
+mod steady;
+mod steps;
 mod table;
+mod zipf;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+use shortener_common::open_files;
 use shortener_testing::servers;
 use tokio::{
     signal::{
@@ -27,86 +49,124 @@ use tokio::{
     time::timeout,
 };
 
+use crate::{
+    app::MEMORY,
+    baseline::Baseline,
+    footprint::Meter,
+    jobs::Jobs,
+    lineup::Lineup,
+    report::Report,
+    requests::CLIENTS,
+    settings::{Command, Settings},
+};
+
 /// The time limit of everything besides the rounds, after which the benchmark counts as stuck.
-const SETTING_UP: Duration = Duration::from_secs(80);
-
-/// Benchmark of redirects and of accepted jobs.
-#[derive(Debug, Parser)]
-#[command(name = "bench", about)]
-pub struct Settings {
-    /// Binary of the app.
-    #[arg(long)]
-    pub app: PathBuf,
-    /// Number of rounds per contender.
-    #[arg(long, default_value_t = 5)]
-    pub rounds: usize,
-    /// Time limit of all rounds together, in seconds; a slow machine runs fewer rounds.
-    #[arg(long, default_value_t = 210)]
-    pub seconds: u64,
-    /// Number of redirects per round.
-    #[arg(long, default_value_t = 100_000)]
-    pub requests: usize,
-    /// Number of jobs per round.
-    #[arg(long, default_value_t = 20_000)]
-    pub jobs: usize,
-    /// Number of connections, each with one request in flight.
-    #[arg(long, default_value_t = 64)]
-    pub connections: usize,
-    /// Number of links in the database, in the cache, and in nginx's map.
-    #[arg(long, default_value_t = 100_000)]
-    pub links: usize,
-}
-
-impl Settings {
-    /// Returns the time limit of the rounds of redirects; the rest is for the jobs.
-    fn time_of_redirects(&self) -> Duration {
-        Duration::from_secs(self.seconds * 3 / 4)
-    }
-
-    /// Returns the time limit of the rounds of jobs.
-    fn time_of_jobs(&self) -> Duration {
-        Duration::from_secs(self.seconds / 4)
-    }
-}
+const SETTING_UP: Duration = Duration::from_secs(240);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let settings = Settings::parse();
-    let limit = Duration::from_secs(settings.seconds) + SETTING_UP;
+    match Command::parse() {
+        Command::Run(settings) => run_in_time(&settings).await,
+        Command::Step(arguments) => steps::serve(&arguments).await,
+    }
+}
+
+async fn run_in_time(settings: &Settings) -> Result<()> {
+    // For ten thousand connections. The servers inherit the limit.
+    open_files::allow(0);
+    let limit = match settings.scale {
+        true => scale::LIMIT,
+        false => Duration::from_secs(settings.seconds) + SETTING_UP,
+    };
     // Before the time limit begins, because an image may have to be pulled.
     servers::DATABASE.addresses()?;
     servers::BROKER.addresses()?;
     servers::VALKEY.addresses()?;
     servers::NGINX.addresses()?;
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut report = Report::default();
     // Each branch drops the servers that were started, which ends them.
-    tokio::select! {
-        done = timeout(limit, run(&settings)) => {
-            done.context("the benchmark did not end in time: see its progress above")?
+    let ended = tokio::select! {
+        done = timeout(limit, run(settings, &mut report)) => {
+            done.context("the benchmark did not end in time: see its progress above").flatten()
         }
-        _ = ctrl_c() => bail!("interrupted"),
-        _ = terminate.recv() => bail!("terminated"),
-    }
+        _ = ctrl_c() => Err(anyhow!("interrupted")),
+        _ = terminate.recv() => Err(anyhow!("terminated")),
+    };
+    // Also what was measured before an error.
+    print!("{report}");
+    ended
 }
 
-async fn run(settings: &Settings) -> Result<()> {
-    let (redirects, notes) = redirect::measure(settings).await?;
-    let jobs = publish::measure(settings).await?;
-    println!("\nRedirects, {} connections:\n", settings.connections);
-    println!("{}", table::of(&redirects, redirect::YARDSTICK));
-    for note in notes {
-        println!("{note}");
+async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
+    report.text(&conditions());
+    if settings.scale {
+        return scale::measure(settings, report).await;
     }
-    println!("\nJobs, {} in flight:\n", settings.connections);
-    println!("{}", table::of(&jobs, publish::YARDSTICK));
-    println!(
-        "The targets, by CPU: {} {}, {} {}, {} {}.",
-        redirect::CACHED,
-        redirect::AIM,
-        redirect::TRACED,
-        redirect::AIM_TRACED,
-        publish::POSTED,
-        publish::AIM
-    );
+    let lineup = Lineup::start(settings).await?;
+    let connections = settings.connections;
+    let (mut rows, notes) = redirect::measure(settings, &lineup).await?;
+    report.title(&format!("Redirects, {connections} connections"));
+    report.text(&table::of(&rows, &lineup::REDIRECTS));
+    report.text(&notes.join("\n"));
+    report.text(&table::aims(&lineup::AIMS));
+    report.title(&format!("Through the gateway, {connections} connections"));
+    report.text(&table::of(&rows, &lineup::THROUGH_THE_GATEWAY));
+    report.title(&format!("The ladder, {connections} connections"));
+    report.text(&ladder::table(&rows));
+    report.text(ladder::NOTE);
+    let latencies = latency::measure(settings, &lineup, &rows).await?;
+    report.title(&format!("Latency, {connections} connections"));
+    report.text(&latency::table(&latencies));
+    report.text(latency::NOTE);
+    let (connected, notes) = connections::measure(settings, &lineup).await?;
+    report.title("Many connections");
+    report.text(&table::of(&connected, &connections::names()));
+    report.text(&notes.join("\n"));
+    rows.extend(connected);
+    let meter = Meter::new(settings).await;
+    let mut footprints = meter.redirects(&lineup).await?;
+    let start = footprint::start(settings, &lineup).await?;
+    drop(lineup);
+    let jobs = Jobs::start(settings).await?;
+    let (posted, notes) = jobs.measure(settings).await?;
+    report.title(&format!("Jobs, {connections} in flight"));
+    report.text(&table::of(&posted, &jobs::ROWS));
+    report.text(&notes.join("\n"));
+    report.text(&table::aims(&[jobs::AIM]));
+    rows.extend(posted);
+    footprints.push(jobs.footprint(&meter).await?);
+    report.title("Beside time");
+    report.text(&footprint::table(&footprints));
+    report.text(&meter.notes().join("\n"));
+    report.text(&start);
+    compare(
+        settings,
+        &Baseline::of(&settings.commit, &rows, &footprints),
+        report,
+    )
+}
+
+/// Says what has moved since the baseline, or makes this run the baseline.
+fn compare(settings: &Settings, run: &Baseline, report: &mut Report) -> Result<()> {
+    let path = &settings.baseline;
+    report.title("What has moved");
+    report.text(&run.compared(path)?);
+    if settings.save {
+        run.write(path)?;
+        report.text(&format!("{} has this run now: commit it.", path.display()));
+    }
     Ok(())
+}
+
+/// Describes what all rows have in common.
+fn conditions() -> String {
+    format!(
+        "All rows: loopback without TLS, the head of a browser, and {CLIENTS} clients by `X-Forwarded-For`, none of which is \
+         refused.\n\
+         All apps, besides what a row names: a stack whose spec says nothing. That is rate limits on (50 a second, burst \
+         200), the log on (a pipe that is read), metrics on, `TRUSTED_HOPS=1`, {} MiB, `MALLOC_ARENA_MAX=2`. It differs from \
+         a stack in this: the CPU has no limit, nothing is purged at night, and the database keeps its data in memory.",
+        MEMORY >> 20
+    )
 }

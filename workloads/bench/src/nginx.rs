@@ -1,91 +1,87 @@
-//! The yardsticks: nginx with the same response to every request, and nginx with a map of all links.
+//! The yardsticks: nginx with the same response to every request, nginx with a map of all links, and nginx that accepts
+//! every job.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    path::Path,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fmt::Write as _, fs, net::SocketAddr, path::Path, process::Stdio, sync::Arc};
 
 use anyhow::{Context, Result};
 use shortener_testing::servers;
-use tempfile::TempDir;
+use tokio::process::Command;
 
 use crate::{
     links::{code, target},
-    server::{Server, free_address},
+    server::{End, Server, free_address},
 };
 
-/// The time limit of the shutdown.
-const END: Duration = Duration::from_secs(10);
-
-/// A server and the directory of its configuration, which is removed with it.
-pub struct Nginx {
-    /// The server.
-    pub server: Server,
-    directory: TempDir,
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // A killed nginx leaves its workers behind; a stopped one ends them.
-        let Ok(mut stop) = nginx(self.directory.path()) else {
-            return;
-        };
-        let told = stop.args(["-s", "stop"]).status();
-        let begin = Instant::now();
-        while told.is_ok() && self.server.runs() && begin.elapsed() < END {
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
+/// A response to a job like the app's.
+const ACCEPTED: &str = r#"{"status":"enqueued","id":"01996f0c-2b1d-7c3a-9d41-5e6f70819aab","trace_id":"0af7651916cd43dd8448eb211c80319c"}"#;
 
 /// Starts nginx with `return 302` to one destination for all requests.
 ///
 /// # Errors
 /// Fails if nginx does not start.
-pub async fn constant() -> Result<Nginx> {
-    start("constant", "", &target(0)).await
+pub async fn constant() -> Result<Arc<Server>> {
+    yardstick("constant", "", &redirect(&target(0))).await
 }
 
 /// Starts nginx with a map of all links.
 ///
 /// # Errors
 /// Fails if nginx does not start.
-pub async fn map(links: usize) -> Result<Nginx> {
+pub async fn map(links: usize) -> Result<Arc<Server>> {
     let mut map =
         String::from("map_hash_max_size 262144; map_hash_bucket_size 128;\nmap $uri $target {\n");
     for number in 0..links {
         writeln!(map, "/{} {};", code(number), target(number))?;
     }
     map.push_str("}\n");
-    start("map", &map, "$target").await
+    yardstick("map", &map, &redirect("$target")).await
 }
 
-async fn start(name: &str, map: &str, target: &str) -> Result<Nginx> {
+/// Starts nginx with `return 202` and a small body for all requests.
+///
+/// # Errors
+/// Fails if nginx does not start.
+pub async fn accepting() -> Result<Arc<Server>> {
+    let answer = format!("default_type application/json; return 202 '{ACCEPTED}';");
+    yardstick("accepting", "", &answer).await
+}
+
+fn redirect(target: &str) -> String {
+    format!("add_header cache-control no-store; return 302 {target};")
+}
+
+async fn yardstick(name: &str, map: &str, answer: &str) -> Result<Arc<Server>> {
+    // One worker per core, as the app has one thread per core. No log, as behind the gateway of a stack, where the app logs.
+    start(name, |address, _| {
+        Ok(format!(
+            "worker_processes auto; pid nginx.pid; error_log stderr warn;\n\
+             events {{ worker_connections 16384; }}\n\
+             http {{ access_log off; keepalive_requests 1000000000; server_tokens off;\n{map}\
+             server {{ listen {address} backlog=4096; location / {{ {answer} }} }} }}\n"
+        ))
+    })
+    .await
+}
+
+/// Starts nginx with a configuration, which gets its address and its folder.
+///
+/// # Errors
+/// Fails if nginx does not start.
+pub async fn start(
+    name: &str,
+    configuration: impl FnOnce(SocketAddr, &Path) -> Result<String>,
+) -> Result<Arc<Server>> {
     let address = free_address()?;
-    let directory = tempfile::Builder::new()
+    let folder = tempfile::Builder::new()
         .prefix(&format!("bench-{name}-"))
         .tempdir()
-        .context("cannot create a directory for nginx")?;
-    // One worker per core, as the app has one thread per core. No log, because the app's log is not read either.
-    let configuration = format!(
-        "worker_processes auto; daemon off; pid nginx.pid; error_log stderr warn;\n\
-         events {{ worker_connections 4096; }}\n\
-         http {{ access_log off; keepalive_requests 1000000000; server_tokens off;\n{map}\
-         server {{ listen {address}; location / {{ add_header cache-control no-store; return 302 {target}; }} }} }}\n"
-    );
-    fs::write(directory.path().join("nginx.conf"), configuration)?;
-    let server = Server::start(nginx(directory.path())?.into(), address).await?;
-    Ok(Nginx { server, directory })
-}
-
-fn nginx(directory: &Path) -> Result<Command> {
+        .context("cannot create a folder for nginx: set TMPDIR to one that can be written")?;
+    let configuration = configuration(address, folder.path())?;
+    fs::write(folder.path().join("nginx.conf"), configuration)?;
     let [program] = servers::NGINX.addresses()?;
     let mut nginx = Command::new(program);
-    nginx.arg("-p").arg(directory);
-    nginx.args(["-c", "nginx.conf", "-e", "stderr"]);
-    Ok(nginx)
+    nginx.arg("-p").arg(folder.path());
+    nginx.args(["-c", "nginx.conf", "-e", "stderr", "-g", "daemon off;"]);
+    let end = End::Ask { _folder: folder };
+    Server::start(nginx, address, Stdio::null(), end).await
 }

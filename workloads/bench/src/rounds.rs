@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::table::{Row, Sample};
+use crate::sample::{Row, Sample};
 
 /// Runs the rounds; `turn` gets the index of its contender in `rows`. There is always one round, and a further one
 /// only if it is likely to end in time.
@@ -23,11 +23,11 @@ pub async fn take(
         for (place, row) in rows.iter_mut().enumerate() {
             let sample = turn(place).await;
             let sample = sample.with_context(|| format!("{}, round {round}", row.name))?;
-            eprintln!("round {round}, {}: {sample}", row.name);
+            eprintln!("round {round} of {rounds}, {}: {sample}", row.name);
             row.samples.push(sample);
         }
         if round < rounds && begin.elapsed() + start.elapsed() > time {
-            eprintln!("the time limit ends the benchmark after {round} of {rounds} rounds");
+            eprintln!("the time limit ends the rounds after {round} of {rounds}");
             break;
         }
     }
@@ -37,12 +37,13 @@ pub async fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::testing::row;
 
     async fn rounds_within(time: Duration) -> usize {
-        let mut rows = [Row::new("one"), Row::new("other")];
+        let mut rows = [row("one", "one", &[]), row("other", "one", &[])];
         let turn = async |_| {
             let nothing = async { Ok(()) };
-            Sample::take(1, || Ok(Duration::ZERO), nothing).await
+            Sample::take(1, || Ok(vec![Duration::ZERO]), nothing, async {}).await
         };
         take(3, time, &mut rows, turn).await.unwrap();
         assert_eq!(rows[0].samples.len(), rows[1].samples.len());

@@ -1,29 +1,55 @@
 //! Server processes.
 
 use std::{
+    io::{self, Read},
     net::{SocketAddr, TcpListener},
     process::Stdio,
+    sync::Arc,
+    thread,
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use shortener_testing::servers;
+use tempfile::TempDir;
 use tokio::{
     net::TcpStream,
     process::{Child, Command},
     time::{Instant, sleep},
 };
 
-use crate::{Settings, cpu};
+use crate::cpu;
 
 /// The time limit for a server to start.
 const START: Duration = Duration::from_secs(60);
+/// The interval at which a server that starts is looked at. It bounds the precision of the time of a start.
+const LOOK: Duration = Duration::from_millis(1);
+/// The time limit for a server that is asked to end.
+const END: Duration = Duration::from_secs(10);
+/// The number of bytes of a log that are read at once, as many as a pipe holds.
+const LOG_AT_ONCE: usize = 64 * 1024;
 
-/// A running server; killed when dropped.
+/// The memory of the cache in bytes, in a stack where the spec says nothing.
+pub const CACHE_MEMORY: u64 = 128 * 1024 * 1024;
+
+/// The end of a server.
+pub enum End {
+    /// It is killed.
+    Kill,
+    /// It is asked to end, because a killed nginx leaves its workers behind.
+    Ask {
+        /// The folder of its configuration, which is removed then.
+        _folder: TempDir,
+    },
+}
+
+/// A running server, which ends when it is dropped.
 pub struct Server {
     child: Child,
     /// The address of the server.
     pub address: SocketAddr,
+    end: End,
 }
 
 impl Server {
@@ -31,30 +57,43 @@ impl Server {
     ///
     /// # Errors
     /// Fails if it does not.
-    pub async fn start(mut command: Command, address: SocketAddr) -> Result<Self> {
+    pub async fn start(
+        mut command: Command,
+        address: SocketAddr,
+        stdout: Stdio,
+        end: End,
+    ) -> Result<Arc<Self>> {
         let name = command.as_std().get_program().to_owned();
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.stdin(Stdio::null()).stdout(stdout);
         let child = child.kill_on_drop(true).spawn();
         let mut server = Self {
             child: child.with_context(|| format!("cannot start {}", name.display()))?,
             address,
+            end,
         };
         let begin = Instant::now();
         while TcpStream::connect(address).await.is_err() {
-            let ended = server.child.try_wait()?;
             ensure!(
-                ended.is_none() && begin.elapsed() < START,
+                server.runs() && begin.elapsed() < START,
                 "{} does not accept connections on {address}: see its messages above",
                 name.display()
             );
-            sleep(Duration::from_millis(20)).await;
+            sleep(LOOK).await;
         }
-        Ok(server)
+        Ok(Arc::new(server))
     }
 
-    /// Returns true if the server has not ended.
-    pub fn runs(&mut self) -> bool {
+    fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Returns the number of its process.
+    ///
+    /// # Errors
+    /// Fails if the server has ended.
+    pub fn pid(&self) -> Result<u32> {
+        let pid = self.child.id();
+        pid.context("a server has ended: see its messages above")
     }
 
     /// Returns the CPU time so far.
@@ -62,8 +101,41 @@ impl Server {
     /// # Errors
     /// Fails if the server has ended.
     pub fn cpu(&self) -> Result<Duration> {
-        cpu::spent(self.child.id().context("a server has exited")?)
+        cpu::spent(self.pid()?)
     }
+
+    /// Asks the server to end; returns true if it was asked.
+    fn ask(&self) -> bool {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.and_then(Pid::from_raw);
+        pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !matches!(self.end, End::Ask { .. }) || !self.ask() {
+            return;
+        }
+        let begin = Instant::now();
+        while self.runs() && begin.elapsed() < END {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Returns a pipe as standard output. A thread reads it, as the runtime of a container reads a log, and drops what it
+/// reads.
+///
+/// # Errors
+/// Fails if there is no pipe.
+pub fn log_that_is_read() -> Result<Stdio> {
+    let (mut log, output) = io::pipe()?;
+    thread::spawn(move || {
+        let mut lines = vec![0; LOG_AT_ONCE];
+        while log.read(&mut lines).is_ok_and(|read| read > 0) {}
+    });
+    Ok(output.into())
 }
 
 /// Waits until a check of a server succeeds, because the server may still be connecting to its backends.
@@ -89,52 +161,44 @@ pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// Migrates the schema of the app's database.
-///
-/// # Errors
-/// Fails if the migration fails.
-pub async fn migrate(settings: &Settings) -> Result<()> {
-    let [database_url] = servers::DATABASE.addresses()?;
-    let mut migrate = Command::new(&settings.app);
-    migrate
-        .arg("migrate")
-        .env("DATABASE_URL", database_url)
-        .stdout(Stdio::null());
-    ensure!(
-        migrate.status().await?.success(),
-        "`app migrate` failed: see its message above"
-    );
-    Ok(())
-}
-
-/// Starts the app without rate limits, with more settings.
+/// Starts an empty cache with this memory in bytes. When it is full, it forgets as a stack's cache does.
 ///
 /// # Errors
 /// Fails if it does not start.
-pub async fn app(settings: &Settings, more: &[(&str, String)]) -> Result<Server> {
-    let address = free_address()?;
-    let [database_url] = servers::DATABASE.addresses()?;
-    let mut app = Command::new(&settings.app);
-    // Every contender has only these settings, and nothing from the caller's environment.
-    app.env_clear()
-        .env("DATABASE_URL", database_url)
-        .env("APP_LISTEN", address.to_string())
-        .env("APP_INTERNAL_LISTEN", "127.0.0.1:0")
-        .env("LIMIT_REQUESTS_PER_SECOND", "0")
-        .env("LIMIT_SHORTEN_PER_MINUTE", "0")
-        .envs(more.iter().map(|(name, value)| (name, value)));
-    Server::start(app, address).await
-}
-
-/// Starts an empty cache.
-///
-/// # Errors
-/// Fails if it does not start.
-pub async fn cache() -> Result<Server> {
+pub async fn cache(memory: u64) -> Result<Arc<Server>> {
     let address = free_address()?;
     let [program] = servers::VALKEY.addresses()?;
     let mut cache = Command::new(program);
     cache.args(["--bind", "127.0.0.1", "--save", "", "--port"]);
     cache.arg(address.port().to_string());
-    Server::start(cache, address).await
+    cache.args(["--maxmemory", &memory.to_string()]);
+    cache.args(["--maxmemory-policy", "allkeys-lfu"]);
+    Server::start(cache, address, Stdio::null(), End::Kill).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a program that writes this many bytes to its standard output, and ends.
+    fn writing(bytes: usize) -> Command {
+        let mut command = Command::new("head");
+        command.arg(format!("--bytes={bytes}")).arg("/dev/zero");
+        command
+    }
+
+    #[tokio::test]
+    async fn a_program_never_waits_for_the_reader_of_its_log() {
+        let mut program = writing(10 * LOG_AT_ONCE);
+        program.stdout(log_that_is_read().unwrap());
+        assert!(program.status().await.unwrap().success());
+    }
+
+    #[tokio::test]
+    async fn a_program_that_ends_at_once_is_an_error_with_its_name() {
+        let address = free_address().unwrap();
+        let started = Server::start(writing(0), address, Stdio::null(), End::Kill).await;
+        let error = started.err().unwrap().to_string();
+        assert!(error.starts_with("head does not accept"), "{error}");
+    }
 }

@@ -1,147 +1,91 @@
-//! The results as a table.
+//! The results as Markdown tables.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use crate::sample::{Row, Sample, Spread};
 
-use anyhow::Result;
-
-/// One round of one contender.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    /// Number of requests with a correct response.
-    pub requests: usize,
-    /// Duration of the round.
-    pub elapsed: Duration,
-    /// CPU time of the server.
-    pub cpu: Duration,
-}
-
-impl Sample {
-    /// Runs the work of this many requests, and reads the CPU time of the server before and after.
-    ///
-    /// # Errors
-    /// Returns the errors of the work, or fails if the server has ended.
-    pub async fn take(
-        requests: usize,
-        cpu: impl Fn() -> Result<Duration>,
-        work: impl Future<Output = Result<()>>,
-    ) -> Result<Self> {
-        let (begin, spent) = (Instant::now(), cpu()?);
-        work.await?;
-        Ok(Self {
-            requests,
-            elapsed: begin.elapsed(),
-            cpu: cpu()?.saturating_sub(spent),
-        })
-    }
-
-    fn rate(&self) -> f64 {
-        self.count() / self.elapsed.as_secs_f64()
-    }
-
-    /// Returns the CPU time of one request in microseconds.
-    fn cost(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.count()
-    }
-
-    fn count(&self) -> f64 {
-        u32::try_from(self.requests).map_or(f64::INFINITY, f64::from)
-    }
-}
-
-impl fmt::Display for Sample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.0} per second, {:.1} µs of CPU each",
-            self.rate(),
-            self.cost()
-        )
-    }
-}
-
-/// All rounds of one contender.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// Name of the contender.
-    pub name: String,
-    /// Samples in the order of the rounds.
-    pub samples: Vec<Sample>,
-}
-
-impl Row {
-    /// Returns a contender without rounds.
-    pub fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            samples: Vec::new(),
-        }
-    }
-
-    /// Returns minimum, median and maximum of a figure.
-    fn spread(&self, figure: impl Fn(&Sample) -> f64) -> [f64; 3] {
-        let mut figures: Vec<f64> = self.samples.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        let at = |index: usize| figures.get(index).copied().unwrap_or(f64::NAN);
-        let last = figures.len().saturating_sub(1);
-        let median = f64::midpoint(at(last / 2), at(last.div_ceil(2)));
-        [at(0), median, at(last)]
-    }
-}
-
-/// Returns a Markdown table. The last two columns compare medians with the yardstick: 1 is equal, 0.5 half as good.
-pub fn of(rows: &[Row], yardstick: &str) -> String {
+/// Returns the table of the contenders with these names beside their yardsticks, and the list of their settings.
+#[must_use]
+pub fn of(rows: &[Row], names: &[&str]) -> String {
     let mut table = String::from(
-        "| contender | µs of CPU per request: median (least to greatest) | requests per second | by CPU | by rate |\n\
-         | --- | --- | --- | --- | --- |\n",
+        "| contender | µs of CPU per request: median (least to greatest) | requests per second | by CPU |\n\
+         | --- | --- | --- | --- |\n",
     );
-    let base = rows.iter().find(|row| row.name == yardstick);
-    for row in rows {
-        let [least, cost, greatest] = row.spread(Sample::cost);
-        let [_, rate, _] = row.spread(Sample::rate);
-        let (by_cpu, by_rate) = base.map_or((f64::NAN, f64::NAN), |base| {
-            (
-                base.spread(Sample::cost)[1] / cost,
-                rate / base.spread(Sample::rate)[1],
-            )
-        });
+    let shown = || names.iter().filter_map(|name| found(rows, name));
+    for row in shown() {
+        let cost = row.spread(Sample::cost).show(1);
+        let parts = parts(row);
+        let rate = row.spread(Sample::rate).median;
+        let compared = compared(rows, row).map_or_else(String::new, |spread| spread.show(2));
         table.push_str(&format!(
-            "| {} | {cost:.1} ({least:.1} to {greatest:.1}) | {rate:.0} | {by_cpu:.2} | {by_rate:.2} |\n",
+            "| {} | {cost}{parts} | {rate:.0} | {compared} |\n",
             row.name
         ));
     }
+    table.push('\n');
+    for row in shown() {
+        table.push_str(&format!("- {}: {}\n", row.name, row.settings));
+    }
     table
+}
+
+/// Returns the row with this name.
+#[must_use]
+pub fn found<'a>(rows: &'a [Row], name: &str) -> Option<&'a Row> {
+    rows.iter().find(|row| row.name == name)
+}
+
+/// Returns the costs of the servers apart, if there are several.
+fn parts(row: &Row) -> String {
+    if row.servers() < 2 {
+        return String::new();
+    }
+    let parts = (0..row.servers()).map(|server| row.spread(|sample| sample.cost_of(server)));
+    let parts: Vec<String> = parts.map(|part| format!("{:.1}", part.median)).collect();
+    format!(", which is {}", parts.join(" + "))
+}
+
+/// Returns a row relative to its yardstick, if that is among the rows.
+#[must_use]
+pub fn compared(rows: &[Row], row: &Row) -> Option<Spread> {
+    found(rows, row.yardstick).map(|yardstick| row.compared(yardstick))
+}
+
+/// Returns the aims as a sentence.
+#[must_use]
+pub fn aims(aims: &[(&str, f64)]) -> String {
+    let aims = aims.iter().map(|(name, aim)| format!("{name} {aim:.2}"));
+    let aims: Vec<String> = aims.collect();
+    format!("The aims, by CPU: {}.", aims.join("; "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::testing::row;
 
-    fn row(name: &str, cpu: &[u64]) -> Row {
-        let samples = cpu.iter().map(|cpu| Sample {
-            requests: 1000,
-            elapsed: Duration::from_millis(100),
-            cpu: Duration::from_millis(*cpu),
-        });
-        Row {
-            name: name.to_owned(),
-            samples: samples.collect(),
+    #[test]
+    fn each_row_shows_its_spread_its_rate_and_its_yardstick() {
+        let rows = [
+            row("nginx", "nginx", &[6, 5, 9]),
+            row("app", "nginx", &[12, 10, 18]),
+            row("other", "absent", &[1, 1, 1]),
+        ];
+        let table = of(&rows, &["app", "other", "unknown"]);
+        for line in [
+            "| app | 12.0 (10.0 to 18.0) | 10000 | 0.50 (0.50 to 0.50) |",
+            "| other | 1.0 (1.0 to 1.0) | 10000 |  |",
+        ] {
+            assert!(table.lines().any(|found| found == line), "{line}\n{table}");
         }
+        assert!(!table.contains("| nginx |"), "{table}");
     }
 
     #[test]
-    fn medians_are_compared_with_those_of_the_yardstick() {
-        let rows = [row("nginx", &[6, 5, 9]), row("app", &[14, 13, 10, 11])];
-        let table = of(&rows, "nginx");
-        assert!(
-            table.contains("| nginx | 6.0 (5.0 to 9.0) | 10000 | 1.00 | 1.00 |"),
-            "{table}"
-        );
-        assert!(
-            table.contains("| app | 12.0 (10.0 to 14.0) | 10000 | 0.50 | 1.00 |"),
-            "{table}"
-        );
+    fn servers_on_the_way_are_shown_apart_and_added_up() {
+        let (gateway, app) = (row("way", "way", &[9]), row("app", "app", &[18]));
+        let mut way = gateway.clone();
+        way.samples[0] = gateway.samples[0].then(&app.samples[0]);
+        let table = of(&[way], &["way"]);
+        let expected = "| 27.0 (27.0 to 27.0), which is 9.0 + 18.0 |";
+        assert!(table.contains(expected), "{table}");
     }
 }

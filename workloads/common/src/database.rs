@@ -5,9 +5,12 @@
 //! answered soon and the server accepts no connections, all waiting requests fail; if the probe fails, later ones fail at
 //! once. A database that is only slow still answers the probe, so its requests may finish.
 //!
-//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`].
+//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`]. The look-ups of
+//! redirects are read together, see [`Batches`].
 
 mod admission;
+mod batches;
+mod beginning;
 mod error;
 mod watcher;
 
@@ -29,6 +32,8 @@ use tokio::{
 
 pub use admission::AdmissionMetrics;
 use admission::{Admission, Lane, Turn};
+pub use batches::{Batches, LookUp};
+pub use beginning::Beginning;
 use error::is_connection_error;
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
 use watcher::Watcher;
@@ -183,6 +188,10 @@ impl Database {
     {
         if self.state.borrow().is_none() {
             return Err(away());
+        }
+        // Others have waited for the server already.
+        if *self.silent.borrow() {
+            return Err(silence());
         }
         let _turn = self.turn(lane).await?;
         // Again, because the database may have gone down meanwhile.

@@ -8,6 +8,7 @@ pub mod budget;
 pub mod config;
 pub mod database;
 pub mod documents;
+pub mod event;
 pub mod exposition;
 pub mod internal;
 pub mod logging;

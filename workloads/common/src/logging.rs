@@ -3,14 +3,16 @@
 //! `body` is the message of the event. Every other field is a member of its own, so that a log pipeline filters on
 //! fields and never on text.
 
-mod batches;
+mod clock;
+mod events;
+mod line;
+mod lines;
 mod room;
 
 use std::{
-    fmt,
-    io::{self, Write},
+    fmt, io,
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use prometheus_client::{
@@ -18,20 +20,19 @@ use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{MetricType, counter::ConstCounter},
 };
-use tracing::{
-    Event, Subscriber,
-    field::{Field, Visit},
-};
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::{
     EnvFilter, Layer, layer::Context, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
+pub use self::events::EventLog;
 use self::{
-    batches::Batches,
-    room::{LINES, Room},
+    line::Line,
+    lines::{Flush, Lines},
+    room::Room,
 };
 use crate::{
+    event::{Fields, Kind},
     memory::{Buffer, Memory},
     telemetry::{LogRecords, implied_trace},
 };
@@ -41,15 +42,23 @@ const GATHER: Duration = Duration::from_millis(5);
 
 /// The running log; dropping it writes the buffered lines.
 pub struct Logging {
-    room: Room,
-    _flush_on_drop: WorkerGuard,
+    lines: Lines,
+    host: Arc<str>,
+    records: Option<LogRecords>,
+    _flush_on_drop: Flush,
 }
 
 impl Logging {
     /// Returns the metric of the lines that were dropped because standard output was not read.
     #[must_use]
     pub fn dropped_lines(&self) -> DroppedLines {
-        DroppedLines(self.room.clone())
+        DroppedLines(self.lines.room().clone())
+    }
+
+    /// Returns the log of events of this kind.
+    #[must_use]
+    pub fn events(&self, kind: Kind) -> EventLog {
+        EventLog::new(kind, self)
     }
 }
 
@@ -79,139 +88,49 @@ pub fn init(
     memory: &Memory,
 ) -> Result<Logging, Box<dyn std::error::Error + Send + Sync>> {
     // A request never waits for the reader of the log: the line is dropped and counted instead.
-    let room = Room::new(memory.budget(Buffer::LogLines));
-    let (writer, guard) = NonBlockingBuilder::default()
-        .lossy(true)
-        .buffered_lines_limit(LINES)
-        .finish(Batches::new(io::stdout(), GATHER, room.clone()));
-    let writer = Output {
-        writer,
-        room: room.clone(),
-    };
+    let memory = memory.budget(Buffer::LogLines);
+    let (lines, flush) = Lines::start(io::stdout(), GATHER, memory)?;
+    let host: Arc<str> = Arc::from(host);
     tracing_subscriber::registry()
         .with(EnvFilter::try_new(filter)?)
         .with(JsonLines {
-            writer,
-            host: Arc::from(host),
+            lines: lines.clone(),
+            host: Arc::clone(&host),
         })
-        .with(records)
+        .with(records.clone())
         .try_init()?;
     std::panic::set_hook(Box::new(|panic| {
         let location = panic.location().map(ToString::to_string);
         tracing::error!(event = "panic", code.location = location, error.message = %panic, "panic");
     }));
     Ok(Logging {
-        room,
-        _flush_on_drop: guard,
+        lines,
+        host,
+        records,
+        _flush_on_drop: flush,
     })
 }
 
-/// Standard output, with the room for its lines.
-struct Output {
-    writer: NonBlocking,
-    room: Room,
-}
-
+/// The layer that writes events as lines.
 struct JsonLines<W> {
-    writer: W,
+    lines: W,
     host: Arc<str>,
 }
 
-impl<S: Subscriber> Layer<S> for JsonLines<Output> {
+impl<S: Subscriber> Layer<S> for JsonLines<Lines> {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let line = render(event, &self.host);
-        let Output { writer, room } = &self.writer;
-        if room.enter(line.len()) {
-            // An error here has no place to be reported, because standard output is gone.
-            let _ = writer.clone().write_all(&line);
-        }
+        let fill = |line: &mut Line| record(line, event, &self.host);
+        line::build(SystemTime::now(), fill, |line| self.lines.append(line));
     }
 }
 
-fn render(event: &Event<'_>, host: &str) -> Vec<u8> {
-    let mut line = Line::new();
-    line.text("timestamp", &jiff::Timestamp::now().to_string());
-    line.text("level", event.metadata().level().as_str());
-    line.text("host", host);
-    line.text("target", event.metadata().target());
-    event.record(&mut line);
+fn record(line: &mut Line, event: &Event<'_>, host: &str) {
+    line.member("level", event.metadata().level().as_str());
+    line.member("host", host);
+    line.member("target", event.metadata().target());
+    event.record(line);
     if let Some(trace) = implied_trace(event) {
-        line.text("trace_id", &trace.trace_id.to_string());
-        line.text("span_id", &trace.span_id.to_string());
-    }
-    line.finish()
-}
-
-/// A JSON object under construction.
-struct Line(Vec<u8>);
-
-impl Line {
-    fn new() -> Self {
-        let mut buffer = Vec::with_capacity(512);
-        buffer.push(b'{');
-        Self(buffer)
-    }
-
-    fn key(&mut self, name: &str) {
-        if self.0.len() > 1 {
-            self.0.push(b',');
-        }
-        self.quoted(name);
-        self.0.push(b':');
-    }
-
-    /// Appends a JSON string. Writing to memory cannot fail.
-    fn quoted(&mut self, value: &str) {
-        let _ = serde_json::to_writer(&mut self.0, value);
-    }
-
-    fn text(&mut self, name: &str, value: &str) {
-        self.key(name);
-        self.quoted(value);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.0.extend_from_slice(b"}\n");
-        self.0
-    }
-}
-
-/// Returns the key of a field; the message of an event becomes `body`.
-fn key_of(field: &Field) -> &'static str {
-    if field.name() == "message" {
-        "body"
-    } else {
-        field.name()
-    }
-}
-
-impl Visit for Line {
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.key(key_of(field));
-        let _ = serde_json::to_writer(&mut self.0, &value);
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.key(key_of(field));
-        let _ = write!(self.0, "{value}");
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.key(key_of(field));
-        let _ = write!(self.0, "{value}");
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.key(key_of(field));
-        let _ = write!(self.0, "{value}");
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.text(key_of(field), value);
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.text(key_of(field), &format!("{value:?}"));
+        line.trace(trace);
     }
 }
 
@@ -230,17 +149,17 @@ mod tests {
     /// Collects lines in memory instead of printing them.
     impl<S: Subscriber> Layer<S> for JsonLines<Arc<Mutex<Vec<u8>>>> {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            self.writer
-                .lock()
-                .unwrap()
-                .extend(render(event, &self.host));
+            let fill = |line: &mut Line| record(line, event, &self.host);
+            line::build(SystemTime::now(), fill, |line| {
+                self.lines.lock().unwrap().extend_from_slice(line);
+            });
         }
     }
 
     fn logged(emit: impl FnOnce()) -> Value {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let layer = JsonLines {
-            writer: Arc::clone(&lines),
+            lines: Arc::clone(&lines),
             host: Arc::from("pod-1"),
         };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), emit);

@@ -29,7 +29,7 @@ const FIXED: [(&str, u64); 6] = [
     // For each signal the items of one batch, their encoding, and the frames of the connection.
     ("batches on their way to the collector", 6),
     ("the connections of the internal port", 2),
-    // Two tables by address with 65,536 clients each; keys are few.
+    // Two tables by address with 57,344 clients each; keys are few.
     ("rate limits", 7),
     // 256 with their requests and results, see the admission to the database.
     ("reads and changes that wait for the database", 2),

@@ -1,6 +1,8 @@
 //! The accept loop: a bounded number of connections, timeouts for reads and writes, and a graceful shutdown.
 
+mod alarm;
 mod body;
+mod handler;
 mod phase;
 mod slots;
 mod stream;
@@ -10,12 +12,12 @@ use std::{
     future::{Future, pending},
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::atomic::AtomicU32,
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
 use anyhow::Context;
-use axum::{Router, body::Body, extract::Request};
+use axum::body::Body;
 use http::{HeaderValue, header::CONNECTION};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
@@ -28,14 +30,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
-use tower::Service;
 
-use self::{body::RequestBody, phase::Phase, slots::Slots, stream::TimedStream};
+pub use self::handler::{Client, Handler, Request};
+use self::{slots::Slots, stream::TimedStream};
 use crate::budget::Budget;
-
-/// The remote address of the connection, as a request extension. An IPv4 address is never mapped to IPv6.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
 
 /// The maximum size of a request head in bytes. It exceeds the limits of the app, so that the app can answer a head
 /// that is too large with a complete error response.
@@ -140,7 +138,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
 /// Serves until `stop` completes, then lets requests in flight finish. Returns true if all of them did.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    handler: impl Handler,
     settings: Settings,
     stop: impl Future<Output = ()>,
 ) -> bool {
@@ -160,7 +158,8 @@ pub async fn serve(
         };
         let phase = slot.phase();
         let stream = TimedStream::new(stream, phase.clone(), &settings);
-        let connection = connection(stream, peer, router.clone(), phase.clone());
+        let client = Client::new(peer, phase.clone());
+        let connection = connection(stream, handler.clone(), client);
         let connection = graceful.watch(connection);
         let open = Open::new(&settings.open_connections);
         let task = tokio::spawn(async move {
@@ -217,29 +216,28 @@ fn is_peer_error(error: &io::Error) -> bool {
 
 type Connection<S> = http1::Connection<TokioIo<TimedStream>, S>;
 
-fn connection(
+fn connection<H: Handler>(
     stream: TimedStream,
-    peer: SocketAddr,
-    router: Router,
-    phase: Phase,
+    handler: H,
+    client: Client,
 ) -> Connection<
-    impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<>,
+    impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send>
+    + use<H>,
 > {
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let phase = phase.clone();
-        let begins = phase.begin_request();
-        let mut request: Request =
-            request.map(|body| Body::new(RequestBody::new(body, phase.clone())));
-        request.extensions_mut().insert(Peer(peer));
-        let answered = router.clone().call(request);
+    // What a request needs is counted by its connection alone: one count for all would go from core to core.
+    let shared = Arc::new((handler, client));
+    let service = service_fn(move |request: Request| {
+        let shared = Arc::clone(&shared);
+        let begins = shared.1.phase().begin_request();
         async move {
+            let (handler, client) = &*shared;
             if !begins {
                 // The task of the connection is about to end.
                 return pending().await;
             }
-            let Ok(mut response) = answered.await;
-            phase.end_request();
-            if phase.crowds() {
+            let mut response = handler.answer(request, client).await;
+            client.phase().end_request();
+            if client.phase().crowds() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }

@@ -4,34 +4,32 @@
 //! queue sends batches, so no request ever waits for the collector. Nothing of this runs without an endpoint. The
 //! providers of the SDK are not used: their queues drop without counting, and their shutdown can block for 5 s.
 //! They also assign span identifiers themselves, but these must be known in advance: log lines, exemplars and
-//! responses contain them with or without an exporter.
+//! responses contain them with or without an exporter. Its exporters are not used either, because they build each message
+//! three times before they send it; here it is written once ([`wire`]).
 
 pub mod call;
 mod dropped;
 mod export;
 mod log;
 pub mod messaging;
+mod otlp;
 mod queue;
+mod resource;
 pub mod span;
+mod wire;
 
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use opentelemetry::{InstrumentationScope, KeyValue, logs::LoggerProvider};
-use opentelemetry_otlp::{LogExporter, SpanExporter, WithExportConfig, WithTonicConfig};
-use opentelemetry_sdk::{
-    Resource,
-    logs::{LogExporter as _, SdkLoggerProvider},
-    trace::SpanExporter as _,
-};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
 pub(crate) use self::log::implied_trace;
-pub use self::{dropped::Dropped, log::LogRecords};
+pub use self::{dropped::Dropped, log::LogRecords, otlp::Attributes};
 use self::{
-    export::{ExportLogs, ExportSpans},
+    export::{Exporter, Signal},
     queue::Queue,
+    resource::resource,
     span::Tracer,
 };
 use crate::memory::{Buffer, Memory};
@@ -91,27 +89,31 @@ impl Telemetry {
             return Ok(telemetry);
         };
         let channel = channel(endpoint)?;
-        let (resource, scope) = (resource(service), scope(service));
+        let resource = resource(service);
         let end = || telemetry.end.subscribe();
 
         let (spans, work) = Queue::start(
-            ExportSpans(span_exporter(channel.clone(), &resource)?),
+            Exporter::new(
+                Signal::Traces,
+                channel.clone(),
+                resource.clone(),
+                service.version,
+            ),
             memory.budget(Buffer::Spans),
             telemetry.dropped.traces.clone(),
             end(),
         );
         telemetry.exports.spawn(work);
         let (records, work) = Queue::start(
-            ExportLogs::new(log_exporter(channel, &resource)?, scope.clone()),
+            Exporter::new(Signal::Logs, channel, resource, ""),
             memory.budget(Buffer::LogRecords),
             telemetry.dropped.logs.clone(),
             end(),
         );
         telemetry.exports.spawn(work);
 
-        let logger = SdkLoggerProvider::builder().build().logger(service.name);
-        telemetry.tracer = Tracer::new(spans, scope);
-        telemetry.log_records = Some(LogRecords::new(records, logger, service.host));
+        telemetry.tracer = Tracer::new(spans, service.name);
+        telemetry.log_records = Some(LogRecords::new(records, service.host));
         Ok(telemetry)
     }
 
@@ -161,42 +163,11 @@ fn channel(endpoint: &str) -> anyhow::Result<Channel> {
         .connect_lazy())
 }
 
-/// Describes the process: the attributes of `OTEL_RESOURCE_ATTRIBUTES`, the service and the replica.
-fn resource(service: Service<'_>) -> Resource {
-    Resource::builder()
-        .with_service_name(service.name)
-        .with_attributes([
-            KeyValue::new("service.version", service.version),
-            KeyValue::new("service.instance.id", service.host.to_owned()),
-        ])
-        .build()
-}
-
-fn scope(service: Service<'_>) -> InstrumentationScope {
-    InstrumentationScope::builder(service.name)
-        .with_version(service.version)
-        .build()
-}
-
-fn span_exporter(channel: Channel, resource: &Resource) -> anyhow::Result<SpanExporter> {
-    let builder = SpanExporter::builder().with_tonic().with_channel(channel);
-    let mut exporter = builder.with_timeout(EXPORT).build()?;
-    exporter.set_resource(resource);
-    Ok(exporter)
-}
-
-fn log_exporter(channel: Channel, resource: &Resource) -> anyhow::Result<LogExporter> {
-    let builder = LogExporter::builder().with_tonic().with_channel(channel);
-    let mut exporter = builder.with_timeout(EXPORT).build()?;
-    exporter.set_resource(resource);
-    Ok(exporter)
-}
-
 #[cfg(test)]
 mod tests {
     use shortener_testing::otlp::until_reconnected;
 
-    use super::*;
+    use super::{queue::Export, *};
 
     const SERVICE: Service<'_> = Service {
         name: "app",
@@ -237,24 +208,12 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_answers_nothing_is_replaced() {
         until_reconnected(async |endpoint| {
-            let exporter = span_exporter(channel(&endpoint).unwrap(), &resource(SERVICE)).unwrap();
+            let channel = channel(&endpoint).unwrap();
+            let exporter = Exporter::new(Signal::Traces, channel, resource(SERVICE), "");
             for _ in 0..2 {
-                let _ = timeout(EXPORT, exporter.export(Vec::new())).await;
+                let _ = exporter.export(Vec::new()).await;
             }
         })
         .await;
-    }
-
-    #[test]
-    fn the_program_says_who_it_is() {
-        let resource = resource(SERVICE);
-        for (key, value) in [
-            ("service.name", "app"),
-            ("service.version", "1.2.3"),
-            ("service.instance.id", "replica-7"),
-        ] {
-            let found = resource.get(&key.into()).map(|found| found.to_string());
-            assert_eq!(found.as_deref(), Some(value));
-        }
     }
 }

@@ -2,29 +2,51 @@
 //!
 //! <https://www.w3.org/TR/trace-context/>
 
-use std::fmt;
+use std::{cell::RefCell, fmt, num::NonZeroU64};
 
 use http::{HeaderMap, HeaderName};
 use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
+use rand::{RngExt, rngs::SmallRng};
 
 /// The header with the trace context of the caller.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The header with the vendor-specific data of tracing systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
+thread_local! {
+    /// The source of identifiers, with a seed of the system for each thread. They only have to differ.
+    static RANDOM: RefCell<SmallRng> = RefCell::new(rand::make_rng());
+}
+
 /// A trace identifier: never zero, shown as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceId(u128);
 
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+impl TraceId {
+    /// Returns the hexadecimal digits in ASCII.
+    #[must_use]
+    pub fn digits(self) -> [u8; 32] {
+        digits(self.0.to_be_bytes())
     }
 }
 
-impl From<TraceId> for opentelemetry::TraceId {
-    fn from(id: TraceId) -> Self {
-        id.0.into()
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(&self.digits(), f)
+    }
+}
+
+impl TraceId {
+    /// Returns the 16 bytes, the most significant one first.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// Parses what is shown; `None` if it is something else.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        hex(text, 32).filter(|id| *id != 0).map(Self)
     }
 }
 
@@ -32,15 +54,32 @@ impl From<TraceId> for opentelemetry::TraceId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId(u64);
 
-impl fmt::Display for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+impl SpanId {
+    /// Returns the hexadecimal digits in ASCII.
+    #[must_use]
+    pub fn digits(self) -> [u8; 16] {
+        digits(self.0.to_be_bytes())
     }
 }
 
-impl From<SpanId> for opentelemetry::SpanId {
-    fn from(id: SpanId) -> Self {
-        id.0.into()
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(&self.digits(), f)
+    }
+}
+
+impl SpanId {
+    /// Returns the 8 bytes, the most significant one first.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// Parses what is shown; `None` if it is something else.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let id = hex(text, 16).filter(|id| *id != 0)?;
+        u64::try_from(id).ok().map(Self)
     }
 }
 
@@ -79,7 +118,7 @@ impl TraceContext {
     #[must_use]
     pub fn root() -> Self {
         Self {
-            trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(rand::random::<u64>())),
+            trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(non_zero())),
             span_id: SpanId(non_zero()),
             parent: None,
         }
@@ -157,8 +196,32 @@ fn hex(text: &str, digits: usize) -> Option<u128> {
         .flatten()
 }
 
+/// The two hexadecimal digits of each byte.
+static DIGITS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut table = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = [digits[byte >> 4], digits[byte & 0xf]];
+        byte += 1;
+    }
+    table
+};
+
+fn digits<const BYTES: usize, const LENGTH: usize>(bytes: [u8; BYTES]) -> [u8; LENGTH] {
+    let mut digits = [b'0'; LENGTH];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&DIGITS[usize::from(byte)]);
+    }
+    digits
+}
+
+fn show(digits: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(str::from_utf8(digits).unwrap_or_default())
+}
+
 fn non_zero() -> u64 {
-    rand::random::<std::num::NonZeroU64>().get()
+    RANDOM.with_borrow_mut(|random| random.random::<NonZeroU64>().get())
 }
 
 #[cfg(test)]
@@ -208,10 +271,16 @@ mod tests {
     #[test]
     fn exported_identifiers_are_the_ones_that_are_shown() {
         let context = TraceContext::from_headers(&headers(EXAMPLE));
-        let exported = opentelemetry::TraceId::from(context.trace_id);
-        assert_eq!(exported.to_string(), context.trace_id.to_string());
-        let exported = opentelemetry::SpanId::from(context.span_id);
-        assert_eq!(exported.to_string(), context.span_id.to_string());
+        let (trace_id, span_id) = (context.trace_id, context.span_id);
+        let exported = u128::from_be_bytes(trace_id.to_bytes());
+        assert_eq!(format!("{exported:032x}"), trace_id.to_string());
+        let exported = u64::from_be_bytes(span_id.to_bytes());
+        assert_eq!(format!("{exported:016x}"), span_id.to_string());
+        assert_eq!(TraceId::from_hex(&trace_id.to_string()), Some(trace_id));
+        assert_eq!(SpanId::from_hex(&span_id.to_string()), Some(span_id));
+        for other in ["", "0", "0000000000000000", "g7ad6b7169203331"] {
+            assert_eq!(SpanId::from_hex(other), None, "{other}");
+        }
     }
 
     #[test]

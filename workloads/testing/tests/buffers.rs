@@ -14,11 +14,10 @@ use std::{
 };
 
 /// The beginnings of what makes a queue, or something to queue at, each with the sign that ends it.
-const QUEUES: [(&str, char); 7] = [
+const QUEUES: [(&str, char); 6] = [
     ("mpsc::channel(", ')'),
     ("mpsc::unbounded_channel(", ')'),
     ("broadcast::channel(", ')'),
-    ("buffered_lines_limit(", ')'),
     ("Semaphore::new(", ')'),
     ("VecDeque<", '>'),
     ("FuturesUnordered<", '>'),
@@ -34,7 +33,7 @@ enum Bound {
 }
 
 /// The queues, each with its file and its bound.
-const KNOWN: [(&str, &str, Bound); 8] = [
+const KNOWN: [(&str, &str, Bound); 9] = [
     (
         "app/src/publisher.rs",
         "mpsc::channel(WAITING)",
@@ -64,12 +63,18 @@ const KNOWN: [(&str, &str, Bound); 8] = [
     ),
     (
         "common/src/database/admission.rs",
-        "Semaphore::new(connections - reserved)",
+        "Semaphore::new(look_ups)",
+        Bound::Items,
+    ),
+    // As many as may wait above, and what a connection for look-ups reads at a time.
+    (
+        "common/src/database/batches.rs",
+        "VecDeque<Wanted<T>>",
         Bound::Items,
     ),
     (
-        "common/src/logging.rs",
-        "buffered_lines_limit(LINES)",
+        "common/src/logging/lines.rs",
+        "VecDeque<Chunk>",
         Bound::Bytes,
     ),
     (

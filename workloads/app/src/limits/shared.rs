@@ -1,14 +1,18 @@
-//! Token buckets in the cache, shared by all replicas.
+//! The buckets in the cache, which all replicas share.
 
 use std::{sync::Arc, time::Duration};
 
 use redis::Script;
 
-use super::{Client, Rate};
+use super::{
+    Client, Rate,
+    bucket::{Demand, Grant, Terms},
+    nanoseconds,
+};
 use crate::store::cache::Cache;
 
-/// The buckets of one limit, with one key per client that is below its full burst.
-pub struct SharedBuckets {
+/// The buckets of one limit, with one key per client that was below its full burst a short time ago.
+pub(super) struct SharedBuckets {
     cache: Arc<Cache>,
     name: &'static str,
     script: Script,
@@ -16,46 +20,50 @@ pub struct SharedBuckets {
     interval: u64,
     /// Microseconds in which an empty bucket is refilled.
     capacity: u64,
+    /// Microseconds for which a full bucket is remembered.
+    memory: u64,
 }
 
 impl SharedBuckets {
     /// Returns buckets of this rate under this name.
-    pub fn new(name: &'static str, rate: Rate, cache: Arc<Cache>) -> Self {
+    pub(super) fn new(name: &'static str, rate: Rate, cache: Arc<Cache>) -> Self {
         let (interval, capacity) = rate.times();
+        let memory = Terms::of(rate, true).memory();
         Self {
             cache,
             name,
             script: Script::new(include_str!("shared.lua")),
-            interval: microseconds(interval),
-            capacity: microseconds(capacity),
+            interval: microseconds(interval).max(1),
+            capacity: microseconds(capacity).max(1),
+            memory: microseconds(Duration::from_nanos(memory)),
         }
     }
 
-    /// Takes a token in one round trip, and returns the time until the bucket is full again. Succeeds if the cache is
-    /// unavailable.
-    pub async fn take(&self, client: Client) -> Result<Duration, Duration> {
+    /// Asks the bucket of a client, in one round trip; `None` if the cache is unavailable.
+    pub(super) async fn ask(&self, client: Client, demand: Demand) -> Option<Grant> {
         // The braces keep a client's buckets on one node of a cluster.
         let key = format!("limit:{}:{{{client}}}", self.name);
-        let taken = self
+        let age = microseconds(Duration::from_nanos(demand.age));
+        let answer = self
             .cache
             .breaker()
             .run("EVALSHA", |mut connection| async move {
                 let mut call = self.script.key(key);
                 call.arg(self.interval).arg(self.capacity);
-                call.invoke_async::<(u64, u64)>(&mut connection).await
+                call.arg(demand.debt).arg(age).arg(demand.lot);
+                call.arg(self.memory);
+                call.invoke_async::<(i16, i16, u64)>(&mut connection).await
             })
             .await;
-        match taken {
-            None => Ok(Duration::ZERO),
-            Some((0, refill)) => Ok(Duration::from_micros(refill)),
-            Some((wait, _)) => Err(Duration::from_micros(wait)),
-        }
+        let (paid, taken, refill) = answer?;
+        Some(Grant {
+            paid: paid.clamp(0, demand.debt),
+            taken: taken.clamp(0, demand.lot),
+            refill: nanoseconds(Duration::from_micros(refill)),
+        })
     }
 }
 
-/// Returns at least one: a rate above one token per microsecond is no effective limit.
 fn microseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros())
-        .unwrap_or(u64::MAX)
-        .max(1)
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

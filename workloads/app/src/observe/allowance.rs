@@ -4,20 +4,27 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 
-use super::Facts;
-use crate::{auth::Identity, error::Error, limits::Limit, state::Shared};
+use super::facts::Facts;
+use crate::{
+    auth::Identity,
+    error::Error,
+    limits::{Admission, Limit, Question},
+    state::Shared,
+};
 
 /// The rate limit that applies to a request, if any, and the state of its buckets.
 pub(super) struct Allowance<'a> {
     limit: Option<&'a Limit>,
+    /// The question to the bucket that all replicas share, if that bucket decides.
+    question: Option<Question<'a>>,
     /// The time until the emptier of the two buckets is full again.
     refill: Duration,
 }
 
 impl<'a> Allowance<'a> {
     /// Returns the rate limit of a request, before a token is taken.
-    pub(super) fn of(state: &'a Shared, facts: &Facts) -> Self {
-        let creates = facts.method == Method::POST && facts.route.row().creates;
+    pub(super) fn of(state: &'a Shared, facts: &Facts<'_>) -> Self {
+        let creates = *facts.method == Method::POST && facts.route.row().creates;
         let limits = match facts.identity {
             Identity::Anonymous => &state.limits,
             Identity::Client(_) => &state.key_limits,
@@ -28,26 +35,34 @@ impl<'a> Allowance<'a> {
         };
         Self {
             limit: limit.as_ref(),
+            question: None,
             refill: Duration::ZERO,
         }
     }
 
     /// Takes a token of this replica's bucket.
-    pub(super) fn take(&mut self, facts: &Facts) -> Result<(), Error> {
-        match self.limit {
-            Some(limit) => self.note(limit, limit.take(facts.bucket()), facts),
-            None => Ok(()),
+    pub(super) fn take(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
+        let Some(limit) = self.limit else {
+            return Ok(());
+        };
+        match limit.take(facts.bucket()) {
+            Ok(Admission::Passes(refill)) => self.note(limit, Ok(refill), facts),
+            Ok(Admission::Asks(question)) => {
+                self.question = Some(question);
+                Ok(())
+            }
+            Err(wait) => self.note(limit, Err(wait), facts),
         }
     }
 
-    /// Takes a token of the bucket that all replicas share.
-    pub(super) async fn take_shared(&mut self, facts: &Facts) -> Result<(), Error> {
-        match self.limit {
-            Some(limit) => {
-                let taken = limit.take_shared(facts.bucket()).await;
+    /// Asks the bucket that all replicas share, if it decides.
+    pub(super) async fn take_shared(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
+        match (self.limit, self.question.take()) {
+            (Some(limit), Some(question)) => {
+                let taken = question.ask().await;
                 self.note(limit, taken, facts)
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -55,7 +70,7 @@ impl<'a> Allowance<'a> {
         &mut self,
         limit: &Limit,
         taken: Result<Duration, Duration>,
-        facts: &Facts,
+        facts: &Facts<'_>,
     ) -> Result<(), Error> {
         let (refill, result) = match taken {
             Ok(refill) => (refill, Ok(())),

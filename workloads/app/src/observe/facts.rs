@@ -1,17 +1,13 @@
-//! The facts about a request that are known before it is handled, and the log line that is written from them.
+//! The facts about a request that are known before it is handled.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    time::Duration,
-};
+use std::{net::IpAddr, time::Duration};
 
-use axum::extract::{MatchedPath, Request};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
     header::{ACCEPT, ORIGIN},
 };
 use shortener_common::{
-    server::Peer,
+    server::Client as Connected,
     trace::{Caller, TraceContext},
 };
 
@@ -21,21 +17,32 @@ use crate::{
     config::ServeArgs,
     error::Error,
     limits::Client,
-    metrics::method_label,
     route::Route,
 };
 
 /// The maximum length of a path in the log line and the span, in bytes.
 const MAX_PATH: usize = 256;
 
+/// The head of a request, besides its header fields: a handler takes these.
+pub(crate) struct Head<'a> {
+    /// The route.
+    pub(crate) route: Route,
+    /// The method.
+    pub(crate) method: &'a Method,
+    /// The target.
+    pub(crate) uri: &'a Uri,
+    /// The client at the other end of the connection.
+    pub(crate) client: &'a Connected,
+}
+
 /// The facts about a request.
-pub(super) struct Facts {
+pub(super) struct Facts<'a> {
     pub(super) trace: TraceContext,
     /// The caller, if its trace is not continued.
     pub(super) caller: Option<Caller>,
     pub(super) route: Route,
-    pub(super) method: Method,
-    pub(super) uri: Uri,
+    pub(super) method: &'a Method,
+    pub(super) uri: &'a Uri,
     pub(super) client: IpAddr,
     pub(super) identity: Identity,
     /// What the client accepts, if errors can be pages; of several header lines, the first one.
@@ -44,35 +51,25 @@ pub(super) struct Facts {
     pub(super) origin: Option<HeaderValue>,
 }
 
-impl Facts {
-    pub(super) fn of(request: &Request, config: &ServeArgs) -> Self {
+impl<'a> Facts<'a> {
+    pub(super) fn of(head: &Head<'a>, headers: &HeaderMap, config: &ServeArgs) -> Self {
         let (trace, caller) = if config.trust_incoming_trace {
-            (TraceContext::from_headers(request.headers()), None)
+            (TraceContext::from_headers(headers), None)
         } else {
-            let caller = Caller::from_headers(request.headers());
-            (TraceContext::root(), caller)
+            (TraceContext::root(), Caller::from_headers(headers))
         };
-        let template = request
-            .extensions()
-            .get::<MatchedPath>()
-            .map(MatchedPath::as_str);
-        let peer = request
-            .extensions()
-            .get::<Peer>()
-            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
-        let route = Route::of(template, request.uri().path());
-        let row = route.row();
+        let row = head.route.row();
         let header = |wanted: bool, name: HeaderName| {
-            let value = wanted.then(|| request.headers().get(name));
+            let value = wanted.then(|| headers.get(name));
             value.flatten().cloned()
         };
         Self {
             trace,
             caller,
-            route,
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            client: client::address(peer, request.headers(), config.trusted_hops),
+            route: head.route,
+            method: head.method,
+            uri: head.uri,
+            client: client::address(head.client.address(), headers, config.trusted_hops),
             identity: Identity::Anonymous,
             accept: header(row.page, ACCEPT),
             origin: header(row.is_for_scripts(), ORIGIN),
@@ -81,7 +78,7 @@ impl Facts {
 
     /// Returns true if an error may be shown as a page.
     pub(super) fn can_be_a_page(&self) -> bool {
-        self.route.row().page && matches!(self.method, Method::GET | Method::HEAD)
+        self.route.row().page && matches!(*self.method, Method::GET | Method::HEAD)
     }
 
     /// Returns true if a response tells the rate limit. A redirect does not: people follow it, and it is the hot path.
@@ -118,63 +115,36 @@ impl Facts {
         let path = self.uri.path();
         &path[..path.floor_char_boundary(MAX_PATH)]
     }
-
-    /// Writes the log line of a request; its body is exactly `request`.
-    pub(super) fn log(
-        &self,
-        status: StatusCode,
-        duration: Duration,
-        failure: Option<(&'static str, Option<&str>)>,
-    ) {
-        let (kind, reason) = failure.unzip();
-        macro_rules! line {
-            ($level:ident) => {
-                tracing::$level!(
-                    event = "request",
-                    trace_id = %self.trace.trace_id,
-                    span_id = %self.trace.span_id,
-                    http.request.method = method_label(&self.method),
-                    http.route = self.route.as_str(),
-                    http.response.status_code = status.as_u16(),
-                    url.path = self.path(),
-                    client.address = %self.client,
-                    auth.client = self.identity.name(),
-                    duration = duration.as_secs_f64(),
-                    error.r#type = kind,
-                    error.message = reason.flatten(),
-                    "request"
-                )
-            };
-        }
-        if status.is_server_error() {
-            line!(error)
-        } else {
-            line!(info)
-        }
-    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    /// Returns the facts about a request of this machine that matched no route.
+    pub(in crate::observe) fn facts<'a>(method: &'a Method, uri: &'a Uri) -> Facts<'a> {
+        Facts {
+            trace: TraceContext::root(),
+            caller: None,
+            route: Route::from_template(None),
+            method,
+            uri,
+            client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            identity: Identity::Anonymous,
+            accept: None,
+            origin: None,
+        }
+    }
 
     #[test]
     fn no_path_is_longer_in_the_log_than_its_limit() {
         // Byte 256 is the second byte of a character, the third one, and the first one.
         for (ascii, expected) in [(254, 255), (253, 254), (255, 256)] {
             let path = format!("/{}{}", "a".repeat(ascii), "\u{20ac}".repeat(2000));
-            let facts = Facts {
-                trace: TraceContext::root(),
-                caller: None,
-                route: Route::from_template(None),
-                method: Method::GET,
-                uri: path.parse().unwrap(),
-                client: IpAddr::V4(Ipv4Addr::LOCALHOST),
-                identity: Identity::Anonymous,
-                accept: None,
-                origin: None,
-            };
-            assert_eq!(facts.path(), &path[..expected]);
+            let uri = path.parse().unwrap();
+            assert_eq!(facts(&Method::GET, &uri).path(), &path[..expected]);
         }
     }
 }

@@ -5,15 +5,15 @@
 use http::StatusCode;
 use shortener_common::telemetry::span::{Span, SpanKind, Tracer};
 
-use super::Facts;
+use super::facts::Facts;
 use crate::{metrics::method_label, route::Route};
 
 /// The maximum length of an unknown method in the span, in characters.
 const MAX_METHOD: usize = 32;
 
 /// Starts the span with the same identifiers as the log line, the exemplar and the problem body.
-pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
-    let method = method_label(&facts.method);
+pub(super) fn begin(tracer: &Tracer, facts: &Facts<'_>) -> Span {
+    let method = method_label(facts.method);
     if !tracer.is_on() {
         return tracer.start(facts.trace, SpanKind::Server, method);
     }
@@ -23,10 +23,10 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
             .set("http.request.method", method)
             .set("url.scheme", "http")
             // Without the query, which may contain private data.
-            .set("url.path", facts.path().to_owned())
-            .set("client.address", facts.client.to_string());
+            .set("url.path", facts.path())
+            .set("client.address", &*facts.client.to_string());
         if let Some(name) = facts.identity.name() {
-            description.set("auth.client", name.to_owned());
+            description.set("auth.client", name);
         }
         if let Some(caller) = facts.caller {
             description.link_caller(caller);
@@ -36,7 +36,7 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts) -> Span {
         }
         if method != facts.method.as_str() {
             let original: String = facts.method.as_str().chars().take(MAX_METHOD).collect();
-            description.set("http.request.method_original", original);
+            description.set("http.request.method_original", &*original);
         }
     }
     span

@@ -1,20 +1,14 @@
-//! Redirects, the hot path: one query, no JSON, no formatting, no copy of the code.
+//! Redirects as routes of the router, with their documentation. What answers a code is [`crate::redirect`], which also
+//! answers most redirects before the router.
 
 use axum::{
-    body::{Body, Bytes},
     extract::{Request, State},
     response::Response,
 };
-use http::{
-    HeaderValue, StatusCode,
-    header::{CACHE_CONTROL, LOCATION},
-};
+use http::HeaderMap;
 
 use super::preview::preview;
-use crate::{
-    code::Code, error::Error, location, route::PREVIEW_SUFFIX, state::AppState, store::Resolved,
-    target::MAX_LOCATION,
-};
+use crate::{code::Code, error::Error, redirect, route::PREVIEW_SUFFIX, state::AppState};
 
 /// Redirects to the destination of a short link.
 #[utoipa::path(
@@ -39,17 +33,7 @@ pub async fn follow(State(state): State<AppState>, request: Request) -> Result<R
         return Box::pin(preview(State(state), request)).await;
     }
     let code = Code::parse(text).map_err(|_| Error::NotFound)?;
-    let resolved = state.links.find(code).await?;
-    let settings = &state.config.links;
-    match resolved {
-        Some(Resolved::To(url)) if settings.links_forward_query => {
-            redirect(with_query(url, request.uri().query())?)
-        }
-        Some(Resolved::To(url)) => redirect(url),
-        Some(Resolved::Gone) => target(settings.links_expired_target.as_ref(), Error::Expired),
-        Some(Resolved::Down(takedown)) => Err(Error::taken_down(takedown, &state.public_base)),
-        None => target(settings.links_unknown_target.as_ref(), Error::NotFound),
-    }
+    redirect::follow(&state, code, request.uri().query(), HeaderMap::new()).await
 }
 
 /// Redirects to the home page of the service, if it has one.
@@ -64,37 +48,5 @@ pub async fn follow(State(state): State<AppState>, request: Request) -> Result<R
 )]
 pub async fn root(State(state): State<AppState>) -> Result<Response, Error> {
     let home = state.config.links.links_root_target.as_ref();
-    target(home, Error::NotFound)
-}
-
-/// Redirects to a target of the settings, or returns the error if there is none.
-fn target(target: Option<&HeaderValue>, error: Error) -> Result<Response, Error> {
-    target.cloned().map(found).ok_or(error)
-}
-
-/// Returns a destination with the query of the request.
-fn with_query(url: Bytes, query: Option<&str>) -> Result<Bytes, Error> {
-    match query.filter(|query| !query.is_empty()) {
-        Some(query) => location::with_query(&url, query)
-            .map(Bytes::from)
-            .ok_or(Error::QueryTooLong(MAX_LOCATION)),
-        None => Ok(url),
-    }
-}
-
-fn redirect(url: Bytes) -> Result<Response, Error> {
-    // The bytes of the store become the header value as they are. Anything that could split a header is rejected here.
-    let location = HeaderValue::from_maybe_shared(url).map_err(|_| {
-        Error::Internal("a stored destination is not a valid header value".to_owned())
-    })?;
-    Ok(found(location))
-}
-
-fn found(location: HeaderValue) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::FOUND;
-    let headers = response.headers_mut();
-    headers.insert(LOCATION, location);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    redirect::target(home, Error::NotFound)
 }

@@ -16,12 +16,15 @@
 //! - A mark takes precedence over a destination. A takedown removes the destination and writes the mark before its
 //!   response is sent. As long as the mark or the hold is there, no reader writes a destination that it read before.
 
+mod answer;
 pub mod breaker;
 mod changes;
+mod channel;
 mod connection;
 mod keys;
 mod local_cache;
 mod lookup;
+mod mark;
 mod pending_writes;
 mod refusal;
 pub mod source;
@@ -31,20 +34,29 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Bytes;
 use jiff::Timestamp;
 use redis::RedisResult;
-use shortener_common::memory::{Buffer, Memory};
-use tokio::time::Instant;
+use shortener_common::{
+    memory::{Buffer, Memory},
+    telemetry::span::with_current_span,
+};
+use tokio::{task::JoinHandle, time::Instant};
 
 use self::{
     breaker::Breaker,
     changes::{Entry, Place},
     connection::Connection,
     keys::{Keys, Lifetime},
+    mark::mark_of,
     pending_writes::PendingWrites,
     refusal::is_refusal,
     source::Source,
 };
 use super::{Link, Stored, Takedown};
-use crate::{code::Code, config::CacheArgs, location, metrics::CacheMetrics};
+use crate::{
+    code::{Code, OwnedCode},
+    config::CacheArgs,
+    location,
+    metrics::CacheMetrics,
+};
 
 /// The time to live of a negative entry.
 const DENIAL: Duration = Duration::from_secs(15);
@@ -116,11 +128,7 @@ impl Cache {
     pub async fn look_up(&self, code: Code<'_>) -> Option<Known> {
         let known = match self.breaker.near(|near| near.get(code)) {
             Some(url) => Some(Known::To(url)),
-            None => self
-                .breaker
-                .run("MGET", |connection| lookup::ask(connection, code))
-                .await
-                .flatten(),
+            None => self.breaker.look_up(Keys::of(code)).await.flatten(),
         };
         // A write that the cache did not confirm in time may not have deleted the negative entry.
         let known = match known {
@@ -134,42 +142,47 @@ impl Cache {
         known
     }
 
-    /// Caches a result of the database that was asked for at this time. Expired links are not cached, because that would
-    /// save nothing.
-    pub async fn remember(&self, code: Code<'_>, stored: Option<&Stored>, asked: Instant) {
-        // This request has already waited for the cache.
-        if self.breaker.is_in_doubt() || asked.elapsed() > FRESH {
-            return;
+    /// Caches a result of the database that was asked for at this time, in a task of its own: a request does not wait for
+    /// it. Nothing is written during an outage, or while commands take more than half of their memory. Expired links are
+    /// not cached, because that would save nothing. Returns the task, if there is one.
+    pub fn remember(
+        self: &Arc<Self>,
+        code: OwnedCode,
+        stored: Option<Stored>,
+        asked: Instant,
+    ) -> Option<JoinHandle<()>> {
+        if !self.breaker.is_closed() || self.breaker.is_in_doubt() {
+            return None;
         }
-        let mark;
         let (place, value, lifetime) = match stored {
             Some(Stored::Live { url, expires_at }) => {
-                let lifetime = lifetime(self.ttl, *expires_at);
-                (Place::Destination, url.as_str(), lifetime)
+                (Place::Destination, url, lifetime(self.ttl, expires_at)?)
             }
             Some(Stored::Down(takedown)) => {
-                mark = changes::mark_of(takedown);
-                (Place::Mark, mark.as_str(), lifetime(self.ttl, None))
+                (Place::Mark, mark_of(&takedown), lifetime(self.ttl, None)?)
             }
-            Some(Stored::Expired) => return,
-            None => (
-                Place::Mark,
-                DENIED,
-                Some(Lifetime::Seconds(DENIAL.as_secs())),
-            ),
+            Some(Stored::Expired) => return None,
+            None => {
+                let lifetime = Lifetime::Seconds(DENIAL.as_secs());
+                (Place::Mark, DENIED.to_owned(), lifetime)
+            }
         };
-        let Some(lifetime) = lifetime else { return };
-        let keys = Keys::of(code);
-        let entry = Entry {
-            place,
-            value,
-            lifetime,
+        let share = self.breaker.spare_room(value.len())?;
+        let cache = Arc::clone(self);
+        let fill = async move {
+            if asked.elapsed() > FRESH {
+                return;
+            }
+            let keys = Keys::of(code.borrow());
+            let entry = Entry {
+                place,
+                value: &value,
+                lifetime,
+            };
+            let write = |connection| changes::fill(connection, &keys, entry);
+            cache.breaker.run_in(share, "EVALSHA", write).await;
         };
-        self.breaker
-            .run_large("EVALSHA", value.len(), |connection| {
-                changes::fill(connection, &keys, entry)
-            })
-            .await;
+        Some(tokio::spawn(with_current_span(fill)))
     }
 
     /// Writes a new link through, so that its first redirect is a cache hit.
@@ -198,7 +211,7 @@ impl Cache {
         self.pending.forget(code);
         let keys = Keys::of(code);
         let longest = self.ttl.mul_f64(*JITTER.end());
-        let bytes = takedown.map_or(0, |takedown| changes::mark_of(takedown).len());
+        let bytes = takedown.map_or(0, |takedown| mark_of(takedown).len());
         for _ in 0..TRIES {
             let purged = self.breaker.run_large("EVALSHA", bytes, |connection| {
                 changes::purge(connection, &keys, takedown, longest)
@@ -214,11 +227,11 @@ impl Cache {
 /// Checks that the cache works, and writes the links that it missed. After it, no negative entry hides a link that
 /// this replica created.
 async fn check(
-    connection: Connection,
+    mut connection: Connection,
     pending: Arc<PendingWrites>,
     ttl: Duration,
 ) -> RedisResult<()> {
-    lookup::look_up(connection.clone(), &Keys::of_nothing()).await?;
+    lookup::look_up(&mut connection, &Keys::of_nothing()).await?;
     for link in pending.links() {
         match tell(connection.clone(), &link, ttl).await {
             // A full cache rejects the destination, but it has deleted the negative entry.

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use shortener_common::{
-    backends::StoreState, database::StoreError, telemetry::span::with_current_span,
+    backends::StoreState,
+    database::{Beginning, StoreError},
+    telemetry::span::with_current_span,
 };
 use tokio::time::Instant;
 
@@ -25,7 +27,7 @@ const SHARED: Duration = Duration::from_millis(90);
 
 /// The links of one stack, with or without a cache.
 pub struct CachedLinks {
-    links: Links,
+    links: Arc<Links>,
     management: Management,
     cache: Option<Arc<Cache>>,
     reads: Arc<Coalescer<Answer>>,
@@ -37,7 +39,7 @@ impl CachedLinks {
     pub fn new(links: Links, cache: Option<Arc<Cache>>) -> Self {
         Self {
             management: links.management(),
-            links,
+            links: Arc::new(links),
             cache,
             reads: Arc::default(),
         }
@@ -98,16 +100,16 @@ impl CachedLinks {
     }
 
     async fn read(&self, code: Code<'_>) -> (Answer, Option<Duration>) {
-        let read = || {
-            let (links, cache) = (self.links.clone(), self.cache.clone());
+        let read = |beginning: Beginning| {
+            let (links, cache) = (Arc::clone(&self.links), self.cache.clone());
             let code = code.to_owned();
             // Keeps the span of this request, even if another request that waits for the read polls it.
             with_current_span(async move {
                 let asked = Instant::now();
-                let stored = links.find(code.borrow()).await?;
+                let stored = links.find(code.borrow(), beginning).await?;
                 if let Some(cache) = cache {
-                    let stored = stored.as_ref();
-                    cache.remember(code.borrow(), stored, asked).await;
+                    // The copy is written while the request goes on.
+                    drop(cache.remember(code, stored.clone(), asked));
                 }
                 Ok(stored)
             })

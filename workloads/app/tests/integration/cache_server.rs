@@ -8,8 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use prometheus_client::registry::Registry;
 use redis::{AsyncConnectionConfig, FromRedisValue, RedisResult, aio::MultiplexedConnection};
-use shortener_app::config::ServeArgs;
+use shortener_app::{
+    config::ServeArgs,
+    metrics::CacheMetrics,
+    store::cache::{Cache, source::Source},
+};
+use shortener_common::memory::Memory;
 use shortener_testing::servers;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
@@ -17,6 +23,8 @@ use tokio::{
     process::{Child, ChildStdout},
     time::sleep,
 };
+
+use crate::support::config;
 
 /// A deadline for tests that are not about deadlines: a busy machine must not look like a broken cache.
 pub const PATIENT: Duration = Duration::from_secs(10);
@@ -117,6 +125,18 @@ impl Drop for Redis {
         let _ = self.child.start_kill();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Returns the cache of an app with this server, once it is up.
+pub async fn connected(server: &Redis, deadline: Duration, memory: &Memory) -> Cache {
+    let mut settings = config("postgres://nobody@127.0.0.1:1/none").cache;
+    settings.cache_url = Some(server.url());
+    settings.cache_timeout = deadline;
+    let source = Source::new(&settings).unwrap().unwrap();
+    let metrics = CacheMetrics::register(&mut Registry::default());
+    let cache = Cache::start(source, &settings, memory, metrics);
+    until(true, || async { cache.breaker().is_closed() }).await;
+    cache
 }
 
 async fn connect(url: &str) -> RedisResult<MultiplexedConnection> {

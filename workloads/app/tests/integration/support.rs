@@ -11,12 +11,18 @@ use shortener_app::{
     config::{Cli, Command, ServeArgs},
     metrics::Metrics,
     run::Server,
+    state::Observed,
     store::migrate::migrate,
 };
-use shortener_common::{memory::Buffer, telemetry::Service};
+use shortener_common::{logging::EventLog, memory::Buffer, telemetry::Service};
 use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::oneshot,
+    task::{JoinHandle, JoinSet},
+};
+
+use crate::client::{Response, get};
 
 /// Returns the defaults with free ports, no rate limits and no drain delay.
 pub fn config(database_url: &str) -> ServeArgs {
@@ -86,9 +92,13 @@ impl App {
             metrics.register(Box::new(dropped));
         }
         metrics.register(memory.metrics(&Buffer::ALL));
-        let server = Server::bind(config, metrics, telemetry.tracer(), space, memory)
-            .await
-            .unwrap();
+        let observed = Observed {
+            metrics,
+            tracer: telemetry.tracer(),
+            requests: EventLog::default(),
+            memory,
+        };
+        let server = Server::bind(config, observed, space).await.unwrap();
         let (public, internal) = server.addresses().unwrap();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async {
@@ -159,6 +169,18 @@ impl Blocker {
             );
             blocked = self.blocked().await;
         }
+    }
+
+    /// Takes every connection that the app has for look-ups, with one that waits for the lock on each. Returns those
+    /// requests, for codes that do not exist.
+    pub async fn take_connections(&mut self, app: &App) -> JoinSet<Response> {
+        let (public, mut asked) = (app.public, JoinSet::new());
+        // Eight of ten connections are for look-ups.
+        for number in 1..=8 {
+            asked.spawn(async move { get(public, &format!("/unknown-{number}")).await });
+            self.wait_for_blocked(number).await;
+        }
+        asked
     }
 
     pub async fn release(mut self) {

@@ -1,16 +1,15 @@
 //! The time that a takedown takes, and what must not bring a link back.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use shortener_app::{
     code::{Code, CodeSpace},
     config::ServeArgs,
-    metrics::CacheMetrics,
     store::{
         Link, Resolved, Stored, Takedown,
-        cache::{Cache, Known, source::Source},
+        cache::{Cache, Known},
         cached::CachedLinks,
         postgres::Links,
     },
@@ -28,10 +27,10 @@ use tokio::{
 
 use crate::{
     cache::{assert_redirects, cache_is_up},
-    cache_server::{Redis, until},
+    cache_server::{PATIENT, Redis, connected, until},
     client::{Connection, Response, get, shorten},
     management::{Keys, manage},
-    support::{App, config},
+    support::App,
 };
 
 const URL: &str = "https://example.com/taken";
@@ -164,14 +163,17 @@ async fn a_link_is_gone_everywhere_within_a_tenth_of_a_second_with_near_memory()
 }
 
 /// A cache with its server, as a replica uses it.
-async fn cache_at(server: &Redis) -> Cache {
-    let mut config = config("postgres://nobody@127.0.0.1:1/none");
-    server.configure(&mut config);
-    let source = Source::new(&config.cache).unwrap().unwrap();
-    let metrics = CacheMetrics::register(&mut Registry::default());
-    let cache = Cache::start(source, &config.cache, &Memory::default(), metrics);
-    until(true, || async { cache.breaker().is_closed() }).await;
-    cache
+async fn cache_at(server: &Redis) -> Arc<Cache> {
+    let cache = connected(server, PATIENT, &Memory::default()).await;
+    Arc::new(cache)
+}
+
+/// Caches what the database said about the code `taken`.
+async fn remember(cache: &Arc<Cache>, stored: Option<Stored>, asked: Instant) {
+    let code = Code::parse("taken").unwrap();
+    if let Some(task) = cache.remember(code.to_owned(), stored, asked) {
+        task.await.unwrap();
+    }
 }
 
 fn live() -> Stored {
@@ -187,7 +189,7 @@ async fn what_a_slow_reader_found_before_a_takedown_is_not_written_after_it() {
     let cache = cache_at(&server).await;
     let code = Code::parse("taken").unwrap();
     let asked = Instant::now();
-    cache.remember(code, Some(&live()), asked).await;
+    remember(&cache, Some(live()), asked).await;
     assert_eq!(server.link("taken").await.as_deref(), Some(URL));
     let down = Takedown::Legal {
         notice: Some("a notice".to_owned()),
@@ -195,14 +197,14 @@ async fn what_a_slow_reader_found_before_a_takedown_is_not_written_after_it() {
     assert!(cache.purge(code, Some(&down)).await);
     assert_eq!(server.link("taken").await, None);
     assert_eq!(cache.look_up(code).await, Some(Known::Down(down)));
-    cache.remember(code, Some(&live()), asked).await;
-    cache.remember(code, None, asked).await;
+    remember(&cache, Some(live()), asked).await;
+    remember(&cache, None, asked).await;
     assert_eq!(server.link("taken").await, None);
 
     // Without the mark, which a full cache may evict.
     assert_eq!(server.ask::<u64>(&["DEL", "{link:taken}:none"]).await, 1);
-    cache.remember(code, Some(&live()), asked).await;
-    cache.remember(code, None, asked).await;
+    remember(&cache, Some(live()), asked).await;
+    remember(&cache, None, asked).await;
     assert_eq!(cache.look_up(code).await, None);
 
     // Without the hold, once its time is over.
@@ -210,9 +212,9 @@ async fn what_a_slow_reader_found_before_a_takedown_is_not_written_after_it() {
     assert!((31..=40).contains(&left), "{left}");
     server.ask::<u64>(&["DEL", "{link:taken}:hold"]).await;
     let long_ago = Instant::now() - Duration::from_secs(2);
-    cache.remember(code, Some(&live()), long_ago).await;
+    remember(&cache, Some(live()), long_ago).await;
     assert_eq!(cache.look_up(code).await, None);
-    cache.remember(code, Some(&live()), Instant::now()).await;
+    remember(&cache, Some(live()), Instant::now()).await;
     assert_eq!(cache.look_up(code).await, Some(Known::To(URL.into())));
 }
 
@@ -242,7 +244,7 @@ async fn the_mark_of_a_link_outlives_every_copy_of_it_and_goes_when_it_is_enable
     // A mark is written for a link that the database knows to be down.
     server.ask::<u64>(&["DEL", "{link:taken}:hold"]).await;
     let down = Stored::Down(Takedown::Disabled);
-    cache.remember(code, Some(&down), Instant::now()).await;
+    remember(&cache, Some(down), Instant::now()).await;
     assert_eq!(
         cache.look_up(code).await,
         Some(Known::Down(Takedown::Disabled))
@@ -254,7 +256,7 @@ async fn a_full_cache_still_removes_a_link() {
     let server = Redis::start().await;
     let cache = cache_at(&server).await;
     let code = Code::parse("taken").unwrap();
-    cache.remember(code, Some(&live()), Instant::now()).await;
+    remember(&cache, Some(live()), Instant::now()).await;
     server.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
     assert!(cache.purge(code, Some(&Takedown::Disabled)).await);
     assert_eq!(
@@ -326,8 +328,8 @@ async fn a_new_expiry_reaches_the_copies_at_once() {
         .ask::<u64>(&["DEL", &format!("{{link:{code}}}:hold")])
         .await;
     assert_redirects(&get(app.public, &format!("/{code}")).await, URL);
-    let key = format!("link:{code}");
-    let left = cache.ask::<i64>(&["TTL", &key]).await;
+    until(Some(URL.to_owned()), || cache.link(&code)).await;
+    let left = cache.ask::<i64>(&["TTL", &format!("link:{code}")]).await;
     assert!((1..=60).contains(&left), "{left}");
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shortener_testing::{database::TestDatabase, otlp::Sink, proxy::Path};
+use shortener_testing::{database::TestDatabase, metrics, otlp::Sink, proxy::Path};
 use sqlx::postgres::PgConnectOptions;
 
 use crate::{
     cache::cache_is_up,
-    cache_server::Redis,
+    cache_server::{Redis, until},
     client::{Response, get, post_bytes, request, send, shorten},
     process::{addresses, migrated, serving, start},
     support::{App, Blocker, proxy_before},
@@ -58,6 +58,31 @@ pub fn assert_call(call: &Value, request: &Value, system: &str, port: u16) {
     assert_attributes(call, &expected);
 }
 
+/// Compares the server span of a redirect.
+fn assert_redirect(span: &Value, code: &str) {
+    assert_eq!(span["kind"], "SERVER");
+    assert_eq!(
+        span["parent_span_id"], CALLER,
+        "the sampled flag of the caller is ignored"
+    );
+    assert_eq!(
+        (&span["service"], &span["status"]),
+        (&json!("app"), &json!("UNSET"))
+    );
+    assert_eq!(span["resource"]["service.instance.id"], "replica-7");
+    let expected = [
+        ("http.request.method", json!("GET")),
+        ("http.request.method_original", Value::Null),
+        ("http.route", json!("/{code}")),
+        ("http.response.status_code", json!(302)),
+        ("url.path", json!(format!("/{code}"))),
+        ("url.scheme", json!("http")),
+        ("client.address", json!("203.0.113.9")),
+    ];
+    assert_attributes(span, &expected);
+    assert!(span["duration"].as_f64().unwrap() > 0.0);
+}
+
 #[tokio::test]
 async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
     let database = TestDatabase::new().await;
@@ -66,6 +91,8 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
     let app = exporting(&database, endpoint, |config| {
         redis.configure(config);
         config.limit_requests_per_second = 1000;
+        // So few that every request asks the cache.
+        config.limit_requests_burst = 4;
     })
     .await;
     cache_is_up(&app).await;
@@ -86,35 +113,19 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
     let path = format!("/{code}?token=hidden");
     assert_eq!(request(app.public, "GET", &path, &header).await.status, 302);
     let span = sink.span(&missed, "GET /{code}").await;
-    assert_eq!(span["kind"], "SERVER");
-    assert_eq!(
-        span["parent_span_id"], CALLER,
-        "the sampled flag of the caller is ignored"
-    );
-    assert_eq!(
-        (&span["service"], &span["status"]),
-        (&json!("app"), &json!("UNSET"))
-    );
-    assert_eq!(span["resource"]["service.instance.id"], "replica-7");
-    let expected = [
-        ("http.request.method", json!("GET")),
-        ("http.request.method_original", Value::Null),
-        ("http.route", json!("/{code}")),
-        ("http.response.status_code", json!(302)),
-        ("url.path", json!(format!("/{code}"))),
-        ("url.scheme", json!("http")),
-        ("client.address", json!("203.0.113.9")),
-    ];
-    assert_attributes(&span, &expected);
-    assert!(span["duration"].as_f64().unwrap() > 0.0);
+    assert_redirect(&span, &code);
     for name in ["EVALSHA", "MGET"] {
         assert_call(&sink.span(&missed, name).await, &span, "redis", redis.port);
     }
     let query = sink.span(&missed, "SELECT links").await;
     assert_call(&query, &span, "postgresql", port);
-    assert_attributes(&query, &[("db.collection.name", json!("links"))]);
-    // The rate limit and the write to the cache are scripts.
-    assert_eq!(sink.spans(&missed).len(), 5);
+    let alone = [
+        ("db.collection.name", json!("links")),
+        ("db.operation.batch.size", Value::Null),
+    ];
+    assert_attributes(&query, &alone);
+    // The rate limit and the write to the cache are scripts, and the latter ends after the request.
+    until(5, || async { sink.spans(&missed).len() }).await;
 
     let (hit, header) = trace(3);
     request(app.public, "GET", &path, &header).await;
@@ -272,6 +283,36 @@ async fn a_call_that_outlasts_its_request_was_given_up() {
     let span = sink.span(&trace, "GET /{code}").await;
     assert_attributes(&span, &[("error.type", json!("deadline-exceeded"))]);
     blocker.release().await;
+}
+
+#[tokio::test]
+async fn requests_that_share_a_statement_have_a_span_each() {
+    let database = TestDatabase::new().await;
+    let (sink, endpoint) = Sink::start().await;
+    let app = exporting(&database, endpoint, |_| {}).await;
+    let mut blocker = Blocker::hold(&database).await;
+    let first = blocker.take_connections(&app).await;
+    let public = app.public;
+    let asked = [1, 2].map(|number| {
+        let (trace, header) = trace(number);
+        let path = format!("/shared-{number}");
+        tokio::spawn(async move {
+            request(public, "GET", &path, &header)
+                .await
+                .problem(404, "not-found");
+            trace
+        })
+    });
+    metrics::wait_for(app.internal, "database_waiting 2").await;
+    blocker.release().await;
+    for trace in asked {
+        let trace = trace.await.unwrap();
+        let span = sink.span(&trace, "GET /{code}").await;
+        let query = sink.span(&trace, "SELECT links").await;
+        assert_call(&query, &span, "postgresql", database.get_port());
+        assert_attributes(&query, &[("db.operation.batch.size", json!(2))]);
+    }
+    first.join_all().await;
 }
 
 #[tokio::test]

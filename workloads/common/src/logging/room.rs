@@ -8,7 +8,7 @@ use std::sync::{
 use crate::budget::Budget;
 
 /// The maximum number of lines that wait before further lines are dropped.
-pub(super) const LINES: usize = 16 * 1024;
+const LINES: usize = 16 * 1024;
 
 /// The room of one log; clones share it.
 #[derive(Clone, Debug)]
@@ -43,9 +43,9 @@ impl Room {
         enters
     }
 
-    /// Frees the room of a line.
-    pub(super) fn leave(&self, bytes: usize) {
-        self.lines.release(1);
+    /// Frees the room of lines of this size together.
+    pub(super) fn leave(&self, lines: usize, bytes: usize) {
+        self.lines.release(lines);
         self.bytes.release(bytes);
     }
 
@@ -83,7 +83,7 @@ mod tests {
         let long = 4 * 1024;
         assert_eq!(entering(&room, long), BYTES / long);
         assert_eq!(room.dropped(), 1);
-        room.leave(long);
+        room.leave(1, long);
         assert_eq!(entering(&room, long), 1);
         assert_eq!(room.dropped(), 2);
     }

@@ -12,11 +12,12 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    time::{Instant, Sleep},
+    time::Instant,
 };
 
 use super::{
     Settings,
+    alarm::Alarm,
     phase::{ANSWERED, BODY, BUSY, HEAD, IDLE, NEW, Phase, SMALL_HEAD},
 };
 
@@ -214,27 +215,5 @@ impl AsyncWrite for TimedStream {
             }
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-/// A timer that is reset only for an earlier deadline. A later deadline is detected when the timer fires early.
-#[derive(Default)]
-struct Alarm(Option<Pin<Box<Sleep>>>);
-
-impl Alarm {
-    fn poll(&mut self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
-        let sleep = self
-            .0
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if sleep.deadline() > deadline {
-            sleep.as_mut().reset(deadline);
-        }
-        loop {
-            ready!(sleep.as_mut().poll(context));
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            sleep.as_mut().reset(deadline);
-        }
     }
 }

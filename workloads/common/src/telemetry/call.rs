@@ -5,9 +5,10 @@
 
 use std::{borrow::Cow, fmt::Display, future::Future, sync::Arc};
 
-use opentelemetry::KeyValue;
-
-use super::span::{self, SpanKind};
+use super::{
+    Attributes,
+    span::{self, Span, SpanKind},
+};
 
 /// The error type of a failure of which only the text is known.
 /// <https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/>
@@ -16,7 +17,7 @@ const OTHER: &str = "_OTHER";
 /// The server attributes of client spans; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Server {
-    attributes: Arc<[KeyValue]>,
+    attributes: Attributes,
     /// The collection that all calls are about, if there is exactly one.
     collection: Option<Arc<str>>,
 }
@@ -29,15 +30,15 @@ impl Server {
     }
 
     fn new(name: &'static str, system: &'static str, host: &str, port: u16) -> Self {
-        let mut attributes = vec![KeyValue::new(name, system)];
+        let mut attributes = Attributes::default().with(name, system);
         if !host.is_empty() {
-            attributes.push(KeyValue::new("server.address", Arc::<str>::from(host)));
+            attributes = attributes.with("server.address", host);
         }
         if port != 0 {
-            attributes.push(KeyValue::new("server.port", i64::from(port)));
+            attributes = attributes.with("server.port", i64::from(port));
         }
         Self {
-            attributes: attributes.into(),
+            attributes,
             collection: None,
         }
     }
@@ -45,9 +46,8 @@ impl Server {
     /// Returns a copy with one more attribute.
     #[must_use]
     pub fn with(&self, name: &'static str, value: &str) -> Self {
-        let fact = KeyValue::new(name, Arc::<str>::from(value));
         Self {
-            attributes: self.attributes.iter().cloned().chain([fact]).collect(),
+            attributes: self.attributes.with(name, value),
             collection: self.collection.clone(),
         }
     }
@@ -72,9 +72,40 @@ impl Server {
         operation: &'static str,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let Some(mut span) = span::part(SpanKind::Client, || self.name(operation)) else {
+        let Some(span) = self.begin(operation) else {
             return call.await;
         };
+        let result = call.await;
+        end(span, result.as_ref().err());
+        result
+    }
+
+    /// Runs a call that this request may have in common with others, like [`call`](Self::call). Beside its result, it
+    /// returns the number of requests that it is made for. Each of them has a span of its own.
+    ///
+    /// # Errors
+    /// Returns the error of the call.
+    pub async fn call_in_batch<T, E: Display>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<(T, usize), E>>,
+    ) -> Result<T, E> {
+        let Some(mut span) = self.begin(operation) else {
+            return call.await.map(|(value, _)| value);
+        };
+        let result = call.await;
+        // By the conventions one request is no batch.
+        if let (Ok((_, size @ 2..)), Some(mut description)) = (&result, span.describe()) {
+            let size = i64::try_from(*size).unwrap_or(i64::MAX);
+            description.set("db.operation.batch.size", size);
+        }
+        end(span, result.as_ref().err());
+        result.map(|(value, _)| value)
+    }
+
+    /// Starts the span of a call; `None` without a current span or an exporter.
+    fn begin(&self, operation: &'static str) -> Option<Span> {
+        let mut span = span::part(SpanKind::Client, || self.name(operation))?;
         if let Some(mut description) = span.describe() {
             description.set_all(&self.attributes);
             match operation.split_once(' ') {
@@ -85,12 +116,7 @@ impl Server {
                 None => description.set("db.operation.name", operation),
             };
         }
-        let result = call.await;
-        if let (Err(error), Some(mut description)) = (&result, span.describe()) {
-            description.fail(OTHER, &error.to_string());
-        }
-        span.end();
-        result
+        Some(span)
     }
 
     /// Returns the name of the span.
@@ -100,4 +126,12 @@ impl Server {
             None => operation.into(),
         }
     }
+}
+
+/// Ends the span of a call, with its error.
+fn end(mut span: Span, error: Option<&impl Display>) {
+    if let (Some(error), Some(mut description)) = (error, span.describe()) {
+        description.fail(OTHER, &error.to_string());
+    }
+    span.end();
 }

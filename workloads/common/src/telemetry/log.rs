@@ -1,20 +1,25 @@
 //! Log events as OTLP log records: the body is exactly the message of the event, and every field is an attribute.
 
+mod direct;
+
 use std::{fmt, sync::Arc, time::SystemTime};
 
-use opentelemetry::{
-    Key, SpanId, TraceFlags, TraceId,
-    logs::{AnyValue, LogRecord, Logger, Severity},
-};
-use opentelemetry_sdk::logs::{SdkLogRecord, SdkLogger};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
 };
 use tracing_subscriber::{Layer, layer::Context};
 
-use super::{queue::Queue, span};
-use crate::trace::TraceContext;
+use super::{
+    otlp::{Record, Severity},
+    queue::Queue,
+    span,
+    wire::Value,
+};
+use crate::{
+    event::Fields as _,
+    trace::{SpanId, TraceContext, TraceId},
+};
 
 /// The crates that send records to the collector. Exporting their own events would produce more of them.
 const CARRIERS: [&str; 9] = [
@@ -32,18 +37,15 @@ const CARRIERS: [&str; 9] = [
 /// A log layer that exports events to the collector; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LogRecords {
-    records: Queue<SdkLogRecord>,
-    /// Only creates records; they are sent through `records`.
-    logger: SdkLogger,
+    records: Queue,
     host: Arc<str>,
 }
 
 impl LogRecords {
     /// Returns a layer that sends through this queue, on behalf of this replica.
-    pub(super) fn new(records: Queue<SdkLogRecord>, logger: SdkLogger, host: &str) -> Self {
+    pub(super) fn new(records: Queue, host: &str) -> Self {
         Self {
             records,
-            logger,
             host: Arc::from(host),
         }
     }
@@ -54,8 +56,10 @@ impl<S: Subscriber> Layer<S> for LogRecords {
         if is_carrier(event.metadata().target()) {
             return;
         }
-        let record = self.logger.create_log_record();
-        self.records.offer(filled(record, event, &self.host));
+        // The target is the name of the instrumentation scope.
+        let record = filled(event, SystemTime::now(), &self.host);
+        self.records
+            .offer(event.metadata().target(), record.message());
     }
 }
 
@@ -70,22 +74,10 @@ pub(crate) fn implied_trace(event: &Event<'_>) -> Option<TraceContext> {
     (!says).then(span::current).flatten()
 }
 
-fn filled(mut record: SdkLogRecord, event: &Event<'_>, host: &Arc<str>) -> SdkLogRecord {
-    let (now, metadata) = (SystemTime::now(), event.metadata());
-    record.set_timestamp(now);
-    record.set_observed_timestamp(now);
-    record.set_target(metadata.target());
-    record.set_severity_text(metadata.level().as_str());
-    record.set_severity_number(severity(*metadata.level()));
-    record.add_attribute("host", AnyValue::String(Arc::clone(host).into()));
-    let mut fields = Fields {
-        record,
-        trace_id: None,
-        span_id: None,
-    };
+fn filled(event: &Event<'_>, now: SystemTime, host: &str) -> Record {
+    let mut fields = Fields::begin(*event.metadata().level(), now, host);
     if let Some(trace) = implied_trace(event) {
-        fields.add("trace_id", trace.trace_id.to_string().into());
-        fields.add("span_id", trace.span_id.to_string().into());
+        fields.trace(trace);
     }
     event.record(&mut fields);
     fields.into_record()
@@ -93,39 +85,46 @@ fn filled(mut record: SdkLogRecord, event: &Event<'_>, host: &Arc<str>) -> SdkLo
 
 fn severity(level: Level) -> Severity {
     match level {
-        Level::TRACE => Severity::Trace,
-        Level::DEBUG => Severity::Debug,
-        Level::INFO => Severity::Info,
-        Level::WARN => Severity::Warn,
-        Level::ERROR => Severity::Error,
+        Level::TRACE => (1, "TRACE"),
+        Level::DEBUG => (5, "DEBUG"),
+        Level::INFO => (9, "INFO"),
+        Level::WARN => (13, "WARN"),
+        Level::ERROR => (17, "ERROR"),
     }
 }
 
-/// A visitor that adds the fields of an event to a record.
+/// The fields of an event, which are added to a record.
 struct Fields {
-    record: SdkLogRecord,
+    record: Record,
     trace_id: Option<TraceId>,
     span_id: Option<SpanId>,
 }
 
 impl Fields {
-    fn add(&mut self, name: &'static str, value: AnyValue) {
-        match (&value, name) {
-            (_, "message") => return self.record.set_body(value),
-            (AnyValue::String(id), "trace_id") => {
-                self.trace_id = TraceId::from_hex(id.as_str()).ok()
-            }
-            (AnyValue::String(id), "span_id") => self.span_id = SpanId::from_hex(id.as_str()).ok(),
+    fn begin(level: Level, now: SystemTime, host: &str) -> Self {
+        let mut record = Record::new(now, severity(level));
+        record.attribute("host", host);
+        Self {
+            record,
+            trace_id: None,
+            span_id: None,
+        }
+    }
+
+    fn add(&mut self, name: &'static str, value: Value<'_>) {
+        match (value, name) {
+            (_, "message") => return self.record.body(value),
+            (Value::Text(id), "trace_id") => self.trace_id = TraceId::from_hex(id),
+            (Value::Text(id), "span_id") => self.span_id = SpanId::from_hex(id),
             _ => {}
         }
-        self.record.add_attribute(Key::from_static_str(name), value);
+        self.record.attribute(name, value);
     }
 
     /// Sets the trace context of the record as well, which is the place that backends use.
-    fn into_record(mut self) -> SdkLogRecord {
+    fn into_record(mut self) -> Record {
         if let (Some(trace_id), Some(span_id)) = (self.trace_id, self.span_id) {
-            let sampled = Some(TraceFlags::SAMPLED);
-            self.record.set_trace_context(trace_id, span_id, sampled);
+            self.record.position(trace_id, span_id);
         }
         self.record
     }
@@ -141,9 +140,7 @@ impl Visit for Fields {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // OTLP has signed integers only.
-        let value = i64::try_from(value).map_or_else(|_| value.to_string().into(), AnyValue::from);
-        self.add(field.name(), value);
+        self.whole(field.name(), value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -151,50 +148,73 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field.name(), value.to_owned().into());
+        self.add(field.name(), value.into());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.add(field.name(), format!("{value:?}").into());
+        self.add(field.name(), format!("{value:?}").as_str().into());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::time::Duration;
 
-    use opentelemetry::logs::LoggerProvider;
-    use opentelemetry_sdk::logs::SdkLoggerProvider;
+    use opentelemetry_proto::tonic::{
+        common::v1::any_value::Value as Any,
+        logs::v1::{LogRecord, SeverityNumber},
+    };
+    use parking_lot::Mutex;
+    use proptest::prelude::*;
+    use prost::Message as _;
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
+    use crate::event::testing::{KIND, samples};
+
+    const HOST: &str = "pod-1";
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1)
+    }
+
+    /// Reads a record as another implementation of OTLP does.
+    fn read(record: &Record) -> LogRecord {
+        LogRecord::decode(record.message().bytes()).unwrap()
+    }
 
     /// Keeps the record instead of sending it.
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Option<SdkLogRecord>>>);
+    struct Kept(Arc<Mutex<Option<LogRecord>>>);
 
     impl<S: Subscriber> Layer<S> for Kept {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            let logger = SdkLoggerProvider::builder().build().logger("test");
-            let record = filled(logger.create_log_record(), event, &Arc::from("pod-1"));
-            *self.0.lock().unwrap() = Some(record);
+            let record = filled(event, now(), HOST);
+            *self.0.lock() = Some(read(&record));
         }
     }
 
-    fn logged(emit: impl FnOnce()) -> SdkLogRecord {
+    fn logged(emit: impl FnOnce()) -> LogRecord {
         let kept = Kept::default();
         let subscriber = tracing_subscriber::registry().with(kept.clone());
         tracing::subscriber::with_default(subscriber, emit);
-        kept.0.lock().unwrap().take().unwrap()
+        kept.0.lock().take().unwrap()
     }
 
-    fn attribute(record: &SdkLogRecord, name: &str) -> Option<AnyValue> {
-        let mut found = record
-            .attributes_iter()
-            .filter(|(key, _)| key.as_str() == name);
-        let value = found.next().map(|(_, value)| value.clone());
+    fn attribute(record: &LogRecord, name: &str) -> Option<Any> {
+        let mut found = record.attributes.iter().filter(|found| found.key == name);
+        let value = found.next().map(|found| found.value.clone().unwrap().value);
         assert!(found.next().is_none(), "{name} occurs twice");
-        value
+        value.flatten()
+    }
+
+    fn text(text: &str) -> Any {
+        Any::StringValue(text.to_owned())
+    }
+
+    /// Returns an identifier as in a log line.
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]
@@ -210,17 +230,19 @@ mod tests {
                 "request"
             );
         });
-        assert_eq!(record.body(), Some(&"request".into()));
-        assert_eq!(record.severity_text(), Some("WARN"));
-        assert_eq!(record.severity_number(), Some(Severity::Warn));
-        assert!(record.timestamp().is_some() && record.trace_context().is_none());
+        let body = record.body.clone().unwrap().value;
+        assert_eq!(body, Some(text("request")));
+        assert_eq!(record.severity_text, "WARN");
+        assert_eq!(record.severity_number(), SeverityNumber::Warn);
+        assert!(record.time_unix_nano > 0 && record.observed_time_unix_nano > 0);
+        assert!(record.trace_id.is_empty() && record.span_id.is_empty());
         for (name, value) in [
-            ("event", Some("request".into())),
-            ("host", Some("pod-1".into())),
-            ("http.response.status_code", Some(302.into())),
-            ("duration", Some(0.25.into())),
-            ("huge", Some("18446744073709551615".into())),
-            ("ok", Some(true.into())),
+            ("event", Some(text("request"))),
+            ("host", Some(text(HOST))),
+            ("http.response.status_code", Some(Any::IntValue(302))),
+            ("duration", Some(Any::DoubleValue(0.25))),
+            ("huge", Some(text("18446744073709551615"))),
+            ("ok", Some(Any::BoolValue(true))),
             ("message", None),
             ("missing", None),
         ] {
@@ -232,11 +254,10 @@ mod tests {
     fn the_trace_is_both_an_attribute_and_the_context_of_the_record() {
         let (trace, span) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
         let record = logged(|| tracing::info!(trace_id = %trace, span_id = %span, "request"));
-        let context = record.trace_context().unwrap();
-        assert_eq!(context.trace_id.to_string(), trace);
-        assert_eq!(context.span_id.to_string(), span);
-        assert_eq!(attribute(&record, "trace_id"), Some(trace.into()));
-        assert_eq!(attribute(&record, "span_id"), Some(span.into()));
+        assert_eq!(hex(&record.trace_id), trace);
+        assert_eq!(hex(&record.span_id), span);
+        assert_eq!(attribute(&record, "trace_id"), Some(text(trace)));
+        assert_eq!(attribute(&record, "span_id"), Some(text(span)));
     }
 
     #[tokio::test]
@@ -245,11 +266,18 @@ mod tests {
         let work = span::Tracer::default().start(trace, span::SpanKind::Consumer, "work");
         let warn = async { logged(|| tracing::warn!(event = "odd", "odd")) };
         let record = span::in_span(&work, warn).await;
-        let context = record.trace_context().unwrap();
-        assert_eq!(context.trace_id, trace.trace_id.into());
-        assert_eq!(context.span_id, trace.span_id.into());
         let id = trace.trace_id.to_string();
-        assert_eq!(attribute(&record, "trace_id"), Some(id.into()));
+        assert_eq!(hex(&record.trace_id), id);
+        assert_eq!(hex(&record.span_id), trace.span_id.to_string());
+        assert_eq!(attribute(&record, "trace_id"), Some(text(&id)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_equals_the_one_that_tracing_makes(sample in samples()) {
+            let record = direct::filled(KIND, &sample, now(), HOST);
+            prop_assert_eq!(read(&record), logged(|| sample.log()));
+        }
     }
 
     #[test]

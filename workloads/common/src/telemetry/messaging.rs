@@ -46,6 +46,10 @@ fn describe_message(description: &mut Description<'_>, id: Option<Uuid>, bytes: 
             i64::try_from(bytes).unwrap_or(i64::MAX),
         );
     if let Some(id) = id {
-        description.set("messaging.message.id", id.to_string());
+        let mut buffer = Uuid::encode_buffer();
+        description.set(
+            "messaging.message.id",
+            &*id.hyphenated().encode_lower(&mut buffer),
+        );
     }
 }

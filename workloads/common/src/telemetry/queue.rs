@@ -1,192 +1,195 @@
 //! A bounded queue that drops and counts on overflow, and the task that sends its items in batches.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, watch},
     time::sleep,
 };
 
-use crate::budget::{Budget, Share};
+use super::wire::{Message, prefixed};
+use crate::budget::Budget;
 
-/// The maximum number of queued items: a tenth of a second at the highest load.
-const CAPACITY: usize = 8192;
-/// The fullness of the queue from which on the task sends at once: one part of so many, of the items or of the bytes.
+/// The fullness of the queue from which on the task sends at once: one part of so many of its bytes.
 const PLENTY: usize = 4;
-/// The maximum number of items in a batch. Smaller batches would need too many round trips at tens of thousands of
-/// requests per second.
-const BATCH: usize = 2048;
-/// The size from which on a batch is full, in bytes. A gRPC server accepts 4 MiB and refuses a larger batch with all its
-/// items. Items take more bytes in memory than on the way, and [`crate::memory`] has room for three times this size.
-const BATCH_BYTES: usize = 1024 * 1024;
+/// The size from which on a batch is full, in bytes: some thousand items. A gRPC server accepts 4 MiB and refuses a larger
+/// batch with all its items, and smaller batches would need too many round trips at tens of thousands of requests per
+/// second. [`crate::memory`] has room for three times this size.
+const BATCH: usize = 1024 * 1024;
+/// The size from which on a chunk is full, in bytes: the allocation that is made at once.
+const CHUNK: usize = 64 * 1024;
 /// The time for which the first item waits for others.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// An item whose size is known.
-pub(super) trait Weigh {
-    /// Returns the bytes that it takes in memory, more or less.
-    fn bytes(&self) -> usize;
+/// The field of the items: `spans` of a message `ScopeSpans`, and `log_records` of a message `ScopeLogs`.
+const ITEMS: u32 = 2;
+
+/// Encoded items of one instrumentation scope, as fields of the message that groups them.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// The name of the scope.
+    pub(super) scope: &'static str,
+    /// The items.
+    pub(super) items: Message,
+    count: u64,
+}
+
+impl Chunk {
+    fn takes(&self, scope: &'static str, bytes: usize) -> bool {
+        self.scope == scope && self.bytes() + bytes <= CHUNK
+    }
+
+    fn bytes(&self) -> usize {
+        self.items.bytes().len()
+    }
 }
 
 /// An exporter of batches.
 pub(super) trait Export: Send + 'static {
-    /// A span or a log record.
-    type Item: Weigh + Send + 'static;
-
     /// Sends one batch within a bounded time; the error is the reason of a failure.
-    fn export(&self, batch: Vec<Self::Item>) -> impl Future<Output = Result<(), String>> + Send;
+    fn export(&self, batch: Vec<Chunk>) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// The sending half of the queue; cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Queue(Arc<Shared>);
+
 #[derive(Debug)]
-pub(super) struct Queue<T> {
-    waiting: mpsc::Sender<Queued<T>>,
+struct Shared {
+    waiting: Mutex<VecDeque<Chunk>>,
     budget: Budget,
-    plenty: Arc<Notify>,
+    /// Told of the first item of an empty queue.
+    first: Notify,
+    plenty: Notify,
     dropped: Counter,
 }
 
-/// An item with its share of the memory of the queue.
-type Queued<T> = (T, Share);
-
-impl<T> Clone for Queue<T> {
-    fn clone(&self) -> Self {
-        Self {
-            waiting: self.waiting.clone(),
-            budget: self.budget.clone(),
-            plenty: Arc::clone(&self.plenty),
-            dropped: self.dropped.clone(),
-        }
-    }
-}
-
-impl<T: Weigh + Send + 'static> Queue<T> {
+impl Queue {
     /// Returns a queue of this size and the task that empties it. The task runs until `end` is true and the queue is
     /// empty.
-    pub(super) fn start<E: Export<Item = T>>(
+    pub(super) fn start<E: Export>(
         exporter: E,
         budget: Budget,
         dropped: Counter,
         end: watch::Receiver<bool>,
     ) -> (Self, impl Future<Output = ()> + Send) {
-        let (waiting, items) = mpsc::channel(CAPACITY);
-        let plenty = Arc::new(Notify::new());
+        let shared = Arc::new(Shared {
+            waiting: Mutex::default(),
+            budget,
+            first: Notify::new(),
+            plenty: Notify::new(),
+            dropped,
+        });
         let drain = Drain {
             exporter,
-            items,
-            plenty: Arc::clone(&plenty),
-            dropped: dropped.clone(),
+            shared: Arc::clone(&shared),
             last_reason: None,
         };
-        let queue = Self {
-            waiting,
-            budget,
-            plenty,
-            dropped,
-        };
-        (queue, drain.run(end))
+        (Self(shared), drain.run(end))
     }
 
-    /// Queues an item, or drops it if the queue is full. Never waits.
-    pub(super) fn offer(&self, item: T) {
-        let share = self.budget.take(item.bytes());
-        let queued = share.is_some_and(|share| self.waiting.try_send((item, share)).is_ok());
-        if !queued {
-            self.dropped.inc();
-        } else if self.has_plenty() {
-            self.plenty.notify_one();
+    /// Queues an encoded item of this scope, or drops it if the queue is full. Never waits.
+    pub(super) fn offer(&self, scope: &'static str, item: &Message) {
+        let shared = &self.0;
+        let bytes = 1 + prefixed(item.bytes().len());
+        if !shared.budget.hold(bytes) {
+            shared.dropped.inc();
+            return;
         }
-    }
-
-    fn has_plenty(&self) -> bool {
-        self.waiting.capacity() <= CAPACITY - CAPACITY / PLENTY
-            || self.budget.used() >= self.budget.limit() / PLENTY
-    }
-}
-
-/// Items that are sent together.
-struct Batch<T> {
-    items: Vec<T>,
-    bytes: usize,
-}
-
-impl<T> Default for Batch<T> {
-    fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            bytes: 0,
+        if shared.push(scope, bytes, item) {
+            shared.first.notify_one();
+        }
+        if shared.budget.used() >= shared.budget.limit() / PLENTY {
+            shared.plenty.notify_one();
         }
     }
 }
 
-impl<T: Weigh> Batch<T> {
-    /// Adds an item, which leaves its share to others of the queue.
-    fn push(&mut self, (item, _share): Queued<T>) {
-        self.bytes += item.bytes();
-        self.items.push(item);
+impl Shared {
+    /// Appends an item. Returns true if the queue was empty.
+    fn push(&self, scope: &'static str, bytes: usize, item: &Message) -> bool {
+        let mut waiting = self.waiting.lock();
+        let was_empty = waiting.is_empty();
+        if let Some(last) = waiting.back_mut().filter(|last| last.takes(scope, bytes)) {
+            last.items.nested(ITEMS, item.bytes());
+            last.count += 1;
+            return was_empty;
+        }
+        let mut items = Message::default();
+        items.nested(ITEMS, item.bytes());
+        waiting.push_back(Chunk {
+            scope,
+            items,
+            count: 1,
+        });
+        was_empty
     }
 
-    fn is_full(&self) -> bool {
-        self.items.len() >= BATCH || self.bytes >= BATCH_BYTES
+    /// Takes the items of one batch, which leave their room to others. The second value is true if more may wait.
+    fn take(&self) -> (Vec<Chunk>, bool) {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let mut waiting = self.waiting.lock();
+        while bytes < BATCH
+            && let Some(chunk) = waiting.pop_front()
+        {
+            bytes += chunk.bytes();
+            batch.push(chunk);
+        }
+        self.budget.release(bytes);
+        (batch, bytes >= BATCH)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.lock().is_empty()
     }
 }
 
-struct Drain<E: Export> {
+struct Drain<E> {
     exporter: E,
-    items: mpsc::Receiver<Queued<E::Item>>,
-    plenty: Arc<Notify>,
-    dropped: Counter,
+    shared: Arc<Shared>,
     /// The reason why the last batch failed; `None` if it was sent.
     last_reason: Option<String>,
 }
 
 impl<E: Export> Drain<E> {
     async fn run(mut self, mut end: watch::Receiver<bool>) {
-        let mut batch = Batch::default();
         loop {
             // Waits for the first item without a timer, so that an idle process does nothing.
             tokio::select! {
-                first = self.items.recv() => match first {
-                    Some(first) => batch.push(first),
-                    None => return,
-                },
+                () = self.shared.first.notified() => {}
                 _ = end.wait_for(|end| *end) => {}
             }
             // Waking up for each item would cost more than creating it.
             tokio::select! {
                 () = sleep(GATHER) => {}
-                () = self.plenty.notified() => {}
+                () = self.shared.plenty.notified() => {}
                 _ = end.wait_for(|end| *end) => {}
             }
             // Until a batch is not full. Items that arrive later wait for the next round.
             loop {
-                while !batch.is_full()
-                    && let Ok(item) = self.items.try_recv()
-                {
-                    batch.push(item);
-                }
-                let full = batch.is_full();
-                self.send(std::mem::take(&mut batch).items).await;
+                let (batch, full) = self.shared.take();
+                self.send(batch).await;
                 if !full {
                     break;
                 }
             }
             let ends = *end.borrow() || end.has_changed().is_err();
-            if ends && self.items.is_empty() {
+            if ends && self.shared.is_empty() {
                 return;
             }
         }
     }
 
-    async fn send(&mut self, batch: Vec<E::Item>) {
+    async fn send(&mut self, batch: Vec<Chunk>) {
         if batch.is_empty() {
             return;
         }
-        let items = batch.len() as u64;
+        let items = batch.iter().map(|chunk| chunk.count).sum();
         let reason = self.exporter.export(batch).await.err();
         if let Some(reason) = &reason {
-            self.dropped.inc_by(items);
+            self.shared.dropped.inc_by(items);
             // Logged once per outage, and not once per batch.
             if self.last_reason.is_none() {
                 tracing::warn!(
@@ -202,36 +205,40 @@ impl<E: Export> Drain<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use tokio::time::{Instant, timeout};
 
     use super::*;
 
-    const BYTES: usize = 4 * 1024 * 1024;
+    const LIMIT: usize = 4 * 1024 * 1024;
+    /// The bytes of a small item in the queue.
+    const SMALL: usize = 64;
 
-    /// An item of this many bytes.
-    struct Weight(usize);
+    /// A batch: its items and its bytes.
+    type Seen = (u64, usize);
 
-    impl Weigh for Weight {
-        fn bytes(&self) -> usize {
-            self.0
-        }
-    }
-
-    /// Records the sizes of batches, and fails or blocks as configured.
+    /// Records batches, and fails or blocks as configured.
     #[derive(Clone, Default)]
     struct Taker {
-        batches: Arc<Mutex<Vec<usize>>>,
+        batches: Arc<Mutex<Vec<Seen>>>,
         refuses: bool,
         frozen: bool,
     }
 
-    impl Export for Taker {
-        type Item = Weight;
+    impl Taker {
+        fn items(&self) -> Vec<u64> {
+            self.batches
+                .lock()
+                .iter()
+                .map(|(items, _)| *items)
+                .collect()
+        }
+    }
 
-        async fn export(&self, batch: Vec<Weight>) -> Result<(), String> {
-            self.batches.lock().unwrap().push(batch.len());
+    impl Export for Taker {
+        async fn export(&self, batch: Vec<Chunk>) -> Result<(), String> {
+            let items = batch.iter().map(|chunk| chunk.count).sum();
+            let bytes = batch.iter().map(Chunk::bytes).sum();
+            self.batches.lock().push((items, bytes));
             if self.frozen {
                 std::future::pending::<()>().await;
             }
@@ -243,7 +250,7 @@ mod tests {
     }
 
     struct Started {
-        queue: Queue<Weight>,
+        queue: Queue,
         dropped: Counter,
         end: watch::Sender<bool>,
         work: tokio::task::JoinHandle<()>,
@@ -251,7 +258,7 @@ mod tests {
 
     fn start(taker: &Taker) -> Started {
         let (dropped, end) = (Counter::default(), watch::Sender::new(false));
-        let budget = Budget::new(BYTES);
+        let budget = Budget::new(LIMIT);
         let (queue, work) = Queue::start(taker.clone(), budget, dropped.clone(), end.subscribe());
         Started {
             queue,
@@ -263,12 +270,22 @@ mod tests {
 
     /// Offers small items.
     fn offer(started: &Started, items: usize) {
-        offer_of(started, items, 1);
+        offer_of(started, items, SMALL);
     }
 
+    /// Offers items that take this many bytes in the queue.
     fn offer_of(started: &Started, items: usize, bytes: usize) {
+        let content = (0..bytes).rev().find(|length| prefixed(*length) < bytes);
+        let mut item = Message::default();
+        item.fields(&vec![0; content.unwrap()]);
         for _ in 0..items {
-            started.queue.offer(Weight(bytes));
+            started.queue.offer("test", &item);
+        }
+    }
+
+    async fn first_batch(taker: &Taker) {
+        while taker.batches.lock().is_empty() {
+            sleep(Duration::from_millis(1)).await;
         }
     }
 
@@ -278,11 +295,9 @@ mod tests {
         let started = start(&taker);
         offer(&started, 3);
         let begin = Instant::now();
-        while taker.batches.lock().unwrap().is_empty() {
-            sleep(Duration::from_millis(1)).await;
-        }
+        first_batch(&taker).await;
         assert!(begin.elapsed() <= GATHER + Duration::from_millis(2));
-        assert_eq!(*taker.batches.lock().unwrap(), [3]);
+        assert_eq!(taker.items(), [3]);
         assert_eq!(started.dropped.get(), 0);
     }
 
@@ -290,22 +305,16 @@ mod tests {
     async fn plenty_goes_out_at_once_in_batches_of_bounded_size() {
         let taker = Taker::default();
         let started = start(&taker);
-        let items = CAPACITY / PLENTY + BATCH;
+        let items = 2 * BATCH / SMALL;
         offer(&started, items);
         let sent = async {
-            while taker.batches.lock().unwrap().iter().sum::<usize>() < items {
+            while taker.items().iter().sum::<u64>() < items as u64 {
                 tokio::task::yield_now().await;
             }
         };
         timeout(GATHER / 2, sent).await.unwrap();
-        assert!(
-            taker
-                .batches
-                .lock()
-                .unwrap()
-                .iter()
-                .all(|size| *size <= BATCH)
-        );
+        let batches = taker.batches.lock();
+        assert!(batches.iter().all(|(_, bytes)| *bytes <= BATCH + CHUNK));
     }
 
     #[tokio::test(start_paused = true)]
@@ -317,8 +326,8 @@ mod tests {
         let started = start(&taker);
         offer(&started, 1);
         sleep(GATHER * 2).await;
-        assert_eq!(*taker.batches.lock().unwrap(), [1]);
-        offer(&started, CAPACITY + 7);
+        assert_eq!(taker.items(), [1]);
+        offer(&started, LIMIT / SMALL + 7);
         assert_eq!(started.dropped.get(), 7);
     }
 
@@ -341,13 +350,11 @@ mod tests {
     async fn at_the_end_everything_that_waits_is_sent_at_once() {
         let taker = Taker::default();
         let started = start(&taker);
-        offer(&started, BATCH + 1);
+        let items = BATCH / SMALL + 1;
+        offer(&started, items);
         started.end.send_replace(true);
         timeout(GATHER / 2, started.work).await.unwrap().unwrap();
-        assert_eq!(
-            taker.batches.lock().unwrap().iter().sum::<usize>(),
-            BATCH + 1
-        );
+        assert_eq!(taker.items().iter().sum::<u64>(), items as u64);
         assert_eq!(started.dropped.get(), 0);
     }
 
@@ -357,20 +364,35 @@ mod tests {
         let started = start(&taker);
         // As large as the log record of a request with a path of 8 KiB.
         let large = 16 * 1024;
-        offer_of(&started, CAPACITY, large);
-        let fit = BYTES / large;
-        assert_eq!(started.dropped.get(), (CAPACITY - fit) as u64);
+        let fit = LIMIT / large;
+        offer_of(&started, fit + 9, large);
+        assert_eq!(started.dropped.get(), 9);
         sleep(GATHER * 2).await;
-        let batches = taker.batches.lock().unwrap().clone();
-        assert_eq!(
-            batches,
-            [BATCH_BYTES / large].repeat(fit * large / BATCH_BYTES)
-        );
+        let full = (BATCH / large) as u64;
+        assert_eq!(taker.items(), [full].repeat(LIMIT / BATCH));
         offer_of(&started, fit, large);
-        assert_eq!(
-            started.dropped.get(),
-            (CAPACITY - fit) as u64,
-            "there is room again"
-        );
+        assert_eq!(started.dropped.get(), 9, "there is room again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn items_of_different_scopes_are_not_mixed() {
+        #[derive(Clone, Default)]
+        struct Scopes(Arc<Mutex<Vec<(&'static str, u64)>>>);
+        impl Export for Scopes {
+            async fn export(&self, batch: Vec<Chunk>) -> Result<(), String> {
+                let seen = batch.iter().map(|chunk| (chunk.scope, chunk.count));
+                self.0.lock().extend(seen);
+                Ok(())
+            }
+        }
+        let (scopes, end) = (Scopes::default(), watch::Sender::new(true));
+        let budget = Budget::new(LIMIT);
+        let (queue, work) =
+            Queue::start(scopes.clone(), budget, Counter::default(), end.subscribe());
+        for scope in ["a", "a", "b", "a"] {
+            queue.offer(scope, &Message::default());
+        }
+        work.await;
+        assert_eq!(*scopes.0.lock(), [("a", 2), ("b", 1), ("a", 1)]);
     }
 }

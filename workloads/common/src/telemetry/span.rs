@@ -6,22 +6,17 @@
 use std::{
     borrow::Cow,
     future::Future,
-    sync::Arc,
     time::{Instant, SystemTime},
 };
 
-use opentelemetry::{
-    InstrumentationScope, Key, KeyValue, SpanId, TraceFlags,
-    trace::{Link, SpanContext, Status, TraceState},
+pub use super::wire::Value;
+use super::{
+    otlp::{self, Attributes},
+    queue::Queue,
+    wire::Message,
 };
-pub use opentelemetry::{Value, trace::SpanKind};
-use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use crate::trace::{Caller, SpanId, TraceContext, TraceId};
 
-use super::queue::Queue;
-use crate::trace::{Caller, TraceContext};
-
-/// The number of attributes of a typical span.
-const ATTRIBUTES: usize = 8;
 /// The maximum length of a status description in bytes.
 const MAX_DESCRIPTION: usize = 256;
 /// The attribute of work that was given up before its end.
@@ -38,21 +33,36 @@ struct Current {
     trace: TraceContext,
 }
 
+/// The role of a span in its trace, by the number that OTLP gives it.
+/// <https://opentelemetry.io/docs/specs/otel/trace/api/#spankind>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// The handling of a request.
+    Server = 2,
+    /// A request to another server.
+    Client = 3,
+    /// The creation of a job.
+    Producer = 4,
+    /// The processing of a job.
+    Consumer = 5,
+}
+
 /// The factory of the spans of a process; it creates none without an exporter. Cheap to clone. Every span is
 /// exported, whatever the sampling decision of the caller is.
 #[derive(Clone, Debug, Default)]
-pub struct Tracer(Option<Arc<Sender>>);
+pub struct Tracer(Option<Sender>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sender {
-    spans: Queue<SpanData>,
-    scope: InstrumentationScope,
+    spans: Queue,
+    /// The name of the instrumentation scope.
+    scope: &'static str,
 }
 
 impl Tracer {
-    /// Returns a tracer that sends through this queue.
-    pub(super) fn new(spans: Queue<SpanData>, scope: InstrumentationScope) -> Self {
-        Self(Some(Arc::new(Sender { spans, scope })))
+    /// Returns a tracer that sends through this queue, on behalf of this program.
+    pub(super) fn new(spans: Queue, scope: &'static str) -> Self {
+        Self(Some(Sender { spans, scope }))
     }
 
     /// Returns true if spans are exported.
@@ -69,11 +79,7 @@ impl Tracer {
         kind: SpanKind,
         name: impl Into<Cow<'static, str>>,
     ) -> Span {
-        let mut span = self.begin(trace, kind, name);
-        if let Some(sent) = &mut span.sent {
-            sent.data.parent_span_is_remote = trace.parent.is_some();
-        }
-        span
+        self.begin(trace, kind, name, trace.parent.is_some())
     }
 
     /// Starts a child span of `whole`.
@@ -84,7 +90,7 @@ impl Tracer {
         kind: SpanKind,
         name: impl Into<Cow<'static, str>>,
     ) -> Span {
-        self.begin(whole.child(), kind, name)
+        self.begin(whole.child(), kind, name, false)
     }
 
     fn begin(
@@ -92,26 +98,21 @@ impl Tracer {
         trace: TraceContext,
         kind: SpanKind,
         name: impl Into<Cow<'static, str>>,
+        parent_is_remote: bool,
     ) -> Span {
-        let sent = self.0.as_ref().map(|sender| {
-            let start_time = SystemTime::now();
+        let sent = self.0.as_ref().map(|_| {
+            let (start_time, started) = (SystemTime::now(), Instant::now());
+            let message = otlp::begin_span(
+                trace,
+                kind as u64,
+                &name.into(),
+                start_time,
+                parent_is_remote,
+            );
             Sent {
-                started: Instant::now(),
-                data: SpanData {
-                    span_context: context_of(trace),
-                    parent_span_id: trace.parent.map_or(SpanId::INVALID, SpanId::from),
-                    parent_span_is_remote: false,
-                    span_kind: kind,
-                    name: name.into(),
-                    start_time,
-                    end_time: start_time,
-                    attributes: Vec::with_capacity(ATTRIBUTES),
-                    dropped_attributes_count: 0,
-                    events: SpanEvents::default(),
-                    links: SpanLinks::default(),
-                    status: Status::Unset,
-                    instrumentation_scope: sender.scope.clone(),
-                },
+                message,
+                start_time,
+                started,
             }
         });
         Span {
@@ -122,22 +123,11 @@ impl Tracer {
     }
 
     fn send(&self, mut sent: Sent) {
-        sent.data.end_time = sent.data.start_time + sent.started.elapsed();
+        otlp::end_span(&mut sent.message, sent.start_time + sent.started.elapsed());
         if let Some(sender) = &self.0 {
-            sender.spans.offer(sent.data);
+            sender.spans.offer(sender.scope, &sent.message);
         }
     }
-}
-
-fn context_of(trace: TraceContext) -> SpanContext {
-    let (trace_id, span_id) = (trace.trace_id.into(), trace.span_id.into());
-    SpanContext::new(
-        trace_id,
-        span_id,
-        TraceFlags::SAMPLED,
-        false,
-        TraceState::NONE,
-    )
 }
 
 /// A span in progress. If it is dropped before it is [ended](Span::end), the work was cancelled: the span says so, and
@@ -151,7 +141,9 @@ pub struct Span {
 
 #[derive(Debug)]
 struct Sent {
-    data: SpanData,
+    /// The span, without its end.
+    message: Message,
+    start_time: SystemTime,
     started: Instant,
 }
 
@@ -165,7 +157,11 @@ impl Span {
     /// Returns the description of the span, to add attributes; `None` without an exporter, so that describing it
     /// costs nothing.
     pub fn describe(&mut self) -> Option<Description<'_>> {
-        self.sent.as_mut().map(|sent| Description(&mut sent.data))
+        let trace = self.trace;
+        self.sent.as_mut().map(|sent| Description {
+            message: &mut sent.message,
+            trace,
+        })
     }
 
     /// Ends the span and exports it.
@@ -178,8 +174,10 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        if let Some(mut sent) = self.sent.take() {
-            Description(&mut sent.data).set(CANCELLED, true);
+        if let Some(mut description) = self.describe() {
+            description.set(CANCELLED, true);
+        }
+        if let Some(sent) = self.sent.take() {
             self.tracer.send(sent);
         }
     }
@@ -187,46 +185,46 @@ impl Drop for Span {
 
 /// The attributes and the status of a span, by OpenTelemetry's semantic conventions.
 /// <https://opentelemetry.io/docs/specs/semconv/>
-pub struct Description<'a>(&'a mut SpanData);
+pub struct Description<'a> {
+    message: &'a mut Message,
+    trace: TraceContext,
+}
 
 impl Description<'_> {
     /// Adds an attribute. It must not contain secrets, nor more of a client's input than the log may contain.
-    pub fn set(&mut self, name: &'static str, value: impl Into<Value>) -> &mut Self {
-        let attribute = KeyValue::new(Key::from_static_str(name), value);
-        self.0.attributes.push(attribute);
+    pub fn set<'v>(&mut self, name: &'static str, value: impl Into<Value<'v>>) -> &mut Self {
+        otlp::add_attribute(self.message, name, value.into());
         self
     }
 
     /// Adds several attributes.
-    pub fn set_all(&mut self, attributes: &[KeyValue]) -> &mut Self {
-        self.0.attributes.extend_from_slice(attributes);
+    pub fn set_all(&mut self, attributes: &Attributes) -> &mut Self {
+        attributes.add_to(self.message);
         self
     }
 
     /// Sets the status to error, with an error type out of few fixed words and a description.
     pub fn fail(&mut self, kind: &'static str, reason: &str) -> &mut Self {
         let end = reason.floor_char_boundary(MAX_DESCRIPTION);
-        self.0.status = Status::error(reason[..end].to_owned());
+        otlp::set_error(self.message, &reason[..end]);
         self.set("error.type", kind)
     }
 
     /// Adds a link to the parent, which belongs to another process.
     pub fn link_parent(&mut self) -> &mut Self {
-        let (trace, parent) = (self.0.span_context.trace_id(), self.0.parent_span_id);
-        if parent != SpanId::INVALID {
-            self.link_to(trace, parent);
+        match self.trace.parent {
+            Some(parent) => self.link_to(self.trace.trace_id, parent),
+            None => self,
         }
-        self
     }
 
     /// Adds a link to the span of a caller whose trace is not continued.
     pub fn link_caller(&mut self, caller: Caller) -> &mut Self {
-        self.link_to(caller.trace_id.into(), caller.span_id.into())
+        self.link_to(caller.trace_id, caller.span_id)
     }
 
-    fn link_to(&mut self, trace: opentelemetry::TraceId, span: SpanId) -> &mut Self {
-        let other = SpanContext::new(trace, span, TraceFlags::SAMPLED, true, TraceState::NONE);
-        self.0.links.links.push(Link::with_context(other));
+    fn link_to(&mut self, trace: TraceId, span: SpanId) -> &mut Self {
+        otlp::add_link(self.message, trace, span);
         self
     }
 }
@@ -270,43 +268,64 @@ pub fn part<N: Into<Cow<'static, str>>>(kind: SpanKind, name: impl FnOnce() -> N
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::Arc;
 
+    use opentelemetry_proto::tonic::{
+        common::v1::any_value::Value as Any,
+        trace::v1::{ScopeSpans, Span as Sent, Status, span, status::StatusCode},
+    };
+    use parking_lot::Mutex;
     use prometheus_client::metrics::counter::Counter;
+    use prost::Message as _;
     use tokio::sync::watch;
 
-    use super::{super::queue::Export, *};
+    use super::{
+        super::queue::{Chunk, Export},
+        *,
+    };
     use crate::budget::Budget;
 
-    /// Keeps spans in memory.
+    /// Keeps spans in memory, as another implementation of OTLP reads them.
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+    struct Kept(Arc<Mutex<Vec<Sent>>>);
 
     impl Export for Kept {
-        type Item = SpanData;
-
-        async fn export(&self, batch: Vec<SpanData>) -> Result<(), String> {
-            self.0.lock().unwrap().extend(batch);
+        async fn export(&self, batch: Vec<Chunk>) -> Result<(), String> {
+            for chunk in batch {
+                assert_eq!(chunk.scope, "test");
+                let group = ScopeSpans::decode(chunk.items.bytes()).unwrap();
+                self.0.lock().extend(group.spans);
+            }
             Ok(())
         }
     }
 
     /// Returns the spans of the work, in the order in which they ended.
-    async fn spans_of<F: Future<Output = ()>>(work: impl FnOnce(Tracer) -> F) -> Vec<SpanData> {
+    async fn spans_of<F: Future<Output = ()>>(work: impl FnOnce(Tracer) -> F) -> Vec<Sent> {
         let (kept, end) = (Kept::default(), watch::Sender::new(true));
         let (budget, dropped) = (Budget::new(1024 * 1024), Counter::default());
         let (queue, drain) = Queue::start(kept.clone(), budget, dropped, end.subscribe());
-        let scope = InstrumentationScope::builder("test").build();
-        work(Tracer::new(queue, scope)).await;
+        work(Tracer::new(queue, "test")).await;
         drain.await;
-        std::mem::take(&mut *kept.0.lock().unwrap())
+        std::mem::take(&mut *kept.0.lock())
     }
 
-    fn attribute(span: &SpanData, name: &str) -> Option<String> {
-        let found = |attribute: &&KeyValue| attribute.key.as_str() == name;
-        let found = span.attributes.iter().find(found)?;
-        Some(found.value.to_string())
+    fn attribute(span: &Sent, name: &str) -> Option<Any> {
+        let mut found = span.attributes.iter().filter(|found| found.key == name);
+        let value = found.next()?.value.clone().unwrap().value;
+        assert!(found.next().is_none(), "{name} occurs twice");
+        value
     }
+
+    /// Returns an identifier as in a log line.
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The flag of a sampled trace, and those of a parent of this and of another process.
+    const SAMPLED: u32 = 0x1;
+    const LOCAL: u32 = 0x100;
+    const REMOTE: u32 = 0x300;
 
     #[tokio::test]
     async fn a_span_has_the_identifiers_that_were_known_before() {
@@ -314,19 +333,17 @@ mod tests {
         let trace = TraceContext::continuing(Some(header));
         let spans = spans_of(async |tracer| tracer.start(trace, SpanKind::Server, "GET /").end());
         let [span] = &spans.await[..] else { panic!() };
-        assert_eq!(span.span_context.trace_id(), trace.trace_id.into());
-        assert_eq!(span.span_context.span_id(), trace.span_id.into());
-        assert_eq!(span.parent_span_id.to_string(), "b7ad6b7169203331");
-        assert!(span.parent_span_is_remote);
-        assert!(
-            span.span_context.is_sampled(),
-            "the sampled flag of the caller is ignored"
-        );
+        assert_eq!(hex(&span.trace_id), trace.trace_id.to_string());
+        assert_eq!(hex(&span.span_id), trace.span_id.to_string());
+        assert_eq!(hex(&span.parent_span_id), "b7ad6b7169203331");
+        // The sampled flag of the caller is ignored.
+        assert_eq!(span.flags, SAMPLED | REMOTE);
         assert_eq!(
-            (span.name.as_ref(), &span.status),
-            ("GET /", &Status::Unset)
+            (&*span.name, span.kind()),
+            ("GET /", span::SpanKind::Server)
         );
-        assert!(span.end_time >= span.start_time);
+        assert_eq!(span.status, None);
+        assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
     }
 
     #[tokio::test]
@@ -348,14 +365,14 @@ mod tests {
             whole.end();
         });
         let spans = spans.await;
-        let names: Vec<_> = spans.iter().map(|span| span.name.as_ref()).collect();
+        let names: Vec<_> = spans.iter().map(|span| &*span.name).collect();
         assert_eq!(names, ["first", "carried", "whole"]);
         for part in &spans[..2] {
-            assert_eq!(part.span_context.trace_id(), trace.trace_id.into());
-            assert_eq!(part.parent_span_id, trace.span_id.into());
-            assert!(!part.parent_span_is_remote);
+            assert_eq!(hex(&part.trace_id), trace.trace_id.to_string());
+            assert_eq!(hex(&part.parent_span_id), trace.span_id.to_string());
+            assert_eq!(part.flags, SAMPLED | LOCAL);
         }
-        assert_eq!(spans[2].parent_span_id, SpanId::INVALID);
+        assert!(spans[2].parent_span_id.is_empty());
     }
 
     #[tokio::test]
@@ -365,9 +382,9 @@ mod tests {
             drop(tracer.start(trace, SpanKind::Client, "MGET"));
         });
         let [span] = &spans.await[..] else { panic!() };
-        assert_eq!(attribute(span, CANCELLED).unwrap(), "true");
+        assert_eq!(attribute(span, CANCELLED), Some(Any::BoolValue(true)));
         assert_eq!(attribute(span, "error.type"), None);
-        assert_eq!(span.status, Status::Unset, "nothing has failed");
+        assert_eq!(span.status, None, "nothing has failed");
     }
 
     #[tokio::test]
@@ -379,9 +396,13 @@ mod tests {
             span.end();
         });
         let [span] = &spans.await[..] else { panic!() };
-        let expected = "ä".repeat(MAX_DESCRIPTION / 2);
-        assert_eq!(span.status, Status::error(expected));
-        assert_eq!(attribute(span, "error.type").unwrap(), "timeout");
+        let expected = Status {
+            message: "ä".repeat(MAX_DESCRIPTION / 2),
+            code: StatusCode::Error.into(),
+        };
+        assert_eq!(span.status, Some(expected));
+        let kind = Any::StringValue("timeout".to_owned());
+        assert_eq!(attribute(span, "error.type"), Some(kind));
     }
 
     #[tokio::test]
@@ -402,10 +423,10 @@ mod tests {
             panic!()
         };
         assert!(publication.links.is_empty());
-        let link = &processing.links[0].span_context;
-        assert_eq!(link.span_id(), publication.span_context.span_id());
-        assert_eq!(link.trace_id(), publication.span_context.trace_id());
-        assert!(link.is_remote());
+        let link = &processing.links[0];
+        assert_eq!(link.span_id, publication.span_id);
+        assert_eq!(link.trace_id, publication.trace_id);
+        assert_eq!(link.flags, SAMPLED | REMOTE);
     }
 
     #[tokio::test]
@@ -423,11 +444,11 @@ mod tests {
             span.end();
         });
         let [span] = &spans.await[..] else { panic!() };
-        assert_eq!(span.parent_span_id, SpanId::INVALID);
-        let link = &span.links[0].span_context;
-        assert_eq!(link.trace_id(), caller.trace_id.into());
-        assert_eq!(link.span_id().to_string(), "b7ad6b7169203331");
-        assert_ne!(link.trace_id(), span.span_context.trace_id());
+        assert!(span.parent_span_id.is_empty());
+        let link = &span.links[0];
+        assert_eq!(hex(&link.trace_id), caller.trace_id.to_string());
+        assert_eq!(hex(&link.span_id), "b7ad6b7169203331");
+        assert_ne!(link.trace_id, span.trace_id);
     }
 
     #[test]

@@ -30,10 +30,10 @@ pub(super) fn describe_end(job: &Job, end: Option<&AttemptResult>, span: &mut Sp
         return;
     };
     description
-        .set("job.task", job.task.clone())
+        .set("job.task", &*job.task)
         .set("job.returns", i64::from(job.returns));
     if let Some(id) = &job.client_id {
-        description.set("job.client_id", id.clone());
+        description.set("job.client_id", &**id);
     }
     match end {
         Some(AttemptResult::Done | AttemptResult::Duplicate) => {}

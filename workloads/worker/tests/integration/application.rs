@@ -9,8 +9,9 @@ use shortener_app::{
     config::{Cli, Command},
     metrics::Metrics,
     run::Server,
+    state::Observed,
 };
-use shortener_common::telemetry::Service;
+use shortener_common::{logging::EventLog, telemetry::Service};
 use shortener_testing::{
     broker::until,
     client::{post_bytes, send},
@@ -43,8 +44,13 @@ pub async fn start(database: &PgConnectOptions, queue_url: &str, flags: &[String
     };
     let memory = config.divide_memory().unwrap();
     let telemetry = config.telemetry.start(SERVICE, &memory).unwrap();
-    let (metrics, tracer) = (Metrics::default(), telemetry.tracer());
-    let server = Server::bind(*config, metrics, tracer, CodeSpace::default(), memory);
+    let observed = Observed {
+        metrics: Metrics::default(),
+        tracer: telemetry.tracer(),
+        requests: EventLog::default(),
+        memory,
+    };
+    let server = Server::bind(*config, observed, CodeSpace::default());
     let server = server.await.unwrap();
     let (public, _) = server.addresses().unwrap();
     tokio::spawn(async {

@@ -14,7 +14,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use redis::{RedisError, RedisResult};
 use shortener_common::{
     backends::{Fault, StoreState, Unusable},
-    budget::Budget,
+    budget::{Budget, Share},
     tls,
 };
 use tokio::{
@@ -24,7 +24,8 @@ use tokio::{
 
 use self::circuit::{Circuit, LiveConnection, unavailable};
 use super::{
-    connection::Connection, local_cache::LocalCache, refusal::fault_of_connecting, source::Source,
+    Known, connection::Connection, keys::Keys, local_cache::LocalCache,
+    refusal::fault_of_connecting, source::Source,
 };
 use crate::metrics::CacheMetrics;
 
@@ -93,6 +94,13 @@ impl Breaker {
         ask(live.as_ref()?.connection.near()?)
     }
 
+    /// Looks up a code in a span, together with those that wait at the same time. Returns `None` as [`run`](Self::run)
+    /// does.
+    pub async fn look_up(&self, keys: Keys) -> Option<Option<Known>> {
+        let share = self.shared.budget.take(COMMAND)?;
+        self.shared.look_up(keys, share).await
+    }
+
     /// Runs one operation in a span with the name of its command. Returns `None` if the cache is down, does not
     /// answer in time or rejects the command, or if too many commands wait for it.
     pub async fn run<T, F>(
@@ -116,7 +124,32 @@ impl Breaker {
     where
         F: Future<Output = RedisResult<T>>,
     {
-        let _share = self.shared.budget.take(COMMAND + bytes)?;
+        let share = self.shared.budget.take(COMMAND + bytes)?;
+        self.run_in(share, command, operation).await
+    }
+
+    /// Takes memory for a command that nothing waits for, with a value of this many bytes. Returns `None` if less than
+    /// half of the memory of commands is free, which is counted: what requests wait for comes first.
+    #[must_use]
+    pub fn spare_room(&self, bytes: usize) -> Option<Share> {
+        let budget = &self.shared.budget;
+        if budget.used() > budget.limit() / 2 {
+            budget.count_refusal();
+            return None;
+        }
+        budget.take(COMMAND + bytes)
+    }
+
+    /// Runs one operation like [`run`](Self::run), in memory that was taken before.
+    pub async fn run_in<T, F>(
+        &self,
+        _share: Share,
+        command: &'static str,
+        operation: impl FnOnce(Connection) -> F,
+    ) -> Option<T>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
         self.shared.run(command, operation).await
     }
 }

@@ -7,6 +7,7 @@ use redis::{RedisResult, Script};
 use super::{
     connection::Connection,
     keys::{Keys, Lifetime},
+    mark::mark_of,
     pending_writes,
 };
 use crate::store::Takedown;
@@ -14,11 +15,6 @@ use crate::store::Takedown;
 /// The time after a change of a link in which only changes write. A write that the cache missed is repeated for a
 /// shorter time, so none brings back an earlier state of the link.
 pub(super) const HOLD: Duration = pending_writes::RETENTION.saturating_add(Duration::from_secs(10));
-/// The values of the mark, which are those of the response. An earlier release takes both for a negative entry.
-const DISABLED: &str = "410";
-const LEGAL: &str = "451";
-/// The maximum length of a notice in a mark, in bytes.
-const MAX_NOTICE: usize = 4 * crate::store::MAX_TEXT;
 
 static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("write.lua")));
 static PURGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("purge.lua")));
@@ -83,67 +79,4 @@ pub(super) async fn purge(
     call.arg(mark).arg((longest + HOLD).as_secs());
     call.arg(HOLD.as_secs());
     call.invoke_async::<()>(&mut connection).await
-}
-
-/// Returns the mark of a link that is down.
-pub(super) fn mark_of(takedown: &Takedown) -> String {
-    match takedown {
-        Takedown::Disabled => DISABLED.to_owned(),
-        Takedown::Legal { notice: None } => LEGAL.to_owned(),
-        Takedown::Legal {
-            notice: Some(notice),
-        } => format!("{LEGAL}\n{notice}"),
-    }
-}
-
-/// Returns the takedown that a mark stands for, or `None` for a negative entry.
-pub(super) fn takedown_in(value: &[u8]) -> Option<Takedown> {
-    if value.starts_with(DISABLED.as_bytes()) {
-        return Some(Takedown::Disabled);
-    }
-    let rest = value.strip_prefix(LEGAL.as_bytes())?;
-    let notice = rest.strip_prefix(b"\n").and_then(|text| {
-        let text = str::from_utf8(text).ok()?;
-        (text.len() <= MAX_NOTICE).then(|| text.to_owned())
-    });
-    Some(Takedown::Legal { notice })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mark_says_what_the_takedown_was() {
-        for takedown in [
-            Takedown::Disabled,
-            Takedown::Legal { notice: None },
-            Takedown::Legal {
-                notice: Some("by order of a court\nin Bücher".to_owned()),
-            },
-        ] {
-            let mark = mark_of(&takedown);
-            assert_eq!(takedown_in(mark.as_bytes()), Some(takedown));
-        }
-    }
-
-    #[test]
-    fn a_negative_entry_is_no_mark_and_garbage_is_no_notice() {
-        for other in [&b""[..], b"1", b"41", b"404", b"x410"] {
-            assert_eq!(takedown_in(other), None, "{other:?}");
-        }
-        let long = format!("451\n{}", "x".repeat(MAX_NOTICE + 1));
-        for unreadable in [&b"451"[..], b"451x", b"451\n\xff", long.as_bytes()] {
-            let takedown = takedown_in(unreadable);
-            assert_eq!(takedown, Some(Takedown::Legal { notice: None }));
-        }
-    }
-
-    #[test]
-    fn the_scripts_and_the_lookup_agree_on_what_a_mark_is() {
-        let script = include_str!("write.lua");
-        for kind in [DISABLED, LEGAL] {
-            assert!(script.contains(&format!("kind == '{kind}'")), "{kind}");
-        }
-    }
 }

@@ -46,6 +46,13 @@ impl Keys {
         keys
     }
 
+    /// Returns the code.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        let code = &self.buffer[OPENING.len() + PREFIX.len()..self.end];
+        str::from_utf8(code).unwrap_or_default()
+    }
+
     /// Returns the key of the destination.
     #[must_use]
     pub fn link(&self) -> &[u8] {
@@ -125,6 +132,7 @@ mod tests {
     fn a_cluster_keeps_all_keys_of_a_code_on_one_node() {
         for name in ["a", "k7Qm2xB", &"x".repeat(code::MAX_LENGTH)] {
             let keys = Keys::of(Code::parse(name).unwrap());
+            assert_eq!(keys.code(), name);
             assert_eq!(keys.link(), format!("link:{name}").as_bytes());
             assert_eq!(keys.none(), format!("{{link:{name}}}:none").as_bytes());
             assert_eq!(keys.hold(), format!("{{link:{name}}}:hold").as_bytes());

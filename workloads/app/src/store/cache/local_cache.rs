@@ -2,6 +2,8 @@
 //! tracking in broadcasting mode, <https://valkey.io/topics/client-side-caching/>).
 //!
 //! Guarantees:
+//! - A code is kept from the second lookup at the server on, counted from its last change. Until then its deletion takes
+//!   effect at once, without the moment that a message of the server takes.
 //! - A place is reserved before the server is queried, and an invalidation meanwhile removes it. A result that is
 //!   older than a change is therefore not kept.
 //! - An entry ends with the remaining time of its key, because the server may report expired keys late.
@@ -12,8 +14,9 @@
 //!   other key, so an earlier state of it counts no longer than one lease.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     num::NonZeroU64,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -33,9 +36,13 @@ const OVERHEAD: usize = 128;
 /// The typical memory of an entry in bytes, for the initial size of the table.
 const TYPICAL: u64 = 256;
 
+/// The largest number of codes that are known to have been looked up once.
+const MOST_SEEN: u64 = 64 * 1024;
+
 /// The copies of one connection.
 pub struct LocalCache {
     entries: Cache<String, Entry, Bytewise>,
+    seen: Seen,
     /// Set once the connection has ended.
     lost: AtomicBool,
     /// The time for which entries count after a question that the server answered.
@@ -46,6 +53,12 @@ pub struct LocalCache {
     /// Set by each use of an entry.
     used: AtomicBool,
     wanted: Notify,
+}
+
+/// The codes that were looked up a short time ago: for each place the hash of the last one that fell on it.
+struct Seen {
+    places: Box<[AtomicU32]>,
+    hasher: RandomState,
 }
 
 #[derive(Clone)]
@@ -79,9 +92,12 @@ impl LocalCache {
     /// Returns a store of this many bytes with a lease of this term; when it is full, the least used entries are evicted.
     #[must_use]
     pub fn new(bytes: NonZeroU64, term: Duration) -> Self {
-        let typical = usize::try_from(bytes.get() / TYPICAL).unwrap_or(usize::MAX);
+        let typical = bytes.get() / TYPICAL;
+        let seen = usize::try_from(typical.min(MOST_SEEN)).unwrap_or(usize::MAX);
+        let typical = usize::try_from(typical).unwrap_or(usize::MAX);
         Self {
             entries: Cache::with_weighter(typical, bytes.get(), Bytewise),
+            seen: Seen::of(seen),
             lost: AtomicBool::new(false),
             term,
             began: Instant::now(),
@@ -133,9 +149,11 @@ impl LocalCache {
         u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Reserves the place of a code, unless it is taken.
-    pub fn reserve(&self, code: Code<'_>) -> Option<Reservation<'_>> {
-        let code = code.as_str();
+    /// Reserves the place of a code that is looked up, unless the code is new or the place is taken.
+    pub fn reserve(&self, code: &str) -> Option<Reservation<'_>> {
+        if !self.seen.add(code) {
+            return None;
+        }
         let now = Instant::now();
         self.entries.remove_if(code, |entry| entry.ends <= now);
         match self.entries.get_value_or_guard(code, Some(Duration::ZERO)) {
@@ -153,17 +171,57 @@ impl LocalCache {
                         && let Some(code) = keys::code_in(key)
                     {
                         self.entries.remove(code);
+                        self.seen.remove(code);
                     }
                 }
             }
             // Without a list of keys, the message is about all of them.
-            (PushKind::Invalidate, _) => self.entries.clear(),
+            (PushKind::Invalidate, _) => {
+                self.entries.clear();
+                self.seen.clear();
+            }
             (PushKind::Disconnection, _) => {
                 self.lost.store(true, Ordering::Relaxed);
                 self.entries.clear();
             }
             _ => {}
         }
+    }
+}
+
+impl Seen {
+    fn of(places: usize) -> Self {
+        Self {
+            places: std::iter::repeat_with(AtomicU32::default)
+                .take(places.max(1))
+                .collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Adds a code. Returns true if it was there.
+    fn add(&self, code: &str) -> bool {
+        let (place, mark) = self.place(code);
+        place.swap(mark, Ordering::Relaxed) == mark
+    }
+
+    fn remove(&self, code: &str) {
+        let (place, mark) = self.place(code);
+        let _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        for place in &self.places {
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the place of a code, and what stands there for it.
+    fn place(&self, code: &str) -> (&AtomicU32, u32) {
+        let hash = self.hasher.hash_one(code);
+        let place = (hash >> 32) as usize % self.places.len();
+        // 0 stands for none.
+        (&self.places[place], hash as u32 | 1)
     }
 }
 
@@ -204,8 +262,13 @@ mod tests {
         Code::parse(text).unwrap()
     }
 
+    /// Looks up a code twice.
+    fn reserve<'a>(near: &'a LocalCache, text: &str) -> Option<Reservation<'a>> {
+        near.reserve(text).or_else(|| near.reserve(text))
+    }
+
     fn keep(near: &LocalCache, text: &str, left: i64) {
-        near.reserve(code(text)).unwrap().fill(URL.into(), left);
+        reserve(near, text).unwrap().fill(URL.into(), left);
     }
 
     fn has(near: &LocalCache, text: &str) -> bool {
@@ -231,6 +294,24 @@ mod tests {
     }
 
     #[test]
+    fn a_code_is_kept_from_its_second_lookup_after_a_change_on() {
+        let near = near();
+        let flushed = PushInfo {
+            kind: PushKind::Invalidate,
+            data: vec![Value::Nil],
+        };
+        for change in [invalidation("link:a"), flushed] {
+            assert!(near.reserve("a").is_none(), "the first lookup");
+            assert!(near.reserve("a").is_some(), "the second one");
+            assert!(near.reserve("a").is_some());
+            near.on_push(&change);
+        }
+        assert!(near.reserve("a").is_none());
+        near.on_push(&invalidation("link:b"));
+        assert!(near.reserve("a").is_some(), "another code was changed");
+    }
+
+    #[test]
     fn other_keys_are_nobody_s_business() {
         let near = near();
         keep(&near, "a", 1000);
@@ -243,12 +324,12 @@ mod tests {
     #[test]
     fn an_answer_that_is_older_than_a_change_is_not_kept() {
         let near = near();
-        let reservation = near.reserve(code("a")).unwrap();
+        let reservation = reserve(&near, "a").unwrap();
         near.on_push(&invalidation("link:a"));
         reservation.fill(URL.into(), 1000);
         assert!(!has(&near, "a"));
 
-        let reservation = near.reserve(code("a")).unwrap();
+        let reservation = reserve(&near, "a").unwrap();
         let flushed = PushInfo {
             kind: PushKind::Invalidate,
             data: vec![Value::Nil],
@@ -318,17 +399,17 @@ mod tests {
     #[test]
     fn only_one_at_a_time_has_the_place_of_a_code() {
         let near = near();
-        let reservation = near.reserve(code("a"));
-        assert!(reservation.is_some() && near.reserve(code("a")).is_none());
+        let reservation = reserve(&near, "a");
+        assert!(reservation.is_some() && reserve(&near, "a").is_none());
         drop(reservation);
-        assert!(near.reserve(code("a")).is_some());
+        assert!(reserve(&near, "a").is_some());
     }
 
     #[test]
     fn everything_goes_with_the_connection() {
         let near = near();
         keep(&near, "a", 1000);
-        let reservation = near.reserve(code("b")).unwrap();
+        let reservation = reserve(&near, "b").unwrap();
         near.on_push(&PushInfo {
             kind: PushKind::Disconnection,
             data: vec![],

@@ -1,74 +1,205 @@
-//! The lookup of a code at the server: one command for both keys.
+//! Lookups of codes. Those that wait at the same time are one command.
+//!
+//! The first lookup that waits starts a task. The other tasks of the runtime run before it, and then it asks for every
+//! code that waits. Its deadline is that of all lookups in it, so none needs a timer of its own. A request that leaves
+//! takes nothing from the others, and an error is told to each of them.
 
-use redis::{Cmd, ErrorKind, Pipeline, RedisResult, Value};
-use tokio::time::Instant;
+use std::{future::Future, sync::Arc, time::Duration};
 
-use super::{Known, changes, connection::Connection, keys::Keys};
-use crate::{code::Code, location, target};
+use parking_lot::Mutex;
+use redis::{Cmd, Pipeline, RedisResult, Value, aio::ConnectionLike};
+use shortener_common::budget::Share;
+use tokio::{
+    sync::oneshot,
+    task::yield_now,
+    time::{Instant, timeout},
+};
 
-/// Looks up a code at the server, and keeps its destination in this process if there is room for it.
-pub(super) async fn ask(mut connection: Connection, code: Code<'_>) -> RedisResult<Option<Known>> {
-    let keys = Keys::of(code);
-    let near = connection.near().cloned();
-    let sent = Instant::now();
-    let heard = || {
-        if let Some(near) = &near {
-            near.heard(sent);
+use super::{
+    Known,
+    answer::{garbage, understand},
+    channel::Channel,
+    keys::Keys,
+    local_cache::{LocalCache, Reservation},
+};
+
+/// The maximum number of codes in one command, which keeps a server busy for a fraction of a millisecond.
+const MOST: usize = 128;
+
+/// The answer to a lookup; `None` if there was none in time.
+pub(super) type Answer = Option<RedisResult<Option<Known>>>;
+
+/// The lookups on one connection.
+pub(super) struct Lookups {
+    channel: Channel,
+    near: Option<Arc<LocalCache>>,
+    /// The time limit of a command.
+    deadline: Duration,
+    /// The maximum number of codes in one command.
+    most: usize,
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+/// A lookup that is not answered yet. Its memory is free once it is, even if its request left before.
+struct Waiting {
+    keys: Keys,
+    answer: oneshot::Sender<RedisResult<Option<Known>>>,
+    _share: Share,
+}
+
+impl Lookups {
+    /// Returns the lookups on this channel, which keep copies in this process. In a cluster each is a command of its own,
+    /// because the codes are on several nodes.
+    pub(super) fn new(channel: Channel, near: Option<Arc<LocalCache>>, deadline: Duration) -> Self {
+        let most = match channel {
+            Channel::Server(_) => MOST,
+            Channel::Cluster(_) => 1,
+        };
+        Self {
+            channel,
+            near,
+            deadline,
+            most,
+            waiting: Mutex::default(),
         }
-    };
-    let Some(reservation) = near.as_deref().and_then(|near| near.reserve(code)) else {
-        let known = look_up(connection, &keys).await?;
-        heard();
-        return Ok(known);
-    };
-    let mut pipeline = Pipeline::new();
-    // In this order: if the key expires in between, its remaining time is negative.
-    pipeline.add_command(both(&keys)).pttl(keys.link());
-    let (values, left) = pipeline.query_async(&mut connection).await?;
-    heard();
-    let known = understand(values)?;
-    if let Some(Known::To(url)) = &known {
-        reservation.fill(url.clone(), left);
     }
-    Ok(known)
+
+    /// Starts a lookup, and returns its answer.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        keys: Keys,
+        share: Share,
+    ) -> impl Future<Output = Answer> + use<> {
+        let (answer, answered) = oneshot::channel();
+        let mut waiting = self.waiting.lock();
+        waiting.push(Waiting {
+            keys,
+            answer,
+            _share: share,
+        });
+        let is_first = waiting.len() == 1;
+        let is_full = waiting.len() == self.most;
+        let all = is_full.then(|| std::mem::take(&mut *waiting));
+        drop(waiting);
+        if let Some(all) = all {
+            tokio::spawn(Arc::clone(self).ask(all));
+        } else if is_first {
+            tokio::spawn(Arc::clone(self).ask_soon());
+        }
+        async move { answered.await.ok() }
+    }
+
+    async fn ask_soon(self: Arc<Self>) {
+        // The tasks that are ready may have lookups as well.
+        yield_now().await;
+        let all = std::mem::take(&mut *self.waiting.lock());
+        self.ask(all).await;
+    }
+
+    /// Asks for these codes, except those of requests that have left, and answers the requests.
+    async fn ask(self: Arc<Self>, mut all: Vec<Waiting>) {
+        all.retain(|lookup| !lookup.answer.is_closed());
+        if all.is_empty() {
+            return;
+        }
+        let near = self.near.as_deref();
+        let reserve = |lookup: &Waiting| near?.reserve(lookup.keys.code());
+        let reservations: Vec<_> = all.iter().map(reserve).collect();
+        let command = both_of(all.iter().map(|lookup| &lookup.keys));
+        let reserved = all.iter().zip(&reservations);
+        let reserved = reserved.filter(|(_, reservation)| reservation.is_some());
+        let times: Vec<Cmd> = reserved.map(|(lookup, _)| time_of(&lookup.keys)).collect();
+        let sent = Instant::now();
+        let replies = timeout(self.deadline, self.query(command, times)).await;
+        // Without an answer to it, a request knows that there was none in time.
+        let Ok(replies) = replies else { return };
+        let replies = replies.and_then(|(reply, times)| Ok((values(reply, all.len())?, times)));
+        match replies {
+            Ok((values, times)) => {
+                if let Some(near) = near {
+                    near.heard(sent);
+                }
+                tell(all, reservations, values, times);
+            }
+            Err(error) => {
+                for lookup in all {
+                    let _ = lookup.answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Returns the reply to the first command, and the remaining times that the others ask for.
+    async fn query(&self, command: Cmd, times: Vec<Cmd>) -> RedisResult<(Value, Vec<i64>)> {
+        let mut channel = self.channel.clone();
+        if times.is_empty() {
+            return Ok((command.query_async(&mut channel).await?, Vec::new()));
+        }
+        let mut pipeline = Pipeline::new();
+        // In this order: if a key expires in between, its remaining time is negative.
+        for command in std::iter::once(command).chain(times) {
+            pipeline.add_command(command);
+        }
+        let replies: Vec<Value> = pipeline.query_async(&mut channel).await?;
+        let mut replies = replies.into_iter();
+        let reply = replies.next().ok_or_else(garbage)?;
+        let times = replies.map(redis::from_redis_value::<i64>);
+        Ok((reply, times.collect::<Result<_, _>>()?))
+    }
 }
 
-/// Looks up a code at the server.
-pub(super) async fn look_up(mut connection: Connection, keys: &Keys) -> RedisResult<Option<Known>> {
-    understand(both(keys).query_async(&mut connection).await?)
+/// Answers lookups, and keeps the destinations of those with a reservation.
+fn tell(
+    all: Vec<Waiting>,
+    reservations: Vec<Option<Reservation<'_>>>,
+    values: Vec<Value>,
+    times: Vec<i64>,
+) {
+    let (mut values, mut times) = (values.into_iter(), times.into_iter());
+    for (lookup, reservation) in all.into_iter().zip(reservations) {
+        let mut value = || values.next().unwrap_or_default();
+        let known = understand(value(), value());
+        if let Some(reservation) = reservation {
+            let left = times.next().unwrap_or_default();
+            if let Ok(Some(Known::To(url))) = &known {
+                reservation.fill(url.clone(), left);
+            }
+        }
+        let _ = lookup.answer.send(known);
+    }
 }
 
-fn both(keys: &Keys) -> Cmd {
+/// Looks up one code.
+pub(super) async fn look_up(
+    channel: &mut impl ConnectionLike,
+    keys: &Keys,
+) -> RedisResult<Option<Known>> {
+    let reply = both_of(std::iter::once(keys)).query_async(channel).await?;
+    let mut values = values(reply, 1)?.into_iter();
+    let mut value = || values.next().unwrap_or_default();
+    understand(value(), value())
+}
+
+/// Returns the command for both keys of each code.
+fn both_of<'a>(codes: impl Iterator<Item = &'a Keys>) -> Cmd {
     let mut command = redis::cmd("MGET");
-    command.arg(keys.link()).arg(keys.none());
+    for keys in codes {
+        command.arg(keys.link()).arg(keys.none());
+    }
     command
 }
 
-/// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
-/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss. Earlier releases wrote
-/// destinations as they were given, and also of links that were taken down since.
-fn understand(reply: Value) -> RedisResult<Option<Known>> {
-    let garbage = || (ErrorKind::UnexpectedReturnType, "wrong reply to MGET").into();
-    let Value::Array(values) = reply else {
-        return Err(garbage());
-    };
-    let [url, none] = <[Value; 2]>::try_from(values).map_err(|_| garbage())?;
-    if let Value::BulkString(mark) = &none
-        && let Some(takedown) = changes::takedown_in(mark)
-    {
-        return Ok(Some(Known::Down(takedown)));
-    }
-    match (url, none) {
-        (Value::BulkString(url), _) => {
-            if target::is_plain(&url) {
-                return Ok(Some(Known::To(url.into())));
-            }
-            let url = str::from_utf8(&url).ok();
-            let sound = url.filter(|url| target::is_sound(url));
-            Ok(sound.map(|url| Known::To(location::ascii(url).into_owned().into())))
-        }
-        (Value::Nil, Value::BulkString(_)) => Ok(Some(Known::Nothing)),
-        (Value::Nil, Value::Nil) => Ok(None),
+/// Returns the command for the remaining time of a destination.
+fn time_of(keys: &Keys) -> Cmd {
+    let mut command = redis::cmd("PTTL");
+    command.arg(keys.link());
+    command
+}
+
+/// Returns the values in a reply about this many codes.
+fn values(reply: Value, codes: usize) -> RedisResult<Vec<Value>> {
+    match reply {
+        Value::Array(values) if values.len() == 2 * codes => Ok(values),
         _ => Err(garbage()),
     }
 }
@@ -76,94 +207,33 @@ fn understand(reply: Value) -> RedisResult<Option<Known>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Takedown;
 
-    fn text(text: &str) -> Value {
-        Value::BulkString(text.as_bytes().to_vec())
-    }
-
-    fn understood(values: Vec<Value>) -> Option<Known> {
-        understand(Value::Array(values)).unwrap()
+    #[test]
+    fn one_command_asks_for_both_keys_of_every_code() {
+        let keys = ["a", "b"].map(|name| Keys::of(crate::code::Code::parse(name).unwrap()));
+        let packed = both_of(keys.iter()).get_packed_command();
+        let packed = String::from_utf8(packed).unwrap();
+        let words: Vec<&str> = packed
+            .lines()
+            .filter(|line| !line.starts_with(['*', '$']))
+            .collect();
+        let expected = ["MGET", "link:a", "{link:a}:none", "link:b", "{link:b}:none"];
+        assert_eq!(words, expected);
     }
 
     #[test]
-    fn a_destination_wins_over_a_denial() {
-        let to = Some(Known::To("https://example.com/".into()));
-        assert_eq!(
-            understood(vec![text("https://example.com/"), Value::Nil]),
-            to
-        );
-        assert_eq!(
-            understood(vec![text("https://example.com/"), text("1")]),
-            to
-        );
-        assert_eq!(
-            understood(vec![Value::Nil, text("1")]),
-            Some(Known::Nothing)
-        );
-        assert_eq!(understood(vec![Value::Nil, Value::Nil]), None);
-    }
-
-    #[test]
-    fn a_mark_wins_over_a_destination() {
-        let destination = || text("https://example.com/");
-        for first in [destination(), Value::Nil, text("garbage")] {
-            assert_eq!(
-                understood(vec![first.clone(), text("410")]),
-                Some(Known::Down(Takedown::Disabled))
-            );
-            let notice = Some("a notice".to_owned());
-            assert_eq!(
-                understood(vec![first, text("451\na notice")]),
-                Some(Known::Down(Takedown::Legal { notice }))
-            );
-        }
-    }
-
-    #[test]
-    fn what_could_not_have_been_shortened_is_a_miss() {
-        for bad in [
-            "",
-            "garbage",
-            "javascript:alert(1)",
-            "https://example.com/\r\nSet-Cookie: a=b",
-            "https://a:b@example.com/",
-            "https://exa<mple.com/",
-        ] {
-            assert_eq!(understood(vec![text(bad), text("1")]), None, "{bad:?}");
-        }
-        assert_eq!(
-            understood(vec![Value::BulkString(vec![0xff]), Value::Nil]),
-            None
-        );
-    }
-
-    #[test]
-    fn what_an_earlier_release_wrote_is_a_uri_after_the_look_up() {
-        assert_eq!(
-            understood(vec![text("https://bücher.example/ü"), Value::Nil]),
-            Some(Known::To("https://xn--bcher-kva.example/%C3%BC".into()))
-        );
-        // A destination may be 2,048 bytes long as given, and is longer as a URI.
-        for host in ["example.com", "192.0.2.7"] {
-            let long = format!("https://{host}/{}", "%C3%BC".repeat(1000));
-            let known = Some(Known::To(long.clone().into()));
-            assert_eq!(understood(vec![text(&long), Value::Nil]), known);
-        }
-    }
-
-    #[test]
-    fn what_no_cache_would_answer_is_an_error() {
+    fn a_reply_about_fewer_or_more_codes_is_an_error() {
+        let array = |number| Value::Array(vec![Value::Nil; number]);
+        assert_eq!(values(array(4), 2).unwrap().len(), 4);
         for bad in [
             Value::Nil,
             Value::Okay,
             Value::Int(1),
-            Value::Array(vec![]),
-            Value::Array(vec![Value::Nil]),
-            Value::Array(vec![Value::Int(1), Value::Nil]),
-            Value::Array(vec![Value::Nil, Value::Nil, Value::Nil]),
+            array(0),
+            array(3),
+            array(5),
         ] {
-            assert!(understand(bad.clone()).is_err(), "{bad:?}");
+            assert!(values(bad.clone(), 2).is_err(), "{bad:?}");
         }
     }
 }

@@ -132,7 +132,7 @@ impl Source {
                 let master = sentinels.async_get_client().await?;
                 Connection::to_server(&master, deadline, near).await
             }
-            Servers::Cluster(client) => Connection::to_cluster(client).await,
+            Servers::Cluster(client) => Connection::to_cluster(client, deadline).await,
         }
     }
 }

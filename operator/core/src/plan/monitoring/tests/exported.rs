@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use shortener_app::route::Route;
+use shortener_app::{metrics::Answered, route::Route};
 use shortener_common::{
     exposition::Format,
     memory::{Buffer, Memory},
@@ -74,13 +74,8 @@ fn app() -> String {
     ask(&metrics.with_vector());
     publisher.attempt(None, Duration::ZERO, trace());
     let route = Route::from_template(Some("/{code}"));
-    metrics.request(
-        route,
-        &Method::GET,
-        StatusCode::FOUND,
-        Duration::ZERO,
-        trace(),
-    );
+    let answered = Answered::at_once(route, &Method::GET, StatusCode::FOUND, trace());
+    metrics.request(&answered);
     Format::OpenMetrics.encode(metrics.registry()).unwrap()
 }
 

@@ -9,7 +9,10 @@ use std::{
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
 use shortener_common::{
-    backends::Health, budget::Budget, stall::awake_for, telemetry::call::Server,
+    backends::Health,
+    budget::{Budget, Share},
+    stall::awake_for,
+    telemetry::call::Server,
 };
 use tokio::{
     sync::{Notify, watch},
@@ -18,7 +21,9 @@ use tokio::{
 
 use crate::{
     metrics::CacheMetrics,
-    store::cache::{connection::Connection, refusal::is_refusal, source::Source},
+    store::cache::{
+        Known, connection::Connection, keys::Keys, refusal::is_refusal, source::Source,
+    },
 };
 
 /// A connection that has not failed yet.
@@ -102,11 +107,29 @@ impl Circuit {
         let live = self.live.borrow().clone()?;
         let answer = timeout(self.deadline, operation(live.connection));
         let answer = async { Ok(answer.await.map_err(|_| Failure::Silent)??) };
-        match self.server.call(command, answer).await {
+        let answer = self.server.call(command, answer).await;
+        self.judge(live.number, answer)
+    }
+
+    /// Looks up a code, together with those that wait at the same time.
+    pub(super) async fn look_up(&self, keys: Keys, share: Share) -> Option<Option<Known>> {
+        let (number, answer) = {
+            let live = self.live.borrow();
+            let live = live.as_ref()?;
+            (live.number, live.connection.look_up(keys, share))
+        };
+        let answer = async { Ok(answer.await.ok_or(Failure::Silent)??) };
+        let answer = self.server.call("MGET", answer).await;
+        self.judge(number, answer)
+    }
+
+    /// Draws the conclusion from the result of an operation on the connection of this number.
+    fn judge<T>(&self, number: u64, result: Result<T, Failure>) -> Option<T> {
+        match result {
             Ok(value) => return Some(value),
             Err(Failure::Refused(error)) => self.refused(&error),
             Err(Failure::Silent) => self.doubt(),
-            Err(Failure::Broken(error)) => self.open(live.number, &error.to_string()),
+            Err(Failure::Broken(error)) => self.open(number, &error.to_string()),
         }
         None
     }

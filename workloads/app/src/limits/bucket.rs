@@ -1,0 +1,548 @@
+//! The bucket of one client in this replica, and its account with the bucket that all replicas share. It names no clock:
+//! every time is in nanoseconds after one start.
+//!
+//! A replica first spends tokens of a client without the shared bucket, up to an eighth of the burst. Then it reports
+//! them, with the age of the first one, and takes a lot of tokens in advance. As long as the shared bucket is not full
+//! again, as far as this replica knows, it spends only tokens that it has taken.
+//!
+//! In any period t, R replicas together therefore let a client pass at most `burst + rate * t + R * (burst / 4 + lot)`
+//! times. In each replica, up to an eighth of the burst may be reported as if it had been spent before the period, up to
+//! an eighth is not yet reported at its end, and a lot may have been taken before it. A client that keeps to the rate is
+//! not refused, because the age of its tokens counts as time in which they came back.
+
+use super::Rate;
+
+/// The part of the burst that a replica spends without the shared bucket: one of so many.
+const CREDIT: u32 = 8;
+/// The part of the burst that is taken in advance: one of so many.
+const LOT: u32 = 20;
+/// The maximum number of tokens that are taken in advance.
+const LARGEST_LOT: u32 = 10;
+/// The age up to which a report tells the age of a token, and the time for which the shared bucket is remembered once it
+/// is full: the time in which so many empty buckets are refilled.
+const MEMORY: u64 = 10;
+
+/// The figures of a limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// The time in which one token is refilled.
+    pub(super) interval: u64,
+    /// The time in which an empty bucket is refilled.
+    pub(super) capacity: u64,
+    /// The figures of the shared bucket, if there is one.
+    pub(super) sharing: Option<Sharing>,
+}
+
+/// The figures of a limit that all replicas share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharing {
+    /// The tokens that a replica spends before it asks the shared bucket.
+    credit: i16,
+    /// The tokens that a replica takes at once.
+    lot: i16,
+}
+
+impl Terms {
+    /// Returns the figures of a limit.
+    pub(super) fn of(rate: Rate, is_shared: bool) -> Self {
+        let (interval, capacity) = rate.times();
+        let tokens = |number: u32| i16::try_from(number).unwrap_or(i16::MAX);
+        let sharing = Sharing {
+            credit: tokens(rate.burst / CREDIT),
+            lot: tokens((rate.burst / LOT).clamp(1, LARGEST_LOT)),
+        };
+        Self {
+            interval: super::nanoseconds(interval),
+            capacity: super::nanoseconds(capacity),
+            sharing: is_shared.then_some(sharing),
+        }
+    }
+
+    /// Returns the time for which a full bucket is remembered, so that late reports count from their own time on.
+    pub(super) fn memory(&self) -> u64 {
+        self.capacity.saturating_mul(MEMORY)
+    }
+}
+
+/// The verdict on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It passes; the bucket is full again after this time.
+    Passes(u64),
+    /// It is refused; the next token comes after this time.
+    Refused(u64),
+    /// The shared bucket decides.
+    Asks(Demand),
+}
+
+/// A question to the shared bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Demand {
+    /// The tokens that were spent and not reported.
+    pub(super) debt: i16,
+    /// The time since the first of them.
+    pub(super) age: u64,
+    /// The most tokens to take beside them.
+    pub(super) lot: i16,
+    /// True for the one question that reports and takes in advance. Requests that come before its answer ask for one
+    /// token each.
+    pub(super) is_settlement: bool,
+}
+
+/// The answer of the shared bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    /// The reported tokens that it has counted.
+    pub(super) paid: i16,
+    /// The tokens that were taken beside them.
+    pub(super) taken: i16,
+    /// The time until it is full again.
+    pub(super) refill: u64,
+}
+
+/// The bucket of one client. It is stored as the time at which it will be full again (the generic cell rate algorithm).
+#[derive(Debug, Default)]
+pub(super) struct Bucket {
+    full_at: u64,
+    /// The time at which the shared bucket will be full again, as far as known.
+    shared_full_at: u64,
+    /// The time of the first token in the debt.
+    since: u64,
+    /// Tokens that were taken from the shared bucket and not spent yet. Below zero it is a debt: tokens that were spent
+    /// and not reported.
+    balance: i16,
+    /// True until a settlement is answered.
+    is_settling: bool,
+}
+
+impl Bucket {
+    /// Returns true if this replica's bucket is full.
+    pub(super) fn is_full(&self, now: u64) -> bool {
+        self.full_at <= now
+    }
+
+    /// Returns the time at which this replica's bucket is full again.
+    pub(super) fn full_at(&self) -> u64 {
+        self.full_at
+    }
+
+    /// Takes a token. A refused request costs none.
+    pub(super) fn take(&mut self, terms: &Terms, now: u64) -> Verdict {
+        let full_at = self.full_at.max(now).saturating_add(terms.interval);
+        let wait = full_at.saturating_sub(now).saturating_sub(terms.capacity);
+        if wait > 0 {
+            return Verdict::Refused(wait);
+        }
+        if let Some(sharing) = terms.sharing
+            && !self.spend(sharing, now)
+        {
+            let wait = self.wait(terms, now);
+            if wait > 0 {
+                return Verdict::Refused(wait);
+            }
+            self.full_at = full_at;
+            return Verdict::Asks(self.demand(terms, sharing, now));
+        }
+        self.full_at = full_at;
+        Verdict::Passes(self.refill(terms, now))
+    }
+
+    /// Spends a token without the shared bucket. Returns false if there is none.
+    fn spend(&mut self, sharing: Sharing, now: u64) -> bool {
+        let is_near_the_limit = now < self.shared_full_at;
+        let credit = if is_near_the_limit { 0 } else { sharing.credit };
+        if self.balance <= -credit {
+            return false;
+        }
+        if self.balance == 0 {
+            self.since = now;
+        }
+        self.balance -= 1;
+        true
+    }
+
+    fn demand(&mut self, terms: &Terms, sharing: Sharing, now: u64) -> Demand {
+        let is_settlement = !std::mem::replace(&mut self.is_settling, true);
+        if !is_settlement {
+            return Demand {
+                debt: 0,
+                age: 0,
+                lot: 1,
+                is_settlement,
+            };
+        }
+        let age = now.saturating_sub(self.since);
+        Demand {
+            debt: self.debt(),
+            age: age.min(terms.memory()),
+            lot: sharing.lot,
+            is_settlement,
+        }
+    }
+
+    /// Takes note of an answer, or of the lack of one: then the request passes, and this replica counts anew. Returns the
+    /// time until the bucket is full again.
+    ///
+    /// # Errors
+    /// Returns the time until the next token if the request is refused.
+    pub(super) fn settle(
+        &mut self,
+        terms: &Terms,
+        grant: Option<Grant>,
+        now: u64,
+    ) -> Result<u64, u64> {
+        let Some(grant) = grant else {
+            (self.balance, self.shared_full_at) = (0, 0);
+            return Ok(self.refill(terms, now));
+        };
+        self.shared_full_at = now.saturating_add(grant.refill);
+        let tokens = grant.paid.saturating_add(grant.taken);
+        let lot = terms.sharing.map_or(0, |sharing| sharing.lot);
+        self.balance = self.balance.saturating_add(tokens).min(lot);
+        if grant.taken == 0 {
+            self.full_at = self.full_at.saturating_sub(terms.interval);
+            return Err(self.wait(terms, now).max(1));
+        }
+        self.balance -= 1;
+        Ok(self.refill(terms, now))
+    }
+
+    /// Ends a settlement, answered or not.
+    pub(super) fn end_settlement(&mut self) {
+        self.is_settling = false;
+    }
+
+    fn debt(&self) -> i16 {
+        self.balance.min(0).saturating_neg()
+    }
+
+    /// Returns the time until the shared bucket can have the debt and one more token.
+    fn wait(&self, terms: &Terms, now: u64) -> u64 {
+        let tokens = u64::from(self.debt().unsigned_abs()) + 1;
+        let needed = terms.interval.saturating_mul(tokens);
+        let full_at = self.shared_full_at.max(now).saturating_add(needed);
+        full_at.saturating_sub(now.saturating_add(terms.capacity))
+    }
+
+    /// Returns the time until the emptier of the two buckets is full again, as far as known.
+    fn refill(&self, terms: &Terms, now: u64) -> u64 {
+        let tokens = u64::from(self.balance.unsigned_abs());
+        let time = terms.interval.saturating_mul(tokens);
+        let shared = if self.balance < 0 {
+            self.shared_full_at.max(self.since).saturating_add(time)
+        } else {
+            self.shared_full_at.saturating_sub(time)
+        };
+        self.full_at.max(shared).saturating_sub(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, time::Duration};
+
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    /// The default limit of requests.
+    const DEFAULT: Rate = Rate {
+        requests: 50,
+        period: Duration::from_secs(1),
+        burst: 200,
+    };
+
+    fn rate(requests: u32, burst: u32) -> Rate {
+        Rate {
+            requests,
+            burst,
+            ..DEFAULT
+        }
+    }
+
+    fn take(bucket: &mut Bucket, terms: &Terms, now: u64) -> Result<u64, u64> {
+        match bucket.take(terms, now) {
+            Verdict::Passes(refill) => Ok(refill),
+            Verdict::Refused(wait) => Err(wait),
+            Verdict::Asks(_) => panic!("asks"),
+        }
+    }
+
+    /// A shared bucket that does what `shared.lua` does.
+    #[derive(Default)]
+    struct Shared(u64);
+
+    impl Shared {
+        fn answer(&mut self, terms: &Terms, demand: Demand, now: u64) -> Grant {
+            let empty_at = now + terms.capacity;
+            let room = |full_at: u64| (empty_at - full_at) / terms.interval;
+            let mut full_at = self.0.max(now.saturating_sub(demand.age));
+            let paid = (demand.debt as u64).min(room(full_at));
+            full_at += paid * terms.interval;
+            let mut taken = 0;
+            if paid == demand.debt as u64 {
+                full_at = full_at.max(now);
+                taken = (demand.lot as u64).min(room(full_at));
+                full_at += taken * terms.interval;
+            }
+            self.0 = full_at;
+            Grant {
+                paid: paid as i16,
+                taken: taken as i16,
+                refill: full_at.saturating_sub(now),
+            }
+        }
+    }
+
+    /// Some replicas with one shared bucket, and one client of them.
+    struct Replicas {
+        terms: Terms,
+        own: Vec<Bucket>,
+        shared: Shared,
+        /// Answers on their way, each with its replica.
+        answers: VecDeque<(usize, Demand, Grant)>,
+        now: u64,
+        /// The times at which requests passed.
+        passed: Vec<u64>,
+        asked: usize,
+    }
+
+    impl Replicas {
+        fn new(number: usize, rate: Rate) -> Self {
+            Self {
+                terms: Terms::of(rate, true),
+                own: std::iter::repeat_with(Bucket::default)
+                    .take(number)
+                    .collect(),
+                shared: Shared::default(),
+                answers: VecDeque::new(),
+                // So that no age reaches beyond the start.
+                now: 3600 * SECOND,
+                passed: Vec::new(),
+                asked: 0,
+            }
+        }
+
+        /// Sends a request to a replica. Returns the time to wait if the replica refuses it.
+        fn request(&mut self, replica: usize) -> Option<u64> {
+            match self.own[replica].take(&self.terms, self.now) {
+                Verdict::Passes(_) => self.passed.push(self.now),
+                Verdict::Refused(wait) => return Some(wait),
+                Verdict::Asks(demand) => {
+                    self.asked += 1;
+                    let grant = self.shared.answer(&self.terms, demand, self.now);
+                    if grant.taken > 0 {
+                        self.passed.push(self.now);
+                    }
+                    self.answers.push_back((replica, demand, grant));
+                }
+            }
+            None
+        }
+
+        /// Delivers the oldest answer, or loses it. Returns the time to wait if the request is refused.
+        fn deliver(&mut self, is_lost: bool) -> Option<u64> {
+            let (replica, demand, grant) = self.answers.pop_front()?;
+            let bucket = &mut self.own[replica];
+            let settled = match is_lost {
+                true => Ok(0),
+                false => bucket.settle(&self.terms, Some(grant), self.now),
+            };
+            if demand.is_settlement {
+                bucket.end_settlement();
+            }
+            settled.err()
+        }
+
+        /// Sends a request whose answer comes at once.
+        fn ask(&mut self, replica: usize) -> Option<u64> {
+            self.request(replica).or_else(|| self.deliver(false))
+        }
+
+        /// Checks the bound in every period.
+        fn check(&self, rate: Rate) -> Result<(), TestCaseError> {
+            let Sharing { credit, lot } = self.terms.sharing.unwrap();
+            let slack = self.own.len() as u64 * (2 * credit as u64 + lot as u64);
+            for (first, begin) in self.passed.iter().enumerate() {
+                for (last, end) in self.passed.iter().enumerate().skip(first) {
+                    let most = u64::from(rate.burst.max(1)) + (end - begin) / self.terms.interval;
+                    let passed = (last - first) as u64;
+                    prop_assert!(passed <= most + slack, "{passed} of {most} and {slack}");
+                }
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_burst_passes_then_tokens_come_back_one_by_one() {
+        let terms = Terms::of(rate(1, 20), false);
+        let mut bucket = Bucket::default();
+        let passes = (0..30).filter(|_| take(&mut bucket, &terms, SECOND).is_ok());
+        assert_eq!(passes.count(), 20);
+        assert_eq!(take(&mut bucket, &terms, SECOND), Err(SECOND));
+        let again = take(&mut bucket, &terms, 2 * SECOND);
+        assert_eq!(again, Ok(20 * SECOND), "the bucket is empty again");
+        assert!(take(&mut bucket, &terms, 2 * SECOND).is_err());
+    }
+
+    #[test]
+    fn a_refused_request_costs_no_token() {
+        let terms = Terms::of(rate(1, 1), false);
+        let mut bucket = Bucket::default();
+        assert!(take(&mut bucket, &terms, 0).is_ok());
+        for _ in 0..100 {
+            assert!(take(&mut bucket, &terms, SECOND / 2).is_err());
+        }
+        assert!(take(&mut bucket, &terms, SECOND).is_ok());
+    }
+
+    #[test]
+    fn a_request_that_the_shared_bucket_refuses_costs_no_token_either() {
+        let mut replicas = Replicas::new(2, rate(1, 1));
+        assert_eq!(replicas.ask(0), None);
+        for _ in 0..100 {
+            assert_eq!(replicas.ask(1), Some(SECOND));
+        }
+        assert_eq!(replicas.asked, 2, "a known refusal needs no question");
+        replicas.now += SECOND;
+        assert_eq!(replicas.ask(1), None);
+        assert_eq!(replicas.passed.len(), 2);
+    }
+
+    #[test]
+    fn a_client_far_from_its_limit_costs_no_question_and_a_busy_one_costs_few() {
+        let mut replicas = Replicas::new(1, DEFAULT);
+        for _ in 0..25 {
+            assert_eq!(replicas.request(0), None);
+        }
+        assert_eq!(replicas.asked, 0);
+        let questions = |replicas: &mut Replicas, requests: u64, pause: u64| {
+            let before = replicas.asked;
+            for _ in 0..requests {
+                replicas.now += pause;
+                assert_eq!(replicas.ask(0), None);
+            }
+            replicas.asked - before
+        };
+        // A credit of 25 and a lot of 10 for each question.
+        let at_half_the_rate = questions(&mut replicas, 3500, SECOND / 25);
+        assert!(at_half_the_rate <= 105, "{at_half_the_rate}");
+        replicas.now += 10 * SECOND;
+        let in_a_burst = questions(&mut replicas, 200, 0);
+        assert!(in_a_burst <= 19, "{in_a_burst}");
+    }
+
+    #[test]
+    fn what_is_told_of_the_limit_counts_what_is_not_reported_and_what_was_taken() {
+        let terms = Terms::of(DEFAULT, true);
+        let (mut replicas, interval) = (Replicas::new(2, DEFAULT), terms.interval);
+        // The other replica has spent 100.
+        while replicas.passed.len() < 100 {
+            replicas.ask(0);
+        }
+        let spent = replicas.own[0].refill(&terms, replicas.now);
+        assert_eq!(spent, 100 * interval);
+        for _ in 0..26 {
+            replicas.ask(1);
+        }
+        let known = replicas.own[1].refill(&terms, replicas.now) / interval;
+        assert!((126..=136).contains(&known), "{known}");
+    }
+
+    #[test]
+    fn without_an_answer_a_request_passes_and_the_replica_counts_by_itself() {
+        let terms = Terms::of(rate(1, 8), true);
+        let mut bucket = Bucket::default();
+        let mut passed = 0;
+        loop {
+            match bucket.take(&terms, 0) {
+                Verdict::Passes(_) => passed += 1,
+                Verdict::Refused(_) => break,
+                Verdict::Asks(_) => {
+                    passed += u32::from(bucket.settle(&terms, None, 0).is_ok());
+                    bucket.end_settlement();
+                }
+            }
+        }
+        assert_eq!(passed, 8);
+    }
+
+    #[test]
+    fn a_question_that_was_given_up_is_asked_again() {
+        let terms = Terms::of(rate(1, 8), true);
+        let mut bucket = Bucket::default();
+        let mut asks = || match bucket.take(&terms, 0) {
+            Verdict::Asks(demand) => Some(demand),
+            _ => None,
+        };
+        assert_eq!(asks(), None);
+        let settlement = asks().unwrap();
+        assert!(settlement.is_settlement && settlement.debt == 1);
+        let other = asks().unwrap();
+        assert!(!other.is_settlement && other.debt == 0);
+        bucket.end_settlement();
+        let Verdict::Asks(again) = bucket.take(&terms, 0) else {
+            panic!("does not ask");
+        };
+        assert_eq!(again, settlement);
+    }
+
+    proptest! {
+        #[test]
+        fn alone_never_more_than_the_burst_plus_the_rate_passes(steps in vec(0u64..SECOND, 1..300), burst in 1u32..30) {
+            let terms = Terms::of(rate(10, burst), false);
+            let (mut bucket, mut now, mut passed) = (Bucket::default(), 0, 0);
+            for step in &steps {
+                now += step;
+                passed += u64::from(take(&mut bucket, &terms, now).is_ok());
+            }
+            prop_assert!(passed <= u64::from(burst) + now / (SECOND / 10) + 1);
+        }
+
+        #[test]
+        fn together_replicas_exceed_the_burst_plus_the_rate_by_the_slack_at_most(
+            steps in vec((0usize..6, 0u64..8, 0u8..20), 1..900), number in 1usize..6, burst in 0u32..80, seconds in 0u64..4
+        ) {
+            let rate = rate(10, burst);
+            let mut replicas = Replicas::new(number, rate);
+            for (replica, pause, event) in steps {
+                // Mostly many requests at once, and sometimes a pause in which tokens come back.
+                replicas.now += if pause == 0 { seconds * SECOND / 4 } else { pause - 1 };
+                match event {
+                    0 => replicas.deliver(true),
+                    1..8 => replicas.deliver(false),
+                    _ => replicas.request(replica % number),
+                };
+            }
+            replicas.check(rate)?;
+        }
+
+        #[test]
+        fn a_client_that_keeps_to_the_rate_is_never_refused(
+            steps in vec((0usize..4, 0u64..4), 1..2000)
+        ) {
+            let mut replicas = Replicas::new(4, DEFAULT);
+            for (replica, pause) in steps {
+                replicas.now += SECOND / 50 + pause * SECOND / 10;
+                prop_assert_eq!(replicas.ask(replica), None);
+            }
+        }
+
+        #[test]
+        fn one_who_waits_as_told_passes(
+            steps in vec(0u64..SECOND / 16, 1..300), burst in 0u32..40
+        ) {
+            let mut replicas = Replicas::new(1, rate(10, burst));
+            for pause in steps {
+                replicas.now += pause;
+                if let Some(wait) = replicas.ask(0) {
+                    prop_assert!(wait > 0);
+                    replicas.now += wait;
+                    prop_assert_eq!(replicas.ask(0), None, "after {} ns", wait);
+                }
+            }
+        }
+    }
+}

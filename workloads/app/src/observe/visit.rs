@@ -1,0 +1,210 @@
+//! A request between its arrival and its response, the same for every way that leads to a handler.
+
+use std::panic::AssertUnwindSafe;
+
+use axum::response::{IntoResponse, Response};
+use futures::{FutureExt, future::try_join};
+use http::{Extensions, HeaderMap, HeaderValue, header::CONNECTION};
+use shortener_common::{
+    server::Client,
+    telemetry::span::{Span, in_span},
+};
+use tokio::time::Instant;
+
+use super::{
+    MAX_HEADERS, MAX_URI,
+    allowance::Allowance,
+    complete,
+    facts::{Facts, Head},
+    line::Line,
+    span,
+};
+use crate::{
+    auth::{Denial, Identity},
+    body::Deadline,
+    cors,
+    error::{Error, ErrorExtension},
+    metrics::Answered,
+    page,
+    state::Shared,
+};
+
+/// A request that has arrived.
+pub(crate) struct Visit<'a> {
+    state: &'a Shared,
+    client: &'a Client,
+    deadline: Deadline,
+    facts: Facts<'a>,
+    span: Span,
+    allowance: Allowance<'a>,
+    /// The error of a request that is too large or exceeds the limit of this replica.
+    refusal: Option<Error>,
+    /// The answer without a handler.
+    early: Option<Early>,
+}
+
+/// The answer to a request that no handler gets.
+enum Early {
+    Preflight,
+    Denied(Denial),
+}
+
+impl<'a> Visit<'a> {
+    /// Starts the time, the span and the limits of a request.
+    pub(crate) fn begin(state: &'a Shared, head: Head<'a>, headers: &HeaderMap) -> Self {
+        let deadline = Deadline {
+            start: Instant::now(),
+            budget: state.config.request_timeout,
+        };
+        let mut facts = Facts::of(&head, headers, &state.config);
+        let early = if state.cors.is_preflight(facts.route, facts.method, headers) {
+            // A browser sends no key with it.
+            Some(Early::Preflight)
+        } else {
+            facts.identify(&state.guard, headers).map(Early::Denied)
+        };
+        let span = span::begin(&state.tracer, &facts);
+        let mut allowance = Allowance::of(state, &facts);
+        let admitted = allowance
+            .take(&facts)
+            .and_then(|()| check_size(&facts, headers));
+        Self {
+            state,
+            client: head.client,
+            deadline,
+            facts,
+            span,
+            allowance,
+            refusal: admitted.err(),
+            early,
+        }
+    }
+
+    /// Adds what handlers read. A request without an identity is anonymous.
+    pub(super) fn describe(&self, extensions: &mut Extensions) {
+        extensions.insert(self.deadline);
+        extensions.insert(self.facts.trace);
+        if let Identity::Client(_) = self.facts.identity {
+            extensions.insert(self.facts.identity.clone());
+        }
+    }
+
+    /// Answers the request: by its handler, unless it is refused before.
+    pub(crate) async fn answer(mut self, handler: impl Future<Output = Response>) -> Response {
+        let response = match self.refusal.take() {
+            Some(error) => error.into_response(),
+            None => self.admitted(handler).await,
+        };
+        self.end(response)
+    }
+
+    async fn admitted(&mut self, handler: impl Future<Output = Response>) -> Response {
+        let (early, client, end) = (self.early.take(), self.client, self.deadline.end());
+        let answer = async move {
+            match early {
+                Some(Early::Preflight) => cors::preflight(),
+                Some(Early::Denied(denial)) => Error::from(denial).into_response(),
+                None => in_time(client, end, handler).await,
+            }
+        };
+        let answer = rate_limited(&mut self.allowance, &self.facts, answer);
+        in_span(&self.span, answer).await
+    }
+
+    /// Completes the response, and tells of the request what is told of each.
+    fn end(self, response: Response) -> Response {
+        let (state, facts, start) = (self.state, &self.facts, self.deadline.start);
+        let (response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
+        let response = self.addressed(response, failure.as_ref());
+        let (status, duration) = (response.status(), start.elapsed());
+        state.metrics.request(&Answered {
+            route: facts.route,
+            method: facts.method,
+            status,
+            trace: facts.trace,
+            start,
+            duration,
+        });
+        let failure = failure.as_ref().map(|failure| failure.0.for_log());
+        state.requests.write(&Line {
+            facts,
+            status,
+            duration,
+            failure,
+        });
+        span::end(self.span, status, failure);
+        response
+    }
+
+    /// Fits a complete response to the client: a page for a browser, the permission for a script, and the rate limit.
+    fn addressed(&self, mut response: Response, failure: Option<&ErrorExtension>) -> Response {
+        let (state, facts) = (self.state, &self.facts);
+        if let Some(failure) = failure.filter(|_| facts.can_be_a_page()) {
+            response = page::negotiated(response, &failure.0, facts.accept.as_ref());
+        }
+        let status = response.status();
+        let headers = response.headers_mut();
+        if facts.route.row().is_for_scripts() {
+            state.cors.permit(facts.origin.as_ref(), headers);
+        }
+        if facts.tells_limit(status) {
+            self.allowance.tell(headers);
+        }
+        if state.is_draining() {
+            // Proxies keep connections open; this one has to end before the replica does.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// Rejects requests that are too large.
+fn check_size(facts: &Facts<'_>, headers: &HeaderMap) -> Result<(), Error> {
+    let path = facts.uri.path_and_query();
+    if path.is_some_and(|path| path.as_str().len() > MAX_URI) {
+        return Err(Error::UriTooLong(MAX_URI));
+    }
+    let sizes = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len());
+    if sizes.sum::<usize>() > MAX_HEADERS {
+        return Err(Error::HeadersTooLarge(MAX_HEADERS));
+    }
+    Ok(())
+}
+
+/// Handles the request unless the client has exceeded the shared rate limit.
+async fn rate_limited(
+    allowance: &mut Allowance<'_>,
+    facts: &Facts<'_>,
+    answer: impl Future<Output = Response>,
+) -> Response {
+    let admitted = allowance.take_shared(facts);
+    let answered = if facts.method.is_safe() {
+        // Discarding the response to a safe request is harmless. The check and the handler therefore run concurrently,
+        // which saves a round trip to the cache.
+        try_join(admitted, answer.map(Ok))
+            .await
+            .map(|((), response)| response)
+    } else {
+        match admitted.await {
+            Ok(()) => Ok(answer.await),
+            Err(error) => Err(error),
+        }
+    };
+    answered.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// Runs the handler with its deadline; a panic becomes an internal error.
+async fn in_time(
+    client: &Client,
+    deadline: Instant,
+    handler: impl Future<Output = Response>,
+) -> Response {
+    let handler = AssertUnwindSafe(handler).catch_unwind();
+    match client.in_time(deadline, handler).await {
+        Some(Ok(response)) => response,
+        Some(Err(_)) => Error::Internal("the handler panicked".to_owned()).into_response(),
+        None => Error::Deadline.into_response(),
+    }
+}

@@ -1,0 +1,67 @@
+//! The whole program: `app serve` (the default) and `app migrate`.
+
+use std::process::ExitCode;
+
+use prometheus_client::collector::Collector;
+use shortener_common::{
+    memory::{Buffer, Memory},
+    open_files,
+    program::{self, Observed},
+    signal::termination,
+};
+
+use crate::{
+    code::CodeSpace,
+    config::{Cli, Command, MigrateArgs, ServeArgs},
+    metrics::Metrics,
+    observe::REQUESTS,
+    run::Server,
+    state,
+    store::migrate::migrate,
+};
+
+/// Runs the program by its command line. A binary around it may have metrics of its own: the benchmark's has an allocator
+/// that counts, which only a binary can choose.
+#[tokio::main]
+pub async fn run(more: Vec<Box<dyn Collector>>) -> ExitCode {
+    let work = async {
+        match Cli::from_command_line().command {
+            Command::Serve(args) => serve(*args, more).await,
+            Command::Migrate(args) => run_migrations(*args).await,
+        }
+    };
+    program::run("app", work).await
+}
+
+async fn serve(args: ServeArgs, more: Vec<Box<dyn Collector>>) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let memory = args.divide_memory()?;
+    let observed = Observed::start("app", version, &args.log, &args.telemetry, &memory)?;
+    // As early as possible, so that an early SIGTERM is not lost.
+    let stop = termination()?;
+    open_files::allow(args.open_files(&memory));
+    let mut metrics = Metrics::default();
+    for collector in observed.losses().into_iter().chain(more) {
+        metrics.register(collector);
+    }
+    metrics.register(memory.metrics(&Buffer::ALL));
+    let parts = state::Observed {
+        metrics,
+        tracer: observed.tracer(),
+        requests: observed.events(REQUESTS),
+        memory,
+    };
+    let server = Server::bind(args, parts, CodeSpace::default()).await?;
+    let (public, internal) = server.addresses()?;
+    tracing::info!(event = "listening", public.address = %public, internal.address = %internal, "listening");
+    server.run(stop).await;
+    observed.end().await;
+    Ok(())
+}
+
+async fn run_migrations(args: MigrateArgs) -> anyhow::Result<()> {
+    let _log = args.log.start(None, &Memory::default())?;
+    migrate(args.database.connect_options()?, args.timeout).await?;
+    tracing::info!(event = "migrated", "migrated");
+    Ok(())
+}

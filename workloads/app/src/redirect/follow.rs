@@ -1,0 +1,75 @@
+//! The answer to a code: one look-up, no JSON, no formatting, no copy of the code.
+
+use axum::{
+    body::{Body, Bytes},
+    response::Response,
+};
+use http::{
+    HeaderMap, HeaderValue, StatusCode,
+    header::{CACHE_CONTROL, LOCATION},
+};
+
+use crate::{
+    code::Code, error::Error, location, state::Shared, store::Resolved, target::MAX_LOCATION,
+};
+
+/// Redirects to the destination of a short link. The query is that of the request, and `fields` is an empty map for the
+/// response.
+///
+/// # Errors
+/// Fails if the code leads nowhere, or if the database is down and the code is not in the cache.
+pub async fn follow(
+    state: &Shared,
+    code: Code<'_>,
+    query: Option<&str>,
+    fields: HeaderMap,
+) -> Result<Response, Error> {
+    let resolved = state.links.find(code).await?;
+    let settings = &state.config.links;
+    match resolved {
+        Some(Resolved::To(url)) if settings.links_forward_query => {
+            redirect(with_query(url, query)?, fields)
+        }
+        Some(Resolved::To(url)) => redirect(url, fields),
+        Some(Resolved::Gone) => target(settings.links_expired_target.as_ref(), Error::Expired),
+        Some(Resolved::Down(takedown)) => Err(Error::taken_down(takedown, &state.public_base)),
+        None => target(settings.links_unknown_target.as_ref(), Error::NotFound),
+    }
+}
+
+/// Redirects to a target of the settings.
+///
+/// # Errors
+/// Returns the error if there is no target.
+pub fn target(target: Option<&HeaderValue>, error: Error) -> Result<Response, Error> {
+    let found = |target: &HeaderValue| found(target.clone(), HeaderMap::new());
+    target.map(found).ok_or(error)
+}
+
+/// Returns a destination with the query of the request.
+fn with_query(url: Bytes, query: Option<&str>) -> Result<Bytes, Error> {
+    match query.filter(|query| !query.is_empty()) {
+        Some(query) => location::with_query(&url, query)
+            .map(Bytes::from)
+            .ok_or(Error::QueryTooLong(MAX_LOCATION)),
+        None => Ok(url),
+    }
+}
+
+fn redirect(url: Bytes, fields: HeaderMap) -> Result<Response, Error> {
+    // The bytes of the store become the header value as they are. Anything that could split a header is rejected here.
+    let location = HeaderValue::from_maybe_shared(url).map_err(|_| {
+        Error::Internal("a stored destination is not a valid header value".to_owned())
+    })?;
+    Ok(found(location, fields))
+}
+
+fn found(location: HeaderValue, mut fields: HeaderMap) -> Response {
+    fields.insert(LOCATION, location);
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // An empty body takes no memory.
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::FOUND;
+    *response.headers_mut() = fields;
+    response
+}

@@ -1,0 +1,116 @@
+//! Lookups of codes that wait for the cache at the same time.
+
+use std::time::Duration;
+
+use futures::future::{join_all, ready};
+use shortener_app::{code::Code, store::cache::Known};
+use shortener_common::memory::{Buffer, Memory};
+use tokio::join;
+
+use crate::cache_server::{PATIENT, Redis, connected, until};
+
+const URL: &str = "https://example.com/together";
+
+/// Returns the number of lookups that the server has taken for one.
+async fn commands(server: &Redis) -> u64 {
+    let info = server.ask::<String>(&["INFO", "commandstats"]).await;
+    let calls = info
+        .lines()
+        .find_map(|line| line.strip_prefix("cmdstat_mget:calls="));
+    calls.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+fn code(text: &str) -> Code<'_> {
+    Code::parse(text).unwrap()
+}
+
+#[tokio::test]
+async fn lookups_that_wait_at_the_same_time_are_one_command_and_each_has_its_answer() {
+    let server = Redis::start().await;
+    let cache = connected(&server, PATIENT, &Memory::default()).await;
+    let names: Vec<String> = (0..100).map(|number| format!("code{number}")).collect();
+    let url = |number: usize| format!("{URL}/{number}");
+    for (number, name) in names.iter().enumerate() {
+        let (link, none) = (format!("link:{name}"), format!("{{link:{name}}}:none"));
+        let target = url(number);
+        let set: &[&str] = match number % 4 {
+            0 => &["SET", &link, &target],
+            1 => &["SET", &none, "1"],
+            2 => &["SET", &link, "https://evil.example/\r\nSet-Cookie: a=b"],
+            _ => &["RPUSH", &link, "a", "list"],
+        };
+        server.ask::<redis::Value>(set).await;
+    }
+    let before = commands(&server).await;
+    let found = join_all(names.iter().map(|name| cache.look_up(code(name)))).await;
+    for (number, known) in found.into_iter().enumerate() {
+        let expected = match number % 4 {
+            0 => Some(Known::To(url(number).into())),
+            1 => Some(Known::Nothing),
+            _ => None,
+        };
+        assert_eq!(known, expected, "{number}");
+    }
+    // The connection is checked by a lookup as well, every five seconds.
+    let asked = commands(&server).await - before;
+    assert!((1..=2).contains(&asked), "{asked} commands");
+}
+
+#[tokio::test]
+async fn a_command_has_a_bound_and_many_lookups_are_a_few_of_them() {
+    let server = Redis::start().await;
+    let cache = connected(&server, PATIENT, &Memory::default()).await;
+    server.ask::<()>(&["SET", "link:hot", URL]).await;
+    let before = commands(&server).await;
+    let found = join_all((0..1000).map(|_| cache.look_up(code("hot")))).await;
+    let to = Some(Known::To(URL.into()));
+    assert!(found.iter().all(|known| *known == to), "{found:?}");
+    let asked = commands(&server).await - before;
+    assert!((8..=9).contains(&asked), "{asked} commands");
+}
+
+#[tokio::test]
+async fn a_request_that_leaves_takes_nothing_from_the_others() {
+    let server = Redis::start().await;
+    let cache = connected(&server, PATIENT, &Memory::default()).await;
+    server.ask::<()>(&["SET", "link:stays", URL]).await;
+    let leaves = async {
+        tokio::select! {
+            biased;
+            known = cache.look_up(code("leaves")) => panic!("{known:?}"),
+            () = ready(()) => {}
+        }
+    };
+    let ((), known) = join!(leaves, cache.look_up(code("stays")));
+    assert_eq!(known, Some(Known::To(URL.into())));
+    // The one that began the command may be the one that leaves, and all may leave.
+    tokio::select! {
+        biased;
+        known = cache.look_up(code("leaves")) => panic!("{known:?}"),
+        () = ready(()) => {}
+    }
+    let known = cache.look_up(code("stays")).await;
+    assert_eq!(known, Some(Known::To(URL.into())));
+}
+
+#[tokio::test]
+async fn lookups_at_a_frozen_cache_end_together_and_take_no_more_than_their_memory() {
+    const LOOKUPS: usize = 3000;
+    let server = Redis::start().await;
+    let memory = Memory::default();
+    let cache = connected(&server, Duration::from_millis(300), &memory).await;
+    server.ask::<()>(&["SET", "link:hot", URL]).await;
+    server.freeze();
+    let budget = memory.budget(Buffer::CacheCommands);
+    let found = join_all((0..LOOKUPS).map(|_| cache.look_up(code("hot")))).await;
+    assert!(found.iter().all(Option::is_none));
+    let room = budget.limit() / 1024;
+    assert!(room < LOOKUPS);
+    assert_eq!(budget.refused(), (LOOKUPS - room) as u64);
+    until(0, || async { budget.used() }).await;
+    until(false, || async { cache.breaker().is_closed() }).await;
+    server.thaw();
+    cache.breaker().wait_until_closed(PATIENT).await;
+    let known = cache.look_up(code("hot")).await;
+    assert_eq!(known, Some(Known::To(URL.into())));
+}

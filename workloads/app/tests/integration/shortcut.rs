@@ -1,0 +1,323 @@
+//! Redirects past the router and through it: the responses, the metrics and the log are the same.
+
+use std::{
+    collections::BTreeMap,
+    future::pending,
+    io::{self, Write},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use shortener_app::{
+    code::CodeSpace,
+    config::ServeArgs,
+    metrics::Metrics,
+    observe::REQUESTS,
+    redirect::Shortcut,
+    router,
+    run::Server,
+    state::{AppState, Observed},
+};
+use shortener_common::{
+    event::Kind,
+    exposition::Format,
+    logging::EventLog,
+    server::{self, Handler, Settings, listen},
+    telemetry::span::Tracer,
+};
+use shortener_testing::database::TestDatabase;
+use sqlx::postgres::PgConnectOptions;
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    client::{Response, send, shorten},
+    management::{Keys, manage},
+    pages::{BROWSER, expire_one},
+    support::{App, config, url_of},
+};
+
+/// The caller, so that both responses name the same trace.
+const CALLER: &str = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
+/// More time than a busy machine needs.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Passes on lines of the log.
+struct Pipe(UnboundedSender<Vec<u8>>);
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.send(bytes.to_owned());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Two servers with one state: the first one answers redirects past the router, the second one through it.
+struct Ways {
+    ways: [SocketAddr; 2],
+    state: AppState,
+    lines: UnboundedReceiver<Vec<u8>>,
+    _app: Server,
+    _servers: JoinSet<bool>,
+}
+
+/// What is seen of a request.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    status: u16,
+    fields: Vec<(String, String)>,
+    body: String,
+    /// Its line in the log, without what is never the same.
+    line: Value,
+    /// The counters that it has increased.
+    counted: BTreeMap<String, u64>,
+}
+
+fn serve(servers: &mut JoinSet<bool>, handler: impl Handler) -> SocketAddr {
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let settings = Settings::internal(SOON, SOON);
+    servers.spawn(server::serve(listener, handler, settings, pending()));
+    address
+}
+
+impl Ways {
+    async fn start(database: &PgConnectOptions, change: impl FnOnce(&mut ServeArgs)) -> Self {
+        let mut config = config(&url_of(database));
+        change(&mut config);
+        let kind = Kind {
+            is_enabled: |_| true,
+            ..REQUESTS
+        };
+        let (pipe, lines) = unbounded_channel();
+        let memory = config.divide_memory().unwrap();
+        let observed = Observed {
+            metrics: Metrics::default(),
+            tracer: Tracer::default(),
+            requests: EventLog::to(kind, "replica-7", Pipe(pipe)).unwrap(),
+            memory,
+        };
+        let app = Server::bind(config, observed, CodeSpace::default())
+            .await
+            .unwrap();
+        let state = app.state().clone();
+        let router = router::public(state.clone());
+        let mut servers = JoinSet::new();
+        let past = serve(&mut servers, Shortcut::new(state.clone(), router.clone()));
+        let through = serve(&mut servers, router);
+        Self {
+            ways: [past, through],
+            state,
+            lines,
+            _app: app,
+            _servers: servers,
+        }
+    }
+
+    /// Returns the counters of requests.
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let text = Format::Classic
+            .encode(self.state.metrics.registry())
+            .unwrap();
+        let counters = text.lines().filter(|line| {
+            line.starts_with("http_requests_total{")
+                || line.starts_with("http_server_request_duration_seconds_count{")
+        });
+        let series = counters.map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap())
+        });
+        series.collect()
+    }
+
+    /// Sends a request along one way, and returns what is seen of it.
+    async fn see(&mut self, way: SocketAddr, request: &str) -> Seen {
+        let before = self.counters();
+        let response = send(way, request).await;
+        let line = timeout(SOON, self.lines.recv()).await.unwrap().unwrap();
+        let mut line: Value = serde_json::from_slice(&line).unwrap();
+        let members = line.as_object_mut().unwrap();
+        for varies in ["timestamp", "span_id", "duration"] {
+            assert!(members.remove(varies).is_some(), "{varies} is missing");
+        }
+        let mut counted = self.counters();
+        for (series, value) in &mut counted {
+            *value -= before.get(series).copied().unwrap_or_default();
+        }
+        counted.retain(|_, value| *value > 0);
+        let Response {
+            status,
+            headers,
+            body,
+        } = response;
+        let fields = headers
+            .into_iter()
+            .filter(|(name, _)| name != "date")
+            .map(|(name, value)| (name, String::from_utf8(value).unwrap()));
+        let mut fields: Vec<_> = fields.collect();
+        // The order of fields with different names means nothing (RFC 9110, section 5.3).
+        fields.sort();
+        Seen {
+            status,
+            fields,
+            body: String::from_utf8(body).unwrap(),
+            line,
+            counted,
+        }
+    }
+
+    /// Checks that the same is seen of a request along both ways, and returns it.
+    async fn same(&mut self, request: &str) -> Seen {
+        let [past, through] = self.ways;
+        let past = self.see(past, request).await;
+        let through = self.see(through, request).await;
+        assert_eq!(past, through, "{request}");
+        assert!(past.counted.values().eq(&[1, 1]), "{past:?}");
+        past
+    }
+}
+
+/// Returns a request with these further header lines.
+fn request(method: &str, target: &str, fields: &str) -> String {
+    format!("{method} {target} HTTP/1.1\r\nhost: test\r\n{CALLER}{fields}\r\n")
+}
+
+/// Makes the links `to`, `ended` and `legal`.
+async fn make_links(database: &TestDatabase) {
+    let keys = Keys::new();
+    let app = App::start_with(database, |config| keys.configure(config)).await;
+    expire_one(database, &app).await;
+    for code in ["to", "legal"] {
+        let url = "https://example.com/a?b=c#d";
+        shorten(app.public, json!({"url": url, "code": code})).await;
+    }
+    let takedown = json!({"reason": "order 7", "legal": true});
+    let disabled = manage(&app, "POST", "/legal/disable", Some(takedown)).await;
+    assert_eq!(disabled.status, 200, "{disabled:?}");
+}
+
+#[tokio::test]
+async fn a_request_is_answered_counted_and_logged_alike_along_both_ways() {
+    let database = TestDatabase::new().await;
+    make_links(&database).await;
+    let targets = |config: &mut ServeArgs| {
+        config.links.links_unknown_target = Some("https://example.com/unknown".parse().unwrap());
+        config.links.links_expired_target = Some("https://example.com/expired".parse().unwrap());
+        config.links.links_forward_query = true;
+    };
+    // So many that a bucket is full again before the next request.
+    let limits = |config: &mut ServeArgs| {
+        config.limit_requests_per_second = 1_000_000;
+        config.limit_requests_burst = 1_000_000;
+        config.cors_allow_origins = vec!["https://app.example.com".parse().unwrap()];
+        config.trust_incoming_trace = true;
+    };
+    let changes: [&dyn Fn(&mut ServeArgs); 3] = [&|_| {}, &targets, &limits];
+    for change in changes {
+        let mut ways = Ways::start(&database, change).await;
+        for (target, status) in [
+            ("/to", 302),
+            ("/to?x=1", 302),
+            ("http://elsewhere/to", 302),
+            ("/none", 404),
+            ("/ended", 410),
+            ("/legal", 451),
+        ] {
+            for method in ["GET", "HEAD"] {
+                for fields in [
+                    "",
+                    BROWSER,
+                    "x-forwarded-for: 6.6.6.6, 2001:db8::1\r\n",
+                    "origin: https://app.example.com\r\nx-api-key: unknown\r\n",
+                    "connection: close\r\n",
+                ] {
+                    let seen = ways.same(&request(method, target, fields)).await;
+                    let is_target = seen.status == 302 && (status == 404 || status == 410);
+                    assert!(seen.status == status || is_target, "{target}: {seen:?}");
+                    assert_eq!(seen.line["http.route"], "/{code}", "{target}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_redirect_is_the_same_as_well() {
+    let database = TestDatabase::new().await;
+    make_links(&database).await;
+    let mut ways = Ways::start(&database, |_| {}).await;
+    let long = format!("/{}", "x".repeat(10_000));
+    let long_query = format!("/to?{}", "x".repeat(10_000));
+    for (method, target, status) in [
+        ("GET", "/to+", 200),
+        ("HEAD", "/to+", 200),
+        ("GET", "/", 404),
+        ("GET", "/a/b", 404),
+        ("GET", "/%74o", 404),
+        ("GET", "/docs", 404),
+        ("GET", "/Health", 404),
+        ("HEAD", "/health", 200),
+        ("POST", "/to", 405),
+        ("DELETE", "/none", 405),
+        ("BREW", "/to", 405),
+        ("GET", "/shorten", 405),
+        ("GET", &long, 414),
+        ("GET", &long_query, 414),
+    ] {
+        let seen = ways.same(&request(method, target, BROWSER)).await;
+        assert_eq!(seen.status, status, "{method} {target}: {seen:?}");
+    }
+    let large = format!("x-large: {}\r\n", "x".repeat(20_000));
+    let seen = ways.same(&request("GET", "/to", &large)).await;
+    assert_eq!(seen.status, 431, "{seen:?}");
+    // A body that no handler reads.
+    let body = format!("{}body", request("GET", "/to", "content-length: 4\r\n"));
+    assert_eq!(ways.same(&body).await.status, 302);
+    let old = format!("GET /to HTTP/1.0\r\n{CALLER}\r\n");
+    assert_eq!(ways.same(&old).await.status, 302);
+}
+
+#[tokio::test]
+async fn refusals_and_failures_are_the_same() {
+    let database = TestDatabase::new().await;
+    make_links(&database).await;
+    let mut down = Ways::start(&database, |config| {
+        config.database.database_url = Some("postgres://u:p@127.0.0.1:1/none".to_owned());
+    })
+    .await;
+    let mut draining = Ways::start(&database, |_| {}).await;
+    draining.state.start_draining();
+    let mut limited = Ways::start(&database, |config| {
+        config.limit_requests_per_second = 1;
+        config.limit_requests_burst = 1;
+    })
+    .await;
+    for method in ["GET", "HEAD"] {
+        for fields in ["", BROWSER] {
+            let seen = down.same(&request(method, "/to", fields)).await;
+            assert_eq!(seen.status, 503, "{seen:?}");
+            let seen = draining.same(&request(method, "/to", fields)).await;
+            let close = ("connection".to_owned(), "close".to_owned());
+            assert!(seen.fields.contains(&close), "{seen:?}");
+            let mut refused = Vec::new();
+            for way in limited.ways {
+                let request = request(method, "/to", fields);
+                let mut seen = limited.see(way, &request).await;
+                // The first request passes, and so may a later one on a slow machine.
+                while seen.status != 429 {
+                    seen = limited.see(way, &request).await;
+                }
+                refused.push(seen);
+            }
+            assert_eq!(refused[0], refused[1]);
+        }
+    }
+}
