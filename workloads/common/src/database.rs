@@ -5,12 +5,9 @@
 //! answered soon and the server accepts no connections, all waiting requests fail; if the probe fails, later ones fail at
 //! once. A database that is only slow still answers the probe, so its requests may finish.
 //!
-//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`]. The look-ups of
-//! redirects are read together, see [`Batches`].
+//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`].
 
 mod admission;
-mod batches;
-mod beginning;
 mod error;
 mod watcher;
 
@@ -32,8 +29,6 @@ use tokio::{
 
 pub use admission::AdmissionMetrics;
 use admission::{Admission, Lane, Turn};
-pub use batches::{Batches, LookUp};
-pub use beginning::Beginning;
 use error::is_connection_error;
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
 use watcher::Watcher;
@@ -188,10 +183,6 @@ impl Database {
     {
         if self.state.borrow().is_none() {
             return Err(away());
-        }
-        // Others have waited for the server already.
-        if *self.silent.borrow() {
-            return Err(silence());
         }
         let _turn = self.turn(lane).await?;
         // Again, because the database may have gone down meanwhile.

@@ -33,7 +33,7 @@ enum Bound {
 }
 
 /// The queues, each with its file and its bound.
-const KNOWN: [(&str, &str, Bound); 9] = [
+const KNOWN: [(&str, &str, Bound); 8] = [
     (
         "app/src/publisher.rs",
         "mpsc::channel(WAITING)",
@@ -63,13 +63,7 @@ const KNOWN: [(&str, &str, Bound); 9] = [
     ),
     (
         "common/src/database/admission.rs",
-        "Semaphore::new(look_ups)",
-        Bound::Items,
-    ),
-    // As many as may wait above, and what a connection for look-ups reads at a time.
-    (
-        "common/src/database/batches.rs",
-        "VecDeque<Wanted<T>>",
+        "Semaphore::new(connections - reserved)",
         Bound::Items,
     ),
     (

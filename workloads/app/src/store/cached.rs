@@ -3,9 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use shortener_common::{
-    backends::StoreState,
-    database::{Beginning, StoreError},
-    telemetry::span::with_current_span,
+    backends::StoreState, database::StoreError, telemetry::span::with_current_span,
 };
 use tokio::time::Instant;
 
@@ -27,7 +25,7 @@ const SHARED: Duration = Duration::from_millis(90);
 
 /// The links of one stack, with or without a cache.
 pub struct CachedLinks {
-    links: Arc<Links>,
+    links: Links,
     management: Management,
     cache: Option<Arc<Cache>>,
     reads: Arc<Coalescer<Answer>>,
@@ -39,7 +37,7 @@ impl CachedLinks {
     pub fn new(links: Links, cache: Option<Arc<Cache>>) -> Self {
         Self {
             management: links.management(),
-            links: Arc::new(links),
+            links,
             cache,
             reads: Arc::default(),
         }
@@ -100,13 +98,13 @@ impl CachedLinks {
     }
 
     async fn read(&self, code: Code<'_>) -> (Answer, Option<Duration>) {
-        let read = |beginning: Beginning| {
-            let (links, cache) = (Arc::clone(&self.links), self.cache.clone());
+        let read = || {
+            let (links, cache) = (self.links.clone(), self.cache.clone());
             let code = code.to_owned();
             // Keeps the span of this request, even if another request that waits for the read polls it.
             with_current_span(async move {
                 let asked = Instant::now();
-                let stored = links.find(code.borrow(), beginning).await?;
+                let stored = links.find(code.borrow()).await?;
                 if let Some(cache) = cache {
                     // The copy is written while the request goes on.
                     drop(cache.remember(code, stored.clone(), asked));

@@ -8,7 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::{
@@ -16,7 +16,6 @@ use futures::{
     future::{BoxFuture, Shared, WeakShared},
 };
 use parking_lot::{Mutex, MutexGuard};
-use shortener_common::database::Beginning;
 
 /// The number of independent shards of the table, which keeps lock contention low.
 const SHARDS: usize = 16;
@@ -35,7 +34,7 @@ type Table<T> = HashMap<String, Computation<T>>;
 /// A computation in flight.
 struct Computation<T> {
     number: u64,
-    beginning: Beginning,
+    began: Instant,
     result: WeakShared<BoxFuture<'static, T>>,
 }
 
@@ -53,12 +52,11 @@ impl<T: Clone> Default for Coalescer<T> {
 
 impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
     /// Starts the computation for this key, or joins the one in flight. The second value is the age that the latter had
-    /// at this call, and `None` if the computation began after it; an older result may miss changes made in between. The
-    /// work notes its beginning, before which it may wait.
+    /// at this call, and `None` if the computation began after it; an older result may miss changes made in between.
     pub async fn join<F>(
         self: &Arc<Self>,
         key: &str,
-        work: impl FnOnce(Beginning) -> F,
+        work: impl FnOnce() -> F,
     ) -> (T, Option<Duration>)
     where
         F: Future<Output = T> + Send + 'static,
@@ -70,7 +68,7 @@ impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
     fn join_or_start<F>(
         self: &Arc<Self>,
         key: &str,
-        work: impl FnOnce(Beginning) -> F,
+        work: impl FnOnce() -> F,
     ) -> (SharedFuture<T>, Option<Duration>)
     where
         F: Future<Output = T> + Send + 'static,
@@ -79,7 +77,7 @@ impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
         if let Some(computation) = table.get(key)
             && let Some(future) = computation.result.upgrade()
         {
-            return (future, computation.beginning.age());
+            return (future, Some(computation.began.elapsed()));
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let remove = RemoveOnDrop {
@@ -87,8 +85,7 @@ impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
             key: key.to_owned(),
             number,
         };
-        let beginning = Beginning::default();
-        let work = work(beginning.clone());
+        let work = work();
         let work = async move {
             let _remove = remove;
             work.await
@@ -97,7 +94,7 @@ impl<T: Clone + Send + Sync + 'static> Coalescer<T> {
         if let Some(result) = future.downgrade() {
             let computation = Computation {
                 number,
-                beginning,
+                began: Instant::now(),
                 result,
             };
             table.insert(key.to_owned(), computation);
@@ -133,8 +130,6 @@ impl<T: Clone + Send + Sync + 'static> Drop for RemoveOnDrop<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use tokio::sync::oneshot;
 
     use super::*;
@@ -155,16 +150,13 @@ mod tests {
     async fn who_asks_meanwhile_gets_the_same_answer_and_knows_that_it_is_older() {
         let coalescer = coalescer();
         let (answer, question) = oneshot::channel();
-        let (first, age) = coalescer.join_or_start("a", |beginning| {
-            beginning.note();
-            question.map(Result::unwrap)
-        });
+        let (first, age) = coalescer.join_or_start("a", || question.map(Result::unwrap));
         assert_eq!(age, None);
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(1) {}
-        let (second, age) = coalescer.join_or_start("a", |_| async { unreachable!() });
+        let (second, age) = coalescer.join_or_start("a", || async { unreachable!() });
         assert!(age >= Some(Duration::from_millis(1)), "{age:?}");
-        let (other, age) = coalescer.join_or_start("b", |_| async { 2 });
+        let (other, age) = coalescer.join_or_start("b", || async { 2 });
         assert_eq!(age, None);
         answer.send(1).unwrap();
         assert_eq!((first.await, second.await, other.await), (1, 1, 2));
@@ -172,33 +164,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_not_older_for_who_asks_before_its_computation_began() {
-        let coalescer = coalescer();
-        let (place, turn) = oneshot::channel();
-        let (first, _) = coalescer.join_or_start("a", async |beginning: Beginning| {
-            turn.await.unwrap();
-            beginning.note();
-            1
-        });
-        let (second, age) = coalescer.join_or_start("a", |_| async { unreachable!() });
-        assert_eq!(age, None);
-        place.send(()).unwrap();
-        assert_eq!((first.await, second.await), (1, 1));
-    }
-
-    #[tokio::test]
     async fn a_later_question_starts_anew() {
         let coalescer = coalescer();
-        assert_eq!(coalescer.join("a", |_| async { 1 }).await, (1, None));
-        assert_eq!(coalescer.join("a", |_| async { 2 }).await, (2, None));
+        assert_eq!(coalescer.join("a", || async { 1 }).await, (1, None));
+        assert_eq!(coalescer.join("a", || async { 2 }).await, (2, None));
     }
 
     #[tokio::test]
     async fn the_work_goes_on_when_the_one_who_began_it_leaves() {
         let coalescer = coalescer();
         let (answer, question) = oneshot::channel();
-        let (first, _) = coalescer.join_or_start("a", |_| question.map(Result::unwrap));
-        let (second, _) = coalescer.join_or_start("a", |_| async { unreachable!() });
+        let (first, _) = coalescer.join_or_start("a", || question.map(Result::unwrap));
+        let (second, _) = coalescer.join_or_start("a", || async { unreachable!() });
         drop(first);
         answer.send(1).unwrap();
         assert_eq!(second.await, 1);
@@ -207,9 +184,9 @@ mod tests {
     #[tokio::test]
     async fn work_that_everybody_left_is_never_taken_up_again() {
         let coalescer = coalescer();
-        let (first, _) = coalescer.join_or_start("a", |_| std::future::pending());
+        let (first, _) = coalescer.join_or_start("a", std::future::pending);
         drop(first);
         assert_eq!(in_flight(&coalescer), 0);
-        assert_eq!(coalescer.join("a", |_| async { 2 }).await, (2, None));
+        assert_eq!(coalescer.join("a", || async { 2 }).await, (2, None));
     }
 }

@@ -1,24 +1,26 @@
 //! Links in PostgreSQL. Every query is prepared once per connection.
 
-mod look_up;
 mod once;
-
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use shortener_common::{
     backends::StoreState,
-    database::{Batches, Beginning, Database, StoreError},
+    database::{Database, StoreError},
 };
 use sqlx::{PgExecutor, PgPool};
 
-use self::look_up::Codes;
 pub use self::once::RequestKey;
-use super::{Link, Stored, management::Management};
+use super::{
+    Link, Stored,
+    management::{Management, takedown},
+};
 use crate::{
     code::{Code, CodeSpace},
-    target,
+    location, target,
 };
+
+const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint, \
+    disabled_as, notice FROM links WHERE code = $1";
 
 const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
     VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', \
@@ -37,7 +39,6 @@ const LOCK_URL: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 #[derive(Clone, Debug)]
 pub struct Links {
     database: Database,
-    look_ups: Arc<Batches<Codes>>,
     space: CodeSpace,
 }
 
@@ -79,11 +80,7 @@ impl Links {
     /// Returns the links of this database, with generated codes out of this space.
     #[must_use]
     pub fn new(database: Database, space: CodeSpace) -> Self {
-        Self {
-            look_ups: Arc::new(Batches::new(database.clone())),
-            database,
-            space,
-        }
+        Self { database, space }
     }
 
     /// Returns the state of the database, for the operator.
@@ -98,17 +95,37 @@ impl Links {
         Management::new(self.database.clone())
     }
 
-    /// Reads a code, together with others that are read now; `None` if it was never assigned. `beginning` is set before
-    /// the statement is sent.
+    /// Reads a code; `None` if it was never assigned.
     ///
     /// # Errors
-    /// Fails if the database is down, or if too many other reads wait.
-    pub async fn find(
-        &self,
-        code: Code<'_>,
-        beginning: Beginning,
-    ) -> Result<Option<Stored>, StoreError> {
-        self.look_ups.find(code.as_str(), beginning).await
+    /// Fails if the database is down.
+    pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
+        type Row = (
+            Option<String>,
+            Option<bool>,
+            Option<i64>,
+            Option<String>,
+            Option<String>,
+        );
+        let row: Option<Row> = self
+            .database
+            .look_up("SELECT links", |pool| async move {
+                sqlx::query_as(FIND)
+                    .bind(code.as_str())
+                    .fetch_optional(&pool)
+                    .await
+            })
+            .await?;
+        Ok(row.map(
+            |(url, expired, expires_at, disabled_as, notice)| match (disabled_as, url) {
+                (Some(how), _) => Stored::Down(takedown(&how, notice)),
+                (None, Some(url)) if expired != Some(true) => Stored::Live {
+                    url: location::ascii(&url).into_owned(),
+                    expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
+                },
+                (None, _) => Stored::Expired,
+            },
+        ))
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable.

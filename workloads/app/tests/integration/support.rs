@@ -17,12 +17,7 @@ use shortener_app::{
 use shortener_common::{logging::EventLog, memory::Buffer, telemetry::Service};
 use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
-use tokio::{
-    sync::oneshot,
-    task::{JoinHandle, JoinSet},
-};
-
-use crate::client::{Response, get};
+use tokio::{sync::oneshot, task::JoinHandle};
 
 /// Returns the defaults with free ports, no rate limits and no drain delay.
 pub fn config(database_url: &str) -> ServeArgs {
@@ -169,18 +164,6 @@ impl Blocker {
             );
             blocked = self.blocked().await;
         }
-    }
-
-    /// Takes every connection that the app has for look-ups, with one that waits for the lock on each. Returns those
-    /// requests, for codes that do not exist.
-    pub async fn take_connections(&mut self, app: &App) -> JoinSet<Response> {
-        let (public, mut asked) = (app.public, JoinSet::new());
-        // Eight of ten connections are for look-ups.
-        for number in 1..=8 {
-            asked.spawn(async move { get(public, &format!("/unknown-{number}")).await });
-            self.wait_for_blocked(number).await;
-        }
-        asked
     }
 
     pub async fn release(mut self) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shortener_testing::{database::TestDatabase, metrics, otlp::Sink, proxy::Path};
+use shortener_testing::{database::TestDatabase, otlp::Sink, proxy::Path};
 use sqlx::postgres::PgConnectOptions;
 
 use crate::{
@@ -119,11 +119,7 @@ async fn a_request_is_one_trace_with_every_call_that_was_made_for_it() {
     }
     let query = sink.span(&missed, "SELECT links").await;
     assert_call(&query, &span, "postgresql", port);
-    let alone = [
-        ("db.collection.name", json!("links")),
-        ("db.operation.batch.size", Value::Null),
-    ];
-    assert_attributes(&query, &alone);
+    assert_attributes(&query, &[("db.collection.name", json!("links"))]);
     // The rate limit and the write to the cache are scripts, and the latter ends after the request.
     until(5, || async { sink.spans(&missed).len() }).await;
 
@@ -283,36 +279,6 @@ async fn a_call_that_outlasts_its_request_was_given_up() {
     let span = sink.span(&trace, "GET /{code}").await;
     assert_attributes(&span, &[("error.type", json!("deadline-exceeded"))]);
     blocker.release().await;
-}
-
-#[tokio::test]
-async fn requests_that_share_a_statement_have_a_span_each() {
-    let database = TestDatabase::new().await;
-    let (sink, endpoint) = Sink::start().await;
-    let app = exporting(&database, endpoint, |_| {}).await;
-    let mut blocker = Blocker::hold(&database).await;
-    let first = blocker.take_connections(&app).await;
-    let public = app.public;
-    let asked = [1, 2].map(|number| {
-        let (trace, header) = trace(number);
-        let path = format!("/shared-{number}");
-        tokio::spawn(async move {
-            request(public, "GET", &path, &header)
-                .await
-                .problem(404, "not-found");
-            trace
-        })
-    });
-    metrics::wait_for(app.internal, "database_waiting 2").await;
-    blocker.release().await;
-    for trace in asked {
-        let trace = trace.await.unwrap();
-        let span = sink.span(&trace, "GET /{code}").await;
-        let query = sink.span(&trace, "SELECT links").await;
-        assert_call(&query, &span, "postgresql", database.get_port());
-        assert_attributes(&query, &[("db.operation.batch.size", json!(2))]);
-    }
-    first.join_all().await;
 }
 
 #[tokio::test]

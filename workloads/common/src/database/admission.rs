@@ -16,10 +16,10 @@ use tokio::{
 use super::StoreError;
 
 /// The maximum number of operations that wait for a connection.
-pub(super) const WAITERS: usize = 256;
+const WAITERS: usize = 256;
 /// The time after which an operation that waits for a connection is refused. It outlasts the pauses of a database on a busy
 /// node, such as one on which the pods of an update start.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3);
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
 /// The share of the connections that look-ups never take: one of so many.
 const RESERVED: usize = 5;
 
@@ -67,10 +67,8 @@ impl AdmissionMetrics {
 /// The places for operations.
 #[derive(Debug)]
 pub(super) struct Admission {
-    /// The number of connections that look-ups may take.
-    pub(super) look_ups: usize,
     connections: Semaphore,
-    free_for_look_ups: Semaphore,
+    look_ups: Semaphore,
     waiters: Semaphore,
     metrics: AdmissionMetrics,
 }
@@ -82,7 +80,7 @@ pub(super) struct Turn<'a> {
 }
 
 /// Counts a waiting operation until it is dropped.
-pub(super) struct Waiting<'a>(&'a Gauge<u32, AtomicU32>);
+struct Waiting<'a>(&'a Gauge<u32, AtomicU32>);
 
 impl<'a> Waiting<'a> {
     fn counted_by(gauge: &'a Gauge<u32, AtomicU32>) -> Self {
@@ -102,11 +100,9 @@ impl Admission {
     pub(super) fn new(connections: u32, metrics: AdmissionMetrics) -> Self {
         let connections = (connections as usize).max(1);
         let reserved = connections.div_ceil(RESERVED).min(connections - 1);
-        let look_ups = connections - reserved;
         Self {
-            look_ups,
             connections: Semaphore::new(connections),
-            free_for_look_ups: Semaphore::new(look_ups),
+            look_ups: Semaphore::new(connections - reserved),
             waiters: Semaphore::new(WAITERS),
             metrics,
         }
@@ -115,7 +111,7 @@ impl Admission {
     /// Takes a connection if one is free.
     pub(super) fn try_enter(&self, lane: Lane) -> Option<Turn<'_>> {
         let look_up = match lane {
-            Lane::LookUps => Some(self.free_for_look_ups.try_acquire().ok()?),
+            Lane::LookUps => Some(self.look_ups.try_acquire().ok()?),
             Lane::Changes => None,
         };
         Some(Turn {
@@ -130,23 +126,18 @@ impl Admission {
     /// Fails at once if too many operations wait already, and otherwise after a short time.
     pub(super) async fn enter(&self, lane: Lane) -> Result<Turn<'_>, StoreError> {
         let Ok(_place) = self.waiters.try_acquire() else {
-            return Err(self.refuse(lane, 1));
+            return Err(self.refuse(lane));
         };
-        let _waiting = self.count_waiting();
+        let _waiting = Waiting::counted_by(&self.metrics.waiting);
         match timeout(LONGEST_WAIT, self.wait(lane)).await {
             Ok(Ok(turn)) => Ok(turn),
-            Ok(Err(_)) | Err(_) => Err(self.refuse(lane, 1)),
+            Ok(Err(_)) | Err(_) => Err(self.refuse(lane)),
         }
-    }
-
-    /// Counts one more operation that waits.
-    pub(super) fn count_waiting(&self) -> Waiting<'_> {
-        Waiting::counted_by(&self.metrics.waiting)
     }
 
     async fn wait(&self, lane: Lane) -> Result<Turn<'_>, AcquireError> {
         let look_up = match lane {
-            Lane::LookUps => Some(self.free_for_look_ups.acquire().await?),
+            Lane::LookUps => Some(self.look_ups.acquire().await?),
             Lane::Changes => None,
         };
         Ok(Turn {
@@ -155,13 +146,11 @@ impl Admission {
         })
     }
 
-    /// Counts operations that are refused, and returns their error.
-    pub(super) fn refuse(&self, lane: Lane, operations: usize) -> StoreError {
-        let counter = match lane {
-            Lane::LookUps => &self.metrics.refused_look_ups,
-            Lane::Changes => &self.metrics.refused_changes,
+    fn refuse(&self, lane: Lane) -> StoreError {
+        match lane {
+            Lane::LookUps => self.metrics.refused_look_ups.inc(),
+            Lane::Changes => self.metrics.refused_changes.inc(),
         };
-        counter.inc_by(operations as u64);
         StoreError::Busy
     }
 }

@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt::Display, future::Future, sync::Arc};
 
 use super::{
     Attributes,
-    span::{self, Span, SpanKind},
+    span::{self, SpanKind},
 };
 
 /// The error type of a failure of which only the text is known.
@@ -72,40 +72,9 @@ impl Server {
         operation: &'static str,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let Some(span) = self.begin(operation) else {
+        let Some(mut span) = span::part(SpanKind::Client, || self.name(operation)) else {
             return call.await;
         };
-        let result = call.await;
-        end(span, result.as_ref().err());
-        result
-    }
-
-    /// Runs a call that this request may have in common with others, like [`call`](Self::call). Beside its result, it
-    /// returns the number of requests that it is made for. Each of them has a span of its own.
-    ///
-    /// # Errors
-    /// Returns the error of the call.
-    pub async fn call_in_batch<T, E: Display>(
-        &self,
-        operation: &'static str,
-        call: impl Future<Output = Result<(T, usize), E>>,
-    ) -> Result<T, E> {
-        let Some(mut span) = self.begin(operation) else {
-            return call.await.map(|(value, _)| value);
-        };
-        let result = call.await;
-        // By the conventions one request is no batch.
-        if let (Ok((_, size @ 2..)), Some(mut description)) = (&result, span.describe()) {
-            let size = i64::try_from(*size).unwrap_or(i64::MAX);
-            description.set("db.operation.batch.size", size);
-        }
-        end(span, result.as_ref().err());
-        result.map(|(value, _)| value)
-    }
-
-    /// Starts the span of a call; `None` without a current span or an exporter.
-    fn begin(&self, operation: &'static str) -> Option<Span> {
-        let mut span = span::part(SpanKind::Client, || self.name(operation))?;
         if let Some(mut description) = span.describe() {
             description.set_all(&self.attributes);
             match operation.split_once(' ') {
@@ -116,7 +85,12 @@ impl Server {
                 None => description.set("db.operation.name", operation),
             };
         }
-        Some(span)
+        let result = call.await;
+        if let (Err(error), Some(mut description)) = (&result, span.describe()) {
+            description.fail(OTHER, &error.to_string());
+        }
+        span.end();
+        result
     }
 
     /// Returns the name of the span.
@@ -126,12 +100,4 @@ impl Server {
             None => operation.into(),
         }
     }
-}
-
-/// Ends the span of a call, with its error.
-fn end(mut span: Span, error: Option<&impl Display>) {
-    if let (Some(error), Some(mut description)) = (error, span.describe()) {
-        description.fail(OTHER, &error.to_string());
-    }
-    span.end();
 }
