@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::Api;
+use kube::{Api, api::LogParams};
 use serde_json::{Value, json};
 use shortener_e2e::{
     Operator, Provider, Space, Stack, Witness, await_alike, await_within, follow_link,
@@ -48,6 +48,9 @@ async fn an_api_server_that_stands_still_costs_no_redirect_and_no_object() -> Re
             ensure!(after.uid == before.uid, "{before:?} became {after:?}");
             let restarts = after.restarts - before.restarts;
             println!("the operator's container was restarted {restarts} times");
+            if restarts > 0 {
+                print_last_end(&operator, &after).await?;
+            }
 
             served.ready().await?;
             let now = uids(&served, |_| true).await?;
@@ -112,6 +115,18 @@ async fn works_again(stack: &Stack) -> Result<()> {
         answered.as_secs_f32(),
         reached.as_secs_f32()
     );
+    Ok(())
+}
+
+/// Prints the times and the reason with which the process before this one ended.
+async fn print_last_end(operator: &Operator, pod: &OperatorPod) -> Result<()> {
+    let earlier = LogParams {
+        previous: true,
+        tail_lines: Some(8),
+        ..LogParams::default()
+    };
+    let log = operator.pods.logs(&pod.name, &earlier).await?;
+    println!("the process before ended with:\n{log}");
     Ok(())
 }
 
