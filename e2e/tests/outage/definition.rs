@@ -18,7 +18,7 @@ use shortener_e2e::{
 use crate::{OperatorPod, TARGET, uids};
 
 const DEFINITION: &str = "shortenerstacks.shortener.dev";
-/// What the operator's log says of it.
+/// The message of the operator's log about it.
 const LACKS_IT: &str =
     "does not serve shortenerstacks.shortener.dev: install its CustomResourceDefinition";
 const PROVIDER: Provider = Provider::Standalone;

@@ -18,7 +18,7 @@ const TARGET: &str = "https://example.com/after-the-outage";
 struct OperatorPod {
     name: String,
     uid: Option<String>,
-    /// How often its container was restarted.
+    /// The number of restarts of its container.
     restarts: i32,
 }
 

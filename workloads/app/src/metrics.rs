@@ -3,6 +3,7 @@
 //! A request costs two array lookups, one atomic increment and one short critical section of its own series. Series
 //! are created on first use and found by position afterwards, without hashing their labels. Few requests become exemplars.
 
+mod answered;
 mod auth;
 mod cache;
 mod schedule;
@@ -35,7 +36,9 @@ use crate::{
     route::{ROUTES, Route},
 };
 
-pub use self::{auth::AuthMetrics, cache::CacheMetrics, schedule::ScheduleMetrics};
+pub use self::{
+    answered::Answered, auth::AuthMetrics, cache::CacheMetrics, schedule::ScheduleMetrics,
+};
 
 /// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, with finer steps below 5 ms because
 /// a redirect takes less.
@@ -51,43 +54,6 @@ const EXEMPLAR: Duration = Duration::from_millis(100);
 const METHODS: [&str; 10] = [
     "_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
 ];
-
-/// A request that was answered.
-#[derive(Clone, Copy, Debug)]
-pub struct Answered<'a> {
-    /// Its route.
-    pub route: Route,
-    /// Its method.
-    pub method: &'a Method,
-    /// The status of the answer.
-    pub status: StatusCode,
-    /// Its position in its trace.
-    pub trace: TraceContext,
-    /// The time at which it began.
-    pub start: Instant,
-    /// The time that it took.
-    pub duration: Duration,
-}
-
-impl<'a> Answered<'a> {
-    /// Returns a request that was answered just now, in no time, for a look at what is exported.
-    #[must_use]
-    pub fn at_once(
-        route: Route,
-        method: &'a Method,
-        status: StatusCode,
-        trace: TraceContext,
-    ) -> Self {
-        Self {
-            route,
-            method,
-            status,
-            trace,
-            start: Instant::now(),
-            duration: Duration::ZERO,
-        }
-    }
-}
 
 /// Returns the method as a label. Unknown methods share `_OTHER`, so that clients cannot create series.
 #[must_use]

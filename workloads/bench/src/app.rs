@@ -26,7 +26,7 @@ const OPERATED: [(&str, &str); 2] = [
 pub struct Environment {
     /// Addresses and keys, which every stack has of its own.
     stores: Vec<(&'static str, String)>,
-    /// What differs from a stack whose spec says nothing.
+    /// The deviations from a stack whose spec says nothing.
     different: Vec<(&'static str, String)>,
 }
 

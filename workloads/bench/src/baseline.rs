@@ -18,7 +18,7 @@ const ALLOCATIONS: f64 = 0.5;
 /// The number of digits after the point that are kept, as a power of ten.
 const DIGITS: f64 = 1000.0;
 
-/// What a commit has reached.
+/// The results of a commit.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// The commit.

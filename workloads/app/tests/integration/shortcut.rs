@@ -69,7 +69,7 @@ struct Ways {
     _servers: JoinSet<bool>,
 }
 
-/// What is seen of a request.
+/// The visible traces of a request: its response, its metrics and its log line.
 #[derive(Debug, PartialEq)]
 struct Seen {
     status: u16,
