@@ -10,6 +10,7 @@ pub mod hosts;
 pub mod index;
 pub mod inventory;
 pub mod ledger;
+pub mod missing_pods;
 pub mod news;
 pub mod openings;
 pub mod refusal;

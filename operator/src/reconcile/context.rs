@@ -19,11 +19,11 @@ use crate::{
     backends::Backends,
     kubernetes::{
         events::EventRecorder, hosts::Hosts, inventory::Inventory, ledger::Ledger,
-        openings::Openings,
+        missing_pods::MissingPods, openings::Openings,
     },
     probes::Probes,
     rabbitmq::queues::Queues,
-    reconcile::{missing_pods::MissingPods, trigger::TriggerLog},
+    reconcile::trigger::TriggerLog,
     server::{health::Health, metrics::Metrics},
     telemetry::span::Tracer,
 };

@@ -73,7 +73,7 @@ const KNOWN: [(&str, &str, Bound); 8] = [
     ),
     (
         "common/src/telemetry/queue.rs",
-        "mpsc::channel(CAPACITY)",
+        "VecDeque<Chunk>",
         Bound::Bytes,
     ),
 ];
