@@ -9,12 +9,12 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// What is counted.
+/// The counted events.
 const EVENTS: [&str; 2] = ["instructions", "cache-misses"];
 /// The time limit for `perf` to begin.
 const BEGIN: Duration = Duration::from_secs(10);
 
-/// What the processor counted.
+/// The counts of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Instructions that were carried out.

@@ -1,4 +1,4 @@
-//! What a contender takes beside time: instructions, cache misses and allocations for each request, memory, and the time
+//! The resources of a contender beside time: instructions, cache misses and allocations for each request, memory, and the time
 //! of a start.
 
 use std::{
@@ -37,7 +37,7 @@ const START: Duration = Duration::from_secs(30);
 /// The interval at which an app that starts is asked again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What one contender takes.
+/// The resources of one contender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Footprint {
     /// Its name.

@@ -1,5 +1,5 @@
-//! The ladder: from bare hyper to the app with everything switched on, one part at a time, so that nobody has to guess
-//! what costs how much.
+//! The ladder: from bare hyper to the app with everything switched on, one part at a time, which shows the cost of
+//! each part.
 
 use crate::{
     lineup::{CACHED, NEAR, NEAR_BARE, NEAR_FREE, TRACED},

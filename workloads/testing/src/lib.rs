@@ -13,6 +13,7 @@ pub mod client;
 pub mod database;
 pub mod metrics;
 pub mod otlp;
+pub mod pipe;
 pub mod process;
 pub mod proxy;
 pub mod servers;

@@ -35,6 +35,8 @@ use tonic::{
     transport::{Server, server::TcpIncoming},
 };
 
+pub use self::show::hex;
+
 /// The number of spans, and of log records, that are kept; at about a kilobyte each this bounds the memory.
 const KEPT: usize = 20_000;
 /// The maximum size of a batch in bytes.

@@ -63,29 +63,13 @@ impl Event for Line<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{self, Write},
-        sync::mpsc,
-    };
+    use std::sync::mpsc;
 
     use http::Method;
     use shortener_common::logging::EventLog;
+    use shortener_testing::pipe::Pipe;
 
     use super::{super::facts::tests::facts, *};
-
-    /// Passes on what is written.
-    struct Pipe(mpsc::Sender<Vec<u8>>);
-
-    impl Write for Pipe {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.send(bytes.to_owned()).unwrap();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     /// Returns the line behind its time.
     fn written(line: &Line<'_>) -> String {

@@ -121,6 +121,7 @@ mod tests {
     use std::sync::{Mutex, mpsc};
 
     use proptest::prelude::*;
+    use shortener_testing::pipe::Pipe;
     use tracing::Subscriber;
     use tracing_subscriber::{
         EnvFilter, Layer,
@@ -178,17 +179,6 @@ mod tests {
 
     #[test]
     fn events_are_written_one_after_the_other_with_the_fields_of_their_kind() {
-        struct Pipe(mpsc::Sender<Vec<u8>>);
-        impl Write for Pipe {
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.0.send(bytes.to_owned()).unwrap();
-                Ok(bytes.len())
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
         let (pipe, written) = mpsc::channel();
         let log = EventLog::to(KIND, HOST, Pipe(pipe)).unwrap();
         for status in [302, 503] {

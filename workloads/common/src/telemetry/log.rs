@@ -167,6 +167,7 @@ mod tests {
     use parking_lot::Mutex;
     use proptest::prelude::*;
     use prost::Message as _;
+    use shortener_testing::otlp::hex;
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
@@ -210,11 +211,6 @@ mod tests {
 
     fn text(text: &str) -> Any {
         Any::StringValue(text.to_owned())
-    }
-
-    /// Returns an identifier as in a log line.
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]

@@ -277,6 +277,7 @@ mod tests {
     use parking_lot::Mutex;
     use prometheus_client::metrics::counter::Counter;
     use prost::Message as _;
+    use shortener_testing::otlp::hex;
     use tokio::sync::watch;
 
     use super::{
@@ -315,11 +316,6 @@ mod tests {
         let value = found.next()?.value.clone().unwrap().value;
         assert!(found.next().is_none(), "{name} occurs twice");
         value
-    }
-
-    /// Returns an identifier as in a log line.
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The flag of a sampled trace, and those of a parent of this and of another process.

@@ -47,7 +47,8 @@ pub(super) fn record(resource: &Resource, record: &LogRecord) -> Value {
 }
 
 /// Formats an identifier in hexadecimal; an empty one as an empty string.
-pub(super) fn hex(bytes: &[u8]) -> String {
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
