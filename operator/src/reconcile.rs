@@ -7,6 +7,7 @@ pub mod apply;
 mod class;
 pub mod context;
 pub mod controller;
+mod follow;
 pub mod gather;
 pub mod missing_pods;
 mod pace;
@@ -19,7 +20,6 @@ mod wake;
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{controller::Action, reflector::ObjectRef};
 use shortener_operator_core::{
     api::ShortenerStack,
@@ -28,13 +28,12 @@ use shortener_operator_core::{
         facts::Facts,
         failure::StepFailure,
         metadata::{Component, StackIdentity, is_plan_only},
-        stack::ValidatedStack,
     },
-    plan::{self, Outcome, Plan, ValidateError, conditions, stores::external},
+    plan::{self, Outcome, Plan, ValidateError},
 };
 use tokio::time::timeout;
 
-use crate::{kubernetes::refusal, rabbitmq::queues::Target, telemetry::span::part};
+use crate::{kubernetes::refusal, telemetry::span::part};
 use context::{GuardedStack, Scope, shortened};
 
 /// Time for reading the facts. After that, the reconcile reports and is retried.
@@ -145,11 +144,9 @@ async fn steps(
         desired,
         drain,
     } = planned(stack, scope, facts).await?;
-    let (queues, key) = (&scope.context.queues, identity.key());
-    queues.decided(&key, drain);
-    queues.target(&key, Target::of(&validated, stack.spec.paused));
-    follow_stores(scope, stack, &validated);
-    follow_probes(scope, &validated);
+    follow::queue(scope, stack, &validated, drain);
+    follow::stores(scope, stack, &validated);
+    follow::probes(scope, &validated);
     let mut rest = if conflict {
         CONFLICT_RECHECK
     } else {
@@ -168,7 +165,8 @@ async fn steps(
         };
         if !live.refused.contains_key(&Component::Worker) {
             let workers = validated.queue.as_ref().map(|queue| &queue.workers);
-            queues.scaled(&key, workers.and_then(|workers| workers.count().cloned()));
+            let queues = &scope.context.queues;
+            queues.scaled(&identity.key(), workers.and_then(|workers| workers.count().cloned()));
         }
         rest = rest.min(missing_pods::follow(scope, stack, identity, &mut live).await);
         tell(scope, stack, Outcome::Applied(&validated, &live)).await?;
@@ -221,37 +219,6 @@ async fn planned(stack: &ShortenerStack, scope: &Scope, facts: Facts) -> Result<
     };
     let checked = part("validate", check, trace::failure).await?;
     Ok(part("build", async { checked.build() }, |_| None).await)
-}
-
-/// Names the pod that tells the state of the external stores, if the stack has any.
-fn follow_stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack) {
-    let (backends, key) = (&scope.context.backends, validated.identity.key());
-    let pod = external::has_external(validated).then(|| {
-        let (namespace, name) = &key;
-        external::informant(&scope.inventory.of_stack::<Pod>(namespace, name))
-    });
-    match pod.flatten() {
-        Some(pod) => backends.ask(&key, pod, || {
-            let status = stack.status.as_ref();
-            status.map(external::reported).unwrap_or_default()
-        }),
-        None => backends.forget(&key),
-    }
-}
-
-/// Names what is tried with the stack: connections past its gateway, and a passage through it.
-fn follow_probes(scope: &Scope, validated: &ValidatedStack) {
-    let (context, key) = (&scope.context, validated.identity.key());
-    let (namespace, name) = (key.0.as_str(), key.1.as_str());
-    let pods = scope.inventory.of_stack::<Pod>(namespace, name);
-    let attempts = conditions::attempts(validated, &pods);
-    context.sole_entry.follow(&key, attempts);
-    let journey = conditions::journey(validated);
-    let untried = journey.is_none();
-    context.end_to_end.follow(&key, journey);
-    if untried {
-        context.metrics.probes.forget_passages(namespace, name);
-    }
 }
 
 impl Error {

@@ -25,7 +25,7 @@
 
 mod follow;
 
-use std::mem;
+use std::{mem, pin::pin};
 
 use axum::{
     Router,
@@ -83,7 +83,8 @@ impl Handler for Shortcut {
             let followed = follow(&self.state, code, head.uri.query(), fields).await;
             followed.unwrap_or_else(IntoResponse::into_response)
         };
-        let response = visit.answer(handler).await;
+        // Each step on its way would otherwise keep a handler of its own size, twice.
+        let response = visit.answer(pin!(handler)).await;
         if head.method == Method::HEAD {
             return without_body(response);
         }

@@ -167,6 +167,26 @@ async fn the_status_follows_the_queue_once_in_30_s_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_depth_is_exported_of_a_queue_that_is_not_queried_any_more() {
+    for edit in [json!({"profiles": []}), json!({"stopped": true})] {
+        let world = World::with_stack(queue()).await;
+        let page = || String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+        world.broker.holds(JOBS, depth(2, 1));
+        world.pass(Duration::from_secs(30)).await;
+        let series = "shortener_stack_queue_messages{namespace=\"links\",stack=\"acme\"";
+        assert!(page().contains(series), "{}", page());
+        world.broker.holds(JOBS, depth(0, 0));
+        world.edit_spec("acme", |spec| {
+            let edit = edit.as_object().unwrap().clone();
+            spec.as_object_mut().unwrap().extend(edit);
+        });
+        world.settle().await;
+        world.pass(Duration::from_secs(60)).await;
+        assert!(!page().contains(series), "{edit}: {}", page());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn limits_follow_the_spec_and_are_put_back_without_a_restart_of_the_broker() {
     let world = World::with_stack(queue()).await;
     let limit = |world: &World| world.broker.policy("shortener-jobs", "delivery-limit");

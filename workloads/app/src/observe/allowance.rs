@@ -59,7 +59,8 @@ impl<'a> Allowance<'a> {
     pub(super) async fn take_shared(&mut self, facts: &Facts<'_>) -> Result<(), Error> {
         match (self.limit, self.question.take()) {
             (Some(limit), Some(question)) => {
-                let taken = question.ask().await;
+                // In a box, because few requests ask.
+                let taken = Box::pin(question.ask()).await;
                 self.note(limit, taken, facts)
             }
             _ => Ok(()),

@@ -1,0 +1,57 @@
+//! What is observed of a stack between its reconciles: its queue, its external stores, and the connections to it.
+//!
+//! Each reconcile names it anew, from the spec that it has validated.
+
+use k8s_openapi::api::core::v1::Pod;
+use shortener_operator_core::{
+    api::ShortenerStack,
+    model::stack::{Drain, ValidatedStack},
+    plan::{conditions, stores::external},
+};
+
+use super::context::Scope;
+use crate::rabbitmq::queues::Target;
+
+/// Names the broker to query about the stack's queue. Without one, no depth is exported any more.
+pub(super) fn queue(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack, drain: Drain) {
+    let (context, key) = (&scope.context, validated.identity.key());
+    context.queues.decided(&key, drain);
+    let target = Target::of(validated, stack.spec.paused);
+    let is_queried = target.is_some();
+    context.queues.target(&key, target);
+    if !is_queried {
+        let (namespace, name) = &key;
+        context.metrics.forget_queue(namespace, name);
+    }
+}
+
+/// Names the pod that tells the state of the external stores, if the stack has any.
+pub(super) fn stores(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack) {
+    let (backends, key) = (&scope.context.backends, validated.identity.key());
+    let pod = external::has_external(validated).then(|| {
+        let (namespace, name) = &key;
+        external::informant(&scope.inventory.of_stack::<Pod>(namespace, name))
+    });
+    match pod.flatten() {
+        Some(pod) => backends.ask(&key, pod, || {
+            let status = stack.status.as_ref();
+            status.map(external::reported).unwrap_or_default()
+        }),
+        None => backends.forget(&key),
+    }
+}
+
+/// Names what is tried with the stack: connections past its gateway, and a passage through it.
+pub(super) fn probes(scope: &Scope, validated: &ValidatedStack) {
+    let (context, key) = (&scope.context, validated.identity.key());
+    let (namespace, name) = (key.0.as_str(), key.1.as_str());
+    let pods = scope.inventory.of_stack::<Pod>(namespace, name);
+    let attempts = conditions::attempts(validated, &pods);
+    context.sole_entry.follow(&key, attempts);
+    let journey = conditions::journey(validated);
+    let untried = journey.is_none();
+    context.end_to_end.follow(&key, journey);
+    if untried {
+        context.metrics.probes.forget_passages(namespace, name);
+    }
+}
