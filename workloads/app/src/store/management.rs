@@ -30,6 +30,10 @@ const CLAIM: &str = "UPDATE links SET purge_due_at = now() + interval '30 second
 const PURGED: &str = "UPDATE links SET purge_due_at = NULL \
     WHERE code = $1 AND purge_due_at = timestamptz 'epoch' + $2 * interval '1 microsecond'";
 
+/// Leaves a link alone that was changed again meanwhile, like [`PURGED`].
+const GIVE_BACK: &str = "UPDATE links SET purge_due_at = now() \
+    WHERE code = $1 AND purge_due_at = timestamptz 'epoch' + $2 * interval '1 microsecond'";
+
 const HURRY: &str = "UPDATE links SET purge_due_at = now() WHERE code = $1";
 
 /// A link that has to be removed from the cache once more.
@@ -129,10 +133,22 @@ impl Management {
     /// # Errors
     /// Fails if the database is down.
     pub async fn purged(&self, due: &Due) -> Result<(), StoreError> {
+        self.end_claim(PURGED, due).await
+    }
+
+    /// Ends the claim of a link that the cache has not removed, which makes it due at once for any replica.
+    ///
+    /// # Errors
+    /// Fails if the database is down.
+    pub async fn give_back(&self, due: &Due) -> Result<(), StoreError> {
+        self.end_claim(GIVE_BACK, due).await
+    }
+
+    async fn end_claim(&self, statement: &'static str, due: &Due) -> Result<(), StoreError> {
         self.0
             .run("UPDATE links", |pool| async move {
-                let purged = sqlx::query(PURGED).bind(&due.code).bind(due.until);
-                purged.execute(&pool).await
+                let end = sqlx::query(statement).bind(&due.code).bind(due.until);
+                end.execute(&pool).await
             })
             .await
             .map(drop)

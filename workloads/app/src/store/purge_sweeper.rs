@@ -58,17 +58,23 @@ impl PurgeSweeper {
         }
     }
 
-    /// Removes all links that are due, until the cache fails to confirm one.
+    /// Removes all links that are due, until the cache fails to confirm one. Those that are left are due in the next
+    /// interval, not only when the claim ends.
     async fn sweep(&self) -> Result<(), StoreError> {
         loop {
             let claimed = self.management.claim().await?;
+            let mut is_confirmed = true;
             for due in &claimed {
-                if let Ok(code) = Code::parse(&due.code)
-                    && !self.cache.purge(code, due.takedown.as_ref()).await
-                {
-                    return Ok(());
+                if is_confirmed && let Ok(code) = Code::parse(&due.code) {
+                    is_confirmed = self.cache.purge(code, due.takedown.as_ref()).await;
                 }
-                self.management.purged(due).await?;
+                match is_confirmed {
+                    true => self.management.purged(due).await?,
+                    false => self.management.give_back(due).await?,
+                }
+            }
+            if !is_confirmed {
+                return Ok(());
             }
             if claimed.len() < BATCH {
                 return Ok(());

@@ -392,6 +392,38 @@ async fn links_of_an_earlier_release_are_listed_too() {
 }
 
 #[tokio::test]
+async fn a_link_that_the_cache_did_not_remove_is_due_again_unless_it_was_changed() {
+    let database = TestDatabase::new().await;
+    let (app, _keys) = managed(&database).await;
+    let code = shorten(app.public, json!({"url": URL})).await;
+    let (path, reason) = (format!("/{code}"), Some(json!({"reason": "spam"})));
+    manage(&app, "POST", &format!("{path}/disable"), reason).await;
+    let mut connection = database.connect().await.unwrap();
+    let mut make_due = async || {
+        let due = "UPDATE links SET purge_due_at = now()";
+        connection.execute(due).await.unwrap();
+    };
+    let handle = Database::connect("test", database.clone(), 10, Gauge::default());
+    let management = Management::new(handle);
+    make_due().await;
+    let claimed = management.claim().await.unwrap();
+    assert_eq!((claimed.len(), &claimed[0].code), (1, &code));
+    assert_eq!(management.claim().await.unwrap(), [], "it is claimed");
+
+    management.give_back(&claimed[0]).await.unwrap();
+    let again = management.claim().await.unwrap();
+    assert_eq!(again[0].code, code);
+    // The end of an earlier claim ends no later one.
+    management.give_back(&claimed[0]).await.unwrap();
+    assert_eq!(management.claim().await.unwrap(), []);
+
+    manage(&app, "POST", &format!("{path}/enable"), None).await;
+    management.give_back(&again[0]).await.unwrap();
+    let due = management.claim().await.unwrap();
+    assert_eq!(due, [], "the change has a time of its own");
+}
+
+#[tokio::test]
 async fn many_links_are_created_at_once_with_a_result_each() {
     let database = TestDatabase::new().await;
     let (app, _keys) = managed(&database).await;
