@@ -48,9 +48,14 @@ impl Process {
 
     /// Sends SIGTERM.
     pub async fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Sends a signal, such as `-STOP`, before it returns.
+    pub fn signal(&self, signal: &str) {
         let pid = self.child.id().unwrap().to_string();
-        let kill = Command::new("kill").args(["-TERM", &pid]).status().await;
-        assert!(kill.unwrap().success());
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args([signal, &pid]).status().unwrap().success());
     }
 
     /// Waits for the exit.

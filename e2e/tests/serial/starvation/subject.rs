@@ -31,8 +31,10 @@ const RECONNECTED: Duration = Duration::from_secs(15);
 /// The longest time until a span reaches the sink: batches of a second each, on a busy machine.
 const EXPORTED: Duration = Duration::from_secs(10);
 
-/// The default memory limit of the app and of the gateway, in bytes.
+/// The default memory limit of the gateway, and of the app without copies of links, in bytes.
 const MEMORY: u64 = 128 * 1024 * 1024;
+/// The memory for the copies of links that the app keeps by default, in bytes.
+const COPIES: u64 = 24 * 1024 * 1024;
 
 const URL: &str = "https://example.com/followed/under/load";
 const GATEWAY: &str = "acme-gateway:80";
@@ -84,8 +86,8 @@ impl<'a> Subject<'a> {
         println!("   app: {app}\n   gateway: {proxy}");
         ensure!(redirects.failed == 0, "{redirects:#?}");
         // It also proves that the meters read the control groups of these containers.
-        for curve in [&app, &proxy] {
-            ensure!(curve.limit == MEMORY, "the limit is {}", curve.limit);
+        for (curve, limit) in [(&app, MEMORY + COPIES), (&proxy, MEMORY)] {
+            ensure!(curve.limit == limit, "the limit is {}", curve.limit);
         }
         Ok(Self {
             promised: PROMISED * redirects.times.p99(),

@@ -40,6 +40,7 @@ use shortener_common::{
 };
 use tokio::{task::JoinHandle, time::Instant};
 
+pub use self::local_cache::LEASE;
 use self::{
     breaker::Breaker,
     changes::{Entry, Place},
@@ -206,7 +207,7 @@ impl Cache {
     }
 
     /// Removes a link that was changed, and marks it if it is down. Returns true if the cache confirmed it: then no
-    /// replica finds an earlier state of the link in the cache, or in its memory for longer than a deadline.
+    /// replica finds an earlier state of the link in the cache, or in its memory for longer than a lease.
     pub async fn purge(&self, code: Code<'_>, takedown: Option<&Takedown>) -> bool {
         self.pending.forget(code);
         let keys = Keys::of(code);

@@ -1,6 +1,6 @@
 //! Copies of links in the process itself, which the cache invalidates (A3).
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use serde_json::json;
 use shortener_testing::{database::TestDatabase, metrics};
@@ -13,7 +13,7 @@ use crate::{
     support::App,
 };
 
-const URL: &str = "https://example.com/near?a=b";
+pub const URL: &str = "https://example.com/near?a=b";
 /// The number of consecutive deletes. A few invalidations may arrive after the next request, because the server
 /// answers the deleting client first.
 const DELETES: u64 = 100;
@@ -50,10 +50,10 @@ async fn found_by(cache: &Redis) -> u64 {
 }
 
 /// Waits until the app follows the link without a query to the cache.
-async fn is_near(app: &App, cache: &Redis, code: &str) {
+pub async fn is_near(public: SocketAddr, cache: &Redis, code: &str) {
     until(true, || async {
         let before = found_by(cache).await;
-        follow(app, code).await;
+        assert_redirects(&get(public, &format!("/{code}")).await, URL);
         found_by(cache).await == before
     })
     .await;
@@ -69,12 +69,17 @@ async fn what_was_followed_twice_is_followed_without_asking_the_cache() {
         follow(&app, &code).await;
         assert!(found_by(&cache).await > before, "the cache is asked");
     }
-    let found = found_by(&cache).await;
-    for _ in 0..10 {
-        follow(&app, &code).await;
-    }
-    assert_eq!(found_by(&cache).await, found);
-    assert_eq!(counts(&app).await, (12, 0), "each of them is a hit");
+    // On a busy machine the lease may end in between.
+    until(true, || async {
+        let before = found_by(&cache).await;
+        for _ in 0..10 {
+            follow(&app, &code).await;
+        }
+        found_by(&cache).await == before
+    })
+    .await;
+    let (hits, misses) = counts(&app).await;
+    assert!(hits >= 12 && misses == 0, "{hits} hits, {misses} misses");
     assert_eq!(metric(&app, "cache_near_up").await, 1);
 }
 
@@ -100,7 +105,7 @@ async fn a_redirect_right_after_a_delete_is_a_miss_that_repopulates() {
     let (app, code) = start(&database, &cache, PATIENT).await;
     let (key, mut late) = (format!("link:{code}"), 0);
     for _ in 0..DELETES {
-        is_near(&app, &cache, &code).await;
+        is_near(app.public, &cache, &code).await;
         let before = misses(&app).await;
         assert_eq!(cache.ask::<u64>(&["DEL", &key]).await, 1);
         follow(&app, &code).await;
@@ -126,7 +131,7 @@ async fn nothing_outlives_a_flush_or_its_key() {
         .into_iter()
         .enumerate()
     {
-        is_near(&app, &cache, &code).await;
+        is_near(app.public, &cache, &code).await;
         cache.ask::<redis::Value>(end).await;
         until(number as u64 + 1, || async {
             follow(&app, &code).await;
@@ -142,7 +147,7 @@ async fn the_copies_go_with_the_connection_and_no_redirect_after_a_delete_is_sta
     let cache = Redis::start().await;
     let (app, code) = start(&database, &cache, PATIENT).await;
     for round in 1..=5 {
-        is_near(&app, &cache, &code).await;
+        is_near(app.public, &cache, &code).await;
         let killed = cache
             .ask::<u64>(&["CLIENT", "KILL", "TYPE", "normal"])
             .await;
@@ -163,7 +168,7 @@ async fn a_cache_that_falls_silent_is_noticed_though_nobody_asks_it() {
     let database = TestDatabase::new().await;
     let cache = Redis::start().await;
     let (app, code) = start(&database, &cache, Duration::from_millis(100)).await;
-    is_near(&app, &cache, &code).await;
+    is_near(app.public, &cache, &code).await;
     cache.freeze();
     metrics::wait_for(app.internal, "cache_up 0").await;
     let before = misses(&app).await;
@@ -175,7 +180,7 @@ async fn a_cache_that_falls_silent_is_noticed_though_nobody_asks_it() {
     );
     cache.thaw();
     cache_is_up(&app).await;
-    is_near(&app, &cache, &code).await;
+    is_near(app.public, &cache, &code).await;
 }
 
 /// Checks that this server is asked for every redirect.

@@ -29,6 +29,7 @@ mod limits;
 mod links;
 mod lookups;
 mod management;
+mod near_faults;
 mod observability;
 mod outage;
 mod pages;

@@ -22,6 +22,9 @@ const PORT_NAME: &str = "http";
 /// limit.
 const PAYLOADS: u64 = 64 << 20;
 
+/// The smallest memory limit with which the app starts, beside copies of links and payloads, in bytes.
+const SMALLEST_LIMIT: u64 = 64 << 20;
+
 /// Returns the default requests and limits of the app's container, with memory for copies of links in bytes, and for
 /// documents if there are any.
 pub fn default_resources(near_memory: u64, documents: bool) -> ResourceRequirements {
@@ -38,11 +41,19 @@ pub fn default_resources(near_memory: u64, documents: bool) -> ResourceRequireme
     }
 }
 
+/// Returns the smallest memory limit with which the app starts, in bytes, with memory for copies of links, and for
+/// documents if there are any.
+pub fn smallest_limit(near_memory: u64, documents: bool) -> u64 {
+    let payloads = if documents { PAYLOADS } else { 0 };
+    SMALLEST_LIMIT + payloads + memory::most_of_copies(near_memory)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+    use shortener_common::memory::Memory;
 
     use super::*;
     use crate::model::quantity;
@@ -73,5 +84,15 @@ mod tests {
         assert_eq!(bytes(0, false), default);
         assert_eq!(bytes(0, true), default + shortener_app::config::PAYLOADS);
         assert_eq!(bytes(16 << 20, false), default + (24 << 20));
+    }
+
+    #[test]
+    fn the_app_starts_with_the_smallest_limit_and_not_with_less() {
+        let table = [(0, false, 0), (16 << 20, true, (24 + 64) << 20)];
+        for (near_memory, documents, reserved) in table {
+            let limit = smallest_limit(near_memory, documents);
+            assert!(Memory::within(limit, reserved).is_ok());
+            assert!(Memory::within(limit - 1, reserved).is_err());
+        }
     }
 }

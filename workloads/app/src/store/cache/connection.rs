@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{
     channel::Channel,
     keys::{self, Keys},
-    local_cache::LocalCache,
+    local_cache::{LEASE, LocalCache},
     lookup::{Answer, Lookups},
     refusal::is_refusal,
 };
@@ -77,7 +77,7 @@ impl Connection {
 
     /// Connects to one server that invalidates copies in this process.
     async fn tracking(client: &Client, deadline: Duration, bytes: NonZeroU64) -> RedisResult<Self> {
-        let near = Arc::new(LocalCache::new(bytes, deadline));
+        let near = Arc::new(LocalCache::new(bytes, LEASE));
         let told = Arc::clone(&near);
         let settings = settings(deadline).set_push_sender(move |push: PushInfo| {
             told.on_push(&push);
@@ -125,8 +125,8 @@ impl Connection {
         redis::cmd("PING").exec_async(self).await
     }
 
-    /// Renews the lease of the copies in this process while they are used. Completes once the server is late or the
-    /// connection is broken.
+    /// Renews the lease of the copies in this process while they are used. Completes once an answer takes longer than the
+    /// deadline or the connection is broken.
     pub async fn keep_lease(mut self, deadline: Duration) {
         let Some(near) = self.near.clone() else {
             return pending().await;
@@ -140,7 +140,7 @@ impl Connection {
                 Ok(Err(_)) | Err(_) => return,
             }
             // So that the next answer arrives before the lease ends.
-            sleep_until(sent + deadline / 2).await;
+            sleep_until(sent + LEASE / 2).await;
         }
     }
 

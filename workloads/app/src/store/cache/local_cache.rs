@@ -7,9 +7,10 @@
 //! - A place is reserved before the server is queried, and an invalidation meanwhile removes it. A result that is
 //!   older than a change is therefore not kept.
 //! - An entry ends with the remaining time of its key, because the server may report expired keys late.
-//! - All entries are dropped with the connection, because invalidations end with it. On a connection that dies silently
-//!   an entry counts no longer than one lease, which is one deadline of the cache: while entries are used, the connection
-//!   is asked for an answer, and the server sends invalidations before the answers to later questions.
+//! - All entries are dropped with the connection, because invalidations end with it. On a connection that is silent or
+//!   slow an entry counts no longer than one lease after its change: while entries are used, the connection is asked for an
+//!   answer, and the server sends invalidations before the answers to later questions. The lease counts from the time of
+//!   the question, so it also ends while this process cannot run.
 //! - Only destinations are kept, and no negative entries. A link that is taken down or changed is invalidated like any
 //!   other key, so an earlier state of it counts no longer than one lease.
 
@@ -30,6 +31,10 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::keys;
 use crate::code::Code;
+
+/// The time for which entries count after a question that the server answered. It does not depend on the deadline of the
+/// cache: a deleted link is promised to redirect nowhere after this time.
+pub const LEASE: Duration = Duration::from_millis(100);
 
 /// The approximate memory of an entry in bytes, besides its code and its destination.
 const OVERHEAD: usize = 128;
@@ -109,12 +114,15 @@ impl LocalCache {
 
     /// Returns the destination of a code, if there is a copy and the lease has not ended.
     pub fn get(&self, code: Code<'_>) -> Option<Bytes> {
-        let entry = self.entries.get(code.as_str())?;
+        // The lease comes first: what the server had invalidated before it was renewed is removed by now. In the other
+        // order, a thread that had to wait in between could return an entry that was invalidated long ago.
         let now = Instant::now();
+        let is_leased = self.since_start(now) < self.leased.load(Ordering::Acquire);
+        let entry = self.entries.get(code.as_str())?;
         if self.lost.load(Ordering::Relaxed) || now >= entry.ends {
             return None;
         }
-        if self.since_start(now) >= self.leased.load(Ordering::Relaxed) {
+        if !is_leased {
             self.wanted.notify_one();
             return None;
         }
@@ -128,7 +136,7 @@ impl LocalCache {
     /// Renews the lease after the server has answered a question that was sent at this time.
     pub fn renew(&self, sent: Instant) {
         let end = self.since_start(sent + self.term);
-        self.leased.fetch_max(end, Ordering::Relaxed);
+        self.leased.fetch_max(end, Ordering::Release);
     }
 
     /// Renews the lease after an answer to a lookup, and asks for further renewals.
@@ -226,13 +234,14 @@ impl Seen {
 }
 
 impl Reservation<'_> {
-    /// Keeps a destination for the remaining time of its key: milliseconds, from `PTTL`. It is not kept if the key
-    /// is gone (-2), or never expires (-1) because another client wrote it.
-    pub fn fill(self, url: Bytes, left: i64) {
+    /// Keeps a destination for the remaining time of its key: milliseconds, from a `PTTL` that was sent at this time. It is
+    /// not kept if the key is gone (-2), or never expires (-1) because another client wrote it.
+    pub fn fill(self, url: Bytes, left: i64, sent: Instant) {
         let Ok(left @ 1..) = u64::try_from(left) else {
             return;
         };
-        let ends = Instant::now() + Duration::from_millis(left);
+        // The answer may have waited for this process.
+        let ends = sent + Duration::from_millis(left);
         // The insertion fails if the entry was invalidated meanwhile.
         let _ = self.0.insert(Entry { url, ends });
     }
@@ -268,7 +277,9 @@ mod tests {
     }
 
     fn keep(near: &LocalCache, text: &str, left: i64) {
-        reserve(near, text).unwrap().fill(URL.into(), left);
+        reserve(near, text)
+            .unwrap()
+            .fill(URL.into(), left, Instant::now());
     }
 
     fn has(near: &LocalCache, text: &str) -> bool {
@@ -326,7 +337,7 @@ mod tests {
         let near = near();
         let reservation = reserve(&near, "a").unwrap();
         near.on_push(&invalidation("link:a"));
-        reservation.fill(URL.into(), 1000);
+        reservation.fill(URL.into(), 1000, Instant::now());
         assert!(!has(&near, "a"));
 
         let reservation = reserve(&near, "a").unwrap();
@@ -335,7 +346,7 @@ mod tests {
             data: vec![Value::Nil],
         };
         near.on_push(&flushed);
-        reservation.fill(URL.into(), 1000);
+        reservation.fill(URL.into(), 1000, Instant::now());
         assert!(!has(&near, "a"));
     }
 
@@ -356,11 +367,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_answer_that_had_to_wait_makes_no_entry_live_longer() {
+        let near = near();
+        let reservation = reserve(&near, "a").unwrap();
+        let sent = Instant::now();
+        tokio::time::advance(Duration::from_millis(600)).await;
+        reservation.fill(URL.into(), 1000, sent);
+        tokio::time::advance(Duration::from_millis(399)).await;
+        assert!(has(&near, "a"));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!has(&near, "a"));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_copy_counts_only_as_long_as_the_server_has_been_heard() {
-        let term = Duration::from_millis(100);
-        let near = near_of(1024 * 1024, term);
+        let near = near_of(1024 * 1024, LEASE);
         keep(&near, "a", 10_000);
-        tokio::time::advance(term - Duration::from_millis(1)).await;
+        tokio::time::advance(LEASE - Duration::from_millis(1)).await;
         assert!(has(&near, "a"));
         let sent = Instant::now();
         tokio::time::advance(Duration::from_millis(60)).await;
@@ -374,13 +397,13 @@ mod tests {
         keep(&near, "b", 10_000);
         // An older question does not shorten the lease.
         near.renew(sent);
-        tokio::time::advance(term - Duration::from_millis(1)).await;
+        tokio::time::advance(LEASE - Duration::from_millis(1)).await;
         assert!(has(&near, "b"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_lease_is_renewed_only_while_copies_are_used() {
-        let near = near_of(1024 * 1024, Duration::from_millis(100));
+        let near = near_of(1024 * 1024, LEASE);
         let is_used = async || {
             let wait = tokio::time::timeout(Duration::from_millis(1), near.until_used());
             wait.await.is_ok()
@@ -389,7 +412,7 @@ mod tests {
         keep(&near, "a", 10_000);
         assert!(has(&near, "a"));
         assert!(is_used().await && !is_used().await);
-        tokio::time::advance(Duration::from_millis(200)).await;
+        tokio::time::advance(LEASE * 2).await;
         assert!(!has(&near, "a"));
         assert!(is_used().await, "a copy without a lease is wanted");
         near.heard(Instant::now());
@@ -414,7 +437,7 @@ mod tests {
             kind: PushKind::Disconnection,
             data: vec![],
         });
-        reservation.fill(URL.into(), 1000);
+        reservation.fill(URL.into(), 1000, Instant::now());
         keep(&near, "c", 1000);
         assert!(!has(&near, "a") && !has(&near, "b") && !has(&near, "c"));
     }

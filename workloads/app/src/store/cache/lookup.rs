@@ -119,7 +119,7 @@ impl Lookups {
                 if let Some(near) = near {
                     near.heard(sent);
                 }
-                tell(all, reservations, values, times);
+                tell(all, reservations, values, times, sent);
             }
             Err(error) => {
                 for lookup in all {
@@ -148,12 +148,13 @@ impl Lookups {
     }
 }
 
-/// Answers lookups, and keeps the destinations of those with a reservation.
+/// Answers lookups, and keeps the destinations of those with a reservation. The commands were sent at this time.
 fn tell(
     all: Vec<Waiting>,
     reservations: Vec<Option<Reservation<'_>>>,
     values: Vec<Value>,
     times: Vec<i64>,
+    sent: Instant,
 ) {
     let (mut values, mut times) = (values.into_iter(), times.into_iter());
     for (lookup, reservation) in all.into_iter().zip(reservations) {
@@ -162,7 +163,7 @@ fn tell(
         if let Some(reservation) = reservation {
             let left = times.next().unwrap_or_default();
             if let Ok(Some(Known::To(url))) = &known {
-                reservation.fill(url.clone(), left);
+                reservation.fill(url.clone(), left, sent);
             }
         }
         let _ = lookup.answer.send(known);
