@@ -1,14 +1,15 @@
 //! Publishing jobs: a job is accepted once the broker has confirmed it, and refused in every other case.
 //!
 //! One task maintains the connection. A publication only checks that there is one, so that it fails at once during
-//! an outage. Jobs are published in batches: all waiting jobs are sent together, and the next batch starts once all
-//! of them are confirmed. The library attaches a returned message to whichever confirmation comes next, so only a
-//! complete batch shows for certain which of its messages were returned.
+//! an outage. Jobs are sent without waiting for the confirmations of others, up to a number that are in flight, and those
+//! that wait at the same time are sent together. A job has its result once it and those before it are confirmed; the
+//! module `window` says why not earlier.
 
 mod channel;
 mod connection;
 pub mod letters;
 pub mod metrics;
+mod window;
 
 use std::time::{Duration, Instant};
 
@@ -107,15 +108,33 @@ pub struct Publisher {
 /// The status of the connection; `None` while there is none.
 type State = Option<ConnectionStatus>;
 
-/// A job, and the channel for its result.
+/// A job that waits to be sent.
 #[derive(Debug)]
 struct Pending {
     job: NewJob,
     /// The trace context of its publication, which the processing continues.
     publication: TraceContext,
+    caller: Caller,
+}
+
+/// The caller that waits for the result of a job.
+#[derive(Debug)]
+struct Caller {
     result: oneshot::Sender<Result<(), Refusal>>,
     /// The share of the memory for jobs, free again after the confirmation.
     _share: Share,
+}
+
+impl Caller {
+    /// Returns true if the caller has given up, and then no client has got a response that accepts the job.
+    fn is_gone(&self) -> bool {
+        self.result.is_closed()
+    }
+
+    /// Tells the result, unless the caller has given up.
+    fn tell(self, result: Result<(), Refusal>) {
+        let _ = self.result.send(result);
+    }
 }
 
 impl Publisher {
@@ -180,8 +199,10 @@ impl Publisher {
         let pending = Pending {
             job,
             publication,
-            result,
-            _share: share,
+            caller: Caller {
+                result,
+                _share: share,
+            },
         };
         self.waiting.try_send(pending).map_err(|_| Refusal::Busy)?;
         match timeout(CONFIRM, answer).await {

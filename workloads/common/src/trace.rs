@@ -2,7 +2,11 @@
 //!
 //! <https://www.w3.org/TR/trace-context/>
 
-use std::{cell::RefCell, fmt, num::NonZeroU64};
+use std::{
+    cell::RefCell,
+    fmt::{self, Write as _},
+    num::NonZeroU64,
+};
 
 use http::{HeaderMap, HeaderName};
 use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
@@ -10,6 +14,8 @@ use rand::{RngExt, rngs::SmallRng};
 
 /// The header with the trace context of the caller.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// The length of its value in bytes.
+const TRACEPARENT_LENGTH: usize = 55;
 /// The header with the vendor-specific data of tracing systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
@@ -156,7 +162,10 @@ impl TraceContext {
     /// Returns the `traceparent` for the next process. Every trace is recorded, so the sampled flag is always set.
     #[must_use]
     pub fn traceparent(&self) -> String {
-        format!("00-{}-{}-01", self.trace_id, self.span_id)
+        let mut header = String::with_capacity(TRACEPARENT_LENGTH);
+        // Writing to a string does not fail.
+        let _ = write!(header, "00-{}-{}-01", self.trace_id, self.span_id);
+        header
     }
 }
 

@@ -1,6 +1,6 @@
 //! The task that maintains the connection to the broker.
 
-use std::{io, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use lapin::Connection;
 use shortener_common::{
@@ -8,26 +8,20 @@ use shortener_common::{
     queue::{Broker, ReconnectBackoff, connect, fault, lost, topology},
 };
 use tokio::{
-    sync::{Mutex, mpsc, watch},
-    task::JoinSet,
+    sync::{mpsc, watch},
     time::sleep,
 };
 
-use super::{
-    Pending, State,
-    channel::{PublishChannel, Waiting},
-    metrics::PublisherMetrics,
-};
+use super::{Pending, State, channel::PublishChannel, metrics::PublisherMetrics};
 
-/// The number of batches in flight, each on its own channel: while one is being confirmed, the next is sent.
-const CHANNELS: usize = 2;
 /// The interval at which the topology is declared again.
 const REDECLARE: Duration = Duration::from_secs(30);
 
 /// Keeps [`State`] up to date.
 pub(super) struct ConnectionTask {
     broker: Broker,
-    jobs: Waiting,
+    /// The jobs that wait to be sent.
+    jobs: mpsc::Receiver<Pending>,
     publish: watch::Sender<State>,
     metrics: PublisherMetrics,
     health: Health,
@@ -43,21 +37,21 @@ impl ConnectionTask {
     ) -> Self {
         Self {
             broker,
-            jobs: Arc::new(Mutex::new(jobs)),
+            jobs,
             publish,
             metrics,
             health,
         }
     }
 
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let mut backoff = ReconnectBackoff::default();
         while !self.publish.is_closed() {
             let ended = self.live().await;
             let was_up = self.publish.send_replace(None).is_some();
             self.metrics.up.set(0);
             // Waiting jobs fail at once; none is kept for a later connection.
-            while self.jobs.lock().await.try_recv().is_ok() {}
+            while self.jobs.try_recv().is_ok() {}
             let Err(error) = ended else { continue };
             self.health.failed(fault(&error));
             tokio::select! {
@@ -68,23 +62,16 @@ impl ConnectionTask {
     }
 
     /// Runs one connection until it fails.
-    async fn live(&self) -> lapin::Result<()> {
-        let connection = Arc::new(connect(&self.broker, "shortener-app").await?);
+    async fn live(&mut self) -> lapin::Result<()> {
+        let connection = connect(&self.broker, "shortener-app").await?;
         topology::declare(&connection).await?;
-        let mut channels = JoinSet::new();
-        for _ in 0..CHANNELS {
-            let channel = PublishChannel::open(&connection, &self.jobs).await?;
-            channels.spawn(channel.run());
-        }
+        let channel = PublishChannel::open(&connection).await?;
         self.metrics.up.set(1);
         self.health.up();
         self.publish.send_replace(Some(connection.status().clone()));
         tracing::info!(event = "queue_up", "queue_up");
         tokio::select! {
-            ended = channels.join_next() => match ended {
-                Some(Ok(ended)) => ended,
-                _ => Err(io::Error::other("the task of a publish channel panicked").into()),
-            },
+            ended = channel.run(&mut self.jobs) => ended,
             error = lost(&connection) => Err(error),
             failed = keep_topology(&connection) => failed,
         }

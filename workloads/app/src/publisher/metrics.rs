@@ -19,29 +19,43 @@ const BUCKETS: [f64; 14] = [
 ];
 
 type Labels = Vec<(&'static str, &'static str)>;
+type Sent = Family<Labels, Counter>;
+type Durations = Family<
+    Labels,
+    HistogramWithExemplars<TraceContext>,
+    fn() -> HistogramWithExemplars<TraceContext>,
+>;
 
 /// The metrics of the publisher; clones share the same series.
 #[derive(Clone, Debug)]
 pub struct PublisherMetrics {
-    sent: Family<Labels, Counter>,
-    duration: Family<
-        Labels,
-        HistogramWithExemplars<TraceContext>,
-        fn() -> HistogramWithExemplars<TraceContext>,
-    >,
+    sent: Sent,
+    duration: Durations,
+    /// The series of jobs that were accepted, which most are: it is found without building and hashing its labels.
+    accepted: Series,
     /// 1 while jobs can be published.
     pub up: Gauge<u32, AtomicU32>,
+}
+
+/// The metrics of jobs with the same result.
+#[derive(Clone, Debug)]
+struct Series {
+    sent: Counter,
+    duration: HistogramWithExemplars<TraceContext>,
 }
 
 impl PublisherMetrics {
     /// Registers the metrics.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
+        let sent = Family::default();
+        let duration: Durations =
+            Family::new_with_constructor(|| HistogramWithExemplars::new(BUCKETS.into_iter()));
         let metrics = Self {
-            sent: Family::default(),
-            duration: Family::new_with_constructor(|| {
-                HistogramWithExemplars::new(BUCKETS.into_iter())
-            }),
+            // It exists from the first scrape on, because alerts use it.
+            accepted: Series::of(&sent, &duration, None),
+            sent,
+            duration,
             up: Gauge::default(),
         };
         registry.register(
@@ -60,20 +74,32 @@ impl PublisherMetrics {
             "1 while jobs can be published",
             metrics.up.clone(),
         );
-        // The series that alerts use exists from the first scrape on.
-        drop(metrics.sent.get_or_create(&labels(None)));
         metrics
     }
 
     /// Counts an attempt to publish a job; `error` is one of few fixed words.
     pub fn attempt(&self, error: Option<&'static str>, duration: Duration, trace: TraceContext) {
+        match error {
+            None => self.accepted.count(duration, trace),
+            Some(_) => Series::of(&self.sent, &self.duration, error).count(duration, trace),
+        }
+    }
+}
+
+impl Series {
+    fn of(sent: &Sent, duration: &Durations, error: Option<&'static str>) -> Self {
         let labels = labels(error);
-        self.sent.get_or_create(&labels).inc();
-        self.duration.get_or_create(&labels).observe(
-            duration.as_secs_f64(),
-            Some(trace),
-            Some(SystemTime::now()),
-        );
+        Self {
+            sent: sent.get_or_create_owned(&labels),
+            duration: duration.get_or_create_owned(&labels),
+        }
+    }
+
+    fn count(&self, duration: Duration, trace: TraceContext) {
+        self.sent.inc();
+        let now = Some(SystemTime::now());
+        self.duration
+            .observe(duration.as_secs_f64(), Some(trace), now);
     }
 }
 

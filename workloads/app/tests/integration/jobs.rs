@@ -2,6 +2,7 @@
 
 mod faults;
 mod idempotency;
+mod publisher;
 mod requests;
 mod status;
 

@@ -30,13 +30,13 @@ pub fn properties(
     tracestate: Option<&str>,
 ) -> BasicProperties {
     let mut headers = FieldTable::default();
-    let mut insert = |name: &str, value: &str| {
+    let mut insert = |name: &str, value: String| {
         headers.insert(name.into(), AMQPValue::LongString(value.into()));
     };
-    insert(ORIGIN, &origin.value());
-    insert(TRACEPARENT.as_str(), &trace.traceparent());
+    insert(ORIGIN, origin.value().into_owned());
+    insert(TRACEPARENT.as_str(), trace.traceparent());
     if let Some(tracestate) = tracestate {
-        insert(TRACESTATE.as_str(), tracestate);
+        insert(TRACESTATE.as_str(), tracestate.to_owned());
     }
     BasicProperties::default()
         .with_content_type("application/json".into())
@@ -174,6 +174,10 @@ pub(super) fn client_id(id: &Value) -> Option<String> {
 
 /// Shortens a text for log lines, and replaces the one character that PostgreSQL cannot store.
 pub(super) fn label(text: &str) -> String {
+    // Nearly every text is fine as it is.
+    if text.len() <= MAX_LABEL && !text.contains('\0') {
+        return text.to_owned();
+    }
     text.chars()
         .take(MAX_LABEL)
         .map(|character| {
