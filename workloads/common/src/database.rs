@@ -181,11 +181,23 @@ impl Database {
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        if self.state.borrow().is_none() {
+        if !self.is_up() {
             return Err(away());
         }
         let _turn = self.turn(lane).await?;
-        // Again, because the database may have gone down meanwhile.
+        self.operate(operation).await
+    }
+
+    fn is_up(&self) -> bool {
+        self.state.borrow().is_some()
+    }
+
+    /// Runs an operation that has its turn.
+    async fn operate<T, F>(&self, operation: impl FnOnce(PgPool) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, sqlx::Error>>,
+    {
+        // The database may have gone down meanwhile.
         let connected = self.state.borrow().clone().ok_or_else(away)?;
         let mut work = std::pin::pin!(operation(connected.pool));
         if let Ok(result) = timeout(SUSPICIOUS, &mut work).await {
@@ -214,7 +226,7 @@ impl Database {
     }
 
     /// Waits for a connection, unless the database has fallen silent.
-    async fn turn(&self, lane: Lane) -> Result<Option<Turn<'_>>, StoreError> {
+    async fn turn(&self, lane: Lane) -> Result<Option<Turn>, StoreError> {
         let Some(admission) = &self.admission else {
             return Ok(None);
         };
