@@ -5,10 +5,12 @@
 //! answered soon and the server accepts no connections, all waiting requests fail; if the probe fails, later ones fail at
 //! once. A database that is only slow still answers the probe, so its requests may finish.
 //!
-//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`].
+//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`]. Its look-ups that wait
+//! at the same time are one operation, see [`Lookups`].
 
 mod admission;
 mod error;
+mod lookups;
 mod watcher;
 
 use std::{
@@ -31,6 +33,7 @@ pub use admission::AdmissionMetrics;
 use admission::{Admission, Lane, Turn};
 use error::is_connection_error;
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
+pub use lookups::{Lookups, Question};
 use watcher::Watcher;
 
 use crate::{

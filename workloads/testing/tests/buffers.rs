@@ -33,7 +33,7 @@ enum Bound {
 }
 
 /// The queues, each with its file and its bound.
-const KNOWN: [(&str, &str, Bound); 8] = [
+const KNOWN: [(&str, &str, Bound); 9] = [
     (
         "app/src/publisher.rs",
         "mpsc::channel(WAITING)",
@@ -64,6 +64,12 @@ const KNOWN: [(&str, &str, Bound); 8] = [
     (
         "common/src/database/admission.rs",
         "Semaphore::new(connections - reserved)",
+        Bound::Items,
+    ),
+    // The look-ups among the waiters above.
+    (
+        "common/src/database/lookups/queue.rs",
+        "VecDeque<Waiting<K, V>>",
         Bound::Items,
     ),
     (
