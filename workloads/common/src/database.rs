@@ -5,10 +5,12 @@
 //! answered soon and the server accepts no connections, all waiting requests fail; if the probe fails, later ones fail at
 //! once. A database that is only slow still answers the probe, so its requests may finish.
 //!
-//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`].
+//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`]. Its look-ups that wait
+//! at the same time are one operation, see [`Lookups`].
 
 mod admission;
 mod error;
+mod lookups;
 mod watcher;
 
 use std::{
@@ -31,6 +33,7 @@ pub use admission::AdmissionMetrics;
 use admission::{Admission, Lane, Turn};
 use error::is_connection_error;
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
+pub use lookups::{Lookups, Question};
 use watcher::Watcher;
 
 use crate::{
@@ -181,11 +184,23 @@ impl Database {
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        if self.state.borrow().is_none() {
+        if !self.is_up() {
             return Err(away());
         }
         let _turn = self.turn(lane).await?;
-        // Again, because the database may have gone down meanwhile.
+        self.operate(operation).await
+    }
+
+    fn is_up(&self) -> bool {
+        self.state.borrow().is_some()
+    }
+
+    /// Runs an operation that has its turn.
+    async fn operate<T, F>(&self, operation: impl FnOnce(PgPool) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, sqlx::Error>>,
+    {
+        // The database may have gone down meanwhile.
         let connected = self.state.borrow().clone().ok_or_else(away)?;
         let mut work = std::pin::pin!(operation(connected.pool));
         if let Ok(result) = timeout(SUSPICIOUS, &mut work).await {
@@ -214,7 +229,7 @@ impl Database {
     }
 
     /// Waits for a connection, unless the database has fallen silent.
-    async fn turn(&self, lane: Lane) -> Result<Option<Turn<'_>>, StoreError> {
+    async fn turn(&self, lane: Lane) -> Result<Option<Turn>, StoreError> {
         let Some(admission) = &self.admission else {
             return Ok(None);
         };

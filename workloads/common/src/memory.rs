@@ -31,7 +31,7 @@ const FIXED: [(&str, u64); 6] = [
     ("the connections of the internal port", 2),
     // Two tables by address with 57,344 clients each; keys are few.
     ("rate limits", 7),
-    // 256 with their requests and results, see the admission to the database.
+    // 256 that wait, with their requests, and the results of as many look-ups, see the database.
     ("reads and changes that wait for the database", 2),
     ("metrics, and documents that do not change", 2),
 ];

@@ -72,6 +72,12 @@ const KNOWN: [(&str, &str, Bound); 9] = [
         "Semaphore::new(connections - reserved)",
         Bound::Items,
     ),
+    // The look-ups among the waiters above.
+    (
+        "common/src/database/lookups/queue.rs",
+        "VecDeque<Waiting<K, V>>",
+        Bound::Items,
+    ),
     (
         "common/src/logging/lines.rs",
         "VecDeque<Chunk>",

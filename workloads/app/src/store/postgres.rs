@@ -1,26 +1,24 @@
 //! Links in PostgreSQL. Every query is prepared once per connection.
 
+mod lookup;
 mod once;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use shortener_common::{
     backends::StoreState,
-    database::{Database, StoreError},
+    database::{Database, Lookups, StoreError},
 };
 use sqlx::{PgExecutor, PgPool};
 
+use self::lookup::WhichLinks;
 pub use self::once::RequestKey;
-use super::{
-    Link, Stored,
-    management::{Management, takedown},
-};
+use super::{Link, Stored, management::Management};
 use crate::{
     code::{Code, CodeSpace},
-    location, target,
+    target,
 };
-
-const FIND: &str = "SELECT url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint, \
-    disabled_as, notice FROM links WHERE code = $1";
 
 const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
     VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', \
@@ -36,10 +34,11 @@ const FIND_LASTING: &str = "SELECT code, (extract(epoch FROM created_at) * 10000
 const LOCK_URL: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 
 /// The links of one stack; cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Links {
     database: Database,
     space: CodeSpace,
+    look_ups: Arc<Lookups<WhichLinks>>,
 }
 
 /// A link to be created.
@@ -80,7 +79,12 @@ impl Links {
     /// Returns the links of this database, with generated codes out of this space.
     #[must_use]
     pub fn new(database: Database, space: CodeSpace) -> Self {
-        Self { database, space }
+        let look_ups = Lookups::new(database.clone(), WhichLinks);
+        Self {
+            database,
+            space,
+            look_ups: Arc::new(look_ups),
+        }
     }
 
     /// Returns the state of the database, for the operator.
@@ -95,37 +99,12 @@ impl Links {
         Management::new(self.database.clone())
     }
 
-    /// Reads a code; `None` if it was never assigned.
+    /// Reads a code, together with those that wait for the database at the same time; `None` if it was never assigned.
     ///
     /// # Errors
     /// Fails if the database is down.
     pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
-        type Row = (
-            Option<String>,
-            Option<bool>,
-            Option<i64>,
-            Option<String>,
-            Option<String>,
-        );
-        let row: Option<Row> = self
-            .database
-            .look_up("SELECT links", |pool| async move {
-                sqlx::query_as(FIND)
-                    .bind(code.as_str())
-                    .fetch_optional(&pool)
-                    .await
-            })
-            .await?;
-        Ok(row.map(
-            |(url, expired, expires_at, disabled_as, notice)| match (disabled_as, url) {
-                (Some(how), _) => Stored::Down(takedown(&how, notice)),
-                (None, Some(url)) if expired != Some(true) => Stored::Live {
-                    url: location::ascii(&url).into_owned(),
-                    expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
-                },
-                (None, _) => Stored::Expired,
-            },
-        ))
+        self.look_ups.look_up(code.as_str().to_owned()).await
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable.

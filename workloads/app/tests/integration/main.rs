@@ -17,6 +17,7 @@ mod cache_near;
 mod cache_server;
 mod connections;
 mod corpus;
+mod database_lookups;
 mod dead_letters;
 mod docs;
 mod docs_faults;

@@ -404,6 +404,7 @@ async fn a_link_that_the_cache_did_not_remove_is_due_again_unless_it_was_changed
         connection.execute(due).await.unwrap();
     };
     let handle = Database::connect("test", database.clone(), 10, Gauge::default());
+    handle.wait_until_up(Duration::from_secs(30)).await;
     let management = Management::new(handle);
     make_due().await;
     let claimed = management.claim().await.unwrap();

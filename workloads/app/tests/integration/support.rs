@@ -169,6 +169,12 @@ impl Blocker {
     pub async fn release(mut self) {
         self.holder.execute("COMMIT").await.unwrap();
     }
+
+    /// Runs a statement before the blocked ones go on, and releases the lock.
+    pub async fn release_after(mut self, statement: &'static str) {
+        self.holder.execute(statement).await.unwrap();
+        self.release().await;
+    }
 }
 
 /// Starts a proxy in front of the database; returns it and the options to connect through it.

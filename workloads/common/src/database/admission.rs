@@ -2,15 +2,19 @@
 //!
 //! Without it, a slow database collects the work of clients that have given up and come back, and answers nothing else.
 
-use std::{sync::atomic::AtomicU32, time::Duration};
+use std::{
+    future::pending,
+    sync::{Arc, atomic::AtomicU32},
+    time::Duration,
+};
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 use tokio::{
-    sync::{AcquireError, Semaphore, SemaphorePermit},
-    time::timeout,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
 };
 
 use super::StoreError;
@@ -67,31 +71,35 @@ impl AdmissionMetrics {
 /// The places for operations.
 #[derive(Debug)]
 pub(super) struct Admission {
-    connections: Semaphore,
-    look_ups: Semaphore,
-    waiters: Semaphore,
+    connections: Arc<Semaphore>,
+    look_ups: Arc<Semaphore>,
+    waiters: Arc<Semaphore>,
     metrics: AdmissionMetrics,
 }
 
 /// The right to use one connection until it is dropped.
-pub(super) struct Turn<'a> {
-    _look_up: Option<SemaphorePermit<'a>>,
-    _connection: SemaphorePermit<'a>,
+pub(super) struct Turn {
+    _look_up: Option<OwnedSemaphorePermit>,
+    _connection: OwnedSemaphorePermit,
 }
 
-/// Counts a waiting operation until it is dropped.
-struct Waiting<'a>(&'a Gauge<u32, AtomicU32>);
+/// The place of an operation that waits, counted until it is dropped.
+pub(super) struct Place {
+    end: Instant,
+    waiting: Gauge<u32, AtomicU32>,
+    _place: OwnedSemaphorePermit,
+}
 
-impl<'a> Waiting<'a> {
-    fn counted_by(gauge: &'a Gauge<u32, AtomicU32>) -> Self {
-        gauge.inc();
-        Self(gauge)
+impl Place {
+    /// Returns the time from which on the operation is refused.
+    pub(super) fn end(&self) -> Instant {
+        self.end
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.dec();
+        self.waiting.dec();
     }
 }
 
@@ -101,22 +109,23 @@ impl Admission {
         let connections = (connections as usize).max(1);
         let reserved = connections.div_ceil(RESERVED).min(connections - 1);
         Self {
-            connections: Semaphore::new(connections),
-            look_ups: Semaphore::new(connections - reserved),
-            waiters: Semaphore::new(WAITERS),
+            connections: Arc::new(Semaphore::new(connections)),
+            look_ups: Arc::new(Semaphore::new(connections - reserved)),
+            waiters: Arc::new(Semaphore::new(WAITERS)),
             metrics,
         }
     }
 
     /// Takes a connection if one is free.
-    pub(super) fn try_enter(&self, lane: Lane) -> Option<Turn<'_>> {
+    pub(super) fn try_enter(&self, lane: Lane) -> Option<Turn> {
+        let try_acquire = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
         let look_up = match lane {
-            Lane::LookUps => Some(self.look_ups.try_acquire().ok()?),
+            Lane::LookUps => Some(try_acquire(&self.look_ups)?),
             Lane::Changes => None,
         };
         Some(Turn {
             _look_up: look_up,
-            _connection: self.connections.try_acquire().ok()?,
+            _connection: try_acquire(&self.connections)?,
         })
     }
 
@@ -124,29 +133,42 @@ impl Admission {
     ///
     /// # Errors
     /// Fails at once if too many operations wait already, and otherwise after a short time.
-    pub(super) async fn enter(&self, lane: Lane) -> Result<Turn<'_>, StoreError> {
-        let Ok(_place) = self.waiters.try_acquire() else {
-            return Err(self.refuse(lane));
-        };
-        let _waiting = Waiting::counted_by(&self.metrics.waiting);
-        match timeout(LONGEST_WAIT, self.wait(lane)).await {
-            Ok(Ok(turn)) => Ok(turn),
-            Ok(Err(_)) | Err(_) => Err(self.refuse(lane)),
-        }
+    pub(super) async fn enter(&self, lane: Lane) -> Result<Turn, StoreError> {
+        let place = self.place(lane)?;
+        let turn = timeout_at(place.end(), self.turn(lane)).await;
+        turn.map_err(|_| self.refuse(lane))
     }
 
-    async fn wait(&self, lane: Lane) -> Result<Turn<'_>, AcquireError> {
-        let look_up = match lane {
-            Lane::LookUps => Some(self.look_ups.acquire().await?),
-            Lane::Changes => None,
+    /// Takes a place among the operations that wait.
+    ///
+    /// # Errors
+    /// Fails if too many operations wait already.
+    pub(super) fn place(&self, lane: Lane) -> Result<Place, StoreError> {
+        let Ok(place) = Arc::clone(&self.waiters).try_acquire_owned() else {
+            return Err(self.refuse(lane));
         };
-        Ok(Turn {
-            _look_up: look_up,
-            _connection: self.connections.acquire().await?,
+        self.metrics.waiting.inc();
+        Ok(Place {
+            end: Instant::now() + LONGEST_WAIT,
+            waiting: self.metrics.waiting.clone(),
+            _place: place,
         })
     }
 
-    fn refuse(&self, lane: Lane) -> StoreError {
+    /// Waits for a connection, on behalf of operations that have places.
+    pub(super) async fn turn(&self, lane: Lane) -> Turn {
+        let look_up = match lane {
+            Lane::LookUps => Some(acquire(&self.look_ups).await),
+            Lane::Changes => None,
+        };
+        Turn {
+            _look_up: look_up,
+            _connection: acquire(&self.connections).await,
+        }
+    }
+
+    /// Counts an operation that is refused, and returns its error.
+    pub(super) fn refuse(&self, lane: Lane) -> StoreError {
         match lane {
             Lane::LookUps => self.metrics.refused_look_ups.inc(),
             Lane::Changes => self.metrics.refused_changes.inc(),
@@ -155,11 +177,17 @@ impl Admission {
     }
 }
 
+/// Waits for one of these places, which never close.
+async fn acquire(places: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    match Arc::clone(places).acquire_owned().await {
+        Ok(place) => place,
+        Err(_) => pending().await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{future::poll_fn, pin::Pin, task::Poll};
-
-    use tokio::time::Instant;
 
     use super::{Lane::*, *};
 

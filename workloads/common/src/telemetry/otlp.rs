@@ -103,12 +103,12 @@ pub(super) fn add_attribute(message: &mut Message, name: &str, value: Value<'_>)
     message.attribute(span::ATTRIBUTES, name, value);
 }
 
-/// Adds a link to a span of another process.
-pub(super) fn add_link(message: &mut Message, trace: TraceId, other: SpanId) {
+/// Adds a link to a span, of this or of another process.
+pub(super) fn add_link(message: &mut Message, trace: TraceId, other: SpanId, is_remote: bool) {
     let mut link = Message::with_capacity(40);
     link.nested(1, &trace.to_bytes());
     link.nested(2, &other.to_bytes());
-    link.fixed32(6, SAMPLED | REMOTE);
+    link.fixed32(6, SAMPLED | if is_remote { REMOTE } else { LOCAL });
     message.nested(span::LINKS, link.bytes());
 }
 

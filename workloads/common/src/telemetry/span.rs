@@ -37,6 +37,8 @@ struct Current {
 /// <https://opentelemetry.io/docs/specs/otel/trace/api/#spankind>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
+    /// Work within this process.
+    Internal = 1,
     /// The handling of a request.
     Server = 2,
     /// A request to another server.
@@ -223,8 +225,14 @@ impl Description<'_> {
         self.link_to(caller.trace_id, caller.span_id)
     }
 
+    /// Adds a link to another span of this process.
+    pub fn link_other(&mut self, other: TraceContext) -> &mut Self {
+        otlp::add_link(self.message, other.trace_id, other.span_id, false);
+        self
+    }
+
     fn link_to(&mut self, trace: TraceId, span: SpanId) -> &mut Self {
-        otlp::add_link(self.message, trace, span);
+        otlp::add_link(self.message, trace, span, true);
         self
     }
 }
@@ -238,15 +246,35 @@ pub fn in_span<F: Future>(span: &Span, work: F) -> impl Future<Output = F::Outpu
     CURRENT.scope(current, work)
 }
 
-/// Keeps the current span for work that another task will run.
-pub fn with_current_span<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
-    let current = CURRENT.try_with(Clone::clone).ok();
-    async move {
-        match current {
+/// The current span of a task, for work that another task runs; cheap to clone.
+#[derive(Clone)]
+pub struct Position(Option<Current>);
+
+impl Position {
+    /// Returns that of this task.
+    #[must_use]
+    pub fn current() -> Self {
+        Self(CURRENT.try_with(Clone::clone).ok())
+    }
+
+    /// Returns the trace context of the span, with or without an exporter.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.0.as_ref().map(|current| current.trace)
+    }
+
+    /// Runs the work with this span as the current span.
+    pub async fn run<F: Future>(self, work: F) -> F::Output {
+        match self.0 {
             Some(current) => CURRENT.scope(current, work).await,
             None => work.await,
         }
     }
+}
+
+/// Keeps the current span for work that another task will run.
+pub fn with_current_span<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
+    Position::current().run(work)
 }
 
 /// Returns the trace context of the current span, with or without an exporter.
@@ -445,6 +473,41 @@ mod tests {
         assert_eq!(hex(&link.trace_id), caller.trace_id.to_string());
         assert_eq!(hex(&link.span_id), "b7ad6b7169203331");
         assert_ne!(link.trace_id, span.trace_id);
+    }
+
+    #[tokio::test]
+    async fn another_span_of_this_process_can_be_linked() {
+        let other = TraceContext::root();
+        let spans = spans_of(async |tracer| {
+            let mut span = tracer.start(TraceContext::root(), SpanKind::Internal, "x");
+            span.describe().unwrap().link_other(other);
+            span.end();
+        });
+        let [span] = &spans.await[..] else { panic!() };
+        assert_eq!(span.kind(), span::SpanKind::Internal);
+        let link = &span.links[0];
+        assert_eq!(hex(&link.trace_id), other.trace_id.to_string());
+        assert_eq!(hex(&link.span_id), other.span_id.to_string());
+        assert_eq!(link.flags, SAMPLED | LOCAL);
+    }
+
+    #[tokio::test]
+    async fn a_position_outlives_its_task_and_can_be_used_again() {
+        let trace = TraceContext::root();
+        let spans = spans_of(async |tracer| {
+            let whole = tracer.start(trace, SpanKind::Server, "whole");
+            let position = in_span(&whole, async { Position::current() }).await;
+            assert_eq!(position.trace(), Some(trace));
+            for _ in 0..2 {
+                let work = async { part(SpanKind::Client, || "part").unwrap().end() };
+                tokio::spawn(position.clone().run(work)).await.unwrap();
+            }
+            whole.end();
+        });
+        for part in &spans.await[..2] {
+            assert_eq!(hex(&part.parent_span_id), trace.span_id.to_string());
+        }
+        assert_eq!(Position::current().trace(), None);
     }
 
     #[test]

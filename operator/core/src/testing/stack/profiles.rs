@@ -6,6 +6,7 @@ use super::resolved;
 use crate::{
     api::OtlpProtocol,
     model::stack::{Draining, ValidatedStack},
+    plan::build::app,
 };
 
 impl ValidatedStack {
@@ -29,6 +30,13 @@ impl ValidatedStack {
 
     fn cached(mut self, cache: Value) -> Self {
         self.cache = resolved(json!({"profiles": ["caching"], "cache": cache})).cache;
+        self.sized()
+    }
+
+    /// Gives the app the default resources, which grow with copies of links and with documents.
+    fn sized(mut self) -> Self {
+        let near_memory = self.cache.as_ref().map_or(0, |cache| cache.near_memory);
+        self.app.pod.resources = app::default_resources(near_memory, self.vector.is_some());
         self
     }
 
@@ -80,9 +88,7 @@ impl ValidatedStack {
     fn with_documents(mut self, vector: Value) -> Self {
         let stored = resolved(json!({"profiles": ["vector"], "vector": vector}));
         self.vector = stored.vector;
-        // Documents need more memory than links do.
-        self.app.pod.resources = stored.app.pod.resources;
-        self
+        self.sized()
     }
 
     /// Adds a collector without a backend.

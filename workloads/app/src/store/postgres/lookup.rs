@@ -1,0 +1,130 @@
+//! The look-up of codes: one statement for each, or one for all that wait for a connection.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use shortener_common::database::Question;
+use sqlx::PgPool;
+
+use crate::{
+    location,
+    store::{Stored, management::takedown},
+};
+
+/// The statement that reads the codes of a condition.
+macro_rules! select {
+    ($condition:literal) => {
+        concat!(
+            "SELECT code, url, expires_at <= now(), (extract(epoch FROM expires_at) * 1000000)::bigint, \
+            disabled_as, notice FROM links WHERE code ",
+            $condition
+        )
+    };
+}
+
+/// Reads one code. PostgreSQL keeps the plan of this statement; one with an array of a single code may be planned anew
+/// each time, because the plan for any array looks more expensive.
+const FIND: &str = select!("= $1");
+const FIND_ALL: &str = select!("= ANY($1)");
+
+/// A row with these columns.
+type Row = (
+    String,
+    Option<String>,
+    Option<bool>,
+    Option<i64>,
+    Option<String>,
+    Option<String>,
+);
+
+/// The question which links have these codes.
+pub(super) struct WhichLinks;
+
+impl Question for WhichLinks {
+    type Key = String;
+    type Value = Stored;
+
+    const STATEMENT: &'static str = "SELECT links";
+    const LOOK_UP: &'static str = "look up links";
+
+    async fn ask(
+        &self,
+        pool: PgPool,
+        codes: &[String],
+    ) -> Result<HashMap<String, Stored>, sqlx::Error> {
+        let select = match codes {
+            [code] => sqlx::query_as(FIND).bind(code),
+            codes => sqlx::query_as(FIND_ALL).bind(codes),
+        };
+        let rows: Vec<Row> = select.fetch_all(&pool).await?;
+        Ok(rows.into_iter().map(link).collect())
+    }
+}
+
+/// Returns the code and the link of a row.
+fn link((code, url, expired, expires_at, disabled_as, notice): Row) -> (String, Stored) {
+    let stored = match (disabled_as, url) {
+        (Some(how), _) => Stored::Down(takedown(&how, notice)),
+        (None, Some(url)) if expired != Some(true) => Stored::Live {
+            url: location::ascii(&url).into_owned(),
+            expires_at: expires_at.and_then(|end| Timestamp::from_microsecond(end).ok()),
+        },
+        (None, _) => Stored::Expired,
+    };
+    (code, stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Takedown;
+
+    const URL: &str = "https://example.com/";
+
+    fn row(url: Option<&str>, expired: Option<bool>, disabled_as: Option<&str>) -> Row {
+        let expires_at = expired.map(|_| 1_000_000);
+        let notice = disabled_as.map(|_| "notice".to_owned());
+        let [url, disabled_as] = [url, disabled_as].map(|text| text.map(str::to_owned));
+        (
+            "code".to_owned(),
+            url,
+            expired,
+            expires_at,
+            disabled_as,
+            notice,
+        )
+    }
+
+    #[test]
+    fn both_statements_read_the_same_columns() {
+        let (columns, of_one) = FIND.split_once(" WHERE ").unwrap();
+        let (same, of_all) = FIND_ALL.split_once(" WHERE ").unwrap();
+        assert_eq!(columns, same);
+        assert_eq!([of_one, of_all], ["code = $1", "code = ANY($1)"]);
+    }
+
+    #[test]
+    fn a_row_is_a_live_link_an_expired_one_or_one_that_was_taken_down() {
+        let live = |seconds: Option<i64>| Stored::Live {
+            url: URL.to_owned(),
+            expires_at: seconds.map(|seconds| Timestamp::from_second(seconds).unwrap()),
+        };
+        let legal = Takedown::Legal {
+            notice: Some("notice".to_owned()),
+        };
+        for (row, expected) in [
+            (row(Some(URL), None, None), live(None)),
+            (row(Some(URL), Some(false), None), live(Some(1))),
+            (row(Some(URL), Some(true), None), Stored::Expired),
+            (row(None, Some(true), None), Stored::Expired),
+            (
+                row(None, None, Some("gone")),
+                Stored::Down(Takedown::Disabled),
+            ),
+            (row(None, Some(true), Some("legal")), Stored::Down(legal)),
+        ] {
+            let shown = format!("{row:?}");
+            assert_eq!(link(row), ("code".to_owned(), expected), "{shown}");
+        }
+    }
+}
