@@ -166,7 +166,10 @@ async fn steps(
         if !live.refused.contains_key(&Component::Worker) {
             let workers = validated.queue.as_ref().map(|queue| &queue.workers);
             let queues = &scope.context.queues;
-            queues.scaled(&identity.key(), workers.and_then(|workers| workers.count().cloned()));
+            queues.scaled(
+                &identity.key(),
+                workers.and_then(|workers| workers.count().cloned()),
+            );
         }
         rest = rest.min(missing_pods::follow(scope, stack, identity, &mut live).await);
         tell(scope, stack, Outcome::Applied(&validated, &live)).await?;

@@ -13,7 +13,12 @@ use super::context::Scope;
 use crate::rabbitmq::queues::Target;
 
 /// Names the broker to query about the stack's queue. Without one, no depth is exported any more.
-pub(super) fn queue(scope: &Scope, stack: &ShortenerStack, validated: &ValidatedStack, drain: Drain) {
+pub(super) fn queue(
+    scope: &Scope,
+    stack: &ShortenerStack,
+    validated: &ValidatedStack,
+    drain: Drain,
+) {
     let (context, key) = (&scope.context, validated.identity.key());
     context.queues.decided(&key, drain);
     let target = Target::of(validated, stack.spec.paused);
