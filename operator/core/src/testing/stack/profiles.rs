@@ -6,7 +6,6 @@ use super::resolved;
 use crate::{
     api::OtlpProtocol,
     model::stack::{Draining, ValidatedStack},
-    plan::build::app,
 };
 
 impl ValidatedStack {
@@ -36,7 +35,13 @@ impl ValidatedStack {
     /// Gives the app the default resources, which grow with copies of links and with documents.
     fn sized(mut self) -> Self {
         let near_memory = self.cache.as_ref().map_or(0, |cache| cache.near_memory);
-        self.app.pod.resources = app::default_resources(near_memory, self.vector.is_some());
+        let profiles = match self.vector {
+            Some(_) => &["caching", "vector"][..],
+            None => &["caching"],
+        };
+        let cache = json!({"nearMemory": near_memory.to_string()});
+        let sized = resolved(json!({"profiles": profiles, "cache": cache}));
+        self.app.pod.resources = sized.app.pod.resources;
         self
     }
 
