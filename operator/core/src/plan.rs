@@ -1,6 +1,7 @@
 //! The decisions of a reconcile: from a spec and facts to child objects, and from an outcome to a status. Pure: no
 //! client, clock, environment or random source.
 
+mod app_resources;
 mod build;
 pub mod conditions;
 mod deletion_cost;

@@ -202,7 +202,8 @@ impl Database {
     {
         // The database may have gone down meanwhile.
         let connected = self.state.borrow().clone().ok_or_else(away)?;
-        let mut work = std::pin::pin!(operation(connected.pool));
+        // In a box, so that what waits for it does not contain it once more at each level.
+        let mut work = Box::pin(operation(connected.pool));
         if let Ok(result) = timeout(SUSPICIOUS, &mut work).await {
             return result.map_err(|error| self.classify_error(error));
         }

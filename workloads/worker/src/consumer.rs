@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -182,8 +183,7 @@ impl Consumer {
         let work = self
             .processor
             .process(&delivery.properties, body, shutdown.clone());
-        // In a box, because its type is nested deeply, and so are those of all that wait for it.
-        let mut work = Box::pin(work);
+        let mut work = pin!(work);
         let verdict = tokio::select! {
             // First, so that the subscription is cancelled before the acknowledgement, which would bring the next
             // job.

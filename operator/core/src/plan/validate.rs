@@ -17,7 +17,7 @@ mod scaling;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    build,
+    app_resources, build,
     drain::drain,
     error::ValidateError,
     pod_settings::pod,
@@ -175,7 +175,7 @@ fn app(
         pod: pod(
             &spec.app.pod,
             &defaults.images.app,
-            build::app::default_resources(near_memory, documents),
+            app_resources::default_resources(near_memory, documents),
         ),
         limits: spec.limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,

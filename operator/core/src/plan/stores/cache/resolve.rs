@@ -10,7 +10,7 @@ use crate::{
         stack::{Cache, Store},
     },
     plan::{
-        build::app,
+        app_resources,
         error::ValidateError,
         pod_settings::pod,
         stores::common::{Surroundings, Wanted},
@@ -67,7 +67,7 @@ fn near_memory(spec: &ShortenerStackSpec) -> Result<u64, ValidateError> {
     let external = spec.cache.external.as_ref();
     let is_cluster = external.is_some_and(|external| external.mode == CacheMode::Cluster);
     let documents = spec.profiles.contains(&Profile::Vector);
-    let needed = app::smallest_limit(DEFAULT_NEAR_MEMORY, documents);
+    let needed = app_resources::smallest_limit(DEFAULT_NEAR_MEMORY, documents);
     let resources = spec.app.pod.resources.as_ref();
     let limit = resources.and_then(|resources| resources.limits.get("memory"));
     let limit = limit.and_then(|limit| quantity::bytes(&limit.0));
