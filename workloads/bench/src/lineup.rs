@@ -11,7 +11,7 @@ use crate::{
     gateway,
     links::fill,
     load, nginx,
-    requests::{any_link, every_link, health_of_gateway, one_destination},
+    requests::{any_link, every_link_twice, health_of_gateway, one_destination},
     server::{self, CACHE_MEMORY, Server},
     settings::Settings,
     steps::{self, LOWEST},
@@ -171,12 +171,12 @@ impl Lineup {
     /// Follows every link, which fills the cache and the memory of the apps.
     async fn fill_memories(&self, settings: &Settings) -> Result<()> {
         let (connections, links) = (settings.connections, settings.links());
-        // The first one fills the cache for all. A link may be copied into memory only when it is followed again.
+        // The first one fills the cache for all. A link is copied into memory only when it is followed again soon.
         for name in [CACHED, NEAR, NEAR_FREE, NEAR_BARE] {
             eprintln!("following {links} links twice: {name}");
             for contender in self.contenders.iter().filter(|found| found.name == name) {
-                let every = every_link(links);
-                load::run(contender.address(), connections, 2 * links, &every).await?;
+                let (every, requests) = every_link_twice(links);
+                load::run(contender.address(), connections, requests, &every).await?;
             }
         }
         Ok(())

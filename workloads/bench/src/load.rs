@@ -65,6 +65,23 @@ pub async fn drive(
     try_join_all(tasks).await?.into_iter().collect()
 }
 
+/// Makes one exchange over each of these connections, and returns them. Their server has accepted all of them then, and none
+/// waits for its first request any more.
+///
+/// # Errors
+/// Fails if a connection fails or a response is wrong.
+pub async fn greet(clients: Vec<Client>, script: &Arc<Script>) -> Result<Vec<Client>> {
+    let clients = clients.into_iter().enumerate();
+    let tasks = clients.map(|(number, mut client)| {
+        let script = Arc::clone(script);
+        tokio::spawn(async move {
+            client.exchange(&script(number)).await?;
+            Ok::<Client, anyhow::Error>(client)
+        })
+    });
+    try_join_all(tasks).await?.into_iter().collect()
+}
+
 /// Makes `requests` exchanges over `connections` new connections.
 ///
 /// # Errors
@@ -183,6 +200,16 @@ mod tests {
             assert_eq!(count.load(Ordering::Relaxed), 100);
             assert_eq!(clients.len(), connections);
         }
+    }
+
+    #[tokio::test]
+    async fn a_greeting_is_one_request_over_each_connection() {
+        let address = server(ANSWER).await;
+        let count = Arc::new(AtomicUsize::new(0));
+        let clients = connect(address, 300).await.unwrap();
+        let clients = greet(clients, &asked(&count)).await.unwrap();
+        assert_eq!(count.load(Ordering::Relaxed), 300);
+        assert_eq!(clients.len(), 300);
     }
 
     #[tokio::test]

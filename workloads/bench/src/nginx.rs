@@ -4,6 +4,7 @@
 use std::{fmt::Write as _, fs, net::SocketAddr, path::Path, process::Stdio, sync::Arc};
 
 use anyhow::{Context, Result};
+use rustix::process::geteuid;
 use shortener_testing::servers;
 use tokio::process::Command;
 
@@ -14,6 +15,11 @@ use crate::{
 
 /// A response to a job like the app's.
 const ACCEPTED: &str = r#"{"status":"enqueued","id":"01996f0c-2b1d-7c3a-9d41-5e6f70819aab","trace_id":"0af7651916cd43dd8448eb211c80319c"}"#;
+
+/// The folders of bodies, below that of the configuration. nginx creates those of its build otherwise, which only the image
+/// has room for, and does not start without them.
+const TEMPORARY: &str = "client_body_temp_path client_body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; \
+    uwsgi_temp_path uwsgi; scgi_temp_path scgi;";
 
 /// Starts nginx with `return 302` to one destination for all requests.
 ///
@@ -56,7 +62,8 @@ async fn yardstick(name: &str, map: &str, answer: &str) -> Result<Arc<Server>> {
         Ok(format!(
             "worker_processes auto; pid nginx.pid; error_log stderr warn;\n\
              events {{ worker_connections 16384; }}\n\
-             http {{ access_log off; keepalive_requests 1000000000; server_tokens off;\n{map}\
+             http {{ access_log off; keepalive_requests 1000000000; server_tokens off;\n\
+             {TEMPORARY}\n{map}\
              server {{ listen {address} backlog=4096; location / {{ {answer} }} }} }}\n"
         ))
     })
@@ -81,7 +88,12 @@ pub async fn start(
     let [program] = servers::NGINX.addresses()?;
     let mut nginx = Command::new(program);
     nginx.arg("-p").arg(folder.path());
-    nginx.args(["-c", "nginx.conf", "-e", "stderr", "-g", "daemon off;"]);
+    // The workers of root would run as the user of the build, whom this machine may not have.
+    let directives = match geteuid().is_root() {
+        true => "daemon off; user root;",
+        false => "daemon off;",
+    };
+    nginx.args(["-c", "nginx.conf", "-e", "stderr", "-g", directives]);
     let end = End::Ask { _folder: folder };
     Server::start(nginx, address, Stdio::null(), end).await
 }

@@ -77,13 +77,13 @@ impl Settings {
     /// Returns the time limit of the rounds of redirects; the rest is for the connections and the jobs.
     #[must_use]
     pub fn time_of_redirects(&self) -> Duration {
-        Duration::from_secs(self.seconds * 3 / 4)
+        Duration::from_secs(self.seconds * 5 / 8)
     }
 
     /// Returns the time limit of the rounds with many connections.
     #[must_use]
     pub fn time_of_connections(&self) -> Duration {
-        Duration::from_secs(self.seconds / 8)
+        Duration::from_secs(self.seconds / 4)
     }
 
     /// Returns the time limit of the rounds of jobs.

@@ -195,6 +195,19 @@ impl Database {
         self.state.borrow().is_some()
     }
 
+    /// Returns the number of the pool, if there is one.
+    fn pool_number(&self) -> Option<u64> {
+        self.state
+            .borrow()
+            .as_ref()
+            .map(|connected| connected.number)
+    }
+
+    /// Returns true if another pool has followed the one of this number.
+    fn has_replaced(&self, number: Option<u64>) -> bool {
+        self.pool_number().is_some_and(|now| Some(now) != number)
+    }
+
     /// Runs an operation that has its turn.
     async fn operate<T, F>(&self, operation: impl FnOnce(PgPool) -> F) -> Result<T, StoreError>
     where

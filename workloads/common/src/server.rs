@@ -19,7 +19,11 @@ use std::{
 use anyhow::Context;
 use axum::body::Body;
 use http::{HeaderValue, header::CONNECTION};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    body::{Body as _, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
@@ -228,7 +232,8 @@ fn connection<H: Handler>(
     let shared = Arc::new((handler, client));
     let service = service_fn(move |request: Request| {
         let shared = Arc::clone(&shared);
-        let begins = shared.1.phase().begin_request();
+        let body = request.body().size_hint().upper();
+        let begins = shared.1.phase().begin_request(body);
         async move {
             let (handler, client) = &*shared;
             if !begins {
@@ -236,8 +241,9 @@ fn connection<H: Handler>(
                 return pending().await;
             }
             let mut response = handler.answer(request, client).await;
-            client.phase().end_request();
-            if client.phase().crowds() {
+            let phase = client.phase();
+            phase.end_request();
+            if phase.crowds() || phase.is_unread() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }

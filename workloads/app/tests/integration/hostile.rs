@@ -556,3 +556,30 @@ async fn a_client_that_vanishes_leaves_the_service_as_it_was() {
         201
     );
 }
+
+#[tokio::test]
+async fn a_large_body_that_nothing_reads_ends_its_connection_and_the_response_says_so() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    for (path, length, ends) in [
+        ("/shorten", 9_000, false),
+        ("/no/route", 100, false),
+        ("/no/route", 9_000, true),
+    ] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        let mut connection = Connection::open(app.public).await;
+        let body = vec![b' '; length];
+        connection.write(&[head.as_bytes(), &body].concat()).await;
+        let response = connection.response(true).await.unwrap();
+        let ended = response.header("connection") == Some("close");
+        assert_eq!(ended, ends, "{path}, {length} bytes: {response:?}");
+        if !ends {
+            connection
+                .write(b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n")
+                .await;
+            assert_eq!(connection.response(true).await.unwrap().status, 200);
+        }
+    }
+}

@@ -95,9 +95,17 @@ impl<Q: Question> Lookups<Q> {
         Ok(found?.remove(&key))
     }
 
-    /// Asks for these keys with one statement, in a span of its own.
+    /// Asks for these keys with one statement, in a span of its own. If its connection goes away because the watcher looked
+    /// for the primary, the next one is asked: the statement changes nothing.
     async fn ask(&self, keys: &[Q::Key]) -> Result<Found<Q>, StoreError> {
-        let work = self.database.operate(|pool| self.question.ask(pool, keys));
+        let ask = || self.database.operate(|pool| self.question.ask(pool, keys));
+        let work = async {
+            let pool = self.database.pool_number();
+            match ask().await {
+                Err(StoreError::Unavailable(_)) if self.database.has_replaced(pool) => ask().await,
+                found => found,
+            }
+        };
         let server = &self.database.server;
         server.call_for(keys.len(), Q::STATEMENT, work).await
     }
@@ -350,6 +358,13 @@ mod tests {
             tokio::spawn(async move { lookups.look_up(key).await })
         }
 
+        /// Replaces the pool, as after a failover.
+        fn replace_pool(&self, number: u64) {
+            let pool = PgPoolOptions::new().connect_lazy_with(PgConnectOptions::new());
+            let pool = ConnectedPool { pool, number };
+            self.state.send_replace(Some(pool));
+        }
+
         async fn until_waiting(&self, number: usize) {
             while self.lookups.queue.lock().len() != number {
                 yield_now().await;
@@ -399,6 +414,31 @@ mod tests {
             }
             assert_eq!(values, [Some(20), None, Some(40), None]);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_up_whose_connection_was_replaced_asks_the_next_one() {
+        let mut scene = Scene::new(Some(4));
+        let asked = scene.look_up(2);
+        let lost = scene.statement(&[2]).await;
+        // From this time on, a statement is given up with its connection.
+        advance(Duration::from_secs(1)).await;
+        scene.replace_pool(2);
+        scene.statement(&[2]).await.succeed();
+        assert_eq!(found(asked).await, Some(20));
+        assert!(lost.result.is_closed());
+
+        // A connection that is refused is replaced as well.
+        let asked = scene.look_up(4);
+        let refused = scene.statement(&[4]).await;
+        scene.replace_pool(3);
+        refused.fail(sqlx::Error::PoolClosed);
+        scene.statement(&[4]).await.fail(sqlx::Error::PoolClosed);
+        let error = error(asked).await;
+        assert!(
+            matches!(error, StoreError::Unavailable(_)),
+            "once only: {error}"
+        );
     }
 
     #[tokio::test]

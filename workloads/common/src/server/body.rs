@@ -43,6 +43,9 @@ impl Body for RequestBody {
             self.phase.await_body(since);
             return Poll::Pending;
         }
+        if matches!(frame, Poll::Ready(None)) || self.inner.is_end_stream() {
+            self.phase.end_body();
+        }
         if self.phase.resume() {
             frame
         } else {

@@ -31,6 +31,8 @@ pub(super) const GONE: u8 = 6;
 
 /// The size from which on a request head is large, in bytes. A usual one fits into the first buffer of the connection.
 pub(super) const SMALL_HEAD: usize = 8 * 1024;
+/// The length up to which a body that no handler reads is skipped, in bytes. It has usually arrived with its head.
+const SMALL_BODY: u64 = 8 * 1024;
 /// The memory of a large head besides the first buffer, in bytes. The connection keeps its buffer until it ends.
 const LARGE_HEAD: usize = MAX_HEAD - SMALL_HEAD;
 /// The time after which a client counts as slow that has not completed its request, or has not read its response.
@@ -87,6 +89,8 @@ struct Shared {
     since: AtomicU64,
     /// True while the client does not read a response.
     stuck: AtomicBool,
+    /// True from the head of a request with a large body until that is read to its end.
+    unread: AtomicBool,
     task: OnceLock<AbortHandle>,
     /// The share of a connection that had a large head.
     large: OnceLock<Share>,
@@ -121,6 +125,7 @@ impl Phase {
             phase: AtomicU8::new(NEW),
             since: AtomicU64::new(since),
             stuck: AtomicBool::new(false),
+            unread: AtomicBool::new(false),
             task: OnceLock::new(),
             large: OnceLock::new(),
             heads,
@@ -177,9 +182,23 @@ impl Phase {
         self.0.large.get().is_some() && heads.used() > heads.limit() / 2
     }
 
-    /// Records that the head of a request is complete. Returns false if the connection is about to be closed.
-    pub(super) fn begin_request(&self) -> bool {
+    /// Records that the head of a request is complete, whose body has at most this length in bytes if it tells. Returns
+    /// false if the connection is about to be closed.
+    pub(super) fn begin_request(&self, body: Option<u64>) -> bool {
+        let is_large = body.is_none_or(|length| length > SMALL_BODY);
+        self.0.unread.store(is_large, Ordering::Relaxed);
         self.unless_gone(BUSY)
+    }
+
+    /// Records that the body was read to its end.
+    pub(super) fn end_body(&self) {
+        self.0.unread.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns true if the connection ends after this response, because what is left of a large body would be taken for
+    /// the next request. Without a word, a proxy would send that into a connection that is being closed.
+    pub(super) fn is_unread(&self) -> bool {
+        self.0.unread.load(Ordering::Relaxed)
     }
 
     /// Records that the handler waits for the body, and has done so since this time.
@@ -287,7 +306,7 @@ mod tests {
         assert!(phase.begin_head(NEW, None));
         advance(SLOW).await;
         assert_eq!(rank(&phase), Some(Rank::Slow));
-        assert!(phase.begin_request());
+        assert!(phase.begin_request(Some(0)));
         assert_eq!(rank(&phase), None);
         phase.await_body(Instant::now());
         assert_eq!(rank(&phase), Some(Rank::Young));
@@ -314,7 +333,7 @@ mod tests {
         let claim = phase.claim(Instant::now()).unwrap();
         assert!(phase.begin_head(NEW, None));
         assert!(!phase.close(claim));
-        assert!(phase.begin_request());
+        assert!(phase.begin_request(Some(0)));
     }
 
     #[tokio::test]
@@ -322,11 +341,13 @@ mod tests {
         for body in [false, true] {
             let phase = connection();
             if body {
-                assert!(phase.begin_request());
+                assert!(phase.begin_request(Some(0)));
                 phase.await_body(Instant::now());
             }
             assert!(phase.close(phase.claim(Instant::now()).unwrap()));
-            assert!(!phase.begin_head(NEW, None) && !phase.begin_request() && !phase.resume());
+            assert!(
+                !phase.begin_head(NEW, None) && !phase.begin_request(Some(0)) && !phase.resume()
+            );
             phase.end_request();
             assert_eq!((phase.get(), rank(&phase)), (GONE, None));
         }
@@ -350,7 +371,7 @@ mod tests {
         }
         // The third and the fourth have served a request, and the third is idle for longer.
         for phase in &phases[2..] {
-            assert!(phase.begin_request());
+            assert!(phase.begin_request(Some(0)));
             phase.end_request();
             phase.rest(Instant::now());
             advance(SLOW / 4).await;

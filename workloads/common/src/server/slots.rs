@@ -174,7 +174,7 @@ mod tests {
         for mut slots in two() {
             let (busy, first) = connection(slots.enter().await);
             let second = slots.enter().await;
-            assert!(busy.begin_request() && second.phase().begin_request());
+            assert!(busy.begin_request(Some(0)) && second.phase().begin_request(Some(0)));
             let early = timeout(Duration::from_secs(60), slots.enter()).await;
             assert!(early.is_err(), "a request was given up");
             let end = async {
@@ -182,7 +182,7 @@ mod tests {
                 drop(second);
             };
             let (third, ()) = tokio::join!(slots.enter(), end);
-            assert!(third.phase().begin_request());
+            assert!(third.phase().begin_request(Some(0)));
             let answer = async {
                 yield_now().await;
                 busy.end_request();
