@@ -1,8 +1,12 @@
 //! `operator run`: connects to the API server, waits for the lease, runs the controllers, and releases the lease at
 //! the end.
+//!
+//! A replica that loses the lease drops everything that it kept for its term, and stands by for the next one. It does not
+//! end, because the container runtime would start it again later and later.
 
 use std::{sync::Arc, time::Duration};
 
+use kube::Client;
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinSet,
@@ -48,9 +52,6 @@ pub enum RunError {
     /// The address of the API server or the credentials for it are missing or wrong.
     #[error("cannot use the kubeconfig or the service account to connect to the API server: {0}")]
     Connect(#[from] kube::Error),
-    /// The lease is lost: another replica leads, or may lead by now.
-    #[error("this replica is no longer the leader: {0}")]
-    Lost(Lost),
     /// A controller, a monitor of brokers or stores or a probe ended although no stop was requested.
     #[error("a controller, a monitor or a probe stopped unexpectedly")]
     Controller,
@@ -59,7 +60,7 @@ pub enum RunError {
 /// Runs the operator until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// The operator could not start, the lease was lost, or a controller ended. The process must end and be restarted.
+/// The operator could not start, or a controller ended. The process must end and be restarted.
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let stop = stop_on_signal()?;
     let (metrics, health) = (Metrics::new()?, Health::default());
@@ -79,10 +80,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     ));
     let result = lead(settings, (metrics, health), telemetry.tracer(), &stop).await;
     http_stop.cancel();
-    if !matches!(result, Err(RunError::Lost(_))) {
-        // A replica that lost the lease ends at once, and its last spans are lost.
-        telemetry.shutdown().await;
-    }
+    telemetry.shutdown().await;
     // The server drains for at most a second, so this wait needs no time limit.
     let _ = server.await;
     result
@@ -104,45 +102,22 @@ async fn lead(
         duration: settings.lease_duration(),
     };
     let mut elector = Elector::new(clients.lease, election, write_deadline.clone());
-    let result = match stop.run_until_cancelled(elector.acquire()).await {
-        None => Ok(()),
-        Some(()) => {
-            metrics.leader(true);
-            let scopes = settings.scopes();
-            let (defaults, concurrent) = (settings.defaults(), settings.max_concurrent_reconciles);
-            let context = Context::new(clients.main, defaults, concurrent, metrics.clone(), health);
-            let context = context.of_class(settings.operator_class);
-            let context = Arc::new(context.traced_by(tracer.clone()));
-            let monitor = Monitor {
-                queues: context.queues.clone(),
-                transport: transport::http(),
-                metrics: metrics.clone(),
-                write_deadline,
-                tracer,
-            };
-            let stores = store_monitor::Monitor {
-                backends: context.backends.clone(),
-                transport: transport::http_up_to(store_monitor::MAX_ANSWER),
-            };
-            let sole_entry = sole_entry::run(
-                context.sole_entry.clone(),
-                sole_entry::tcp(),
-                metrics.clone(),
-            );
-            let end_to_end = end_to_end::run(
-                context.end_to_end.clone(),
-                end_to_end::network(),
-                metrics.clone(),
-            );
-            let result = tokio::select! {
-                ended = control(context, scopes, &mut elector, stop) => ended,
-                () = sole_entry => Err(RunError::Controller),
-                () = end_to_end => Err(RunError::Controller),
-                () = monitor.run() => Err(RunError::Controller),
-                () = stores.run() => Err(RunError::Controller),
-            };
-            metrics.leader(false);
-            result
+    let leader = Leader {
+        settings,
+        client: clients.main,
+        metrics,
+        health,
+        tracer,
+        write_deadline,
+    };
+    let result = loop {
+        if stop.run_until_cancelled(elector.acquire()).await.is_none() {
+            break Ok(());
+        }
+        match leader.term(&mut elector, stop).await {
+            Ok(Some(lost)) => warn!("this replica is no longer the leader: {lost}; it stands by"),
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
         }
     };
     if timeout(RELEASE_LIMIT, elector.release()).await.is_err() {
@@ -151,22 +126,93 @@ async fn lead(
     result
 }
 
+/// What every term of this replica has in common.
+struct Leader {
+    settings: Settings,
+    client: Client,
+    metrics: Metrics,
+    health: Health,
+    tracer: Tracer,
+    write_deadline: WriteDeadline,
+}
+
+impl Leader {
+    /// Runs the controllers, the monitors and the probes until `stop`, or until the lease is lost, which is returned.
+    /// Nothing of the term is left afterwards, neither tasks nor metrics of stacks.
+    async fn term(
+        &self,
+        elector: &mut Elector,
+        stop: &CancellationToken,
+    ) -> Result<Option<Lost>, RunError> {
+        let context = self.context();
+        let monitor = Monitor {
+            queues: context.queues.clone(),
+            transport: transport::http(),
+            metrics: self.metrics.clone(),
+            write_deadline: self.write_deadline.clone(),
+            tracer: self.tracer.clone(),
+        };
+        let stores = store_monitor::Monitor {
+            backends: context.backends.clone(),
+            transport: transport::http_up_to(store_monitor::MAX_ANSWER),
+        };
+        let sole_entry = sole_entry::run(
+            context.sole_entry.clone(),
+            sole_entry::tcp(),
+            self.metrics.clone(),
+        );
+        let end_to_end = end_to_end::run(
+            context.end_to_end.clone(),
+            end_to_end::network(),
+            self.metrics.clone(),
+        );
+        self.metrics.leader(true);
+        let ended = tokio::select! {
+            ended = control(context, self.settings.scopes(), elector, stop) => ended,
+            () = sole_entry => Err(RunError::Controller),
+            () = end_to_end => Err(RunError::Controller),
+            () = monitor.run() => Err(RunError::Controller),
+            () = stores.run() => Err(RunError::Controller),
+        };
+        self.metrics.leader(false);
+        self.metrics.forget_stacks();
+        self.health.forget();
+        ended
+    }
+
+    /// Returns a context that remembers nothing of an earlier term.
+    fn context(&self) -> Arc<Context> {
+        let settings = &self.settings;
+        let context = Context::new(
+            self.client.clone(),
+            settings.defaults(),
+            settings.max_concurrent_reconciles,
+            self.metrics.clone(),
+            self.health.clone(),
+        );
+        let context = context.of_class(settings.operator_class.clone());
+        Arc::new(context.traced_by(self.tracer.clone()))
+    }
+}
+
 /// Runs one controller per scope until `stop`, then lets reconciles in flight finish. The loss of the lease aborts
-/// all of them.
+/// all of them, and is returned when none runs any more.
 async fn control(
     context: Arc<Context>,
     scopes: Vec<Option<String>>,
     elector: &mut Elector,
     stop: &CancellationToken,
-) -> Result<(), RunError> {
+) -> Result<Option<Lost>, RunError> {
     let mut controllers = JoinSet::new();
     for scope in scopes {
         controllers.spawn(controller::run(context.clone(), scope, stop.clone()));
     }
-    // Dropping the set aborts the controllers that still run.
     tokio::select! {
-        lost = elector.hold() => Err(RunError::Lost(lost)),
-        ended = finish(&mut controllers, stop) => ended,
+        lost = elector.hold() => {
+            controllers.shutdown().await;
+            Ok(Some(lost))
+        }
+        ended = finish(&mut controllers, stop) => ended.map(|()| None),
     }
 }
 

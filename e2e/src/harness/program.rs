@@ -4,16 +4,13 @@
 use std::{
     fs::{OpenOptions, read_to_string},
     path::PathBuf,
-    process::{ExitStatus, Stdio},
+    process::Stdio,
 };
 
 use anyhow::{Context, Result, ensure};
-use tokio::{
-    process::{Child, Command},
-    time::timeout,
-};
+use tokio::process::{Child, Command};
 
-use crate::harness::{OPERATOR_NAMESPACE, Operator, PATIENCE, Space};
+use crate::harness::{OPERATOR_NAMESPACE, Operator, Space};
 
 /// Identity in the lease. Every process has the same one, like the containers of one pod, so each leads at once.
 const IDENTITY: &str = "e2e-process";
@@ -126,14 +123,6 @@ impl OperatorProcess {
         let sent = Command::new("kill").args(arguments).status().await?;
         ensure!(sent.success(), "kill -s {signal} {id}: {sent}");
         Ok(())
-    }
-
-    /// Waits until the process has ended by itself, and returns its status.
-    pub async fn ended(mut self) -> Result<ExitStatus> {
-        let ended = timeout(PATIENCE, self.child.wait()).await;
-        let ended =
-            ended.with_context(|| format!("the operator goes on: see {}", self.log.display()))?;
-        Ok(ended?)
     }
 
     /// Asks the process to end, and waits for it. It gives its lease back.

@@ -1,7 +1,7 @@
 //! The API server stands still for 90 s while the operator builds a stack (F3). Redirects are answered all the time, and
 //! afterwards the operator goes on: no object was replaced or made twice, and no credential either.
 //!
-//! The operator ends its process when it cannot renew its lease in time, so its container may be restarted meanwhile.
+//! The operator cannot renew its lease in time, and stands by until the API server answers. Its container goes on.
 
 use std::time::{Duration, Instant};
 
@@ -45,12 +45,10 @@ async fn an_api_server_that_stands_still_costs_no_redirect_and_no_object() -> Re
             ensure!(report.failed == 0, "redirects failed");
             works_again(&served).await?;
             let after = OperatorPod::find(&operator).await?;
-            ensure!(after.uid == before.uid, "{before:?} became {after:?}");
-            let restarts = after.restarts - before.restarts;
-            println!("the operator's container was restarted {restarts} times");
-            if restarts > 0 {
+            if after != before {
                 print_last_end(&operator, &after).await?;
             }
+            ensure!(after == before, "{before:?} became {after:?}");
 
             served.ready().await?;
             let now = uids(&served, |_| true).await?;

@@ -95,8 +95,7 @@ async fn outlived(replicas: &mut Replicas, stack: &Stack) -> Result<String> {
     stack.until("Ready", "False").await?;
     let terms = replicas.terms()?;
     ensure!(terms == 1, "{terms} of three replicas led");
-    let old = replicas.take(&first)?;
-    old.signal("STOP").await?;
+    replicas.signal(&first, "STOP").await?;
     let begin = Instant::now();
     let second = replicas.leader_but(&first).await?;
     println!(
@@ -112,14 +111,16 @@ async fn outlived(replicas: &mut Replicas, stack: &Stack) -> Result<String> {
     .await?;
     // The old leader is told of this edit while it may still believe that it leads.
     move_gateway(stack, "first").await?;
-    old.signal("CONT").await?;
-    let status = old.ended().await?;
-    ensure!(!status.success(), "the old leader ended with {status}");
-    replicas.said(&first, "this replica is no longer the leader")?;
+    replicas.signal(&first, "CONT").await?;
+    await_condition("the old leader stands by", async || {
+        replicas.said(&first, "this replica is no longer the leader")?;
+        replicas.said(&first, &format!("standing by: `{second}` holds the lease"))
+    })
+    .await?;
     written_by_the_leader_alone(replicas, &second, generation + 1).await?;
     let terms = replicas.terms()?;
     ensure!(terms == 2, "there were {terms} leaders, not 2");
-    replicas.start_again(&first)?;
+    replicas.check()?;
     Ok(second)
 }
 

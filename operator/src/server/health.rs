@@ -56,6 +56,11 @@ impl Health {
         }
     }
 
+    /// Removes all watches, which end with the term of a leader.
+    pub fn forget(&self) {
+        self.0.lock().clear();
+    }
+
     /// Returns the reasons for which the operator cannot do its work, one in each line; none if it can.
     pub fn problems(&self) -> Vec<String> {
         let now = Instant::now();
@@ -129,6 +134,15 @@ mod tests {
     #[test]
     fn a_standby_watches_nothing_and_is_healthy() {
         assert_eq!(Health::default().problems(), [] as [String; 0]);
+    }
+
+    #[test]
+    fn a_leader_that_stands_by_again_watches_nothing() {
+        let health = Health::default();
+        health.expect("stacks").fails("refused");
+        assert_eq!(health.problems().len(), 1);
+        health.forget();
+        assert_eq!(health.problems(), [] as [String; 0]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -187,6 +187,20 @@ impl Metrics {
         self.probes.forget_stack(namespace, name);
     }
 
+    /// Removes the metrics of all stacks, which the next leader exports.
+    pub fn forget_stacks(&self) {
+        for gauge in [
+            &self.stacks,
+            &self.workers,
+            &self.queues,
+            &self.dead_letters,
+        ] {
+            gauge.reset();
+        }
+        self.dropped.reset();
+        self.probes.forget_stacks();
+    }
+
     /// Sets the depths of a stack's queues. An unknown depth is not exported.
     pub fn queue(&self, namespace: &str, stack: &str, depths: Depths) {
         self.forget_queue(namespace, stack);
@@ -324,6 +338,27 @@ mod tests {
             .passage("links", "acme", Duration::ZERO, true);
         metrics.probes.policies_enforced("links", "acme", true);
         golden_text("metrics", &page(&metrics));
+    }
+
+    #[test]
+    fn a_replica_that_leads_no_longer_exports_no_stack() {
+        let metrics = Metrics::new().unwrap();
+        let before = page(&metrics);
+        metrics.stack_ready("links", "acme", true);
+        metrics.workers_desired("links", "acme", Some(1));
+        let depths = Depths {
+            jobs: Some(Depth::default()),
+            dead_letters: Some(0),
+            dropped: Some(0),
+            ..Depths::default()
+        };
+        metrics.queue("links", "acme", depths);
+        let probes = &metrics.probes;
+        probes.passage("links", "acme", Duration::ZERO, true);
+        probes.policies_enforced("links", "acme", true);
+        assert!(page(&metrics).contains("\"acme\""));
+        metrics.forget_stacks();
+        assert_eq!(page(&metrics), before);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const LEASE: &str = "e2e-replicas";
 const NAMES: [&str; 3] = ["replica-1", "replica-2", "replica-3"];
 const IMAGE: &str = "localhost/shortenerstack/none";
 
-/// The replicas, of which any can be taken away. The others are killed when this is dropped.
+/// The replicas. They are killed when this is dropped.
 pub struct Replicas {
     programs: BTreeMap<&'static str, OperatorProgram>,
     running: BTreeMap<&'static str, OperatorProcess>,
@@ -56,18 +56,11 @@ impl Replicas {
         Ok(replicas)
     }
 
-    /// Takes a running replica.
-    pub fn take(&mut self, name: &str) -> Result<OperatorProcess> {
-        let replica = self.running.remove(name);
-        replica.with_context(|| format!("no replica {name} runs"))
-    }
-
-    /// Starts a replica again that was taken and has ended, as its pod would.
-    pub fn start_again(&mut self, name: &str) -> Result<()> {
-        let replica = self.programs.get_key_value(name);
-        let (name, program) = replica.with_context(|| format!("there is no replica {name}"))?;
-        self.running.insert(*name, program.start()?);
-        Ok(())
+    /// Sends a signal to a replica.
+    pub async fn signal(&self, name: &str, signal: &str) -> Result<()> {
+        let replica = self.running.get(name);
+        let replica = replica.with_context(|| format!("no replica {name} runs"))?;
+        replica.signal(signal).await
     }
 
     /// Waits until a replica leads and has written the gateway, but not the one of this name.
@@ -128,7 +121,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Fails if a replica that was not taken has ended.
+    /// Fails if a replica has ended.
     pub fn check(&mut self) -> Result<()> {
         self.running
             .values_mut()

@@ -77,6 +77,13 @@ impl ProbeMetrics {
         gauge.set(enforced.into());
     }
 
+    /// Removes the metrics of all stacks.
+    pub(super) fn forget_stacks(&self) {
+        self.passages.reset();
+        self.durations.reset();
+        self.policies.reset();
+    }
+
     /// Removes the metrics of a deleted stack.
     pub(super) fn forget_stack(&self, namespace: &str, stack: &str) {
         self.forget_passages(namespace, stack);
