@@ -126,7 +126,7 @@ async fn lead(
     result
 }
 
-/// What every term of this replica has in common.
+/// The parts that all terms of this replica share.
 struct Leader {
     settings: Settings,
     client: Client,

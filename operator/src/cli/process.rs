@@ -58,8 +58,8 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().build()
 }
 
-/// Keeps the allocator from getting huge pages. It leaves parts of each of them unused, which together are more than the
-/// operator needs for all stacks.
+/// Keeps the kernel from giving this process huge pages. The allocator leaves most of each of them unused, which takes more
+/// memory than a thousand stacks need.
 pub fn refuse_huge_pages() {
     // The error means that the kernel has none.
     let _ = rustix::thread::disable_transparent_huge_pages(true);

@@ -1,6 +1,5 @@
-//! What is observed of a stack between its reconciles: its queue, its external stores, and the connections to it.
-//!
-//! Each reconcile names it anew, from the spec that it has validated.
+//! Registration of a stack with the monitors and the probes, which observe it between its reconciles. Each reconcile repeats
+//! it with the spec that it has validated.
 
 use k8s_openapi::api::core::v1::Pod;
 use shortener_operator_core::{

@@ -318,25 +318,28 @@ mod tests {
         String::from_utf8(metrics.render().unwrap()).unwrap()
     }
 
-    /// The tests of the crate `shortener-operator-core` read this file: alerts and panels use these series.
-    #[test]
-    fn the_page_after_one_event_of_each_kind() {
-        let metrics = Metrics::new().unwrap();
-        metrics.reconciled(Duration::ZERO, None);
-        metrics.stack_ready("links", "acme", true);
+    fn one_event_of_each_kind_about_a_stack(metrics: &Metrics) {
         let depths = Depths {
             jobs: Some(Depth::default()),
             dead_letters: Some(0),
             dropped: Some(0),
             ..Depths::default()
         };
+        metrics.stack_ready("links", "acme", true);
         metrics.queue("links", "acme", depths);
         metrics.workers_desired("links", "acme", Some(0));
+        let probes = &metrics.probes;
+        probes.passage("links", "acme", Duration::ZERO, true);
+        probes.policies_enforced("links", "acme", true);
+    }
+
+    /// The tests of the crate `shortener-operator-core` read this file: alerts and panels use these series.
+    #[test]
+    fn the_page_after_one_event_of_each_kind() {
+        let metrics = Metrics::new().unwrap();
+        metrics.reconciled(Duration::ZERO, None);
         metrics.watch_failed("Secret");
-        metrics
-            .probes
-            .passage("links", "acme", Duration::ZERO, true);
-        metrics.probes.policies_enforced("links", "acme", true);
+        one_event_of_each_kind_about_a_stack(&metrics);
         golden_text("metrics", &page(&metrics));
     }
 
@@ -344,18 +347,7 @@ mod tests {
     fn a_replica_that_leads_no_longer_exports_no_stack() {
         let metrics = Metrics::new().unwrap();
         let before = page(&metrics);
-        metrics.stack_ready("links", "acme", true);
-        metrics.workers_desired("links", "acme", Some(1));
-        let depths = Depths {
-            jobs: Some(Depth::default()),
-            dead_letters: Some(0),
-            dropped: Some(0),
-            ..Depths::default()
-        };
-        metrics.queue("links", "acme", depths);
-        let probes = &metrics.probes;
-        probes.passage("links", "acme", Duration::ZERO, true);
-        probes.policies_enforced("links", "acme", true);
+        one_event_of_each_kind_about_a_stack(&metrics);
         assert!(page(&metrics).contains("\"acme\""));
         metrics.forget_stacks();
         assert_eq!(page(&metrics), before);

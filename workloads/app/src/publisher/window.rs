@@ -94,10 +94,14 @@ where
         };
         ready!(Pin::new(&mut first.confirmation).poll(context));
         // Nothing can be decided before the next job that is not confirmed. Later ones need not wake the task.
-        let mut nobody = Context::from_waker(Waker::noop());
+        let mut unwoken = Context::from_waker(Waker::noop());
         let mut are_done = true;
         for sent in &mut self.sent {
-            let context = if are_done { &mut *context } else { &mut nobody };
+            let context = if are_done {
+                &mut *context
+            } else {
+                &mut unwoken
+            };
             let mut confirmation = Pin::new(&mut sent.confirmation);
             if confirmation.as_mut().poll(context).is_pending() {
                 are_done = false;

@@ -54,6 +54,14 @@ async fn app_with(database: &PgConnectOptions, cache: &Redis, url: String) -> (A
     (app, code)
 }
 
+/// Starts an app whose connection to the cache passes a proxy, and a link that it follows from its memory.
+async fn app_behind_proxy(database: &PgConnectOptions, cache: &Redis) -> (App, String, Proxy) {
+    let proxy = Proxy::before(format!("127.0.0.1:{}", cache.port)).await;
+    let url = format!("redis://{}", proxy.address);
+    let (app, code) = app_with(database, cache, url).await;
+    (app, code, proxy)
+}
+
 /// Creates a link that the app follows from its memory. In the database it has expired: nothing but a copy redirects.
 async fn near_link(database: &PgConnectOptions, cache: &Redis, public: SocketAddr) -> String {
     let code = shorten(public, json!({"url": URL})).await;
@@ -148,9 +156,7 @@ async fn the_copies_of_a_frozen_cache_count_for_a_lease() {
 async fn a_deletion_whose_message_is_lost_takes_effect_within_a_lease() {
     let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let proxy = Proxy::before(format!("127.0.0.1:{}", cache.port)).await;
-    let url = format!("redis://{}", proxy.address);
-    let (app, code) = app_with(&database, &cache, url).await;
+    let (app, code, proxy) = app_behind_proxy(&database, &cache).await;
     no_redirect_is_stale(app.public, &code, async {
         proxy.set(Path::Silent);
         delete(&cache, &code).await
@@ -162,9 +168,7 @@ async fn a_deletion_whose_message_is_lost_takes_effect_within_a_lease() {
 async fn a_deletion_whose_message_is_held_up_takes_effect_within_a_lease() {
     let database = TestDatabase::new().await;
     let cache = Redis::start().await;
-    let proxy = Proxy::before(format!("127.0.0.1:{}", cache.port)).await;
-    let url = format!("redis://{}", proxy.address);
-    let (app, code) = app_with(&database, &cache, url).await;
+    let (app, code, proxy) = app_behind_proxy(&database, &cache).await;
     no_redirect_is_stale(app.public, &code, async {
         proxy.set(Path::Held);
         let deleted = delete(&cache, &code).await;

@@ -382,6 +382,18 @@ mod tests {
             asked
         }
 
+        /// Looks up these keys, which wait for the end of another statement and then are one.
+        async fn look_up_behind_another(
+            &mut self,
+            keys: &[u32],
+        ) -> (Vec<JoinHandle<Answer>>, Statement) {
+            drop(self.look_up(0));
+            let statement = self.statement(&[0]).await;
+            let waiting = self.look_up_waiting(keys.iter().copied()).await;
+            statement.succeed();
+            (waiting, self.statement(keys).await)
+        }
+
         /// Returns the next statement, which is for these keys.
         async fn statement(&mut self, keys: &[u32]) -> Statement {
             let statement = self.statements.recv().await.unwrap();
@@ -457,7 +469,7 @@ mod tests {
         }
         assert_eq!(values, [None, Some(20), None, Some(40), Some(20)]);
         assert!(scene.statements.try_recv().is_err());
-        // The next one waits for nobody.
+        // The next one finds a free connection.
         let last = scene.look_up(6);
         scene.statement(&[6]).await.succeed();
         assert_eq!(found(last).await, Some(60));
@@ -511,11 +523,7 @@ mod tests {
     #[tokio::test]
     async fn a_statement_that_all_have_left_is_given_up() {
         let mut scene = Scene::new(Some(1));
-        let _first = scene.look_up(0);
-        let statement = scene.statement(&[0]).await;
-        let waiting = scene.look_up_waiting([2, 4]).await;
-        statement.succeed();
-        let mut statement = scene.statement(&[2, 4]).await;
+        let (waiting, mut statement) = scene.look_up_behind_another(&[2, 4]).await;
         waiting.iter().for_each(JoinHandle::abort);
         statement.result.closed().await;
         let next = scene.look_up(6);
@@ -526,11 +534,7 @@ mod tests {
     #[tokio::test]
     async fn an_error_is_told_to_each() {
         let mut scene = Scene::new(Some(1));
-        let _first = scene.look_up(0);
-        let statement = scene.statement(&[0]).await;
-        let waiting = scene.look_up_waiting([2, 4, 6]).await;
-        statement.succeed();
-        let statement = scene.statement(&[2, 4, 6]).await;
+        let (waiting, statement) = scene.look_up_behind_another(&[2, 4, 6]).await;
         statement.fail(sqlx::Error::PoolClosed);
         for asked in waiting {
             let error = error(asked).await;
@@ -542,11 +546,7 @@ mod tests {
     #[tokio::test]
     async fn what_the_database_rejects_about_one_key_is_no_error_of_the_others() {
         let mut scene = Scene::new(Some(1));
-        let _first = scene.look_up(0);
-        let statement = scene.statement(&[0]).await;
-        let waiting = scene.look_up_waiting([2, 4, 6]).await;
-        statement.succeed();
-        let statement = scene.statement(&[2, 4, 6]).await;
+        let (waiting, statement) = scene.look_up_behind_another(&[2, 4, 6]).await;
         statement.fail(sqlx::Error::RowNotFound);
         scene.statement(&[2]).await.succeed();
         scene.statement(&[4]).await.fail(sqlx::Error::RowNotFound);

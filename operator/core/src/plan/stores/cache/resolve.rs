@@ -58,8 +58,8 @@ pub(in crate::plan) fn resolve(
     })
 }
 
-/// Returns the bytes for copies in each replica of the app. Unless the spec says how many, there are none with a cluster,
-/// which notifies nobody, nor where the app would not start with them.
+/// Returns the bytes for copies in each replica of the app. If the spec has no size, there are none with a cluster, which
+/// does not notify the app of changes, nor where the app would not start with them.
 fn near_memory(spec: &ShortenerStackSpec) -> Result<u64, ValidateError> {
     if let Some(memory) = &spec.cache.near_memory {
         return size("cache.nearMemory", memory);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_app_keeps_copies_unless_it_is_told_otherwise_or_nobody_would_notify_it() {
+    fn the_app_keeps_copies_unless_the_spec_or_a_cluster_forbids_it() {
         let external = |mode: &str| {
             let secret = json!({"name": "redis", "key": "uri"});
             json!({"external": {"secretRef": secret, "mode": mode}})
