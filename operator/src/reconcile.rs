@@ -238,6 +238,11 @@ impl Error {
         }
     }
 
+    /// Returns true if the stack was not there when its status was written: it was deleted meanwhile.
+    fn is_absence(&self) -> bool {
+        matches!(self, Self::Status(kube::Error::Api(status)) if refusal::is_absent(status))
+    }
+
     /// Returns true when the status does not say so yet: it names refused children already, and it does not take the
     /// failure to write it.
     fn is_untold(&self) -> bool {

@@ -40,6 +40,8 @@ use crate::{
     },
 };
 
+/// Time until a stack is reconciled again that was not there for its status. Its watch tells earlier if it is deleted.
+const GONE_RECHECK: Duration = Duration::from_secs(1);
 /// Shortest time between two reconciles of a stack that events cause.
 const REST: Duration = Duration::from_millis(100);
 
@@ -166,7 +168,10 @@ async fn measured(stack: Arc<GuardedStack>, scope: Arc<Scope>) -> Result<Action,
     let context = &scope.context;
     let started = Instant::now();
     let work = async {
-        let result = reconcile(stack.clone(), scope.clone()).await;
+        let result = match reconcile(stack.clone(), scope.clone()).await {
+            Err(error) if error.is_absence() => Ok(Action::requeue(GONE_RECHECK)),
+            result => result,
+        };
         // Here and not in `retry`, which runs outside the trace.
         if let Err(error) = &result {
             log(&stack, error);

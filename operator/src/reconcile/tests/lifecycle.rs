@@ -180,6 +180,22 @@ async fn nothing_is_created_for_a_stack_that_is_deleted_while_it_is_reconciled()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stack_that_is_gone_when_its_status_is_written_is_no_failure() {
+    let world = World::start(FakeApiServer::default());
+    let gone = Fault::Refuse(404);
+    world.server.fail_kind::<ShortenerStack>(Some(gone));
+    world.server.create(&stored_stack(json!({})));
+    world.settle().await;
+    assert!(!world.children().is_empty());
+    let page = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    assert!(!page.contains("reconcile_errors_total{"), "{page}");
+    // If the answer was wrong, the status follows soon.
+    world.server.fail_kind::<ShortenerStack>(None);
+    world.pass(Duration::from_secs(2)).await;
+    assert!(world.stack("acme").status.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_secret_that_is_deleted_while_its_stack_is_reconciled_gets_new_data() {
     let world = World::with_stack(json!({})).await;
     let slow = Duration::from_secs(5);
