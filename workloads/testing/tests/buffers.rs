@@ -33,7 +33,7 @@ enum Bound {
 }
 
 /// The queues, each with its file and its bound.
-const KNOWN: [(&str, &str, Bound); 10] = [
+const KNOWN: [(&str, &str, Bound); 11] = [
     (
         "app/src/publisher.rs",
         "mpsc::channel(WAITING)",
@@ -70,6 +70,12 @@ const KNOWN: [(&str, &str, Bound); 10] = [
     (
         "common/src/database/admission.rs",
         "Semaphore::new(connections - reserved)",
+        Bound::Items,
+    ),
+    // Only the task of the look-ups that wait queues here.
+    (
+        "common/src/database/lookups.rs",
+        "Semaphore::new(AHEAD)",
         Bound::Items,
     ),
     // The look-ups among the waiters above.

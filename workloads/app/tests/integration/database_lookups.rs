@@ -1,4 +1,4 @@
-//! Look-ups of codes that wait for a connection to the database at the same time.
+//! Look-ups of codes that wait for the database at the same time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -101,10 +101,21 @@ impl Bounded {
         until(number, || async { self.metric("database_waiting ") }).await;
     }
 
-    /// Looks up codes for which a connection is free, and others that wait.
-    async fn look_up_each(&self, codes: &[String], waiting: usize) -> Vec<JoinHandle<Answer>> {
-        let asked = codes.iter().map(|code| self.look_up(code)).collect();
-        self.until_waiting(waiting).await;
+    /// Looks up codes one by one until every connection for look-ups is used, and then others, which wait.
+    async fn look_up_each(
+        &self,
+        codes: &[String],
+        connections: usize,
+        blocker: &mut Blocker,
+    ) -> Vec<JoinHandle<Answer>> {
+        let mut asked = Vec::new();
+        for (blocked, code) in (1..).zip(&codes[..connections]) {
+            asked.push(self.look_up(code));
+            blocker.wait_for_blocked(blocked).await;
+        }
+        let waiting = &codes[connections..];
+        asked.extend(waiting.iter().map(|code| self.look_up(code)));
+        self.until_waiting(waiting.len()).await;
         asked
     }
 }
@@ -134,11 +145,13 @@ async fn look_ups_that_wait_are_a_few_statements_and_each_has_its_answer() {
     let database = with_links().await;
     let mut statements = Statements::count(&database).await;
     let bounded = Bounded::new(&database, CONNECTIONS).await;
-    let blocker = Blocker::hold(&database).await;
+    let mut blocker = Blocker::hold(&database).await;
     let kinds = ["live", "ended", "legal", "none"];
     let codes = (0..).flat_map(|number| kinds.map(|kind| format!("{kind}{number}")));
     let codes: Vec<String> = codes.take(FOR_LOOK_UPS + WAITING).collect();
-    let asked = bounded.look_up_each(&codes, WAITING).await;
+    let asked = bounded
+        .look_up_each(&codes, FOR_LOOK_UPS, &mut blocker)
+        .await;
     blocker.release().await;
     for (asked, code) in asked.into_iter().zip(codes) {
         assert_eq!(asked.await.unwrap().unwrap(), expected(&code), "{code}");
@@ -147,24 +160,6 @@ async fn look_ups_that_wait_are_a_few_statements_and_each_has_its_answer() {
     assert_eq!(bounded.metric("database_waiting "), 0);
     let refused = "database_refused_total{lane=\"look_up\"} ";
     assert_eq!(bounded.metric(refused), 0);
-}
-
-#[tokio::test]
-async fn a_look_up_that_finds_a_connection_is_a_statement_at_once() {
-    let database = with_links().await;
-    let mut statements = Statements::count(&database).await;
-    let bounded = Bounded::new(&database, CONNECTIONS).await;
-    let mut blocker = Blocker::hold(&database).await;
-    let codes: Vec<String> = (0..FOR_LOOK_UPS)
-        .map(|number| format!("live{number}"))
-        .collect();
-    let asked = bounded.look_up_each(&codes, 0).await;
-    blocker.wait_for_blocked(FOR_LOOK_UPS as i64).await;
-    blocker.release().await;
-    for (asked, code) in asked.into_iter().zip(codes) {
-        assert_eq!(asked.await.unwrap().unwrap(), expected(&code));
-    }
-    assert_eq!(statements.so_far().await, FOR_LOOK_UPS as i64);
 }
 
 #[tokio::test]
@@ -184,7 +179,7 @@ async fn a_request_that_leaves_takes_nothing_from_the_others() {
     let next = tokio::spawn(async move { Blocker::hold(&options).await });
     blocker.wait_for_blocked(2).await;
     let codes = ["live2", "live3", "ended4", "none5"].map(str::to_owned);
-    let waiting = bounded.look_up_each(&codes, codes.len()).await;
+    let waiting = bounded.look_up_each(&codes, 0, &mut blocker).await;
     waiting[0].abort();
     bounded.until_waiting(codes.len() - 1).await;
     blocker.release().await;
@@ -210,8 +205,9 @@ async fn a_database_that_is_lost_is_told_to_each() {
     let bounded = Bounded::new(&options, CONNECTIONS).await;
     let mut blocker = Blocker::hold(&database).await;
     let codes: Vec<String> = (0..40).map(|number| format!("live{number}")).collect();
-    let asked = bounded.look_up_each(&codes, 40 - FOR_LOOK_UPS).await;
-    blocker.wait_for_blocked(FOR_LOOK_UPS as i64).await;
+    let asked = bounded
+        .look_up_each(&codes, FOR_LOOK_UPS, &mut blocker)
+        .await;
     proxy.set(Path::Refused);
     for asked in asked {
         let answer = asked.await.unwrap();
@@ -227,9 +223,11 @@ async fn a_database_that_is_lost_is_told_to_each() {
 async fn a_statement_that_the_database_rejects_is_an_error_of_each() {
     let database = with_links().await;
     let bounded = Bounded::new(&database, CONNECTIONS).await;
-    let blocker = Blocker::hold(&database).await;
+    let mut blocker = Blocker::hold(&database).await;
     let codes: Vec<String> = (0..40).map(|number| format!("live{number}")).collect();
-    let asked = bounded.look_up_each(&codes, 40 - FOR_LOOK_UPS).await;
+    let asked = bounded
+        .look_up_each(&codes, FOR_LOOK_UPS, &mut blocker)
+        .await;
     blocker
         .release_after("ALTER TABLE links RENAME TO elsewhere")
         .await;
@@ -243,9 +241,9 @@ async fn a_statement_that_the_database_rejects_is_an_error_of_each() {
 async fn a_link_that_cannot_be_read_is_an_error_of_its_own_request() {
     let database = with_links().await;
     let bounded = Bounded::new(&database, 1).await;
-    let blocker = Blocker::hold(&database).await;
+    let mut blocker = Blocker::hold(&database).await;
     let codes = ["live0", "live1", "unreadable", "legal2", "none3"].map(str::to_owned);
-    let asked = bounded.look_up_each(&codes, codes.len() - 1).await;
+    let asked = bounded.look_up_each(&codes, 1, &mut blocker).await;
     blocker.release().await;
     for (asked, code) in asked.into_iter().zip(codes) {
         let answer = asked.await.unwrap();
@@ -264,11 +262,11 @@ async fn a_statement_for_several_codes_is_one_span_and_each_request_shows_its_lo
     let app = exporting(&database, endpoint, |_| {}).await;
     let mut blocker = Blocker::hold(&database).await;
     let mut requests = JoinSet::new();
-    for number in 0..FOR_LOOK_UPS {
-        let path = format!("/unknown-{number}");
+    for blocked in 1..=FOR_LOOK_UPS as i64 {
+        let path = format!("/unknown-{blocked}");
         requests.spawn(async move { get(app.public, &path).await });
+        blocker.wait_for_blocked(blocked).await;
     }
-    blocker.wait_for_blocked(FOR_LOOK_UPS as i64).await;
     let traces = [1, 2].map(trace);
     for (number, (_, header)) in traces.clone().into_iter().enumerate() {
         let path = format!("/waiting-{number}");

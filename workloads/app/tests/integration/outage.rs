@@ -143,11 +143,16 @@ async fn a_flood_of_look_ups_is_refused_at_once_and_leaves_connections_for_creat
     let app = App::start(&database).await;
     let mut blocker = Blocker::hold(&database).await;
     let mut flood = JoinSet::new();
-    for number in 0..300 {
+    let mut send = |number: i64| {
         let path = format!("/unknown-{number}");
         flood.spawn(async move { get(app.public, &path).await });
-    }
+    };
     // Eight of ten connections are for look-ups, and their statements wait for the lock.
+    for number in 0..8 {
+        send(number);
+        blocker.wait_for_blocked(number + 1).await;
+    }
+    (8..300).for_each(send);
     for _ in 8..300 {
         let refused = flood.join_next().await.unwrap().unwrap();
         refused.problem(503, "database-busy");

@@ -56,7 +56,7 @@ impl AdmissionMetrics {
         };
         registry.register(
             "database_waiting",
-            "Operations that wait for a connection to the database",
+            "Operations that wait for a connection to the database, or for the statement that they share",
             metrics.waiting.clone(),
         );
         registry.register(
@@ -178,7 +178,7 @@ impl Admission {
 }
 
 /// Waits for one of these places, which never close.
-async fn acquire(places: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+pub(super) async fn acquire(places: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     match Arc::clone(places).acquire_owned().await {
         Ok(place) => place,
         Err(_) => pending().await,

@@ -1,26 +1,31 @@
-//! Look-ups by key. Those that wait for a connection at the same time are one statement.
+//! Look-ups by key. Those that wait at the same time are one statement.
 //!
-//! While a connection is free, a look-up is a statement of its own, at once. Otherwise it waits, and the first one that
-//! waits starts a task. Whenever a connection is free, the task asks for every key that waits, up to a bound, and goes on
-//! waiting for the next connection. Each look-up has a place of its own among the operations that wait, and together they
-//! need one connection. The task refuses those that have waited for too long, so none needs a timer of its own. A request
-//! that leaves takes nothing from the others, and an error is told to each of them.
+//! While few statements are in flight, a look-up is a statement of its own, at once. Otherwise it waits, and the first one
+//! that waits starts a task. When one of those statements ends, the task asks for every key that waits, up to a bound. If
+//! none ends within a moment, it uses another connection: a slow statement keeps no other waiting while a connection is
+//! free. A statement costs both sides far more than a key in it, so under load most of that cost is shared.
+//!
+//! Each look-up has a place of its own among the operations that wait, and together they need one connection. The task
+//! refuses those that have waited for too long, so none needs a timer of its own. A request that leaves takes nothing from
+//! the others, and an error is told to each of them.
 
 mod queue;
 
-use std::{collections::HashMap, future::Future, hash::Hash, pin::pin, slice, sync::Arc};
+use std::{
+    collections::HashMap, future::Future, hash::Hash, pin::pin, slice, sync::Arc, time::Duration,
+};
 
 use parking_lot::Mutex;
 use sqlx::PgPool;
 use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep_until},
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    time::{Instant, sleep_until, timeout},
 };
 
 use self::queue::{Queue, Request, Told};
 use super::{
     Database, StoreError,
-    admission::{Admission, Lane, Turn},
+    admission::{Admission, Lane, Turn, acquire},
     away, silence,
 };
 use crate::telemetry::{
@@ -31,6 +36,13 @@ use crate::telemetry::{
 /// The maximum number of keys in one statement. With ten connections, the results of as many look-ups are in memory as
 /// operations may wait.
 const MOST: usize = 32;
+
+/// The number of statements in flight up to which a look-up does not wait for others. While the first one is on its way,
+/// the keys for the next one gather; the second one keeps both sides busy meanwhile.
+const AHEAD: usize = 2;
+/// The time that look-ups wait for the end of a statement before they use another connection. It is the resolution of the
+/// runtime's timers.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// A question about keys, which one statement answers for several of them.
 pub trait Question: Send + Sync + 'static {
@@ -59,7 +71,16 @@ type Found<Q> = HashMap<<Q as Question>::Key, <Q as Question>::Value>;
 pub struct Lookups<Q: Question> {
     database: Database,
     question: Q,
+    /// The statements in flight whose end others wait for.
+    ahead: Arc<Semaphore>,
     queue: Mutex<Queue<Q::Key, Q::Value>>,
+}
+
+/// The right to ask with one statement, until it is dropped.
+struct Go {
+    _turn: Turn,
+    /// Unset for a statement whose end others do not wait for.
+    _ahead: Option<OwnedSemaphorePermit>,
 }
 
 impl<Q: Question> Lookups<Q> {
@@ -69,6 +90,7 @@ impl<Q: Question> Lookups<Q> {
         Self {
             database,
             question,
+            ahead: Arc::new(Semaphore::new(AHEAD)),
             queue: Mutex::default(),
         }
     }
@@ -78,21 +100,39 @@ impl<Q: Question> Lookups<Q> {
     /// # Errors
     /// Returns the errors of [`Database::run`].
     pub async fn look_up(self: &Arc<Self>, key: Q::Key) -> Result<Option<Q::Value>, StoreError> {
-        let mut turn = None;
+        let mut go = None;
         if let Some(admission) = &self.database.admission
             && self.database.is_up()
         {
             // No look-up overtakes those that wait.
             if self.queue.lock().is_empty() {
-                turn = admission.try_enter(Lane::LookUps);
+                go = self.try_go(admission);
             }
-            if turn.is_none() {
+            if go.is_none() {
                 return self.wait(admission, key).await;
             }
         }
         let found = self.ask(slice::from_ref(&key)).await;
-        drop(turn);
+        drop(go);
         Ok(found?.remove(&key))
+    }
+
+    /// Returns the right to ask at once, if few statements are in flight and a connection is free.
+    fn try_go(&self, admission: &Admission) -> Option<Go> {
+        let ahead = Arc::clone(&self.ahead).try_acquire_owned().ok()?;
+        Some(Go {
+            _turn: admission.try_enter(Lane::LookUps)?,
+            _ahead: Some(ahead),
+        })
+    }
+
+    /// Waits for the right to ask on behalf of those that wait.
+    async fn go(&self, admission: &Admission) -> Go {
+        let ahead = timeout(MOMENT, acquire(&self.ahead)).await.ok();
+        Go {
+            _turn: admission.turn(Lane::LookUps).await,
+            _ahead: ahead,
+        }
     }
 
     /// Asks for these keys with one statement, in a span of its own. If its connection goes away because the watcher looked
@@ -110,7 +150,7 @@ impl<Q: Question> Lookups<Q> {
         server.call_for(keys.len(), Q::STATEMENT, work).await
     }
 
-    /// Looks up a key once a connection is free, in a span that also shows the wait.
+    /// Looks up a key together with others, in a span that also shows the wait.
     async fn wait(
         self: &Arc<Self>,
         admission: &Arc<Admission>,
@@ -159,17 +199,17 @@ impl<Q: Question> Lookups<Q> {
         answered.await.unwrap_or_else(|_| failed(away()))
     }
 
-    /// Asks for the keys that wait whenever a connection is free, until none waits.
+    /// Asks for the keys that wait, until none waits.
     async fn serve(self: Arc<Self>, admission: Arc<Admission>) {
         let mut silent = self.database.silent.clone();
-        let mut turn = pin!(admission.turn(Lane::LookUps));
+        let mut go = pin!(self.go(&admission));
         while let Some(end) = self.first_end() {
             tokio::select! {
                 biased;
-                taken = &mut turn => {
-                    turn.set(admission.turn(Lane::LookUps));
+                ready = &mut go => {
+                    go.set(self.go(&admission));
                     let (keys, requests) = self.queue.lock().take(MOST);
-                    tokio::spawn(Arc::clone(&self).answer(taken, keys, requests));
+                    tokio::spawn(Arc::clone(&self).answer(ready, keys, requests));
                 }
                 _ = silent.wait_for(|silent| *silent) => {
                     let (_, requests) = self.queue.lock().take(usize::MAX);
@@ -192,13 +232,8 @@ impl<Q: Question> Lookups<Q> {
         self.queue.lock().first_end()
     }
 
-    /// Asks for these keys in this turn, and answers the requests.
-    async fn answer(
-        self: Arc<Self>,
-        _turn: Turn,
-        keys: Vec<Q::Key>,
-        requests: Vec<Request<Q::Value>>,
-    ) {
+    /// Asks for these keys with this right, and answers the requests.
+    async fn answer(self: Arc<Self>, _go: Go, keys: Vec<Q::Key>, requests: Vec<Request<Q::Value>>) {
         let refused = self.answer_together(&keys, requests).await;
         // What the database rejects about one key must be no error of the others.
         for (key, request) in keys.iter().zip(refused) {
@@ -410,22 +445,45 @@ mod tests {
         asked.await.unwrap().unwrap_err()
     }
 
-    #[tokio::test]
-    async fn a_look_up_is_asked_for_at_once_while_a_connection_is_free() {
-        for most in [Some(4), None] {
+    #[tokio::test(start_paused = true)]
+    async fn a_look_up_is_asked_for_at_once_while_few_statements_are_in_flight() {
+        // Without a bound on the statements none waits.
+        for (most, keys) in [(Some(4), 0..AHEAD as u32), (None, 0..4)] {
             let mut scene = Scene::new(most);
-            let asked = [2, 3, 4, 5].map(|key| scene.look_up(key));
+            let begun = Instant::now();
+            let asked: Vec<_> = keys.clone().map(|key| scene.look_up(key)).collect();
             let mut statements = Vec::new();
-            for key in [2, 3, 4, 5] {
+            for key in keys.clone() {
                 statements.push(scene.statement(&[key]).await);
             }
             statements.into_iter().for_each(Statement::succeed);
-            let mut values = Vec::new();
-            for asked in asked {
-                values.push(found(asked).await);
+            for (asked, key) in asked.into_iter().zip(keys) {
+                assert_eq!(found(asked).await, (key % 2 == 0).then_some(10 * key));
             }
-            assert_eq!(values, [Some(20), None, Some(40), None]);
+            assert!(begun.elapsed().is_zero());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_wait_for_the_end_of_a_statement_or_for_a_moment() {
+        let mut scene = Scene::new(Some(4));
+        let _ahead = [0, 1].map(|key| scene.look_up(key));
+        let first = scene.statement(&[0]).await;
+        let _second = scene.statement(&[1]).await;
+        let begun = Instant::now();
+        let _waiting = scene.look_up_waiting([2, 3, 4]).await;
+        first.succeed();
+        let third = scene.statement(&[2, 3, 4]).await;
+        assert!(begun.elapsed().is_zero());
+        // Two connections are free, and no statement ends.
+        for key in [6, 7] {
+            let begun = Instant::now();
+            let _waiting = scene.look_up_waiting([key]).await;
+            let _statement = scene.statement(&[key]).await;
+            let waited = begun.elapsed();
+            assert!(waited >= MOMENT && waited < 5 * MOMENT, "{waited:?}");
+        }
+        third.succeed();
     }
 
     #[tokio::test(start_paused = true)]
