@@ -27,6 +27,7 @@ pub mod routes;
 pub mod run;
 pub mod scheduler;
 pub mod scope;
+pub mod shortcut;
 pub mod state;
 pub mod store;
 pub mod target;

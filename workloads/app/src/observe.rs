@@ -1,7 +1,7 @@
 //! The parts that all requests of the public port have in common, around their handlers: limits before a request, and
 //! problem body or page, metrics, log line and span after it.
 //!
-//! [`public`] does it for the routes of the router, and [`crate::redirect`] for redirects.
+//! [`public`] does it for the routes of the router, and [`crate::shortcut`] for what passes it by.
 
 mod allowance;
 mod facts;

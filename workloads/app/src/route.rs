@@ -33,6 +33,8 @@ impl Row {
 
 /// The template of redirects.
 const REDIRECT: &str = "/{code}";
+/// The template, and the path, of new jobs.
+pub const JOBS: &str = "/jobs";
 /// The template of previews.
 const PREVIEW: &str = "/{code}+";
 /// The end of a path that shows a link instead of following it. No code contains it.
@@ -48,7 +50,7 @@ pub const ROUTES: [Row; 20] = [
     },
     open("/health"),
     scoped("/metrics", Scope::Metrics),
-    scoped("/jobs", Scope::Jobs),
+    scoped(JOBS, Scope::Jobs),
     scoped("/jobs/{id}", Scope::Jobs),
     scoped("/docs/{id}", Scope::Docs),
     scoped("/docs/query", Scope::Docs),
@@ -95,6 +97,8 @@ pub struct Route(usize);
 impl Route {
     /// The route of redirects.
     pub const REDIRECT: Self = Self(1);
+    /// The route of new jobs.
+    pub const JOBS: Self = Self(5);
 
     /// Returns the route of a template that the router matched; anything else is `unmatched`.
     #[must_use]
@@ -199,8 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn the_route_of_redirects_has_their_template() {
+    fn the_routes_with_names_have_their_templates() {
         assert_eq!(Route::REDIRECT.as_str(), REDIRECT);
+        assert_eq!(Route::JOBS.as_str(), JOBS);
     }
 
     #[test]

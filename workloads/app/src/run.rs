@@ -2,12 +2,13 @@
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
+use anyhow::Context;
 use shortener_common::{
     database::Database,
     documents::Documents,
     memory::{Buffer, Memory},
     purge::Purge,
-    server::{self, Settings, listen},
+    server::{self, Cores, Settings, listen},
     telemetry::span::Tracer,
     vector::VectorStore,
 };
@@ -26,10 +27,10 @@ use crate::{
     job_ids::JobIds,
     metrics::Metrics,
     publisher::{Publisher, letters::DeadLetters},
-    redirect::Shortcut,
     router,
     routes::docs::MAX_PAYLOADS,
     scheduler::Scheduler,
+    shortcut::Shortcut,
     state::{AppState, Observed, Profiles, Queue, Vector},
     store::{
         cache::{Cache, source::Source},
@@ -51,6 +52,8 @@ pub struct Server {
     state: AppState,
     public: TcpListener,
     internal: TcpListener,
+    /// The threads for the connections to the public port.
+    cores: Cores,
     /// Background tasks, which are aborted with the server.
     background: JoinSet<()>,
 }
@@ -60,8 +63,8 @@ impl Server {
     /// broker.
     ///
     /// # Errors
-    /// Fails if an address is in use, a URL is malformed, or a certificate cannot be read. A backend that is down is not
-    /// an error.
+    /// Fails if an address is in use, a URL is malformed, a certificate cannot be read, or a thread cannot be started. A
+    /// backend that is down is not an error.
     pub async fn bind(
         config: ServeArgs,
         observed: Observed,
@@ -123,6 +126,7 @@ impl Server {
             state: AppState::new(config, observed, links, profiles, document),
             public,
             internal,
+            cores: Cores::all().context("cannot start a thread for connections")?,
             background,
         })
     }
@@ -147,6 +151,7 @@ impl Server {
             state,
             public,
             internal,
+            cores,
             background: _background,
         } = self;
         let config = &state.config;
@@ -158,6 +163,7 @@ impl Server {
             write_timeout: config.request_timeout,
             drain_timeout: config.drain_timeout,
             open_connections: state.metrics.open_connections.clone(),
+            cores,
         };
         let internal_settings = Settings::internal(config.header_timeout, config.request_timeout);
         // Probes and metrics are answered until the very end.

@@ -12,7 +12,7 @@ use crate::{
 const STEPS: [(&str, &str); 9] = [
     ("bare hyper, one redirect", LOWEST[0].0),
     (
-        "+ the app's connections: places, phases, time limits",
+        "+ the app's connections: threads, places, phases, time limits",
         LOWEST[1].0,
     ),
     ("+ routing", LOWEST[2].0),

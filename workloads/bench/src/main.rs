@@ -63,14 +63,14 @@ use crate::{
 /// The time limit of everything besides the rounds, after which the benchmark counts as stuck.
 const SETTING_UP: Duration = Duration::from_secs(240);
 
-#[tokio::main]
-async fn main() -> Result<()> {
+fn main() -> Result<()> {
     match Command::parse() {
-        Command::Run(settings) => run_in_time(&settings).await,
-        Command::Step(arguments) => steps::serve(&arguments).await,
+        Command::Run(settings) => run_in_time(&settings),
+        Command::Step(arguments) => steps::run(&arguments),
     }
 }
 
+#[tokio::main]
 async fn run_in_time(settings: &Settings) -> Result<()> {
     // For ten thousand connections. The servers inherit the limit.
     open_files::allow(0);

@@ -30,10 +30,10 @@ use shortener_app::{
 };
 use shortener_common::{
     memory::{Buffer, Memory},
-    server::{Settings, listen, serve as serve_by_app},
+    server::{Cores, Settings, listen, serve as serve_by_app},
     trace::TraceContext,
 };
-use tokio::{net::TcpListener, process::Command, time::Instant};
+use tokio::{net::TcpListener, process::Command, runtime::Builder, time::Instant};
 
 use crate::{
     links::target,
@@ -50,7 +50,7 @@ const CONNECTIONS: usize = 10_000;
 pub enum Step {
     /// Hyper, with a task for each connection.
     Hyper,
-    /// The app's accept loop, with its places, phases and time limits of connections.
+    /// The app's accept loop, with its threads, places, phases and time limits of connections.
     Connections,
     /// The app's routes, through axum's router.
     Routes,
@@ -92,11 +92,20 @@ pub async fn start(step: Step) -> Result<Arc<Server>> {
     Server::start(command, address, log_that_is_read()?, End::Kill).await
 }
 
-/// Serves until the process is killed.
+/// Serves until the process is killed: bare hyper on the usual runtime, and the others on the app's.
 ///
 /// # Errors
-/// Fails if the address is in use.
-pub async fn serve(arguments: &Arguments) -> Result<()> {
+/// Fails if the address is in use, or if a thread cannot be started.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let mut runtime = match arguments.step {
+        Step::Hyper => Builder::new_multi_thread(),
+        Step::Connections | Step::Routes | Step::Metrics => Builder::new_current_thread(),
+    };
+    let runtime = runtime.enable_all().build()?;
+    runtime.block_on(serve(arguments))
+}
+
+async fn serve(arguments: &Arguments) -> Result<()> {
     let listener = listen(arguments.address)?;
     let location = HeaderValue::try_from(target(0))?;
     let router = match arguments.step {
@@ -114,6 +123,7 @@ pub async fn serve(arguments: &Arguments) -> Result<()> {
         write_timeout: TIMEOUT,
         drain_timeout: TIMEOUT,
         open_connections: Default::default(),
+        cores: Cores::all()?,
     };
     serve_by_app(listener, router.with_state(location), settings, pending()).await;
     Ok(())
@@ -183,7 +193,7 @@ mod tests {
     use clap::ValueEnum;
 
     use super::*;
-    use crate::{links::Popularity, load::run, requests::one_destination, server::free_address};
+    use crate::{links::Popularity, load, requests::one_destination, server::free_address};
 
     #[tokio::test]
     async fn every_step_answers_every_request_with_the_same_redirect() {
@@ -194,7 +204,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             let script = one_destination(Popularity::even(100));
-            run(address, 2, 20, &script).await.unwrap();
+            load::run(address, 2, 20, &script).await.unwrap();
         }
     }
 }

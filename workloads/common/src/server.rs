@@ -2,6 +2,7 @@
 
 mod alarm;
 mod body;
+mod cores;
 mod handler;
 mod phase;
 mod slots;
@@ -35,7 +36,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-pub use self::handler::{Client, Handler, Request};
+pub use self::{
+    cores::Cores,
+    handler::{Client, Handler, Request},
+};
 use self::{slots::Slots, stream::TimedStream};
 use crate::budget::Budget;
 
@@ -76,6 +80,8 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// The number of open connections.
     pub open_connections: Gauge<u32, AtomicU32>,
+    /// The threads that serve them.
+    pub cores: Cores,
 }
 
 impl Settings {
@@ -90,6 +96,7 @@ impl Settings {
             write_timeout,
             drain_timeout: Duration::from_secs(1),
             open_connections: Gauge::default(),
+            cores: Cores::only_this(),
         }
     }
 }
@@ -160,13 +167,21 @@ pub async fn serve(
             () = &mut stop => break,
             next = next => next,
         };
+        let place = settings.cores.place();
+        let stream = match place.adopt(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                accept_failed(&error);
+                continue;
+            }
+        };
         let phase = slot.phase();
         let stream = TimedStream::new(stream, phase.clone(), &settings);
         let client = Client::new(peer, phase.clone());
         let connection = connection(stream, handler.clone(), client);
         let connection = graceful.watch(connection);
         let open = Open::new(&settings.open_connections);
-        let task = tokio::spawn(async move {
+        let task = place.spawn(async move {
             // Only the client causes errors here: a broken connection or an unreadable request, answered as far as
             // possible.
             let _ = connection.await;
@@ -194,12 +209,16 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
             Err(error) => {
                 // Out of descriptors or memory: a busy loop would keep the CPU from the tasks that could release
                 // some.
-                tracing::error!(event = "accept_failed", error.message = %error, "accept_failed");
+                accept_failed(&error);
                 sleep(pause).await;
                 pause = (pause * 2).min(BACKOFF.1);
             }
         }
     }
+}
+
+fn accept_failed(error: &io::Error) {
+    tracing::error!(event = "accept_failed", error.message = %error, "accept_failed");
 }
 
 /// Converts an IPv4 address from the form `::ffff:a.b.c.d` of a dual-stack socket.

@@ -81,7 +81,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Adds what handlers read. A request without an identity is anonymous.
-    pub(super) fn describe(&self, extensions: &mut Extensions) {
+    pub(crate) fn describe(&self, extensions: &mut Extensions) {
         extensions.insert(self.deadline);
         extensions.insert(self.facts.trace);
         if let Identity::Client(_) = self.facts.identity {

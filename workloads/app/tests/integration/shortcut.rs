@@ -1,4 +1,4 @@
-//! Redirects past the router and through it: the responses, the metrics and the log are the same.
+//! Redirects and new jobs past the router and through it: the responses, the metrics and the log are the same.
 
 use std::{
     collections::BTreeMap,
@@ -14,9 +14,9 @@ use shortener_app::{
     config::ServeArgs,
     metrics::Metrics,
     observe::REQUESTS,
-    redirect::Shortcut,
     router,
     run::Server,
+    shortcut::Shortcut,
     state::{AppState, Observed},
 };
 use shortener_common::{
@@ -26,7 +26,7 @@ use shortener_common::{
     server::{self, Handler, Settings, listen},
     telemetry::span::Tracer,
 };
-use shortener_testing::database::TestDatabase;
+use shortener_testing::{broker::Broker, database::TestDatabase};
 use sqlx::postgres::PgConnectOptions;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -43,6 +43,9 @@ use crate::{
 
 /// The caller, so that both responses name the same trace.
 const CALLER: &str = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
+/// A job of a task that is public.
+const JOB: &str = r#"{"task":"email","id":1}"#;
+const JSON: &str = "content-type: application/json\r\n";
 /// More time than a busy machine needs.
 const SOON: Duration = Duration::from_secs(10);
 
@@ -60,7 +63,7 @@ impl Write for Pipe {
     }
 }
 
-/// Two servers with one state: the first one answers redirects past the router, the second one through it.
+/// Two servers with one state: the first one answers redirects and jobs past the router, the second one through it.
 struct Ways {
     ways: [SocketAddr; 2],
     state: AppState,
@@ -188,6 +191,17 @@ impl Ways {
 /// Returns a request with these further header lines.
 fn request(method: &str, target: &str, fields: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nhost: test\r\n{CALLER}{fields}\r\n")
+}
+
+/// Returns a request that posts a job with this body.
+fn job(fields: &str, body: &str) -> String {
+    let length = body.len();
+    let head = request(
+        "POST",
+        "/jobs",
+        &format!("{fields}content-length: {length}\r\n"),
+    );
+    format!("{head}{body}")
 }
 
 /// Makes the links `to`, `ended` and `legal`.
@@ -320,4 +334,62 @@ async fn refusals_and_failures_are_the_same() {
             assert_eq!(refused[0], refused[1]);
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_no_job_or_cannot_be_accepted_is_the_same() {
+    let database = TestDatabase::new().await;
+    let mut off = Ways::start(&database, |_| {}).await;
+    assert_eq!(off.same(&job(JSON, JOB)).await.status, 501);
+    let mut down = Ways::start(&database, |config| {
+        config.queue.queue_url = Some("amqp://u:p@127.0.0.1:1/none".to_owned());
+    })
+    .await;
+    let key = format!("{JSON}idempotency-key: a b\r\n");
+    let long = "x".repeat(70_000);
+    for (fields, body, status) in [
+        (JSON, JOB, 503),
+        ("", JOB, 415),
+        (JSON, "[]", 400),
+        (JSON, "{", 400),
+        (JSON, "", 400),
+        (JSON, r#"{"task":"wait"}"#, 403),
+        (JSON, &long, 413),
+        (&key, JOB, 400),
+    ] {
+        let seen = down.same(&job(fields, body)).await;
+        assert_eq!(seen.status, status, "{fields}{body}: {seen:?}");
+        assert_eq!(seen.line["http.route"], "/jobs");
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_accepted_counted_and_logged_alike_along_both_ways() {
+    let database = TestDatabase::new().await;
+    let broker = Broker::new().await;
+    let mut ways = Ways::start(&database, |config| {
+        config.queue.queue_url = Some(broker.url());
+    })
+    .await;
+    let mut accepted = Vec::new();
+    for way in ways.ways {
+        let mut seen = ways.see(way, &job(JSON, JOB)).await;
+        // Until the publisher is connected.
+        while seen.status == 503 {
+            seen = ways.see(way, &job(JSON, JOB)).await;
+        }
+        assert_eq!(seen.status, 202, "{seen:?}");
+        let mut body: Value = serde_json::from_str(&seen.body).unwrap();
+        let id = body.as_object_mut().unwrap().remove("id").unwrap();
+        let message = broker.get("jobs").await.unwrap();
+        let sent = message.properties.message_id().clone().unwrap();
+        assert_eq!(id, sent.as_str());
+        assert_eq!(message.data, JOB.as_bytes());
+        message.ack(Default::default()).await.unwrap();
+        accepted.push(Seen {
+            body: body.to_string(),
+            ..seen
+        });
+    }
+    assert_eq!(accepted[0], accepted[1]);
 }

@@ -8,7 +8,7 @@ use std::{
     task::Poll,
 };
 
-use axum::{Router, response::Response};
+use axum::{Router, body::Body, response::Response};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -43,6 +43,13 @@ impl Client {
         &self.0.phase
     }
 
+    /// Returns a request of this client for a handler that may read its body. The connection is told when the handler
+    /// waits for it.
+    #[must_use]
+    pub fn with_body(&self, request: Request) -> http::Request<Body> {
+        request.map(|body| Body::new(RequestBody::new(body, self.phase().clone())))
+    }
+
     /// Returns its address. An IPv4 address is never mapped to IPv6.
     #[must_use]
     pub fn address(&self) -> IpAddr {
@@ -72,7 +79,7 @@ pub trait Handler: Clone + Send + Sync + 'static {
 
 impl Handler for Router {
     async fn answer(&self, request: Request, client: &Client) -> Response {
-        let mut request = request.map(|body| RequestBody::new(body, client.phase().clone()));
+        let mut request = client.with_body(request);
         request.extensions_mut().insert(client.clone());
         let answered = self.clone().call(request);
         let Ok(response) = answered.await;

@@ -1,0 +1,189 @@
+//! The way of redirects, which nearly all requests take, and of new jobs.
+//!
+//! ```text
+//!  connection (common/src/server.rs)
+//!      |  a request: head and body
+//!      v
+//!  Shortcut::answer --- neither GET or HEAD of a plausible code, ---> router: routes, extensions, boxes
+//!      |                nor POST /jobs                                   |
+//!      |  code, query, memory of the header fields; or a job             |
+//!      v                                                                 v
+//!  Visit::begin       (observe/visit.rs)  time, facts, key, span, limit of this replica   <- one code for both
+//!      |
+//!      v
+//!  Visit::answer      limit of all replicas, beside or before
+//!      |    follow    (redirect.rs)       a look-up, and the response                     <- one code for both
+//!      |    enqueue   (routes/jobs.rs)    a publication, and the response                 <- one code for both
+//!      v
+//!  Visit::end         problem or page, fields for the client, metrics, log line, span     <- one code for both
+//!      |
+//!      v
+//!  connection
+//! ```
+//!
+//! The router stands apart because of what it costs: it clones the route and boxes the body, the state and each future,
+//! some twenty allocations. The ways differ in nothing else; a test sends the same requests along both.
+
+use std::{mem, pin::pin};
+
+use axum::{
+    Router,
+    body::{Body, HttpBody},
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use futures::FutureExt;
+use http::{HeaderMap, HeaderValue, Method, Uri, header::CONTENT_LENGTH};
+use shortener_common::server::{Client, Handler, Request};
+
+use crate::{
+    code::Code,
+    observe::{Head, Visit},
+    redirect::follow,
+    route::{JOBS, Route},
+    routes::jobs::enqueue,
+    state::AppState,
+};
+
+/// The number of fields up to which the memory of a request's header is used for its response. The connection keeps it
+/// afterwards, so it has to be small.
+const FEW: usize = 24;
+
+/// The public port: answers redirects and accepts jobs by itself, and leaves everything else to the router.
+#[derive(Clone)]
+pub struct Shortcut {
+    state: AppState,
+    router: Router,
+}
+
+impl Shortcut {
+    /// Returns the shortcut before this router.
+    #[must_use]
+    pub fn new(state: AppState, router: Router) -> Self {
+        Self { state, router }
+    }
+
+    /// Accepts a job.
+    async fn enqueue(&self, request: Request, client: &Client) -> Response {
+        let mut request = client.with_body(request);
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let head = Head {
+            route: Route::JOBS,
+            method: &method,
+            uri: &uri,
+            client,
+        };
+        let visit = Visit::begin(&self.state, head, request.headers());
+        visit.describe(request.extensions_mut());
+        let handler = enqueue(State(self.state.clone()), request);
+        let handler = handler.map(IntoResponse::into_response);
+        visit.answer(pin!(handler)).await
+    }
+}
+
+impl Handler for Shortcut {
+    async fn answer(&self, request: Request, client: &Client) -> Response {
+        if request.method() == Method::POST && request.uri().path() == JOBS {
+            // In a box, so that the future of a redirect does not contain that of a job.
+            return Box::pin(self.enqueue(request, client)).await;
+        }
+        // The body is dropped last, as in the router.
+        let (mut head, body) = request.into_parts();
+        let Some(code) = code_of(&head.method, &head.uri) else {
+            let request = Request::from_parts(head, body);
+            // In a box, so that the future of a redirect does not contain that of the router.
+            return Box::pin(self.router.answer(request, client)).await;
+        };
+        let known = Head {
+            route: Route::REDIRECT,
+            method: &head.method,
+            uri: &head.uri,
+            client,
+        };
+        let visit = Visit::begin(&self.state, known, &head.headers);
+        let fields = emptied(mem::take(&mut head.headers));
+        let handler = async {
+            let followed = follow(&self.state, code, head.uri.query(), fields).await;
+            followed.unwrap_or_else(IntoResponse::into_response)
+        };
+        // Each step on its way would otherwise keep a handler of its own size, twice.
+        let response = visit.answer(pin!(handler)).await;
+        if head.method == Method::HEAD {
+            return without_body(response);
+        }
+        response
+    }
+}
+
+/// Returns the code that a request follows. `None` says nothing but that the router has to decide.
+fn code_of<'a>(method: &Method, uri: &'a Uri) -> Option<Code<'a>> {
+    let follows = matches!(*method, Method::GET | Method::HEAD);
+    let text = uri.path().strip_prefix('/').filter(|_| follows)?;
+    Code::parse(text).ok()
+}
+
+/// Returns a map without fields, with the memory of this one if it is little.
+fn emptied(mut fields: HeaderMap) -> HeaderMap {
+    if fields.capacity() > FEW {
+        return HeaderMap::new();
+    }
+    fields.clear();
+    fields
+}
+
+/// Removes the body of a response to HEAD, and leaves its length, as the router does. The connection adds the length of
+/// other responses.
+fn without_body(mut response: Response) -> Response {
+    if let Some(length) = response.body().size_hint().exact() {
+        let fields = response.headers_mut();
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    *response.body_mut() = Body::empty();
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::RESERVED;
+
+    fn code(method: &Method, target: &str) -> Option<String> {
+        let uri = target.parse().unwrap();
+        code_of(method, &uri).map(|code| code.as_str().to_owned())
+    }
+
+    #[test]
+    fn only_a_plausible_code_is_followed_past_the_router() {
+        for target in ["/k7Qm2xB", "/k7Qm2xB?a=b/c", "http://host/k7Qm2xB"] {
+            for method in [Method::GET, Method::HEAD] {
+                assert_eq!(code(&method, target).as_deref(), Some("k7Qm2xB"));
+            }
+            for method in [Method::POST, Method::OPTIONS, Method::DELETE] {
+                assert_eq!(code(&method, target), None, "{method}");
+            }
+        }
+        for target in [
+            "/", "/a+", "/a/b", "/a/", "//a", "/%61", "/a.b", "*", "host:80",
+        ] {
+            assert_eq!(code(&Method::GET, target), None, "{target}");
+        }
+    }
+
+    #[test]
+    fn no_route_of_the_router_is_taken_for_a_code() {
+        for reserved in RESERVED {
+            let target = format!("/{reserved}");
+            assert_eq!(code(&Method::GET, &target), None, "{target}");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_small_header_is_used_again() {
+        let mut fields = HeaderMap::new();
+        fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        let capacity = fields.capacity();
+        let fields = emptied(fields);
+        assert!(fields.is_empty() && fields.capacity() == capacity);
+        assert_eq!(emptied(HeaderMap::with_capacity(2 * FEW)).capacity(), 0);
+    }
+}
