@@ -9,7 +9,7 @@ use shortener_operator::{
         Cli, Command,
         dlq::{self, Dlq},
         plan::{self, PlanArguments, PlanOutcome},
-        process::{exit_code, explain, print_crd, refuse_huge_pages, runtime},
+        process::{exit_code, explain, print_crd, runtime},
         settings::Settings,
     },
     run,
@@ -33,7 +33,6 @@ fn main() -> ExitCode {
             Err(error) => exit_code(Err(error)),
         },
         Command::Run(settings) => {
-            refuse_huge_pages();
             logging::init();
             match run_operator(*settings) {
                 Ok(()) => ExitCode::SUCCESS,

@@ -57,21 +57,3 @@ pub fn runtime() -> io::Result<Runtime> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Builder::new_multi_thread().enable_all().build()
 }
-
-/// Keeps the kernel from giving this process huge pages. The allocator leaves most of each of them unused, which takes more
-/// memory than a thousand stacks need.
-pub fn refuse_huge_pages() {
-    // The error means that the kernel has none.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_that_refuses_huge_pages_gets_none() {
-        refuse_huge_pages();
-        assert!(rustix::thread::transparent_huge_pages_are_disabled().unwrap());
-    }
-}

@@ -18,7 +18,7 @@ pub const MEMORY: u64 = 128 * 1024 * 1024;
 /// a pod stands in each line of the log.
 const OPERATED: [(&str, &str); 2] = [
     ("HOSTNAME", "demo-app-7c9d8f6b5d-x2k7p"),
-    ("MALLOC_ARENA_MAX", "2"),
+    ("MIMALLOC_ALLOW_THP", "0"),
 ];
 
 /// The settings of one app. It has those of the operator's Deployment, and these.

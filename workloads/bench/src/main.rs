@@ -165,7 +165,7 @@ fn conditions() -> String {
         "All rows: loopback without TLS, the head of a browser, and {CLIENTS} clients by `X-Forwarded-For`, none of which is \
          refused.\n\
          All apps, besides what a row names: a stack whose spec says nothing. That is rate limits on (50 a second, burst \
-         200), the log on (a pipe that is read), metrics on, `TRUSTED_HOPS=1`, {} MiB, `MALLOC_ARENA_MAX=2`. It differs from \
+         200), the log on (a pipe that is read), metrics on, `TRUSTED_HOPS=1`, {} MiB, `MIMALLOC_ALLOW_THP=0`. It differs from \
          a stack in this: the CPU has no limit, nothing is purged at night, and the database keeps its data in memory.",
         MEMORY >> 20
     )

@@ -19,9 +19,6 @@ pub async fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> 
     // With two crypto providers linked in, TLS panics unless one is chosen, and a dependency may add a second at
     // any time.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // The allocator would leave most of each huge page unused, more than a program needs at rest. An error means that
-    // the kernel has none.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
     match work.await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -23,8 +23,8 @@ pub(in crate::plan) fn env() -> Vec<EnvVar> {
         }),
         ..EnvVar::default()
     };
-    // The allocator keeps freed memory for each of its arenas. By default it has eight for each CPU of the node.
-    vec![limit, pod::env("MALLOC_ARENA_MAX", "2")]
+    // The allocator leaves most of a huge page unused, and has some before the program begins.
+    vec![limit, pod::env("MIMALLOC_ALLOW_THP", "0")]
 }
 
 /// Adds memory for a program's copies of data, in bytes. The request grows by the size of the copies, the limit by the

@@ -8,8 +8,8 @@ use shortener_worker::config::WorkerArgs;
 use super::{ValidatedStack, pods::pods};
 use crate::testing::stack::{every_profile, minimal_stack};
 
-/// Variables that libraries read: OpenTelemetry's, and the C library.
-const OF_LIBRARIES: [&str; 2] = ["OTEL_RESOURCE_ATTRIBUTES", "MALLOC_ARENA_MAX"];
+/// Variables that libraries read: OpenTelemetry's, and the allocator.
+const OF_LIBRARIES: [&str; 2] = ["OTEL_RESOURCE_ATTRIBUTES", "MIMALLOC_ALLOW_THP"];
 
 /// Returns a stack with every profile and managed stores, one with external stores, one with external stores over TLS, and
 /// one with a pooler before its database.
