@@ -131,6 +131,13 @@ impl Server {
         })
     }
 
+    /// Serves all connections on the thread of the caller, so that what happens on several of them has an order.
+    #[must_use]
+    pub fn on_this_thread(mut self) -> Self {
+        self.cores = Cores::only_this();
+        self
+    }
+
     /// Returns the addresses of the public and the internal port.
     ///
     /// # Errors

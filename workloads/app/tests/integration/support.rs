@@ -93,7 +93,9 @@ impl App {
             requests: EventLog::default(),
             memory,
         };
+        // On several threads, a response may arrive before its connection has noted that it rests.
         let server = Server::bind(config, observed, space).await.unwrap();
+        let server = server.on_this_thread();
         let (public, internal) = server.addresses().unwrap();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async {
