@@ -193,6 +193,11 @@ impl World {
         self.controller.await.unwrap();
     }
 
+    /// Page of metrics.
+    pub fn metrics(&self) -> String {
+        String::from_utf8(self.context.metrics.render().unwrap()).unwrap()
+    }
+
     /// Returns the live stack.
     pub fn stack(&self, name: &str) -> ShortenerStack {
         self.server.get(NAMESPACE, name).unwrap()

@@ -13,10 +13,6 @@ use crate::testing::{
     world::{NAMESPACE, World},
 };
 
-fn metrics(world: &World) -> String {
-    String::from_utf8(world.context.metrics.render().unwrap()).unwrap()
-}
-
 fn replicas(world: &World) -> Option<i32> {
     let app = world.server.get::<Deployment>(NAMESPACE, "acme-app");
     app.unwrap().spec.unwrap().replicas
@@ -35,7 +31,7 @@ async fn a_stack_of_another_class_is_neither_touched_nor_counted() {
         world.edit_spec("acme", |spec| spec["app"]["replicas"] = json!(5));
         world.pass(Duration::from_secs(900)).await;
         assert_eq!(world.server.writes().len(), 0, "{operator}: {stack}");
-        let metrics = metrics(&world);
+        let metrics = world.metrics();
         assert!(!metrics.contains("acme"), "{metrics}");
         assert!(!metrics.contains("reconciles_total{"), "{metrics}");
     }
@@ -44,7 +40,7 @@ async fn a_stack_of_another_class_is_neither_touched_nor_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_stack_that_passes_to_another_class_is_left_alone_and_taken_up_as_it_is() {
     let stable = World::with_stack(json!({})).await;
-    assert!(metrics(&stable).contains("acme"));
+    assert!(stable.metrics().contains("acme"));
     let server = stable.server.clone();
     stable.edit_spec("acme", |spec| spec["operatorClass"] = json!("canary"));
     stable.settle().await;
@@ -53,7 +49,7 @@ async fn a_stack_that_passes_to_another_class_is_left_alone_and_taken_up_as_it_i
     server.delete::<Service>(NAMESPACE, "acme-postgres");
     stable.pass(Duration::from_secs(900)).await;
     assert_eq!(server.writes().len(), 0);
-    assert!(!metrics(&stable).contains("acme"));
+    assert!(!stable.metrics().contains("acme"));
     assert!(
         !stable
             .children()
@@ -84,7 +80,7 @@ async fn a_restart_takes_up_the_stacks_of_the_class_alone() {
     let world = world.restart().await;
     world.settle().await;
     assert_eq!(world.children(), CHILDREN);
-    assert!(!metrics(&world).contains("bolt"));
+    assert!(!world.metrics().contains("bolt"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,6 +113,6 @@ async fn a_stack_that_does_not_parse_is_reported_by_the_operator_of_its_class() 
         world.edit_spec("acme", |spec| spec["app"]["replicas"] = json!("many"));
         world.settle().await;
         assert_eq!(!world.server.writes().is_empty(), writes, "{operator}");
-        assert_eq!(metrics(&world).contains("acme"), writes, "{operator}");
+        assert_eq!(world.metrics().contains("acme"), writes, "{operator}");
     }
 }

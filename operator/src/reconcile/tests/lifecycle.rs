@@ -187,7 +187,7 @@ async fn a_stack_that_is_gone_when_its_status_is_written_is_no_failure() {
     world.server.create(&stored_stack(json!({})));
     world.settle().await;
     assert!(!world.children().is_empty());
-    let page = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let page = world.metrics();
     assert!(!page.contains("reconcile_errors_total{"), "{page}");
     // If the answer was wrong, the status follows soon.
     world.server.fail_kind::<ShortenerStack>(None);

@@ -97,7 +97,7 @@ async fn a_network_without_policies_is_told_once_and_so_is_one_that_enforces_the
     let events = world.server.writes().into_iter();
     let mut events = events.filter(|write| write.path.contains("/events"));
     assert!(events.next().is_some(), "an Event tells it");
-    let page = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let page = world.metrics();
     let series = "shortener_stack_network_policies_enforced{namespace=\"links\",stack=\"acme\"} 0";
     assert!(page.contains(series), "{page}");
 

@@ -170,7 +170,7 @@ async fn the_status_follows_the_queue_once_in_30_s_at_most() {
 async fn no_depth_is_exported_of_a_queue_that_is_not_queried_any_more() {
     for edit in [json!({"profiles": []}), json!({"stopped": true})] {
         let world = World::with_stack(queue()).await;
-        let page = || String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+        let page = || world.metrics();
         world.broker.holds(JOBS, depth(2, 1));
         world.pass(Duration::from_secs(30)).await;
         let series = "shortener_stack_queue_messages{namespace=\"links\",stack=\"acme\"";

@@ -186,7 +186,7 @@ async fn a_status_that_keeps_changing_does_not_defeat_the_backoff_of_a_failing_s
 #[tokio::test(start_paused = true)]
 async fn a_stack_that_was_deleted_while_its_watch_was_interrupted_leaves_nothing_behind() {
     let world = World::with_stack(json!({"profiles": ["queue"]})).await;
-    let page = || String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let page = || world.metrics();
     assert!(page().contains("name=\"acme\""), "{}", page());
     world.server.hold_watches();
     world.server.delete::<ShortenerStack>(NAMESPACE, "acme");
@@ -210,7 +210,7 @@ async fn a_stack_that_is_deleted_while_it_is_reconciled_leaves_nothing_behind() 
     world.settle().await;
     let asked = world.context.queues.targets(true);
     assert!(asked.is_empty(), "{asked:?}");
-    let page = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let page = world.metrics();
     assert!(!page.contains("acme"), "{page}");
 }
 
@@ -229,7 +229,7 @@ async fn stacks_that_may_not_be_listed_make_the_operator_unready_until_they_may(
             && problems[0].contains("grant the operator's service account"),
         "{problems:?}"
     );
-    let page = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let page = world.metrics();
     let counted = "shortener_operator_watch_errors_total{kind=\"ShortenerStack\"}";
     assert!(page.contains(counted), "{page}");
 

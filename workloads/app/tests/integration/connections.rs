@@ -27,7 +27,7 @@ async fn until(what: &str, met: impl AsyncFn() -> bool) {
 #[tokio::test]
 async fn a_new_connection_takes_the_place_of_the_one_that_has_waited_longest() {
     let database = TestDatabase::new().await;
-    let app = App::start_with(&database, |config| config.max_connections = 2).await;
+    let app = App::start_on_this_thread(&database, |config| config.max_connections = 2).await;
     let first = Connection::open(app.public).await;
     let mut second = Connection::open(app.public).await;
     let mut third = Connection::open(app.public).await;

@@ -71,15 +71,29 @@ impl App {
         database: &PgConnectOptions,
         change: impl FnOnce(&mut ServeArgs),
     ) -> Self {
-        migrate(database.clone(), Duration::from_secs(30))
-            .await
-            .unwrap();
-        let mut config = config(&url_of(database));
-        change(&mut config);
+        let config = migrated(database, change).await;
         Self::serve(config, CodeSpace::default()).await
     }
 
+    /// Starts an app that serves on one thread. On several, a response may arrive before its connection has noted that it
+    /// rests.
+    pub async fn start_on_this_thread(
+        database: &PgConnectOptions,
+        change: impl FnOnce(&mut ServeArgs),
+    ) -> Self {
+        let config = migrated(database, change).await;
+        Self::serve_by(config, CodeSpace::default(), Server::on_this_thread).await
+    }
+
     pub async fn serve(config: ServeArgs, space: CodeSpace) -> Self {
+        Self::serve_by(config, space, |server| server).await
+    }
+
+    async fn serve_by(
+        config: ServeArgs,
+        space: CodeSpace,
+        change: impl FnOnce(Server) -> Server,
+    ) -> Self {
         let memory = config.divide_memory().unwrap();
         let telemetry = config.telemetry.start(SERVICE, &memory).unwrap();
         let mut metrics = Metrics::default();
@@ -93,9 +107,7 @@ impl App {
             requests: EventLog::default(),
             memory,
         };
-        // On several threads, a response may arrive before its connection has noted that it rests.
-        let server = Server::bind(config, observed, space).await.unwrap();
-        let server = server.on_this_thread();
+        let server = change(Server::bind(config, observed, space).await.unwrap());
         let (public, internal) = server.addresses().unwrap();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async {
@@ -119,6 +131,15 @@ impl App {
         let _ = self.stop.send(());
         self.served
     }
+}
+
+/// Migrates the schema, and returns the changed settings.
+async fn migrated(database: &PgConnectOptions, change: impl FnOnce(&mut ServeArgs)) -> ServeArgs {
+    let migration = migrate(database.clone(), Duration::from_secs(30));
+    migration.await.unwrap();
+    let mut config = config(&url_of(database));
+    change(&mut config);
+    config
 }
 
 /// A lock that blocks every statement on the links, as a slow database would.
