@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down tables test integrations bench bench-operator soak check fmt crds readme images dist release rehearse
+.PHONY: help up down tables test integrations bench bench-operator pgo soak check fmt crds readme images dist release rehearse
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ bench: ## Measure redirects and jobs beside nginx and a bare publisher; ARGS="--
 
 bench-operator: ## Measure the operator with 1,000 stacks beside 20,000 Secrets of others
 	@e2e/checks/bench-operator.sh
+
+pgo: ## Write the profile by which the app of a release is optimized
+	@e2e/checks/pgo.sh
 
 soak: ## Kill workers 50 times while 1,000 jobs run
 	@SOAK_JOBS=1000 SOAK_KILLS=50 e2e/checks/soak.sh

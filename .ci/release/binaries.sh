@@ -5,6 +5,7 @@
 #   .ci/release/binaries.sh [target]...     both targets of the images when none is named
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source e2e/checks/pgo-lib.sh
 
 # names <target>: the names of its programs.
 names() {
@@ -42,14 +43,20 @@ path_flags() {
 # Compiles with the features of the whole workspace, so that users get the same programs as the tests.
 compile() {
   local target=$1 name bins=() paths=()
-  for name in $(names "$target"); do bins+=(--bin "$name"); done
   claim_target
   while IFS= read -r name; do paths+=("$name"); done < <(path_flags "$target")
   # A rehearsal only starts the programs of another architecture, so they are compiled without optimization.
   if [[ $profile == quick ]] && is_foreign "$target"; then export CARGO_PROFILE_QUICK_OPT_LEVEL=0; fi
   # Cargo recompiles crates with C code whenever SOURCE_DATE_EPOCH changes, although none of that code contains a date.
-  env -u SOURCE_DATE_EPOCH cargo build --locked --profile "$profile" --target "$target" ${paths[@]+"${paths[@]}"} \
-    --workspace "${bins[@]}"
+  unset SOURCE_DATE_EPOCH
+  for name in $(names "$target"); do
+    if [[ $name == app && $profile == release ]]; then
+      compile_app "$target" --locked ${paths[@]+"${paths[@]}"}
+    else
+      bins+=(--bin "$name")
+    fi
+  done
+  cargo build --locked --profile "$profile" --target "$target" ${paths[@]+"${paths[@]}"} --workspace "${bins[@]}"
 }
 
 # keep <target>: checks the compiled programs and copies them.

@@ -7,9 +7,11 @@
 #   e2e/checks/bench.sh [options]     `--help` lists them: --rounds, --seconds, --save, --zipf, --scale, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/pgo-lib.sh"
 
 claim_target
-cargo build --release --workspace --bin app --bin bench --example counting-app
+cargo build --release --workspace --bin bench --example counting-app
+compile_app "$(host_triple)"
 programs=$CARGO_TARGET_DIR/$(host_triple)/release
 commit=$(git rev-parse --short=12 HEAD)
 git diff --quiet HEAD || commit+=' with changes'

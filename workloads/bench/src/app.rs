@@ -95,11 +95,14 @@ impl Environment {
             .env("APP_LISTEN", address.to_string())
             .env("APP_INTERNAL_LISTEN", "127.0.0.1:0")
             .env("MEMORY_LIMIT_BYTES", MEMORY.to_string())
+            // Nothing has to learn that it ends.
+            .env("DRAIN_DELAY_SECONDS", "0")
             .envs(OPERATED);
         for (name, value) in self.stores.iter().chain(&self.different) {
             app.env(name, value);
         }
-        Server::start(app, address, log_that_is_read()?, End::Kill).await
+        let end = End::Ask { _folder: None };
+        Server::start(app, address, log_that_is_read()?, end).await
     }
 }
 

@@ -94,6 +94,8 @@ pub async fn start(
         false => "daemon off;",
     };
     nginx.args(["-c", "nginx.conf", "-e", "stderr", "-g", directives]);
-    let end = End::Ask { _folder: folder };
+    let end = End::Ask {
+        _folder: Some(folder),
+    };
     Server::start(nginx, address, Stdio::null(), end).await
 }

@@ -37,10 +37,11 @@ pub const CACHE_MEMORY: u64 = 128 * 1024 * 1024;
 pub enum End {
     /// It is killed.
     Kill,
-    /// It is asked to end, because a killed nginx leaves its workers behind.
+    /// It is asked to end: a killed nginx leaves its workers behind, and a killed app that counts its branches for a
+    /// profile does not write them down.
     Ask {
-        /// The folder of its configuration, which is removed then.
-        _folder: TempDir,
+        /// The folder of its configuration, if it has one, which is removed then.
+        _folder: Option<TempDir>,
     },
 }
 
