@@ -226,9 +226,16 @@ fn free_ports<const N: usize>() -> [u16; N] {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io, thread,
+        time::{Duration, Instant},
+    };
+
     use super::*;
 
     const NAMES: [&str; 2] = ["A", "B"];
+    /// The time limit for a port to be free again.
+    const FREE: Duration = Duration::from_secs(10);
 
     #[test]
     fn a_server_that_runs_already_is_used_if_all_its_variables_are_set() {
@@ -249,10 +256,26 @@ mod tests {
         assert!(parse::<2>("one").is_err());
     }
 
+    /// Listens on a port that was found to be free. A process that another test is just starting has a copy of the listener
+    /// that found it, until it runs its own program.
+    fn bind(port: u16) -> io::Result<TcpListener> {
+        let begin = Instant::now();
+        loop {
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse && begin.elapsed() < FREE =>
+                {
+                    thread::yield_now();
+                }
+                bound => return bound,
+            }
+        }
+    }
+
     #[test]
     fn free_ports_differ_and_accept_a_listener() {
         let ports: [u16; 4] = free_ports();
-        let listeners = ports.map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap());
+        let listeners = ports.map(|port| bind(port).unwrap());
         let bound = listeners.map(|listener| listener.local_addr().unwrap().port());
         assert_eq!(bound, ports);
     }
