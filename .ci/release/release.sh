@@ -17,8 +17,9 @@ check_tag() {
   grep -Eq "^## ${version//./\\.}( |\$)" CHANGELOG.md || die "CHANGELOG.md has no section $version" "rename its section Unreleased to $version"
   [[ -s operator/releases/$version.yaml ]] || die "operator/releases/$version.yaml, the pods that this version makes, is missing" "run .ci/release/baseline.sh and commit the file"
   [[ -s e2e/compatibility/$version.txt ]] || die "e2e/compatibility/$version.txt, the list of this version's fields, is missing" "run e2e/checks/compatibility.sh --write and commit the file"
-  local x86=x86_64-unknown-linux-gnu
-  [[ -s $(pgo_profile "$x86") ]] || die "$(pgo_profile "$x86"), by which the app is optimized, is missing" "run make pgo on an x86-64 machine and commit the file"
+  local pgo
+  pgo=$(pgo_profile x86_64-unknown-linux-gnu)
+  [[ -s $pgo ]] || die "$pgo, by which the app is optimized, is missing" "run make pgo on an x86-64 machine and commit the file"
 }
 
 # Prints the section of this version in CHANGELOG.md; in a rehearsal, the section of unreleased changes.

@@ -10,30 +10,28 @@ pgo_profile() {
   printf 'workloads/app/pgo/%s-%s.profdata.xz\n' "$1" "$(content_key Cargo.lock Cargo.toml rust-toolchain.toml)"
 }
 
-# pgo_flags <target>: prints the arguments of cargo that optimize by the profile, one per line. Without one for these
-# versions it prints none, and says so.
-pgo_flags() {
+# build_app <target> <argument of cargo>...: compiles the app with optimization, and nothing else. A function has the same
+# name with and without a profile only if the features are the same: those of the whole workspace.
+build_app() {
+  local target=$1
+  shift
+  cargo build --release --target "$target" "$@" --workspace --bin app
+}
+
+# compile_app <target> <argument of cargo>...: compiles the app of a release, by the profile. Without one for these
+# versions it says so.
+compile_app() {
   local target=$1 profile copy
+  shift
   profile=$(pgo_profile "$target")
   if [[ ! -s $profile ]]; then
     say "the app for $target is compiled without a profile, and is slower: there is no $profile, which make pgo writes on such a machine"
+    build_app "$target" "$@"
     return
   fi
   # A path that is the same in all checkouts, with the content in its name: cargo does not look into the file.
   copy=$CARGO_TARGET_DIR/pgo/$(content_key "$profile").profdata
   mkdir -p "${copy%/*}"
   xz --decompress --stdout "$profile" >"$copy"
-  printf '%s\n' --config "target.$target.rustflags=['-Cprofile-use=$copy']"
-}
-
-# compile_app <target> <argument of cargo build>...: compiles the app of a release, and nothing else. Its features are
-# those of the whole workspace.
-compile_app() {
-  local target=$1 text flags=() flag
-  shift
-  text=$(pgo_flags "$target") || return
-  while IFS= read -r flag; do
-    if [[ -n $flag ]]; then flags+=("$flag"); fi
-  done <<<"$text"
-  cargo build --release --target "$target" ${flags[@]+"${flags[@]}"} "$@" --workspace --bin app
+  build_app "$target" --config "target.$target.rustflags=['-Cprofile-use=$copy']" "$@"
 }

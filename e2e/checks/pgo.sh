@@ -27,8 +27,7 @@ llvm_profdata() {
 compile() {
   claim_target
   cargo build --release --workspace --bin bench
-  cargo build --release --target "$target" --config "target.$target.rustflags=['-Cprofile-generate=$counts']" \
-    --workspace --bin app
+  build_app "$target" --config "target.$target.rustflags=['-Cprofile-generate=$counts']"
 }
 
 # count [option of the benchmark]...: the tables say nothing, because counting takes time.
