@@ -166,7 +166,8 @@ fn conditions() -> String {
          refused.\n\
          All apps, besides what a row names: a stack whose spec says nothing. That is rate limits on (50 a second, burst \
          200), the log on (a pipe that is read), metrics on, `TRUSTED_HOPS=1`, {} MiB, `MIMALLOC_ALLOW_THP=0`. It differs from \
-         a stack in this: the CPU has no limit, nothing is purged at night, and the database keeps its data in memory.",
+         a stack in this: the CPU has no limit, nothing is purged at night, an app ends without a delay \
+         (`DRAIN_DELAY_SECONDS=0`), and the database keeps its data in memory.",
         MEMORY >> 20
     )
 }
