@@ -222,6 +222,8 @@ fn public_url(text: &str) -> Result<Url, String> {
 
 #[cfg(test)]
 mod tests {
+    use shortener_common::database::LONGEST;
+
     use super::*;
 
     fn serve(arguments: &[&str]) -> Result<ServeArgs, clap::Error> {
@@ -260,6 +262,11 @@ mod tests {
             with_default_command(vec!["app".to_owned(), "--help".to_owned()]),
             ["app", "--help"]
         );
+    }
+
+    #[test]
+    fn an_operation_that_waits_for_the_database_ends_before_the_deadline_of_its_request() {
+        assert!(LONGEST <= serve(&[]).unwrap().request_timeout);
     }
 
     #[test]

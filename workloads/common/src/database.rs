@@ -47,6 +47,8 @@ use crate::{
 const SUSPICIOUS: Duration = Duration::from_millis(40);
 /// The timeout of one operation on a database that is up.
 const OPERATION: Duration = Duration::from_secs(5);
+/// The longest time of a request in the database: its wait for a connection and then its operation.
+pub const LONGEST: Duration = admission::LONGEST_WAIT.saturating_add(OPERATION);
 
 /// A connection pool that is valid for one uninterrupted period in which the database is up.
 #[derive(Clone, Debug)]
@@ -159,8 +161,8 @@ impl Database {
         self.server.call(summary, work).await
     }
 
-    /// Runs one look-up of a name that a client may have guessed, like [`run`](Self::run). Look-ups never take the last
-    /// connections.
+    /// Runs one look-up of a name that a client may have guessed, like [`run`](Self::run). Look-ups have connections and
+    /// places of their own.
     ///
     /// # Errors
     /// Returns the errors of [`run`](Self::run).

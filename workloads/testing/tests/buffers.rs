@@ -33,7 +33,7 @@ enum Bound {
 }
 
 /// The queues, each with its file and its bound.
-const KNOWN: [(&str, &str, Bound); 11] = [
+const KNOWN: [(&str, &str, Bound); 12] = [
     (
         "app/src/publisher.rs",
         "mpsc::channel(WAITING)",
@@ -58,7 +58,12 @@ const KNOWN: [(&str, &str, Bound); 11] = [
     ),
     (
         "common/src/database/admission.rs",
-        "Semaphore::new(WAITERS)",
+        "Semaphore::new(WAITING_LOOK_UPS)",
+        Bound::Items,
+    ),
+    (
+        "common/src/database/admission.rs",
+        "Semaphore::new(WAITING_CHANGES)",
         Bound::Items,
     ),
     // Only the waiters above queue here.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shortener_testing::{database::TestDatabase, proxy::Path};
+use shortener_testing::{database::TestDatabase, metrics::wait_for, proxy::Path};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, postgres::PgConnectOptions};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
@@ -138,7 +138,7 @@ async fn a_database_that_needs_two_seconds_for_an_answer_is_not_taken_for_a_lost
 }
 
 #[tokio::test]
-async fn a_flood_of_look_ups_is_refused_at_once_and_leaves_connections_for_creates() {
+async fn a_flood_of_look_ups_leaves_connections_for_creates_and_all_are_answered() {
     let database = TestDatabase::new().await;
     let app = App::start(&database).await;
     let mut blocker = Blocker::hold(&database).await;
@@ -152,19 +152,36 @@ async fn a_flood_of_look_ups_is_refused_at_once_and_leaves_connections_for_creat
         send(number);
         blocker.wait_for_blocked(number + 1).await;
     }
-    (8..300).for_each(send);
-    for _ in 8..300 {
-        let refused = flood.join_next().await.unwrap().unwrap();
-        refused.problem(503, "database-busy");
-        assert_eq!(refused.header("retry-after"), Some("1"));
-    }
-    blocker.wait_for_blocked(8).await;
+    (8..108).for_each(send);
+    wait_for(app.internal, "database_waiting 100").await;
     let create = tokio::spawn(post(app.public, "/shorten", LINK));
     blocker.wait_for_blocked(9).await;
     blocker.release().await;
     assert_eq!(create.await.unwrap().status, 201);
     for last in flood.join_all().await {
         last.problem(404, "not-found");
+    }
+}
+
+#[tokio::test]
+async fn creates_that_pile_up_leave_connections_for_redirects_and_only_one_too_many_is_refused() {
+    let database = TestDatabase::new().await;
+    let app = App::start(&database).await;
+    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
+    let mut blocker = Blocker::hold_writes(&database).await;
+    // Eight of ten connections are for changes, and 256 of them may wait.
+    let creates: Vec<_> = (0..8 + 256)
+        .map(|_| tokio::spawn(post(app.public, "/shorten", LINK)))
+        .collect();
+    blocker.wait_for_blocked(8).await;
+    wait_for(app.internal, "database_waiting 256").await;
+    let refused = post(app.public, "/shorten", LINK).await;
+    refused.problem(503, "database-busy");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(get(app.public, &format!("/{code}")).await.status, 302);
+    blocker.release().await;
+    for create in creates {
+        assert_eq!(create.await.unwrap().status, 201);
     }
 }
 

@@ -149,12 +149,19 @@ pub struct Blocker {
 }
 
 impl Blocker {
+    /// Blocks all statements on links.
     pub async fn hold(database: &PgConnectOptions) -> Self {
+        Self::lock(database, "BEGIN; LOCK TABLE links IN ACCESS EXCLUSIVE MODE").await
+    }
+
+    /// Blocks the statements that change links.
+    pub async fn hold_writes(database: &PgConnectOptions) -> Self {
+        Self::lock(database, "BEGIN; LOCK TABLE links IN SHARE MODE").await
+    }
+
+    async fn lock(database: &PgConnectOptions, statement: &'static str) -> Self {
         let mut holder = database.connect().await.unwrap();
-        holder
-            .execute("BEGIN; LOCK TABLE links IN ACCESS EXCLUSIVE MODE")
-            .await
-            .unwrap();
+        holder.execute(statement).await.unwrap();
         // Activity is a snapshot within a transaction, so the observation needs another connection.
         Self {
             holder,

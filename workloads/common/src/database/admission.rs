@@ -1,4 +1,4 @@
-//! The admission to the database: as many operations as there are connections, and a short and bounded wait for others.
+//! The admission to the database: as many operations as there are connections, and a bounded wait for others.
 //!
 //! Without it, a slow database collects the work of clients that have given up and come back, and answers nothing else.
 
@@ -19,18 +19,22 @@ use tokio::{
 
 use super::StoreError;
 
-/// The maximum number of operations that wait for a connection.
-const WAITERS: usize = 256;
-/// The time after which an operation that waits for a connection is refused. It outlasts the pauses of a database on a busy
-/// node, such as one on which the pods of an update start.
-const LONGEST_WAIT: Duration = Duration::from_secs(3);
-/// The share of the connections that look-ups never take: one of so many.
+/// The maximum number of changes that wait for a connection.
+const WAITING_CHANGES: usize = 256;
+/// The maximum number of look-ups that wait. There are more of them, because one statement answers many. Others than these
+/// have half of the connections that the default memory holds.
+pub(super) const WAITING_LOOK_UPS: usize = 512;
+/// The time after which an operation that waits for a connection is refused. An operation that began later could end after
+/// the deadline of its request, and would be work for an answer that comes too late.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The share of the connections that the other lane never takes: one of so many.
 const RESERVED: usize = 5;
 
-/// The two kinds of operations.
+/// The two kinds of operations. Each has connections and places of its own, so neither a flood of unknown codes nor a pile
+/// of creates keeps the other from an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// Look-ups of names that a client may have guessed. A flood of them leaves connections for the rest.
+    /// Look-ups of names that a client may have guessed.
     LookUps,
     /// All other operations.
     Changes,
@@ -72,14 +76,22 @@ impl AdmissionMetrics {
 #[derive(Debug)]
 pub(super) struct Admission {
     connections: Arc<Semaphore>,
-    look_ups: Arc<Semaphore>,
-    waiters: Arc<Semaphore>,
+    look_ups: Places,
+    changes: Places,
     metrics: AdmissionMetrics,
+}
+
+/// The places of one lane.
+#[derive(Debug)]
+struct Places {
+    /// The connections that the lane may take.
+    connections: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
 }
 
 /// The right to use one connection until it is dropped.
 pub(super) struct Turn {
-    _look_up: Option<OwnedSemaphorePermit>,
+    _of_the_lane: OwnedSemaphorePermit,
     _connection: OwnedSemaphorePermit,
 }
 
@@ -108,23 +120,30 @@ impl Admission {
     pub(super) fn new(connections: u32, metrics: AdmissionMetrics) -> Self {
         let connections = (connections as usize).max(1);
         let reserved = connections.div_ceil(RESERVED).min(connections - 1);
+        let of_a_lane = |waiting| Places {
+            connections: Arc::new(Semaphore::new(connections - reserved)),
+            waiting: Arc::new(waiting),
+        };
         Self {
             connections: Arc::new(Semaphore::new(connections)),
-            look_ups: Arc::new(Semaphore::new(connections - reserved)),
-            waiters: Arc::new(Semaphore::new(WAITERS)),
+            look_ups: of_a_lane(Semaphore::new(WAITING_LOOK_UPS)),
+            changes: of_a_lane(Semaphore::new(WAITING_CHANGES)),
             metrics,
+        }
+    }
+
+    fn places(&self, lane: Lane) -> &Places {
+        match lane {
+            Lane::LookUps => &self.look_ups,
+            Lane::Changes => &self.changes,
         }
     }
 
     /// Takes a connection if one is free.
     pub(super) fn try_enter(&self, lane: Lane) -> Option<Turn> {
         let try_acquire = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
-        let look_up = match lane {
-            Lane::LookUps => Some(try_acquire(&self.look_ups)?),
-            Lane::Changes => None,
-        };
         Some(Turn {
-            _look_up: look_up,
+            _of_the_lane: try_acquire(&self.places(lane).connections)?,
             _connection: try_acquire(&self.connections)?,
         })
     }
@@ -144,7 +163,8 @@ impl Admission {
     /// # Errors
     /// Fails if too many operations wait already.
     pub(super) fn place(&self, lane: Lane) -> Result<Place, StoreError> {
-        let Ok(place) = Arc::clone(&self.waiters).try_acquire_owned() else {
+        let waiting = Arc::clone(&self.places(lane).waiting);
+        let Ok(place) = waiting.try_acquire_owned() else {
             return Err(self.refuse(lane));
         };
         self.metrics.waiting.inc();
@@ -157,12 +177,8 @@ impl Admission {
 
     /// Waits for a connection, on behalf of operations that have places.
     pub(super) async fn turn(&self, lane: Lane) -> Turn {
-        let look_up = match lane {
-            Lane::LookUps => Some(acquire(&self.look_ups).await),
-            Lane::Changes => None,
-        };
         Turn {
-            _look_up: look_up,
+            _of_the_lane: acquire(&self.places(lane).connections).await,
             _connection: acquire(&self.connections).await,
         }
     }
@@ -202,23 +218,24 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_leave_a_fifth_of_the_connections() {
-        for (connections, for_look_ups) in [(1, 1), (2, 1), (4, 3), (5, 4), (10, 8), (20, 16)] {
-            let admission = admission(connections);
-            let look_ups: Vec<_> = std::iter::from_fn(|| admission.try_enter(LookUps)).collect();
-            assert_eq!(look_ups.len(), for_look_ups, "of {connections}");
-            let changes: Vec<_> = std::iter::from_fn(|| admission.try_enter(Changes)).collect();
-            assert_eq!(changes.len(), connections as usize - for_look_ups);
-            drop(look_ups);
-            assert!(
-                admission.try_enter(Changes).is_some(),
-                "every connection is free for changes"
-            );
+    fn each_lane_leaves_a_fifth_of_the_connections_to_the_other() {
+        for (connections, for_one) in [(1, 1), (2, 1), (4, 3), (5, 4), (10, 8), (20, 16)] {
+            for (first, second) in [(LookUps, Changes), (Changes, LookUps)] {
+                let admission = admission(connections);
+                let enter =
+                    |lane| -> Vec<_> { std::iter::from_fn(|| admission.try_enter(lane)).collect() };
+                let turns = enter(first);
+                assert_eq!(turns.len(), for_one, "{first:?}, of {connections}");
+                let others = enter(second);
+                assert_eq!(others.len(), connections as usize - for_one);
+                drop((turns, others));
+                assert_eq!(enter(second).len(), for_one, "what was used is free again");
+            }
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_wait_for_a_connection_is_short() {
+    async fn an_operation_that_would_end_too_late_is_refused() {
         let admission = admission(1);
         let turn = admission.try_enter(Changes).unwrap();
         let start = Instant::now();
@@ -239,20 +256,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_too_many_is_refused_at_once_and_makes_room_when_it_leaves() {
-        let admission = admission(1);
-        let _turn = admission.try_enter(Changes).unwrap();
-        let mut waiting: Vec<_> = (0..WAITERS)
-            .map(|_| Box::pin(admission.enter(Changes)))
-            .collect();
-        for one in &mut waiting {
-            assert!(poll_once(one).await.is_pending());
+    async fn one_too_many_of_a_lane_is_refused_at_once_and_makes_room_when_it_leaves() {
+        for (lane, other, most) in [
+            (Changes, LookUps, WAITING_CHANGES),
+            (LookUps, Changes, WAITING_LOOK_UPS),
+        ] {
+            let admission = admission(1);
+            let turn = admission.try_enter(lane).unwrap();
+            let mut waiting: Vec<_> = (0..most).map(|_| Box::pin(admission.enter(lane))).collect();
+            for one in &mut waiting {
+                assert!(poll_once(one).await.is_pending());
+            }
+            let refused = poll_once(&mut Box::pin(admission.enter(lane))).await;
+            assert!(matches!(refused, Poll::Ready(Err(StoreError::Busy))));
+            // The other lane has places of its own.
+            let mut of_the_other = Box::pin(admission.enter(other));
+            assert!(poll_once(&mut of_the_other).await.is_pending());
+            // A client that leaves is not waited for.
+            waiting.pop();
+            let mut last = Box::pin(admission.enter(lane));
+            assert!(poll_once(&mut last).await.is_pending());
+            drop(turn);
         }
-        let refused = poll_once(&mut Box::pin(admission.enter(LookUps))).await;
-        assert!(matches!(refused, Poll::Ready(Err(StoreError::Busy))));
-        // A client that leaves is not waited for.
-        waiting.pop();
-        let mut last = Box::pin(admission.enter(LookUps));
-        assert!(poll_once(&mut last).await.is_pending());
     }
 }

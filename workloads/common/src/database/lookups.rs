@@ -33,8 +33,7 @@ use crate::telemetry::{
     span::{self, Position, SpanKind, in_span},
 };
 
-/// The maximum number of keys in one statement. With ten connections, the results of as many look-ups are in memory as
-/// operations may wait.
+/// The maximum number of keys in one statement. With ten connections, the results of 256 look-ups are in memory at most.
 const MOST: usize = 32;
 
 /// The number of statements in flight up to which a look-up does not wait for others. While the first one is on its way,
@@ -95,7 +94,7 @@ impl<Q: Question> Lookups<Q> {
         }
     }
 
-    /// Looks up a key; `None` if it has no value. Look-ups never take the last connections.
+    /// Looks up a key; `None` if it has no value.
     ///
     /// # Errors
     /// Returns the errors of [`Database::run`].
@@ -307,7 +306,10 @@ mod tests {
     use super::*;
     use crate::{
         backends::Health,
-        database::{AdmissionMetrics, ConnectedPool, State},
+        database::{
+            AdmissionMetrics, ConnectedPool, State,
+            admission::{LONGEST_WAIT, WAITING_LOOK_UPS},
+        },
         telemetry::call::Server,
     };
 
@@ -637,30 +639,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_is_refused_after_its_own_wait_and_one_too_many_at_once() {
-        const WAIT: Duration = Duration::from_secs(3);
-        const WAITERS: usize = 256;
         let mut scene = Scene::new(Some(1));
-        let _first = scene.look_up(0);
-        let statement = scene.statement(&[0]).await;
+        // The connection is in use all the time.
+        let admission = scene.lookups.database.admission.clone().unwrap();
+        let turn = admission.try_enter(Lane::LookUps);
         let begun = Instant::now();
         let early = scene.look_up_waiting([1]).await;
-        advance(WAIT / 2).await;
-        let late = scene.look_up_waiting((1..).take(WAITERS - 1)).await;
+        advance(LONGEST_WAIT / 2).await;
+        let late = scene
+            .look_up_waiting((1..).take(WAITING_LOOK_UPS - 1))
+            .await;
         let refused = error(scene.look_up(2)).await;
         assert!(matches!(refused, StoreError::Busy), "{refused:?}");
-        assert!(begun.elapsed() < WAIT);
+        assert!(begun.elapsed() < LONGEST_WAIT);
         for (asked, times) in [(early, 2), (late, 3)] {
             for asked in asked {
                 let refused = error(asked).await;
                 assert!(matches!(refused, StoreError::Busy), "{refused:?}");
             }
             let waited = begun.elapsed();
-            let end = WAIT * times / 2;
-            assert!(waited >= end && waited < end + WAIT / 2, "{waited:?}");
+            let end = LONGEST_WAIT * times / 2;
+            assert!(
+                waited >= end && waited < end + LONGEST_WAIT / 2,
+                "{waited:?}"
+            );
         }
         // Refused look-ups leave their places to others.
         let last = scene.look_up_waiting([2]).await.remove(0);
-        statement.succeed();
+        drop(turn);
         scene.statement(&[2]).await.succeed();
         assert_eq!(found(last).await, Some(20));
     }
