@@ -5,7 +5,8 @@
 #
 # Steps of one stage all run; a stage starts only when nothing before it failed. At the end there is a table of the
 # steps and a last line `N passed, N failed`: each Rust test counts, and each other step counts as one.
-# KEEP_CLUSTER=1 leaves the test cluster running.
+# KEEP_CLUSTER=1 leaves the test cluster running. BUSY=2 lets two endless loops run beside the tests: a test that fails
+# then depends on the speed of the machine.
 source "$(dirname "${BASH_SOURCE[0]}")/checks/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/checks/test-cluster.sh"
 set +e
@@ -16,6 +17,8 @@ failed=0
 blocked=no
 wants_cluster=no
 rows=()
+# The processes of the endless loops.
+busy=()
 
 stage() {
   ((failed == 0)) || blocked=yes
@@ -49,7 +52,24 @@ run() {
   fi
   passed=$((passed + good))
   failed=$((failed + bad))
-  rows+=("$name|$verdict|$good/$((good + bad))|$((SECONDS - begin))")
+  rows+=("$name|$verdict|$good/$((good + bad))|$((SECONDS - begin))|$(load)")
+}
+
+# Prints the average number of processes that ran or waited for a processor in the last minute.
+load() { cut -d ' ' -f 1 /proc/loadavg; }
+
+# Prints the processor time since the machine started: used, unused, and taken by other machines on the same host.
+processor_times() { awk '$1 == "cpu" { print $2 + $3 + $4 + $7 + $8, $5 + $6, $9 }' /proc/stat; }
+
+# Starts BUSY endless loops. They end with this script, however it ends.
+begin_busy_loops() {
+  local number step
+  for ((number = 0; number < ${BUSY:-0}; number++)); do
+    while [[ -d /proc/$$ ]]; do
+      for ((step = 0; step < 100000; step++)); do :; done
+    done 8>&- &
+    busy+=("$!")
+  done
 }
 
 # tally <log>: passed and failed tests; an ignored test counts as failed, because nothing may be ignored here.
@@ -59,15 +79,28 @@ tally() {
 }
 
 report() {
-  local row name verdict tests seconds
-  printf '\n%-34s %-8s %9s %8s\n' step result tests time
+  local row name verdict tests seconds load
+  printf '\n%-34s %-8s %9s %8s %6s\n' step result tests time load
   for row in "${rows[@]}"; do
-    IFS='|' read -r name verdict tests seconds <<<"$row"
+    IFS='|' read -r name verdict tests seconds load <<<"$row"
     if [[ -n $seconds ]]; then seconds=$(minutes "$seconds"); fi
-    printf '%-34s %-8s %9s %8s\n' "$name" "$verdict" "$tests" "$seconds"
+    printf '%-34s %-8s %9s %8s %6s\n' "$name" "$verdict" "$tests" "$seconds" "$load"
   done
   printf '%-34s %-8s %9s %8s\n\n' total '' '' "$(minutes "$SECONDS")"
+  describe_machine
   printf '%d passed, %d failed\n' "$passed" "$failed"
+}
+
+# Prints how busy the machine was since the start, because times and failures of a busy machine say less.
+describe_machine() {
+  local used unused stolen used_now unused_now stolen_now all
+  read -r used unused stolen <<<"$times_at_start"
+  read -r used_now unused_now stolen_now < <(processor_times)
+  used=$((used_now - used)) unused=$((unused_now - unused)) stolen=$((stolen_now - stolen))
+  all=$((used + unused + stolen))
+  if ((all == 0)); then all=1; fi
+  printf 'machine: %d cores, %d %% of their time in use, %d %% taken by other machines, %d endless loops beside the tests\n\n' \
+    "$(nproc)" $((100 * used / all)) $((100 * stolen / all)) "${#busy[@]}"
 }
 
 minutes() {
@@ -77,6 +110,7 @@ minutes() {
 finish() {
   local status=$?
   trap - EXIT
+  if ((${#busy[@]})); then kill "${busy[@]}"; fi
   end_ipv6_check
   cluster_down
   report
@@ -170,6 +204,8 @@ main() {
   trap finish EXIT
   trap 'failed=$((failed + 1)); exit 130' INT TERM
   claim_target
+  times_at_start=$(processor_times)
+  begin_busy_loops
   if (($# == 0)); then set -- source unit chart cluster; fi
   run check 'machine' e2e/checks/preflight.sh
   if [[ " $* " == *" cluster "* ]]; then
