@@ -20,10 +20,12 @@ pub use answer::Answer;
 pub use broker::{Broker, Depth, publication};
 pub use documents::{Hit, hits};
 pub use echoed::Echoed;
-pub use flood::{FLOOD_BEGINS, FLOOD_LABEL, Flood, FloodArguments, Head, RunningFlood, Tally};
+pub use flood::{
+    FLOOD_BEGINS, FLOOD_CODE, FLOOD_LABEL, Flood, FloodArguments, Head, RunningFlood, Tally,
+};
 pub use gateway::{GatewayClient, Provider};
 pub use jobs::{Job, log_of_job, wait_job};
-pub use load::{LoadReport, Times, follow_link, follow_links, under_load};
+pub use load::{Load, LoadReport};
 pub use prometheus::{Exemplar, Prometheus};
 pub use qdrant::Qdrant;
 pub use redirect_times::redirects_are_right_and_quick;

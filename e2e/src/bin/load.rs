@@ -81,7 +81,7 @@ impl Client {
             let answer = match self.arguments.flood {
                 Flood::SlowBodies => timeout(LONGEST_BODY, self.drip()).await,
                 Flood::HalfClosed => timeout(LONGEST_WAIT, self.close_half()).await,
-                Flood::LongPaths | Flood::UnknownCodes | Flood::LargeJobs => {
+                Flood::KnownCode | Flood::LongPaths | Flood::UnknownCodes | Flood::LargeJobs => {
                     timeout(LONGEST_WAIT, self.ask(&mut connection)).await
                 }
             };

@@ -1,4 +1,4 @@
-//! Floods: loads that could starve a stack. The program `load` sends one from a pod, because the ports of one machine do
+//! Floods: loads that could starve a stack, and one that must not. The program `load` sends one from a pod, because the ports of one machine do
 //! not carry thousands of slow clients to a node.
 
 mod head;
@@ -17,6 +17,9 @@ use crate::harness::{Space, await_condition, output_of, restricted_container, re
 /// The label of the pods that send floods.
 pub const FLOOD_LABEL: (&str, &str) = ("app", "load");
 
+/// The code of the link that [`Flood::KnownCode`] follows.
+pub const FLOOD_CODE: &str = "followed-by-many";
+
 /// The line that the program prints before its first request.
 pub const FLOOD_BEGINS: &str = "the flood begins";
 
@@ -34,9 +37,12 @@ const CUT: usize = 256;
 /// The part of a slow body that is sent at once, in bytes.
 const FIRST_PART: usize = 2048;
 
-/// A load that could starve a stack.
+/// A load from a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flood {
+    /// Redirects of a link that exists, [`FLOOD_CODE`]: as many ordinary requests as the other floods have others. It shows
+    /// what this machine needs for a redirect beside so many requests.
+    KnownCode,
     /// Requests with long paths, each of which has a letter of two bytes where the log cuts it.
     LongPaths,
     /// Clients that send their bodies drop by drop.
@@ -50,8 +56,8 @@ pub enum Flood {
 }
 
 impl Flood {
-    /// All floods.
-    pub const ALL: [Self; 5] = [
+    /// Those that could starve a stack.
+    pub const HARMFUL: [Self; 5] = [
         Self::LongPaths,
         Self::SlowBodies,
         Self::HalfClosed,
@@ -62,6 +68,7 @@ impl Flood {
     /// Returns the name on the command line of the program, and the time from one request of a client to its next one.
     const fn row(self) -> (&'static str, Duration) {
         match self {
+            Self::KnownCode => ("known-code", Duration::from_millis(30)),
             Self::LongPaths => ("long-paths", Duration::from_millis(50)),
             Self::SlowBodies => ("slow-bodies", Duration::from_secs(3)),
             Self::HalfClosed => ("half-closed", Duration::from_secs(1)),
@@ -94,6 +101,7 @@ impl Flood {
             )
         };
         let text = match self {
+            Self::KnownCode => get(&format!("/{FLOOD_CODE}")),
             Self::LongPaths => get(&long_path()),
             Self::HalfClosed | Self::UnknownCodes => get(&format!("/{}", unknown_code())),
             Self::SlowBodies => post(&job()[..FIRST_PART]),
@@ -179,7 +187,8 @@ impl FloodArguments {
     /// Reads the arguments: `<flood> <service>:<port> <host> <clients> <seconds>`.
     pub fn read(arguments: [&str; 5]) -> Result<Self> {
         let [flood, to, host, clients, seconds] = arguments;
-        let named = Flood::ALL.into_iter().find(|known| known.as_str() == flood);
+        let mut all = Flood::HARMFUL.into_iter().chain([Flood::KnownCode]);
+        let named = all.find(|known| known.as_str() == flood);
         let flood = named.with_context(|| format!("there is no flood {flood}"))?;
         address(to)?;
         let clients: usize = clients

@@ -1,24 +1,63 @@
 //! An open-loop load: requests are sent at fixed times, regardless of the outcome of earlier ones.
+//!
+//! No test may depend on the speed of a machine. So the rate is a small share of what this machine answers, measured just
+//! before, and the same load without the fault is part of what a failure reports.
 
 use std::{
     fmt,
+    future::pending,
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use futures::future::join_all;
 use reqwest::Method;
 use serde_json::json;
 use tokio::{
     task::JoinSet,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, timeout},
 };
 
 use crate::clients::GatewayClient;
 
 /// The destination of the links that are followed.
 const TARGET: &str = "https://example.com/under?load=1";
-const MOST_IN_FLIGHT: usize = 600;
+const MOST_IN_FLIGHT: usize = 800;
 const KEPT_FAILURES: usize = 20;
+
+/// The number of clients that ask one request after the other, to measure how many this machine answers.
+const CLIENTS: usize = 16;
+/// The time of that measurement.
+const MEASURED: Duration = Duration::from_secs(3);
+/// The share of the answers per second that is the rate of the load: one of so many. The pods that start during a fault
+/// use the same processors.
+const SHARE: f64 = 8.0;
+/// The highest and the lowest rate, in requests per second. More requests prove nothing more, and fewer prove too little.
+const RATES: (f64, f64) = (100.0, 4.0);
+/// The time of the load without a fault.
+const CALM: Duration = Duration::from_secs(5);
+
+/// The requests of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mix {
+    Redirects,
+    /// Half of them are `POST`s, because a proxy repeats a failed `GET` at another pod, which hides the failure of the
+    /// first one.
+    RedirectsAndCreates,
+}
+
+/// Requests at a steady rate, which this machine answers without a failure while nothing is wrong.
+pub struct Load {
+    gateway: GatewayClient,
+    code: String,
+    mix: Mix,
+    /// The right answers per second that clients got that do not wait for each other.
+    answered: f64,
+    /// The requests per second.
+    rate: f64,
+    /// The outcome without a fault.
+    calm: LoadReport,
+}
 
 /// The outcome of the requests.
 #[derive(Clone, Debug, Default)]
@@ -61,70 +100,153 @@ impl fmt::Debug for Times {
     }
 }
 
-/// Sends 200 requests per second, half of them redirects and half `POST`s, until `work` is done.
-///
-/// The `POST`s are needed because a proxy retries a failed `GET` on another pod, which
-/// hides the failure of the first pod.
-pub async fn under_load(
-    gateway: &GatewayClient,
-    work: impl Future<Output = Result<()>>,
-) -> Result<LoadReport> {
-    let code = gateway.shorten(TARGET).await?;
-    let (report, ()) = send(gateway, &code, Duration::from_millis(5), 2, work).await?;
-    Ok(report)
-}
-
-/// Follows a link 100 times per second until `work` is done.
-pub async fn follow_links(
-    gateway: &GatewayClient,
-    work: impl Future<Output = Result<()>>,
-) -> Result<LoadReport> {
-    let code = gateway.shorten(TARGET).await?;
-    let (report, ()) = follow_link(gateway, &code, work).await?;
-    Ok(report)
-}
-
-/// Follows a link that exists already 100 times per second until `work` is done, and returns its result as well.
-pub async fn follow_link<T>(
-    gateway: &GatewayClient,
-    code: &str,
-    work: impl Future<Output = Result<T>>,
-) -> Result<(LoadReport, T)> {
-    send(gateway, code, Duration::from_millis(10), 1, work).await
-}
-
-/// Sends one request per period: every `one_reads`th is a redirect, the others are `POST`s.
-async fn send<T>(
-    gateway: &GatewayClient,
-    code: &str,
-    period: Duration,
-    one_reads: u64,
-    work: impl Future<Output = Result<T>>,
-) -> Result<(LoadReport, T)> {
-    let mut report = LoadReport::default();
-    let mut running = JoinSet::new();
-    let mut clock = interval(period);
-    clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let mut work = std::pin::pin!(work);
-    let outcome = loop {
-        tokio::select! {
-            result = &mut work => break result?,
-            _ = clock.tick() => {
-                report.due += 1;
-                if running.len() < MOST_IN_FLIGHT {
-                    let reads = report.due.is_multiple_of(one_reads);
-                    running.spawn(one(gateway.clone(), code.to_owned(), reads));
-                } else {
-                    report.fail(format!("{MOST_IN_FLIGHT} requests are unanswered"));
-                }
-            }
-            Some(outcome) = running.join_next() => report.count(outcome?),
-        }
-    };
-    while let Some(outcome) = running.join_next().await {
-        report.count(outcome?);
+impl Load {
+    /// Returns a load of redirects and `POST`s, half of each.
+    pub async fn of_redirects_and_creates(gateway: &GatewayClient) -> Result<Self> {
+        let code = gateway.shorten(TARGET).await?;
+        Self::calibrated(gateway, &code, Mix::RedirectsAndCreates).await
     }
-    Ok((report, outcome))
+
+    /// Returns a load of redirects of this code.
+    pub async fn of_redirects(gateway: &GatewayClient, code: &str) -> Result<Self> {
+        Self::calibrated(gateway, code, Mix::Redirects).await
+    }
+
+    /// Measures what this machine answers, and then lowers the rate until nothing fails.
+    async fn calibrated(gateway: &GatewayClient, code: &str, mix: Mix) -> Result<Self> {
+        let mut load = Self {
+            gateway: gateway.clone(),
+            code: code.to_owned(),
+            mix,
+            answered: 0.0,
+            rate: 0.0,
+            calm: LoadReport::default(),
+        };
+        load.answered = load.answers_per_second().await;
+        load.rate = (load.answered / SHARE).min(RATES.0);
+        loop {
+            ensure!(
+                load.rate >= RATES.1,
+                "without any fault, {load}: at least {} per second must be answered to prove anything",
+                RATES.1
+            );
+            let (calm, ()) = load.during(without_a_fault()).await?;
+            load.calm = calm;
+            if load.calm.failed == 0 {
+                println!("{load}");
+                return Ok(load);
+            }
+            load.rate /= 2.0;
+        }
+    }
+
+    /// Counts the right answers to clients that each send a request when the one before it is answered.
+    async fn answers_per_second(&self) -> f64 {
+        let begin = Instant::now();
+        let client = async || {
+            let mut right = 0_u32;
+            for number in 0.. {
+                if begin.elapsed() >= MEASURED {
+                    break;
+                }
+                right += u32::from(self.one(number).await.is_ok());
+            }
+            right
+        };
+        let right = join_all((0..CLIENTS).map(|_| client())).await;
+        f64::from(right.iter().sum::<u32>()) / begin.elapsed().as_secs_f64()
+    }
+
+    /// Sends the load until `work` is done, prints the outcome, and fails if a request failed.
+    pub async fn fails_nothing<T>(
+        &self,
+        title: &str,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let (report, value) = self.during(work).await?;
+        println!("{title}: {report}");
+        ensure!(report.failed == 0, "{title}: {report}\n{self}");
+        Ok(value)
+    }
+
+    /// Sends the load until `work` is done, and returns the result of that as well.
+    pub async fn during<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<(LoadReport, T)> {
+        let mut report = LoadReport::default();
+        let mut running = JoinSet::new();
+        let mut clock = interval(Duration::from_secs_f64(1.0 / self.rate));
+        clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let mut work = std::pin::pin!(work);
+        let outcome = loop {
+            tokio::select! {
+                result = &mut work => break result?,
+                _ = clock.tick() => {
+                    report.due += 1;
+                    if running.len() < MOST_IN_FLIGHT {
+                        running.spawn(self.one(report.due));
+                    } else {
+                        report.fail(format!("{MOST_IN_FLIGHT} requests are unanswered"));
+                    }
+                }
+                Some(outcome) = running.join_next() => report.count(outcome?),
+            }
+        };
+        while let Some(outcome) = running.join_next().await {
+            report.count(outcome?);
+        }
+        Ok((report, outcome))
+    }
+
+    /// Returns the outcome without a fault.
+    pub fn calm(&self) -> &LoadReport {
+        &self.calm
+    }
+
+    /// Sends the request of this number, and returns the time until its answer.
+    fn one(&self, number: u64) -> impl Future<Output = Result<Duration>> + Send + 'static {
+        let gateway = self.gateway.clone();
+        let (request, right) = match self.mix {
+            Mix::RedirectsAndCreates if number.is_multiple_of(2) => {
+                let body = json!({"url": TARGET, "reuse": true});
+                let request = gateway.request(Method::POST, "/api/shorten");
+                (request.json(&body), 200)
+            }
+            Mix::Redirects | Mix::RedirectsAndCreates => {
+                let path = format!("/api/links/{}", self.code);
+                (gateway.request(Method::GET, &path), 302)
+            }
+        };
+        async move {
+            let begin = Instant::now();
+            let answer = gateway.send(request).await?;
+            if answer.status != right {
+                return Err(Answered {
+                    text: format!("expected {right}, got {answer:?}"),
+                    by_the_app: ![502, 504].contains(&answer.status),
+                }
+                .into());
+            }
+            Ok(begin.elapsed())
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "a load of {:.1} requests per second, where {:.0} were answered at most; without a fault: {}",
+            self.rate, self.answered, self.calm
+        )
+    }
+}
+
+/// Ends after a while in which nothing happens.
+async fn without_a_fault() -> Result<()> {
+    let _ = timeout(CALM, pending::<()>()).await;
+    Ok(())
 }
 
 impl LoadReport {
@@ -167,29 +289,23 @@ impl std::fmt::Display for Answered {
 
 impl std::error::Error for Answered {}
 
-async fn one(gateway: GatewayClient, code: String, reads: bool) -> Result<Duration> {
-    let begin = Instant::now();
-    let (request, right) = if reads {
-        (
-            gateway.request(Method::GET, &format!("/api/links/{code}")),
-            302,
-        )
-    } else {
-        let body = json!({"url": TARGET, "reuse": true});
-        (
-            gateway.request(Method::POST, "/api/shorten").json(&body),
-            200,
-        )
-    };
-    let answer = gateway.send(request).await?;
-    if answer.status != right {
-        return Err(Answered {
-            text: format!("expected {right}, got {answer:?}"),
-            by_the_app: ![502, 504].contains(&answer.status),
+impl fmt::Display for LoadReport {
+    /// Writes the counts and times on one line, and each of the first failures on one of its own.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "of {} requests {} failed, {} of them dropped; p99 {:.0?}, slowest {:.0?}",
+            self.due,
+            self.failed,
+            self.dropped,
+            self.times.p99(),
+            self.slowest
+        )?;
+        for failure in &self.failures {
+            write!(formatter, "\n   {failure}")?;
         }
-        .into());
+        Ok(())
     }
-    Ok(begin.elapsed())
 }
 
 #[cfg(test)]

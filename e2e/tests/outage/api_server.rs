@@ -10,8 +10,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, api::LogParams};
 use serde_json::{Value, json};
 use shortener_e2e::{
-    Operator, Provider, Space, Stack, Witness, await_alike, await_within, follow_link,
-    freeze_api_server, merge, node_name, stopped_with_every_profile,
+    Load, Operator, Provider, Space, Stack, Witness, await_alike, await_within, freeze_api_server,
+    merge, node_name, stopped_with_every_profile,
 };
 use tokio::time::timeout;
 
@@ -39,10 +39,10 @@ async fn an_api_server_that_stands_still_costs_no_redirect_and_no_object() -> Re
             let built = space.stack("built");
             let witness = Witness::of(&built);
 
+            let load = Load::of_redirects(&gateway, &code).await?;
             let outage = stand_still(space, &built, &witness);
-            let (report, ()) = follow_link(&gateway, &code, outage).await?;
-            println!("during the outage: {report:#?}");
-            ensure!(report.failed == 0, "redirects failed");
+            load.fails_nothing("outage of the API server", outage)
+                .await?;
             works_again(&served).await?;
             let after = OperatorPod::find(&operator).await?;
             if after != before {

@@ -6,13 +6,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, Config, ResourceExt, api::EvictParams};
 use serde_json::json;
 use shortener_e2e::{
-    Provider, Space, Stack, await_condition, await_replaced, pods_of, uids_of, under_load,
+    Load, Provider, Space, Stack, await_condition, await_replaced, pods_of, uids_of,
 };
 
-use crate::{
-    rollout::{print, two_of_everything},
-    undisturbed,
-};
+use crate::{rollout::two_of_everything, undisturbed};
 
 /// The components on the path of a request that have several pods. The database has one, which a drain interrupts.
 const EVICTED: [&str; 2] = ["app", "gateway"];
@@ -25,10 +22,8 @@ async fn a_node_drain_fails_no_request() -> Result<()> {
     let _alone = undisturbed().await?;
     Space::with("drain", async |space| {
         let (stack, gateway) = two_of_everything(space, Provider::Standalone, json!({})).await?;
-        let report = under_load(&gateway, drain(&stack)).await?;
-        print("node drain", &report);
-        ensure!(report.failed == 0, "{report:#?}");
-        Ok(())
+        let load = Load::of_redirects_and_creates(&gateway).await?;
+        load.fails_nothing("node drain", drain(&stack)).await
     })
     .await
 }

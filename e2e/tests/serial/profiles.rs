@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use kube::ResourceExt;
 use serde_json::json;
 use shortener_e2e::{
-    Caller, GatewayClient, LoadReport, Provider, Sink, Space, Stack, await_condition, children_of,
-    every_profile, follow_links, merge, settled, valkey,
+    Caller, GatewayClient, Load, Provider, Sink, Space, Stack, await_condition, children_of,
+    every_profile, merge, settled, valkey,
 };
 
 use crate::undisturbed;
@@ -61,10 +61,12 @@ async fn each_profile_alone_and_all_of_them_work_and_switching_them_fails_no_red
             }),
         );
         let (stack, gateway) = space.serve(Provider::IngressNginx, changes).await?;
+        let code = gateway.shorten("https://example.com/switched").await?;
+        let load = Load::of_redirects(&gateway, &code).await?;
         for profiles in STEPS {
-            let report = follow_links(&gateway, step(profiles, &stack, &gateway, &sink)).await?;
-            shown(profiles, &report);
-            ensure!(report.failed == 0, "{report:#?}");
+            let title = format!("switch to {profiles:?}");
+            load.fails_nothing(&title, step(profiles, &stack, &gateway, &sink))
+                .await?;
         }
         deletion_policy_deletes_the_data(&stack).await
     })
@@ -231,16 +233,4 @@ async fn kept(stack: &Stack) -> Result<Vec<String>> {
     }
     kept.sort_unstable();
     Ok(kept)
-}
-
-fn shown(profiles: &[&str], report: &LoadReport) {
-    println!(
-        "switched to {profiles:?}: of {} redirects {} failed; slowest {} ms",
-        report.due,
-        report.failed,
-        report.slowest.as_millis(),
-    );
-    for failure in &report.failures {
-        println!("   {failure}");
-    }
 }

@@ -1,13 +1,10 @@
-//! Rolling updates of the app under load (A1). `E2E_ROLLOUTS` sets their number: 1 by default;
-//! 20 are about 100,000 requests.
+//! Rolling updates of the app under load (A1). `E2E_ROLLOUTS` sets their number: 1 by default.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
-use shortener_e2e::{
-    GatewayClient, LoadReport, Provider, Space, Stack, await_condition, merge, under_load,
-};
+use shortener_e2e::{GatewayClient, Load, Provider, Space, Stack, await_condition, merge};
 
 use crate::undisturbed;
 
@@ -35,8 +32,10 @@ async fn without_the_drain_a_rolling_update_drops_requests() -> Result<()> {
         ]);
         let undrained = json!({"app": {"env": undrained}});
         let (stack, gateway) = two_of_everything(space, Provider::Standalone, undrained).await?;
+        let load = Load::of_redirects_and_creates(&gateway).await?;
         for number in 1..=MOST_ROLLOUTS {
-            let report = update_under_load(&stack, &gateway, number).await?;
+            let (report, ()) = load.during(update(&stack, number)).await?;
+            println!("update {number}: {report}");
             if report.dropped > 0 {
                 return Ok(());
             }
@@ -52,9 +51,10 @@ async fn updates_fail_nothing(provider: Provider) -> Result<()> {
         let (stack, gateway) = two_of_everything(space, provider, json!({})).await?;
         let rollouts = std::env::var("E2E_ROLLOUTS");
         let rollouts = rollouts.map_or(Ok(1), |number| number.parse())?;
+        let load = Load::of_redirects_and_creates(&gateway).await?;
         for number in 1..=rollouts {
-            let report = update_under_load(&stack, &gateway, number).await?;
-            ensure!(report.failed == 0, "{report:#?}");
+            let title = format!("update {number}");
+            load.fails_nothing(&title, update(&stack, number)).await?;
         }
         Ok(())
     })
@@ -78,41 +78,18 @@ pub(super) async fn two_of_everything(
     space.serve(provider, changes).await
 }
 
-/// Replaces every pod of the app under load and reports the outcome of the requests.
-async fn update_under_load(
-    stack: &Stack,
-    gateway: &GatewayClient,
-    number: u32,
-) -> Result<LoadReport> {
-    let report = under_load(gateway, async {
-        let mut env = stack.get().await?.data["spec"]["app"]["env"].take();
-        let round = json!({"name": "E2E_ROUND", "value": number.to_string()});
-        if let Some(list) = env.as_array_mut() {
-            list.retain(|entry| entry["name"] != "E2E_ROUND");
-            list.push(round);
-        } else {
-            env = json!([round]);
-        }
-        stack.edit(json!({"app": {"env": env}})).await?;
-        replaced(stack, number).await
-    })
-    .await?;
-    print(&format!("update {number}"), &report);
-    Ok(report)
-}
-
-/// Prints the outcome of the requests.
-pub(super) fn print(title: &str, report: &LoadReport) {
-    println!(
-        "{title}: of {} requests {} failed, {} of them dropped; slowest {} ms",
-        report.due,
-        report.failed,
-        report.dropped,
-        report.slowest.as_millis(),
-    );
-    for failure in &report.failures {
-        println!("   {failure}");
+/// Replaces every pod of the app.
+async fn update(stack: &Stack, number: u32) -> Result<()> {
+    let mut env = stack.get().await?.data["spec"]["app"]["env"].take();
+    let round = json!({"name": "E2E_ROUND", "value": number.to_string()});
+    if let Some(list) = env.as_array_mut() {
+        list.retain(|entry| entry["name"] != "E2E_ROUND");
+        list.push(round);
+    } else {
+        env = json!([round]);
     }
+    stack.edit(json!({"app": {"env": env}})).await?;
+    replaced(stack, number).await
 }
 
 /// Waits until all pods of the app run the new template and the old ones are gone.

@@ -11,13 +11,10 @@ use kube::{
 };
 use serde_json::json;
 use shortener_e2e::{
-    Provider, Space, Stack, await_condition, await_replaced, uids_of, under_load, valkey,
+    Load, Provider, Space, Stack, await_condition, await_replaced, uids_of, valkey,
 };
 
-use crate::{
-    rollout::{print, two_of_everything},
-    undisturbed,
-};
+use crate::{rollout::two_of_everything, undisturbed};
 
 /// The components whose pods use the password.
 const REPLACED: [&str; 2] = ["app", "cache"];
@@ -28,10 +25,9 @@ async fn a_changed_password_of_the_cache_fails_no_request() -> Result<()> {
     Space::with("cache-password", async |space| {
         let cached = json!({"profiles": ["caching"]});
         let (stack, gateway) = two_of_everything(space, Provider::IngressNginx, cached).await?;
-        let report = under_load(&gateway, change_the_password(&stack)).await?;
-        print("new password", &report);
-        ensure!(report.failed == 0, "{report:#?}");
-        Ok(())
+        let load = Load::of_redirects_and_creates(&gateway).await?;
+        load.fails_nothing("new password", change_the_password(&stack))
+            .await
     })
     .await
 }

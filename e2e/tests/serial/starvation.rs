@@ -1,6 +1,7 @@
 //! Loads that pile up: records that a frozen collector does not take, slow clients, clients that left, codes that do
 //! not exist, and jobs that a stalled broker does not take. With the default limits, the memory of the app and the
-//! gateway stays flat, nothing restarts, redirects stay quick, and everything works again afterwards.
+//! gateway stays flat, nothing restarts, redirects are about as quick as beside as many ordinary requests, and everything
+//! works again afterwards.
 //!
 //! `E2E_STARVE_SECONDS` sets the time of each load: 10 by default. The curves of the memory are printed.
 //!
@@ -26,7 +27,7 @@ async fn what_piles_up_neither_fills_the_memory_nor_slows_redirects() -> Result<
     Space::with("starve", async |space| {
         let subject = Subject::start(space, time).await?;
         let mut failures = Vec::new();
-        for flood in Flood::ALL {
+        for flood in Flood::HARMFUL {
             if let Err(failure) = endures(&subject, flood).await {
                 println!("   {failure:#}");
                 failures.push(format!("{}: {failure:#}", flood.as_str()));
@@ -57,9 +58,11 @@ async fn endures(subject: &Subject<'_>, flood: Flood) -> Result<()> {
     let outcome = match flood {
         Flood::LongPaths => subject.without_collector(flood).await,
         Flood::LargeJobs => subject.without_broker(flood).await,
-        Flood::SlowBodies | Flood::HalfClosed | Flood::UnknownCodes => subject.during(flood).await,
+        Flood::KnownCode | Flood::SlowBodies | Flood::HalfClosed | Flood::UnknownCodes => {
+            subject.during(flood).await
+        }
     };
-    let works = subject.works(flood).await;
+    let works = subject.works().await;
     outcome?;
     works?;
     let after = subject.pods().await?;
