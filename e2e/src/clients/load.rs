@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::json;
@@ -36,6 +36,12 @@ const SHARE: f64 = 8.0;
 const RATES: (f64, f64) = (100.0, 4.0);
 /// The time of the load without a fault.
 const CALM: Duration = Duration::from_secs(5);
+
+/// The time that is promised for requests during a fault, as a multiple of that without it.
+const PROMISED: u32 = 2;
+/// A request that waits for something that does not come waits for 5 s or longer: for a connection, an operation of the
+/// database, a confirmation, a body. On a busy machine, one that is slower than promised proves nothing below this time.
+const WAITS: Duration = Duration::from_secs(3);
 
 /// The requests of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +163,8 @@ impl Load {
         f64::from(right.iter().sum::<u32>()) / begin.elapsed().as_secs_f64()
     }
 
-    /// Sends the load until `work` is done, prints the outcome, and fails if a request failed.
+    /// Sends the load until `work` is done, prints the outcome, and fails if a request failed or if the requests took much
+    /// longer than without a fault: a proxy that tries another pod hides a failure, but not the time that it took.
     pub async fn fails_nothing<T>(
         &self,
         title: &str,
@@ -166,6 +173,9 @@ impl Load {
         let (report, value) = self.during(work).await?;
         println!("{title}: {report}");
         ensure!(report.failed == 0, "{title}: {report}\n{self}");
+        report
+            .is_about_as_quick_as(&self.calm)
+            .with_context(|| format!("{title}: {report}\n{self}"))?;
         Ok(value)
     }
 
@@ -197,11 +207,6 @@ impl Load {
             report.count(outcome?);
         }
         Ok((report, outcome))
-    }
-
-    /// Returns the outcome without a fault.
-    pub fn calm(&self) -> &LoadReport {
-        &self.calm
     }
 
     /// Sends the request of this number, and returns the time until its answer.
@@ -250,6 +255,17 @@ async fn without_a_fault() -> Result<()> {
 }
 
 impl LoadReport {
+    /// Fails if these requests took much longer than those of another report.
+    pub fn is_about_as_quick_as(&self, other: &Self) -> Result<()> {
+        let (p99, before) = (self.times.p99(), other.times.p99());
+        let limit = (PROMISED * before).max(WAITS);
+        ensure!(
+            p99 <= limit,
+            "99 of 100 requests were answered within {p99:.0?}, and within {before:.0?} before (limit {limit:.0?})"
+        );
+        Ok(())
+    }
+
     fn count(&mut self, outcome: Result<Duration>) {
         match outcome {
             Ok(time) => {
@@ -311,6 +327,28 @@ impl fmt::Display for LoadReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn report(times: impl IntoIterator<Item = u64>) -> LoadReport {
+        let times = times.into_iter().map(Duration::from_millis).collect();
+        LoadReport {
+            times: Times(times),
+            ..LoadReport::default()
+        }
+    }
+
+    #[test]
+    fn requests_that_wait_are_told_from_those_of_a_busy_machine() {
+        for (before, now, quick) in [
+            (20, 40, true),
+            (20, 3000, true),
+            (20, 3001, false),
+            (2000, 4000, true),
+            (2000, 4001, false),
+        ] {
+            let compared = report([now]).is_about_as_quick_as(&report([before]));
+            assert_eq!(compared.is_ok(), quick, "{before} {now}: {compared:?}");
+        }
+    }
 
     #[test]
     fn one_of_a_hundred_requests_may_be_slower_than_p99() {
