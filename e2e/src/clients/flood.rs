@@ -1,5 +1,5 @@
-//! Floods: loads that could starve a stack, and one that must not. The program `load` sends one from a pod, because the ports of one machine do
-//! not carry thousands of slow clients to a node.
+//! Floods: loads that could starve a stack, and one of ordinary requests. The program `load` sends one from a pod, because
+//! the ports of one machine do not carry thousands of slow clients to a node.
 
 mod head;
 mod tally;

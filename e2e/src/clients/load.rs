@@ -3,6 +3,8 @@
 //! No test may depend on the speed of a machine. So the rate is a small share of what this machine answers, measured just
 //! before, and the same load without the fault is part of what a failure reports.
 
+mod report;
+
 use std::{
     fmt,
     future::pending,
@@ -18,12 +20,13 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
+use self::report::Answered;
+pub use self::report::LoadReport;
 use crate::clients::GatewayClient;
 
 /// The destination of the links that are followed.
 const TARGET: &str = "https://example.com/under?load=1";
 const MOST_IN_FLIGHT: usize = 800;
-const KEPT_FAILURES: usize = 20;
 
 /// The number of clients that ask one request after the other, to measure how many this machine answers.
 const CLIENTS: usize = 16;
@@ -36,12 +39,6 @@ const SHARE: f64 = 8.0;
 const RATES: (f64, f64) = (100.0, 4.0);
 /// The time of the load without a fault.
 const CALM: Duration = Duration::from_secs(5);
-
-/// The time that is promised for requests during a fault, as a multiple of that without it.
-const PROMISED: u32 = 2;
-/// A request that waits for something that does not come waits for 5 s or longer: for a connection, an operation of the
-/// database, a confirmation, a body. On a busy machine, one that is slower than promised proves nothing below this time.
-const WAITS: Duration = Duration::from_secs(3);
 
 /// The requests of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,47 +60,6 @@ pub struct Load {
     rate: f64,
     /// The outcome without a fault.
     calm: LoadReport,
-}
-
-/// The outcome of the requests.
-#[derive(Clone, Debug, Default)]
-pub struct LoadReport {
-    /// Requests that were due.
-    pub due: u64,
-    /// Requests that failed or could not be sent in time.
-    pub failed: u64,
-    /// Failed requests that reached no app: the connection broke, or the gateway answered in the app's place.
-    pub dropped: u64,
-    /// The first failures.
-    pub failures: Vec<String>,
-    /// The time of the slowest success.
-    pub slowest: Duration,
-    /// The times of all successes.
-    pub times: Times,
-}
-
-/// The times of requests, in the order of their answers.
-#[derive(Clone, Default)]
-pub struct Times(Vec<Duration>);
-
-impl Times {
-    /// Returns the time within which 99 of 100 requests were answered; zero without any.
-    #[must_use]
-    pub fn p99(&self) -> Duration {
-        let mut times = self.0.clone();
-        times.sort_unstable();
-        let place = (times.len() * 99).div_ceil(100);
-        times
-            .get(place.saturating_sub(1))
-            .copied()
-            .unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Times {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} of them, p99 {:?}", self.0.len(), self.p99())
-    }
 }
 
 impl Load {
@@ -133,7 +89,7 @@ impl Load {
         loop {
             ensure!(
                 load.rate >= RATES.1,
-                "without any fault, {load}: at least {} per second must be answered to prove anything",
+                "{load}; a load of fewer than {} per second proves nothing",
                 RATES.1
             );
             let (calm, ()) = load.during(without_a_fault()).await?;
@@ -252,110 +208,4 @@ impl fmt::Display for Load {
 async fn without_a_fault() -> Result<()> {
     let _ = timeout(CALM, pending::<()>()).await;
     Ok(())
-}
-
-impl LoadReport {
-    /// Fails if these requests took much longer than those of another report.
-    pub fn is_about_as_quick_as(&self, other: &Self) -> Result<()> {
-        let (p99, before) = (self.times.p99(), other.times.p99());
-        let limit = (PROMISED * before).max(WAITS);
-        ensure!(
-            p99 <= limit,
-            "99 of 100 requests were answered within {p99:.0?}, and within {before:.0?} before (limit {limit:.0?})"
-        );
-        Ok(())
-    }
-
-    fn count(&mut self, outcome: Result<Duration>) {
-        match outcome {
-            Ok(time) => {
-                self.slowest = self.slowest.max(time);
-                self.times.0.push(time);
-            }
-            Err(error) => {
-                let met_an_app = error
-                    .downcast_ref::<Answered>()
-                    .is_some_and(|answer| answer.by_the_app);
-                self.dropped += u64::from(!met_an_app);
-                self.fail(format!("{error:#}"));
-            }
-        }
-    }
-
-    fn fail(&mut self, failure: String) {
-        self.failed += 1;
-        if self.failures.len() < KEPT_FAILURES {
-            self.failures.push(failure);
-        }
-    }
-}
-
-/// An answer with the wrong status.
-#[derive(Debug)]
-struct Answered {
-    text: String,
-    by_the_app: bool,
-}
-
-impl std::fmt::Display for Answered {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Answered {}
-
-impl fmt::Display for LoadReport {
-    /// Writes the counts and times on one line, and each of the first failures on one of its own.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "of {} requests {} failed, {} of them dropped; p99 {:.0?}, slowest {:.0?}",
-            self.due,
-            self.failed,
-            self.dropped,
-            self.times.p99(),
-            self.slowest
-        )?;
-        for failure in &self.failures {
-            write!(formatter, "\n   {failure}")?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn report(times: impl IntoIterator<Item = u64>) -> LoadReport {
-        let times = times.into_iter().map(Duration::from_millis).collect();
-        LoadReport {
-            times: Times(times),
-            ..LoadReport::default()
-        }
-    }
-
-    #[test]
-    fn requests_that_wait_are_told_from_those_of_a_busy_machine() {
-        for (before, now, quick) in [
-            (20, 40, true),
-            (20, 3000, true),
-            (20, 3001, false),
-            (2000, 4000, true),
-            (2000, 4001, false),
-        ] {
-            let compared = report([now]).is_about_as_quick_as(&report([before]));
-            assert_eq!(compared.is_ok(), quick, "{before} {now}: {compared:?}");
-        }
-    }
-
-    #[test]
-    fn one_of_a_hundred_requests_may_be_slower_than_p99() {
-        let times = |count: u64| Times((1..=count).rev().map(Duration::from_millis).collect());
-        for (count, p99) in [(0, 0), (1, 1), (99, 99), (100, 99), (1000, 990)] {
-            assert_eq!(times(count).p99(), Duration::from_millis(p99), "{count}");
-        }
-        assert_eq!(format!("{:?}", times(100)), "100 of them, p99 99ms");
-    }
 }
