@@ -15,4 +15,4 @@ compile_app "$(host_triple)"
 programs=$CARGO_TARGET_DIR/$(host_triple)/release
 commit=$(git rev-parse --short=12 HEAD)
 git diff --quiet HEAD || commit+=' with changes'
-"$programs/bench" run --app "$programs/app" --counting "$programs/examples/counting-app" --commit "$commit" "$@"
+"$programs/bench" --app "$programs/app" --counting "$programs/examples/counting-app" --commit "$commit" "$@"

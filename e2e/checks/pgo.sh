@@ -33,7 +33,7 @@ compile() {
 # count [option of the benchmark]...: the tables say nothing, because counting takes time.
 count() {
   rm -rf "$counts"
-  "$programs/bench" run --app "$programs/app" --rounds 3 --seconds 100 "$@" >/dev/null
+  "$programs/bench" --app "$programs/app" --rounds 3 --seconds 100 "$@" >/dev/null
 }
 
 # Functions that were never called stay in the profile, although they are most of it: the compiler makes them small.

@@ -180,14 +180,13 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Divides the memory among the buffers, except what copies of links and payloads of documents may take.
+    /// Divides the memory among the buffers, except what payloads of documents may take.
     ///
     /// # Errors
     /// Fails if the memory limit is too low.
     pub fn divide_memory(&self) -> Result<Memory, TooLow> {
-        let copies = self.cache.near_memory();
         let payloads = self.vector.url().map_or(0, |_| PAYLOADS);
-        self.memory.divide(copies.saturating_add(payloads))
+        self.memory.divide(payloads)
     }
 
     /// Returns the highest number of files that the app has open at the same time, with its memory divided like this.
@@ -270,20 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn copies_and_payloads_have_memory_of_their_own() {
-        let near = "--cache-near-bytes=16777216";
+    fn payloads_have_memory_of_their_own() {
         let vector = "--vector-url=http://vector:6334";
         let divided = |mebibytes: u64, flags: &[&str]| {
             let limit = format!("--memory-limit-bytes={}", mebibytes << 20);
             let flags = [&[limit.as_str()][..], flags].concat();
             serve(&flags).unwrap().divide_memory().is_ok()
         };
-        for (needed, flags) in [
-            (64, vec![]),
-            (64 + 24, vec![near]),
-            (64 + 64, vec![vector]),
-            (64 + 24 + 64, vec![near, vector]),
-        ] {
+        for (needed, flags) in [(64, vec![]), (64 + 64, vec![vector])] {
             assert!(divided(needed, &flags), "{flags:?}");
             assert!(!divided(needed - 1, &flags), "{flags:?}");
         }

@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{
     contender::Contender,
-    lineup::{CACHED, DATABASE, Lineup, MAP, NEAR, THROUGH, TRACED},
+    lineup::{CACHED, DATABASE, Lineup, MAP, THROUGH, TRACED},
     sample::{Row, Sample},
     settings::Settings,
     steady::{Answered, Steady},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The contenders.
-const CONTENDERS: [&str; 6] = [MAP, NEAR, CACHED, TRACED, DATABASE, THROUGH];
+const CONTENDERS: [&str; 5] = [MAP, CACHED, TRACED, DATABASE, THROUGH];
 /// The parts of the highest rate.
 const LOADS: [f64; 2] = [0.3, 0.8];
 /// The time for which each load is sent.

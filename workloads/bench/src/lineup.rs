@@ -6,29 +6,23 @@ use anyhow::Result;
 use shortener_testing::otlp::Sink;
 
 use crate::{
-    app::{self, Environment, MEMORY},
+    app::{self, Environment},
     contender::Contender,
     gateway,
     links::fill,
     load, nginx,
-    requests::{any_link, every_link_twice, health_of_gateway, one_destination},
+    requests::{any_link, every_link, health_of_gateway, one_destination},
     server::{self, CACHE_MEMORY, Server},
     settings::Settings,
-    steps::{self, LOWEST},
 };
 
 const CONSTANT: &str = "nginx, return 302";
 /// The yardstick of redirects.
 pub const MAP: &str = "nginx, map of the links";
-/// The app with all links in its own memory.
-pub const NEAR: &str = "app, from its own memory";
-/// The same without rate limits.
-pub const NEAR_FREE: &str = "app, from its own memory, limits off";
-/// The same without rate limits and log.
-pub const NEAR_BARE: &str = "app, from its own memory, limits and log off";
 /// The app with all links in its cache.
 pub const CACHED: &str = "app, from the cache";
 const CACHED_FREE: &str = "app, from the cache, limits off";
+const CACHED_BARE: &str = "app, from the cache, limits and log off";
 /// The app with a cache, and with every trace exported to a collector on this machine.
 pub const TRACED: &str = "app, from the cache, traced";
 /// The app without a cache.
@@ -39,13 +33,12 @@ const GATEWAY: &str = "gateway, by itself";
 pub const THROUGH: &str = "gateway, then the app, from the cache";
 
 /// The rows of the table of redirects.
-pub const REDIRECTS: [&str; 8] = [
+pub const REDIRECTS: [&str; 7] = [
     CONSTANT,
     MAP,
-    NEAR,
-    NEAR_FREE,
     CACHED,
     CACHED_FREE,
+    CACHED_BARE,
     TRACED,
     DATABASE,
 ];
@@ -53,15 +46,8 @@ pub const REDIRECTS: [&str; 8] = [
 pub const THROUGH_THE_GATEWAY: [&str; 2] = [GATEWAY, THROUGH];
 
 /// The aims of the app, relative to the yardstick.
-pub const AIMS: [(&str, f64); 4] = [
-    (NEAR, 0.90),
-    (CACHED, 0.75),
-    (TRACED, 0.55),
-    (DATABASE, 0.45),
-];
+pub const AIMS: [(&str, f64); 3] = [(CACHED, 0.75), (TRACED, 0.55), (DATABASE, 0.45)];
 
-/// The memory for copies in the app in bytes: 100,000 links of 200 bytes fit three times.
-const NEAR_BYTES: u64 = 64 * 1024 * 1024;
 /// The attributes that a stack's telemetry has.
 const RESOURCE: &str = "k8s.namespace.name=links,k8s.deployment.name=demo-app,k8s.pod.name=demo-app-7c9d8f6b5d-x2k7p,shortener.stack=demo";
 
@@ -77,7 +63,7 @@ pub struct Lineup {
 }
 
 impl Lineup {
-    /// Starts every contender, and fills the cache and the memory of the apps.
+    /// Starts every contender, and fills the cache.
     ///
     /// # Errors
     /// Fails if a server does not start.
@@ -95,29 +81,22 @@ impl Lineup {
         };
         lineup.add_apps(settings, &endpoint).await?;
         lineup.add_gateway(settings).await?;
-        lineup.fill_memories(settings).await?;
+        lineup.fill_cache(settings).await?;
         Ok(lineup)
     }
 
     /// Adds the apps that get their requests directly, as from a gateway.
     async fn add_apps(&mut self, settings: &Settings, collector: &str) -> Result<()> {
         let cached = self.cached.clone();
-        let near = cached
-            .clone()
-            .with("CACHE_NEAR_BYTES", NEAR_BYTES)
-            // As in a stack, where the container grows with the copies.
-            .with("MEMORY_LIMIT_BYTES", MEMORY + NEAR_BYTES / 2 * 3);
         let traced = cached
             .clone()
             .store("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
             .store("OTEL_RESOURCE_ATTRIBUTES", RESOURCE);
         for (name, environment) in [
             (
-                NEAR_BARE,
-                near.clone().without_limits().with("RUST_LOG", "off"),
+                CACHED_BARE,
+                cached.clone().without_limits().with("RUST_LOG", "off"),
             ),
-            (NEAR_FREE, near.clone().without_limits()),
-            (NEAR, near),
             (CACHED_FREE, cached.clone().without_limits()),
             (CACHED, cached),
             (TRACED, traced),
@@ -168,16 +147,12 @@ impl Lineup {
         Ok(())
     }
 
-    /// Follows every link, which fills the cache and the memory of the apps.
-    async fn fill_memories(&self, settings: &Settings) -> Result<()> {
+    /// Follows every link, which fills the cache for all apps.
+    async fn fill_cache(&self, settings: &Settings) -> Result<()> {
         let (connections, links) = (settings.connections, settings.links());
-        // The first one fills the cache for all. A link is copied into memory only when it is followed again soon.
-        for name in [CACHED, NEAR, NEAR_FREE, NEAR_BARE] {
-            eprintln!("following {links} links twice: {name}");
-            for contender in self.contenders.iter().filter(|found| found.name == name) {
-                let (every, requests) = every_link_twice(links);
-                load::run(contender.address(), connections, requests, &every).await?;
-            }
+        eprintln!("following {links} links");
+        for contender in self.contenders.iter().filter(|found| found.name == CACHED) {
+            load::run(contender.address(), connections, links, &every_link(links)).await?;
         }
         Ok(())
     }
@@ -194,9 +169,5 @@ async fn others(settings: &Settings) -> Result<Vec<Contender>> {
     let mut others = vec![beside_map(CONSTANT, workers, nginx::constant().await?)];
     let map = nginx::map(settings.links()).await?;
     others.push(Contender::other(MAP, workers, map, any_link(popularity)));
-    for (name, step) in LOWEST {
-        let server = steps::start(step).await?;
-        others.push(beside_map(name, "one thread per core, no log", server));
-    }
     Ok(others)
 }

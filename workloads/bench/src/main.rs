@@ -14,7 +14,6 @@ mod exchange;
 mod footprint;
 mod gateway;
 mod jobs;
-mod ladder;
 mod latency;
 mod lineup;
 mod links;
@@ -31,7 +30,6 @@ mod scale;
 mod server;
 mod settings;
 mod steady;
-mod steps;
 mod table;
 mod zipf;
 
@@ -50,28 +48,16 @@ use tokio::{
 };
 
 use crate::{
-    app::MEMORY,
-    baseline::Baseline,
-    footprint::Meter,
-    jobs::Jobs,
-    lineup::Lineup,
-    report::Report,
-    requests::CLIENTS,
-    settings::{Command, Settings},
+    app::MEMORY, baseline::Baseline, footprint::Meter, jobs::Jobs, lineup::Lineup, report::Report,
+    requests::CLIENTS, settings::Settings,
 };
 
 /// The time limit of everything besides the rounds, after which the benchmark counts as stuck.
 const SETTING_UP: Duration = Duration::from_secs(240);
 
-fn main() -> Result<()> {
-    match Command::parse() {
-        Command::Run(settings) => run_in_time(&settings),
-        Command::Step(arguments) => steps::run(&arguments),
-    }
-}
-
 #[tokio::main]
-async fn run_in_time(settings: &Settings) -> Result<()> {
+async fn main() -> Result<()> {
+    let settings = &Settings::parse();
     // For ten thousand connections. The servers inherit the limit.
     open_files::allow(0);
     let limit = match settings.scale {
@@ -112,9 +98,6 @@ async fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     report.text(&table::aims(&lineup::AIMS));
     report.title(&format!("Through the gateway, {connections} connections"));
     report.text(&table::of(&rows, &lineup::THROUGH_THE_GATEWAY));
-    report.title(&format!("The ladder, {connections} connections"));
-    report.text(&ladder::table(&rows));
-    report.text(ladder::NOTE);
     let latencies = latency::measure(settings, &lineup, &rows).await?;
     report.title(&format!("Latency, {connections} connections"));
     report.text(&latency::table(&latencies));

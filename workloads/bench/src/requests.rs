@@ -15,10 +15,6 @@ pub const CLIENTS: u32 = 20_000;
 /// The network of the clients, which RFC 2544 reserves for benchmarks: 198.18.0.0/15.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 
-/// The number of links after which each of them is followed once more. An app copies a link into its memory when it looks the
-/// link up for the second time, and remembers the first time for some ten thousand other links only.
-const AGAIN: usize = 256;
-
 /// The head of a browser that follows a link.
 const BROWSER: &str = "Host: links.example\r\n\
     User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n\
@@ -35,17 +31,6 @@ pub const JOB: &str = r#"{"task":"email","id":1}"#;
 /// Returns redirects of all links in turn.
 pub fn every_link(links: usize) -> Arc<Script> {
     Arc::new(move |number| redirect(number % links, number % links))
-}
-
-/// Returns redirects of all links, each of them twice within a short time, and the number of these redirects.
-pub fn every_link_twice(links: usize) -> (Arc<Script>, usize) {
-    let together = AGAIN.clamp(1, links.max(1));
-    let script: Arc<Script> = Arc::new(move |number: usize| {
-        let (group, place) = (number / (2 * together), number % together);
-        let link = (group * together + place) % links;
-        redirect(link, link)
-    });
-    (script, links.div_ceil(together) * 2 * together)
 }
 
 /// Returns redirects of links by their popularity.
@@ -140,21 +125,6 @@ mod tests {
         );
         assert!(request.ends_with("https\r\n\r\n"), "{request}");
         assert_eq!(exchange.line, format!("location: {}", target(3)));
-    }
-
-    #[test]
-    fn every_link_is_followed_twice_and_soon_again() {
-        for links in [1, AGAIN - 1, AGAIN, 3 * AGAIN + 1] {
-            let (script, requests) = every_link_twice(links);
-            let asked = (0..requests).map(|number| script(number).line);
-            let asked: Vec<String> = asked.collect();
-            for number in 0..links {
-                let expected = format!("location: {}", target(number));
-                let mut places = (0..requests).filter(|place| asked[*place] == expected);
-                let (first, second) = (places.next().unwrap(), places.next().unwrap());
-                assert!(second - first <= AGAIN, "{number} of {links}");
-            }
-        }
     }
 
     #[test]

@@ -126,13 +126,6 @@ impl Row {
         let pairs = yardstick.samples.iter().zip(&self.samples);
         Spread::of(pairs.map(|(theirs, own)| theirs.cost() / own.cost()))
     }
-
-    /// Returns the spread of what this contender costs more than another one in the same round, in microseconds.
-    #[must_use]
-    pub fn added(&self, below: &Self) -> Spread {
-        let pairs = self.samples.iter().zip(&below.samples);
-        Spread::of(pairs.map(|(own, below)| own.cost() - below.cost()))
-    }
 }
 
 /// The spread of a figure over the rounds.

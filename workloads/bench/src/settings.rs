@@ -2,26 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser};
+use clap::Parser;
 
-use crate::{
-    links::{self, Popularity},
-    steps,
-};
+use crate::links::{self, Popularity};
 
-/// Benchmark of redirects and of accepted jobs.
-#[derive(Debug, Parser)]
+/// Measures redirects and accepted jobs, and prints the tables.
+#[derive(Clone, Debug, Parser)]
 #[command(name = "bench", about)]
-pub enum Command {
-    /// Measures everything, and prints the tables.
-    Run(Settings),
-    /// Serves one step of the ladder. The benchmark starts these servers by itself.
-    #[command(hide = true)]
-    Step(steps::Arguments),
-}
-
-/// The settings of the measurements.
-#[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Binary of the app.
     #[arg(long)]
@@ -118,17 +105,14 @@ mod tests {
     use super::*;
 
     fn parsed(options: &[&str]) -> Result<Settings, clap::Error> {
-        let command = [&["bench", "run", "--app", "app"], options].concat();
-        match Command::try_parse_from(command)? {
-            Command::Run(settings) => Ok(settings),
-            Command::Step(_) => unreachable!("parsed as a step"),
-        }
+        let command = [&["bench", "--app", "app"], options].concat();
+        Settings::try_parse_from(command)
     }
 
     #[test]
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
-        Command::command().debug_assert();
+        Settings::command().debug_assert();
     }
 
     #[test]

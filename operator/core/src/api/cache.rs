@@ -9,27 +9,12 @@ use super::{ClientTls, PodSettings, SecretKeyRef, rules::managed_or_external};
 /// The cache for copies of links. Without `managed` and `external`, `managed` with its defaults applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(crates(kube_core = "::kube_core"), validation = managed_or_external("cache"))]
-#[x_kube(validation = Rule::new(
-    "!has(self.nearMemory) || self.nearMemory == '0' || !has(self.external) || self.external.mode != 'Cluster'"
-).message(
-    "cache.nearMemory is for cache.external.mode Single and Sentinel: remove it or change the mode"
-))]
 #[serde(rename_all = "camelCase")]
 pub struct CacheSpec {
     /// Lifetime of a copy in seconds, varied by up to a tenth.
     #[serde(default = "default_ttl")]
     #[schemars(range(min = 1, max = 31_536_000))]
     pub ttl_seconds: i32,
-    /// Memory in each replica of the app for the most requested links, a quantity such as `32Mi`. The app redirects
-    /// these links without a request to the cache, which notifies the app of every change. If absent, `16Mi`, except
-    /// with a cluster or where the memory limit of `app.resources` has no room for it. `0` switches it off. The default
-    /// memory of the app's container grows with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32))]
-    #[x_kube(validation = Rule::new("self == '0' || (isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0)").message(
-        "cache.nearMemory is neither 0 nor a size of at least 1Mi: write a quantity such as 16Mi"
-    ))]
-    pub near_memory: Option<String>,
     /// A server that the operator runs in the stack's namespace. It keeps all its data in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<Box<ManagedCache>>,
@@ -42,7 +27,6 @@ impl Default for CacheSpec {
     fn default() -> Self {
         Self {
             ttl_seconds: default_ttl(),
-            near_memory: None,
             managed: None,
             external: None,
         }

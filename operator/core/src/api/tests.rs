@@ -90,15 +90,6 @@ fn a_full_spec_is_valid() {
 }
 
 #[test]
-fn near_memory_can_be_switched_off_with_every_cache() {
-    let cluster = json!({"secretRef": {"name": "redis"}, "mode": "Cluster"});
-    for mut cache in [json!({}), json!({"external": cluster})] {
-        cache["nearMemory"] = json!("0");
-        assert_eq!(refusal(json!({"cache": cache.clone()})), "", "{cache}");
-    }
-}
-
-#[test]
 fn an_external_cache_is_one_server_sentinels_or_a_cluster() {
     let external = |settings: Value| {
         let mut external = json!({"secretRef": {"name": "redis"}});
@@ -417,18 +408,6 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         (
             json!({"cache": {"managed": {"maxMemory": "much"}}}),
             "cache.managed.maxMemory is not a size of at least 8Mi",
-        ),
-        (
-            json!({"cache": {"nearMemory": "lots"}}),
-            "cache.nearMemory is neither 0 nor a size of at least 1Mi",
-        ),
-        (
-            json!({"cache": {"nearMemory": "1Ki"}}),
-            "cache.nearMemory is neither 0 nor a size of at least 1Mi",
-        ),
-        (
-            json!({"cache": {"nearMemory": "16Mi", "external": {"secretRef": {"name": "redis"}, "mode": "Cluster"}}}),
-            "cache.nearMemory is for cache.external.mode Single and Sentinel",
         ),
         (
             json!({"cache": {"managed": {"maxMemory": "1Mi"}}}),

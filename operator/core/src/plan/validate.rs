@@ -35,7 +35,7 @@ use crate::{
         defaults::Defaults,
         facts::{CredentialState, Facts},
         metadata::Component,
-        stack::{App, Autoscaled, Cache, Credential, JobIds, Purge, ValidatedStack, Workers},
+        stack::{App, Autoscaled, Credential, JobIds, Purge, ValidatedStack, Workers},
         worker_demand::WorkerCount,
     },
 };
@@ -86,7 +86,7 @@ pub fn validate(
     let own_backend = optional.remove(&Component::Telemetry);
     let collector = observability::collector(&near, own_backend, facts.headers, &mut held);
     let monitoring = monitoring::monitoring(&spec.monitoring, collector.is_some());
-    let app = app(spec, defaults, cache.as_ref(), facts.missing_keys, job_ids);
+    let app = app(spec, defaults, facts.missing_keys, job_ids);
     let live = facts.programs.get(&Component::App).map(|live| &**live);
     let mut validated = ValidatedStack {
         public_url: public_url(spec),
@@ -159,14 +159,7 @@ fn job_ids(
     })
 }
 
-fn app(
-    spec: &ShortenerStackSpec,
-    defaults: &Defaults,
-    cache: Option<&Cache>,
-    missing_keys: bool,
-    job_ids: JobIds,
-) -> App {
-    let near_memory = cache.map_or(0, |cache| cache.near_memory);
+fn app(spec: &ShortenerStackSpec, defaults: &Defaults, missing_keys: bool, job_ids: JobIds) -> App {
     let cors = spec.gateway.cors.clone();
     let documents = spec.profiles.contains(&Profile::Vector);
     App {
@@ -175,7 +168,7 @@ fn app(
         pod: pod(
             &spec.app.pod,
             &defaults.images.app,
-            app_resources::default_resources(near_memory, documents),
+            app_resources::default_resources(documents),
         ),
         limits: spec.limits.clone(),
         trusted_hops: spec.gateway.trusted_hops,

@@ -168,7 +168,7 @@ fn minimal(schema: &Value, name: &str) -> Value {
 /// Returns a valid text for a field.
 fn sample(name: &str) -> &'static str {
     match name {
-        "storage" | "maxMemory" | "nearMemory" | "maxBytes" => "2Gi",
+        "storage" | "maxMemory" | "maxBytes" => "2Gi",
         "publicUrl" | "endpoint" | "tracesEndpoint" | "logsEndpoint" | "rootTarget"
         | "unknownTarget" | "expiredTarget" | "allowOrigins" => "https://www.example.org",
         "allowHosts" | "denyHosts" => "*.example.org",

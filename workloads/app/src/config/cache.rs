@@ -1,6 +1,6 @@
 //! The settings of the cache.
 
-use std::{num::NonZeroU64, time::Duration};
+use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use shortener_common::{
@@ -61,10 +61,6 @@ pub struct CacheArgs {
     /// Time limit of a cache operation in seconds, after which the request continues without the cache.
     #[arg(long = "cache-timeout-seconds", env = "CACHE_TIMEOUT_SECONDS", default_value = "0.1", value_parser = seconds)]
     pub cache_timeout: Duration,
-    /// Memory in bytes for copies of the most used links in this process. The server invalidates them (RESP3 client
-    /// tracking), which a cluster does not support. 0 turns them off.
-    #[arg(long, env, default_value_t = 0)]
-    pub cache_near_bytes: u64,
 }
 
 impl CacheArgs {
@@ -95,20 +91,6 @@ impl CacheArgs {
     #[must_use]
     pub fn tls_settings(&self) -> TlsSettings<'_> {
         self.tls.settings(self.cache_tls)
-    }
-
-    /// Returns the memory for copies in this process, or `None` if they are off.
-    #[must_use]
-    pub fn near(&self) -> Option<NonZeroU64> {
-        NonZeroU64::new(self.cache_near_bytes)
-    }
-
-    /// Returns the memory that copies in this process take at most, in bytes. Freed memory returns to the system in
-    /// whole pages only.
-    #[must_use]
-    pub fn near_memory(&self) -> u64 {
-        self.cache_near_bytes
-            .saturating_add(self.cache_near_bytes / 2)
     }
 
     /// Returns the time to live of a cached link.

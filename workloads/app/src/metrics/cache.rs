@@ -16,8 +16,6 @@ pub struct CacheMetrics {
     pub misses: Counter,
     /// 1 while requests use the cache.
     pub up: Gauge<u32, AtomicU32>,
-    /// 1 while requests use copies in the process as well.
-    pub near_up: Gauge<u32, AtomicU32>,
     /// Probes after a late answer that were answered.
     pub probes_answered: Counter,
     /// Probes after a late answer that failed, after which requests go on without the cache.
@@ -35,7 +33,6 @@ impl CacheMetrics {
             hits: child("hit"),
             misses: child("miss"),
             up: Gauge::default(),
-            near_up: Gauge::default(),
             probes_answered: probe("answered"),
             probes_failed: probe("failed"),
         };
@@ -48,11 +45,6 @@ impl CacheMetrics {
             "cache_up",
             "1 while requests use the cache",
             metrics.up.clone(),
-        );
-        registry.register(
-            "cache_near_up",
-            "1 while requests use copies of links in the process",
-            metrics.near_up.clone(),
         );
         registry.register(
             "cache_probes",

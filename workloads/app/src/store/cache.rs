@@ -22,7 +22,6 @@ mod changes;
 mod channel;
 mod connection;
 mod keys;
-mod local_cache;
 mod lookup;
 mod mark;
 mod pending_writes;
@@ -40,7 +39,6 @@ use shortener_common::{
 };
 use tokio::{task::JoinHandle, time::Instant};
 
-pub use self::local_cache::LEASE;
 use self::{
     breaker::Breaker,
     changes::{Entry, Place},
@@ -127,10 +125,7 @@ impl Cache {
 
     /// Looks up a code, and counts the hit or miss.
     pub async fn look_up(&self, code: Code<'_>) -> Option<Known> {
-        let known = match self.breaker.near(|near| near.get(code)) {
-            Some(url) => Some(Known::To(url)),
-            None => self.breaker.look_up(Keys::of(code)).await.flatten(),
-        };
+        let known = self.breaker.look_up(Keys::of(code)).await.flatten();
         // A write that the cache did not confirm in time may not have deleted the negative entry.
         let known = match known {
             Some(Known::Nothing) if self.pending.holds(code) => None,
@@ -207,7 +202,7 @@ impl Cache {
     }
 
     /// Removes a link that was changed, and marks it if it is down. Returns true if the cache confirmed it: then no
-    /// replica finds an earlier state of the link in the cache, or in its memory for longer than a lease.
+    /// replica finds an earlier state of the link in the cache.
     pub async fn purge(&self, code: Code<'_>, takedown: Option<&Takedown>) -> bool {
         self.pending.forget(code);
         let keys = Keys::of(code);

@@ -45,7 +45,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 enum Copies {
     Nowhere,
     Cache,
-    NearMemory,
 }
 
 /// Starts a replica with management.
@@ -106,9 +105,6 @@ async fn under_load(copies: Copies) {
             if copies != Copies::Nowhere {
                 config.cache.cache_url = Some(cache.url());
             }
-            if copies == Copies::NearMemory {
-                config.cache.cache_near_bytes = 1024 * 1024;
-            }
         })
     };
     let (first, second) = (start().await, start().await);
@@ -155,11 +151,6 @@ async fn a_link_is_gone_everywhere_within_a_tenth_of_a_second_without_a_cache() 
 #[tokio::test]
 async fn a_link_is_gone_everywhere_within_a_tenth_of_a_second_with_a_cache() {
     under_load(Copies::Cache).await;
-}
-
-#[tokio::test]
-async fn a_link_is_gone_everywhere_within_a_tenth_of_a_second_with_near_memory() {
-    under_load(Copies::NearMemory).await;
 }
 
 /// A cache with its server, as a replica uses it.

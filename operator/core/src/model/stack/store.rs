@@ -20,8 +20,6 @@ pub struct Cache {
     pub store: Store,
     /// Lifetime of a copy in seconds.
     pub ttl_seconds: i32,
-    /// Bytes for copies in each replica of the app.
-    pub near_memory: u64,
     /// Bytes for copies in a server that the operator runs.
     pub max_memory: u64,
     /// Topology of the servers in the connection URL.

@@ -27,19 +27,13 @@ pub(in crate::plan) fn env() -> Vec<EnvVar> {
     vec![limit, pod::env("MIMALLOC_ALLOW_THP", "0")]
 }
 
-/// Adds memory for a program's copies of data, in bytes. The request grows by the size of the copies, the limit by the
-/// most that they take.
+/// Adds memory for a program's copies of data, in bytes. The request grows by the size of the copies, the limit by one and
+/// a half times the size, because freed memory returns to the system in whole pages only.
 pub(in crate::plan) fn with_copies(
     resources: ResourceRequirements,
     copies: u64,
 ) -> ResourceRequirements {
-    with_more(resources, copies, most_of_copies(copies))
-}
-
-/// Returns the most memory that copies of this size take, in bytes: one and a half times the size, because freed memory
-/// returns to the system in whole pages only.
-pub(in crate::plan) fn most_of_copies(copies: u64) -> u64 {
-    copies.saturating_add(copies / 2)
+    with_more(resources, copies, copies.saturating_add(copies / 2))
 }
 
 /// Adds memory to the request and to the limit, in bytes.

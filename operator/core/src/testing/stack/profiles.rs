@@ -23,25 +23,11 @@ impl ValidatedStack {
                 "sentinelMaster": "links",
             },
             "ttlSeconds": 60,
-            "nearMemory": "16Mi",
         }))
     }
 
     fn cached(mut self, cache: Value) -> Self {
         self.cache = resolved(json!({"profiles": ["caching"], "cache": cache})).cache;
-        self.sized()
-    }
-
-    /// Gives the app the default resources, which grow with copies of links and with documents.
-    fn sized(mut self) -> Self {
-        let near_memory = self.cache.as_ref().map_or(0, |cache| cache.near_memory);
-        let profiles = match self.vector {
-            Some(_) => &["caching", "vector"][..],
-            None => &["caching"],
-        };
-        let cache = json!({"nearMemory": near_memory.to_string()});
-        let sized = resolved(json!({"profiles": profiles, "cache": cache}));
-        self.app.pod.resources = sized.app.pod.resources;
         self
     }
 
@@ -93,7 +79,9 @@ impl ValidatedStack {
     fn with_documents(mut self, vector: Value) -> Self {
         let stored = resolved(json!({"profiles": ["vector"], "vector": vector}));
         self.vector = stored.vector;
-        self.sized()
+        // The default memory of the app grows with documents.
+        self.app.pod.resources = stored.app.pod.resources;
+        self
     }
 
     /// Adds a collector without a backend.

@@ -24,8 +24,7 @@ use tokio::{
 
 use self::circuit::{Circuit, LiveConnection, unavailable};
 use super::{
-    Known, connection::Connection, keys::Keys, local_cache::LocalCache,
-    refusal::fault_of_connecting, source::Source,
+    Known, connection::Connection, keys::Keys, refusal::fault_of_connecting, source::Source,
 };
 use crate::metrics::CacheMetrics;
 
@@ -86,12 +85,6 @@ impl Breaker {
     pub async fn wait_until_closed(&self, at_most: Duration) {
         let mut live = self.shared.live.subscribe();
         let _ = timeout(at_most, live.wait_for(Option::is_some)).await;
-    }
-
-    /// Looks up the copies in this process, if there are any and the breaker is closed.
-    pub fn near<T>(&self, ask: impl FnOnce(&LocalCache) -> Option<T>) -> Option<T> {
-        let live = self.shared.live.borrow();
-        ask(live.as_ref()?.connection.near()?)
     }
 
     /// Looks up a code in a span, together with those that wait at the same time. Returns `None` as [`run`](Self::run)
@@ -225,7 +218,6 @@ where
         tokio::select! {
             () = shared.failed.notified() => {}
             () = shared.doubts.notified() => shared.probe(&live).await,
-            () = live.connection.clone().keep_lease(shared.deadline) => shared.probe(&live).await,
             () = sleep(INTERVAL) => {
                 shared.run("MGET", check).await;
             }

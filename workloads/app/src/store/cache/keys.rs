@@ -6,7 +6,7 @@ use crate::code::{self, Code};
 use jiff::Timestamp;
 
 /// The prefix of the keys of destinations.
-pub const PREFIX: &str = "link:";
+const PREFIX: &str = "link:";
 const OPENING: &str = "{";
 const CLOSING: &str = "}:none";
 const HOLDING: &str = "}:hold";
@@ -46,13 +46,6 @@ impl Keys {
         keys
     }
 
-    /// Returns the code.
-    #[must_use]
-    pub fn code(&self) -> &str {
-        let code = &self.buffer[OPENING.len() + PREFIX.len()..self.end];
-        str::from_utf8(code).unwrap_or_default()
-    }
-
     /// Returns the key of the destination.
     #[must_use]
     pub fn link(&self) -> &[u8] {
@@ -70,12 +63,6 @@ impl Keys {
     pub fn hold(&self) -> Vec<u8> {
         [&self.buffer[..self.end], HOLDING.as_bytes()].concat()
     }
-}
-
-/// Returns the code of a destination key, or `None` for another key.
-#[must_use]
-pub fn code_in(key: &[u8]) -> Option<&str> {
-    str::from_utf8(key.strip_prefix(PREFIX.as_bytes())?).ok()
 }
 
 /// The end of an entry.
@@ -132,7 +119,6 @@ mod tests {
     fn a_cluster_keeps_all_keys_of_a_code_on_one_node() {
         for name in ["a", "k7Qm2xB", &"x".repeat(code::MAX_LENGTH)] {
             let keys = Keys::of(Code::parse(name).unwrap());
-            assert_eq!(keys.code(), name);
             assert_eq!(keys.link(), format!("link:{name}").as_bytes());
             assert_eq!(keys.none(), format!("{{link:{name}}}:none").as_bytes());
             assert_eq!(keys.hold(), format!("{{link:{name}}}:hold").as_bytes());

@@ -7,20 +7,15 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use redis::{Cmd, Pipeline, RedisResult, Value, aio::ConnectionLike};
+use redis::{Cmd, RedisResult, Value, aio::ConnectionLike};
 use shortener_common::budget::Share;
-use tokio::{
-    sync::oneshot,
-    task::yield_now,
-    time::{Instant, timeout},
-};
+use tokio::{sync::oneshot, task::yield_now, time::timeout};
 
 use super::{
     Known,
     answer::{garbage, understand},
     channel::Channel,
     keys::Keys,
-    local_cache::{LocalCache, Reservation},
 };
 
 /// The maximum number of codes in one command, which keeps a server busy for a fraction of a millisecond.
@@ -32,7 +27,6 @@ pub(super) type Answer = Option<RedisResult<Option<Known>>>;
 /// The lookups on one connection.
 pub(super) struct Lookups {
     channel: Channel,
-    near: Option<Arc<LocalCache>>,
     /// The time limit of a command.
     deadline: Duration,
     /// The maximum number of codes in one command.
@@ -48,16 +42,15 @@ struct Waiting {
 }
 
 impl Lookups {
-    /// Returns the lookups on this channel, which keep copies in this process. In a cluster each is a command of its own,
-    /// because the codes are on several nodes.
-    pub(super) fn new(channel: Channel, near: Option<Arc<LocalCache>>, deadline: Duration) -> Self {
+    /// Returns the lookups on this channel. In a cluster each is a command of its own, because the codes are on several
+    /// nodes.
+    pub(super) fn new(channel: Channel, deadline: Duration) -> Self {
         let most = match channel {
             Channel::Server(_) => MOST,
             Channel::Cluster(_) => 1,
         };
         Self {
             channel,
-            near,
             deadline,
             most,
             waiting: Mutex::default(),
@@ -102,24 +95,18 @@ impl Lookups {
         if all.is_empty() {
             return;
         }
-        let near = self.near.as_deref();
-        let reserve = |lookup: &Waiting| near?.reserve(lookup.keys.code());
-        let reservations: Vec<_> = all.iter().map(reserve).collect();
         let command = both_of(all.iter().map(|lookup| &lookup.keys));
-        let reserved = all.iter().zip(&reservations);
-        let reserved = reserved.filter(|(_, reservation)| reservation.is_some());
-        let times: Vec<Cmd> = reserved.map(|(lookup, _)| time_of(&lookup.keys)).collect();
-        let sent = Instant::now();
-        let replies = timeout(self.deadline, self.query(command, times)).await;
+        let mut channel = self.channel.clone();
+        let reply = timeout(self.deadline, command.query_async(&mut channel)).await;
         // Without an answer to it, a request knows that there was none in time.
-        let Ok(replies) = replies else { return };
-        let replies = replies.and_then(|(reply, times)| Ok((values(reply, all.len())?, times)));
-        match replies {
-            Ok((values, times)) => {
-                if let Some(near) = near {
-                    near.heard(sent);
+        let Ok(reply) = reply else { return };
+        match reply.and_then(|reply| values(reply, all.len())) {
+            Ok(values) => {
+                let mut values = values.into_iter();
+                for lookup in all {
+                    let mut value = || values.next().unwrap_or_default();
+                    let _ = lookup.answer.send(understand(value(), value()));
                 }
-                tell(all, reservations, values, times, sent);
             }
             Err(error) => {
                 for lookup in all {
@@ -127,46 +114,6 @@ impl Lookups {
                 }
             }
         }
-    }
-
-    /// Returns the reply to the first command, and the remaining times that the others ask for.
-    async fn query(&self, command: Cmd, times: Vec<Cmd>) -> RedisResult<(Value, Vec<i64>)> {
-        let mut channel = self.channel.clone();
-        if times.is_empty() {
-            return Ok((command.query_async(&mut channel).await?, Vec::new()));
-        }
-        let mut pipeline = Pipeline::new();
-        // In this order: if a key expires in between, its remaining time is negative.
-        for command in std::iter::once(command).chain(times) {
-            pipeline.add_command(command);
-        }
-        let replies: Vec<Value> = pipeline.query_async(&mut channel).await?;
-        let mut replies = replies.into_iter();
-        let reply = replies.next().ok_or_else(garbage)?;
-        let times = replies.map(redis::from_redis_value::<i64>);
-        Ok((reply, times.collect::<Result<_, _>>()?))
-    }
-}
-
-/// Answers lookups, and keeps the destinations of those with a reservation. The commands were sent at this time.
-fn tell(
-    all: Vec<Waiting>,
-    reservations: Vec<Option<Reservation<'_>>>,
-    values: Vec<Value>,
-    times: Vec<i64>,
-    sent: Instant,
-) {
-    let (mut values, mut times) = (values.into_iter(), times.into_iter());
-    for (lookup, reservation) in all.into_iter().zip(reservations) {
-        let mut value = || values.next().unwrap_or_default();
-        let known = understand(value(), value());
-        if let Some(reservation) = reservation {
-            let left = times.next().unwrap_or_default();
-            if let Ok(Some(Known::To(url))) = &known {
-                reservation.fill(url.clone(), left, sent);
-            }
-        }
-        let _ = lookup.answer.send(known);
     }
 }
 
@@ -187,13 +134,6 @@ fn both_of<'a>(codes: impl Iterator<Item = &'a Keys>) -> Cmd {
     for keys in codes {
         command.arg(keys.link()).arg(keys.none());
     }
-    command
-}
-
-/// Returns the command for the remaining time of a destination.
-fn time_of(keys: &Keys) -> Cmd {
-    let mut command = redis::cmd("PTTL");
-    command.arg(keys.link());
     command
 }
 

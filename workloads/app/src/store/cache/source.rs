@@ -1,10 +1,10 @@
 //! The addresses of the cache and the ways to connect: one server, the master that Sentinels report, or a cluster.
 
-use std::{num::NonZeroU64, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use redis::{
-    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
     RedisConnectionInfo, RedisResult, TlsCertificates, TlsMode,
     cluster::{ClusterClient, ClusterClientBuilder},
     io::tcp::TcpSettings,
@@ -28,8 +28,6 @@ pub struct Source {
     server: Server,
     /// The timeout of each connection step, and of an operation.
     deadline: Duration,
-    /// The memory for copies in this process, in bytes.
-    near: Option<NonZeroU64>,
 }
 
 enum Servers {
@@ -85,9 +83,6 @@ impl Source {
             CacheMode::Sentinel => {
                 sentinels(infos, args.cache_sentinel_master.clone(), login, tls)?
             }
-            CacheMode::Cluster if args.near().is_some() => {
-                bail!("CACHE_NEAR_BYTES cannot be used with CACHE_MODE cluster: set it to 0")
-            }
             CacheMode::Cluster => {
                 Servers::Cluster(Box::new(cluster(infos, &login, deadline, tls)?))
             }
@@ -96,7 +91,6 @@ impl Source {
             servers,
             server,
             deadline,
-            near: args.near(),
         }))
     }
 
@@ -117,20 +111,20 @@ impl Source {
     /// # Errors
     /// Fails if the cache is unreachable or rejects the login.
     pub async fn connect(&mut self) -> RedisResult<Connection> {
-        let (deadline, near) = (self.deadline, self.near);
+        let deadline = self.deadline;
         match &mut self.servers {
-            Servers::Single(client) => Connection::to_server(client, deadline, near).await,
+            Servers::Single(client) => Connection::to_server(client, deadline).await,
             Servers::Sentinel {
                 sentinels,
                 master,
                 node,
             } => {
                 let master = sentinels.async_master_for(master, Some(node)).await?;
-                Connection::to_server(&master, deadline, near).await
+                Connection::to_server(&master, deadline).await
             }
             Servers::SentinelOverTls(sentinels) => {
                 let master = sentinels.async_get_client().await?;
-                Connection::to_server(&master, deadline, near).await
+                Connection::to_server(&master, deadline).await
             }
             Servers::Cluster(client) => Connection::to_cluster(client, deadline).await,
         }
@@ -159,7 +153,7 @@ fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
-/// Returns the login of the URL, overridden by the separate settings, and the protocol version.
+/// Returns the login of the URL, overridden by the separate settings.
 fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnectionInfo {
     let given = |setting: &Option<String>| setting.clone().filter(|text| !text.is_empty());
     if let Some(username) = given(&args.cache_username) {
@@ -167,10 +161,6 @@ fn login(mut settings: RedisConnectionInfo, args: &CacheArgs) -> RedisConnection
     }
     if let Some(password) = given(&args.cache_password) {
         settings = settings.set_password(password);
-    }
-    if args.near().is_some() {
-        // Only RESP3 allows push messages of the server.
-        settings = settings.set_protocol(ProtocolVersion::RESP3);
     }
     settings
 }
@@ -361,25 +351,6 @@ mod tests {
                     .is_some()
             );
         }
-    }
-
-    #[test]
-    fn copies_in_the_process_need_a_server_that_speaks_unasked() {
-        let url = ["--cache-url", "redis://cache"];
-        let near = [&url[..], &["--cache-near-bytes", "1048576"]].concat();
-        for (arguments, protocol) in [
-            (&url[..], ProtocolVersion::RESP2),
-            (&near, ProtocolVersion::RESP3),
-        ] {
-            let settings = single(arguments).redis_settings().clone();
-            assert_eq!(settings.protocol(), protocol);
-        }
-        let cluster = [&near[..], &["--cache-mode", "cluster"]].concat();
-        let message = source(&cluster).err().unwrap().to_string();
-        assert!(
-            message.contains("CACHE_NEAR_BYTES") && message.contains("set it to 0"),
-            "{message}"
-        );
     }
 
     #[test]

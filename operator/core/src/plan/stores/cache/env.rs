@@ -43,8 +43,5 @@ pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
         env.push(pod::env("CACHE_SENTINEL_MASTER", master));
     }
     env.push(pod::env("CACHE_TTL_SECONDS", cache.ttl_seconds.to_string()));
-    if cache.near_memory > 0 {
-        env.push(pod::env("CACHE_NEAR_BYTES", cache.near_memory.to_string()));
-    }
     env
 }

@@ -172,7 +172,6 @@ impl Circuit {
         });
         if opened {
             self.metrics.up.set(0);
-            self.metrics.near_up.set(0);
             // The next connection attempt finds the reason.
             self.health.failed(None);
             self.failed.notify_one();
@@ -181,12 +180,10 @@ impl Circuit {
     }
 
     pub(super) fn close(&self, live: LiveConnection) {
-        let near = live.connection.near().is_some();
         self.doubted.store(false, Ordering::Relaxed);
         self.live.send_replace(Some(live));
         self.metrics.up.set(1);
         self.health.up();
-        self.metrics.near_up.set(near.into());
         tracing::info!(event = "cache_up", "cache_up");
     }
 
