@@ -75,7 +75,7 @@ impl<'a> Code<'a> {
 }
 
 /// A [`Code`] that owns its text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnedCode(String);
 
 impl OwnedCode {

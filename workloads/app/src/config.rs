@@ -103,7 +103,8 @@ pub struct ServeArgs {
     /// worker has received it.
     #[arg(long, env, hide_env_values = true)]
     pub job_id_key: Option<String>,
-    /// Maximum number of database connections for requests; one more connection is used for health probes.
+    /// Maximum number of database connections for requests, half of them for look-ups and at least one for each kind; one
+    /// more connection is used for health probes.
     #[arg(long, env, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_max_connections: u32,
     /// The cache.

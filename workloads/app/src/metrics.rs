@@ -27,7 +27,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use shortener_common::{
-    database::AdmissionMetrics, purge::PurgeMetrics, trace::TraceContext, vector::VectorMetrics,
+    database::LaneMetrics, purge::PurgeMetrics, trace::TraceContext, vector::VectorMetrics,
 };
 use tokio::time::Instant;
 
@@ -186,7 +186,7 @@ pub struct Metrics {
     /// 1 while the database is up.
     pub database_up: Gauge<u32, AtomicU32>,
     /// The metrics of the admission to the database.
-    pub database_admission: AdmissionMetrics,
+    pub database_lanes: LaneMetrics,
 }
 
 impl Default for Metrics {
@@ -206,7 +206,7 @@ impl Default for Metrics {
             start: Instant::now(),
             open_connections: Gauge::default(),
             database_up: Gauge::default(),
-            database_admission: AdmissionMetrics::register(&mut registry),
+            database_lanes: LaneMetrics::register(&mut registry),
             registry,
         };
         metrics.register_gauges()

@@ -84,10 +84,7 @@ impl Server {
             options,
             config.database_max_connections,
             metrics.database_up.clone(),
-        )
-        .admitting(
-            config.database_max_connections,
-            metrics.database_admission.clone(),
+            metrics.database_lanes.clone(),
         );
         // Startup does not wait for the broker, because links do not need it.
         let queue = queue(&config, &mut metrics, &memory, &database, &tracer)?;

@@ -1,16 +1,14 @@
 //! Access to the database that fails fast during an outage and recovers without help.
 //!
 //! One task, the watcher, monitors the database over its own connection. Requests use the database only while it is
-//! up. A request that gets an error, or waits suspiciously long, triggers an immediate probe. If the probe is not
-//! answered soon and the server accepts no connections, all waiting requests fail; if the probe fails, later ones fail at
-//! once. A database that is only slow still answers the probe, so its requests may finish.
+//! up. A request that gets an error, or waits suspiciously long, triggers an immediate probe. If the probe fails, all
+//! requests that wait fail, and later ones at once. A database that is only slow still answers the probe, so its requests
+//! may finish.
 //!
-//! The app bounds the requests that use the database or wait for it, see [`Database::admitting`]. Its look-ups that wait
-//! at the same time are one operation, see [`Lookups`].
+//! Look-ups and changes have connections of their own, and a bounded number of both waits for one.
 
-mod admission;
 mod error;
-mod lookups;
+mod lane;
 mod watcher;
 
 use std::{
@@ -29,11 +27,10 @@ use tokio::{
     time::timeout,
 };
 
-pub use admission::AdmissionMetrics;
-use admission::{Admission, Lane, Turn};
 use error::is_connection_error;
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
-pub use lookups::{Lookups, Question};
+use lane::{Lane, Lanes};
+pub use lane::{LaneMetrics, WAITING};
 use watcher::Watcher;
 
 use crate::{
@@ -42,34 +39,36 @@ use crate::{
 };
 
 /// The wait after which a request triggers a probe. A database that refuses or closes the connection is detected
-/// immediately; together with the time in which a probe has to be answered, it is within the 250 ms that a client may
-/// wait for the error.
-const SUSPICIOUS: Duration = Duration::from_millis(40);
+/// immediately.
+const SUSPICIOUS: Duration = Duration::from_millis(100);
 /// The timeout of one operation on a database that is up.
 const OPERATION: Duration = Duration::from_secs(5);
 /// The longest time of a request in the database: its wait for a connection and then its operation.
-pub const LONGEST: Duration = admission::LONGEST_WAIT.saturating_add(OPERATION);
+pub const LONGEST: Duration = lane::LONGEST_WAIT.saturating_add(OPERATION);
 
-/// A connection pool that is valid for one uninterrupted period in which the database is up.
+// A request that meets a silent database has its error within 1.5 s.
+const _: () = assert!(SUSPICIOUS.as_millis() + watcher::NOTICED.as_millis() < 1500);
+
+/// Connection pools that are valid for one uninterrupted period in which the database is up.
 #[derive(Clone, Debug)]
-struct ConnectedPool {
-    pool: PgPool,
+struct Pools {
+    look_ups: PgPool,
+    changes: PgPool,
     number: u64,
 }
 
 /// The current period in which the database is up; `None` while it is down.
-type State = Option<ConnectedPool>;
+type State = Option<Pools>;
 
 /// A handle to the database; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Database {
     state: watch::Receiver<State>,
-    /// True while a probe is not answered and the server accepts no connections.
-    silent: watch::Receiver<bool>,
     probes: Arc<ProbeRequests>,
     server: Server,
     health: Health,
-    admission: Option<Arc<Admission>>,
+    lanes: Arc<Lanes>,
+    metrics: LaneMetrics,
 }
 
 /// Signals from requests to the watcher.
@@ -82,25 +81,26 @@ struct ProbeRequests {
 
 impl Database {
     /// Starts the watcher, which ends with the last handle. `name` is the `application_name` of the connections, whose
-    /// options have the limits of a session already.
+    /// options have the limits of a session already. Look-ups and changes get half of the connections each, and at least
+    /// one.
     pub fn connect(
         name: &str,
         options: PgConnectOptions,
         max_connections: u32,
         up: Gauge<u32, AtomicU32>,
+        metrics: LaneMetrics,
     ) -> Self {
         let options = options.application_name(name).disable_statement_logging();
         let server = Server::database("postgresql", options.get_host(), options.get_port())
             .with("db.namespace", options.get_database().unwrap_or_default());
         let (publish, state) = watch::channel(None);
-        let (publish_silence, silent) = watch::channel(false);
         let probes = Arc::new(ProbeRequests::default());
         let health = Health::default();
+        let lanes = Arc::new(Lanes::new(max_connections, &metrics));
         let watcher = Watcher {
             options,
-            max_connections,
+            lanes: Arc::clone(&lanes),
             publish,
-            publish_silence,
             probes: Arc::clone(&probes),
             up,
             health: health.clone(),
@@ -109,20 +109,11 @@ impl Database {
         tokio::spawn(watcher.run());
         Self {
             state,
-            silent,
             probes,
             server,
             health,
-            admission: None,
-        }
-    }
-
-    /// Bounds the operations that use this number of connections, and those that wait for one.
-    #[must_use]
-    pub fn admitting(self, connections: u32, metrics: AdmissionMetrics) -> Self {
-        Self {
-            admission: Some(Arc::new(Admission::new(connections, metrics))),
-            ..self
+            lanes,
+            metrics,
         }
     }
 
@@ -157,12 +148,13 @@ impl Database {
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        let work = self.try_run(Lane::Changes, operation);
+        let pool = |pools: Pools| operation(pools.changes);
+        let work = self.try_run(&self.lanes.changes, pool);
         self.server.call(summary, work).await
     }
 
-    /// Runs one look-up of a name that a client may have guessed, like [`run`](Self::run). Look-ups have connections and
-    /// places of their own.
+    /// Runs one look-up of a name that a client may have guessed, like [`run`](Self::run). Look-ups have connections of
+    /// their own.
     ///
     /// # Errors
     /// Returns the errors of [`run`](Self::run).
@@ -174,61 +166,100 @@ impl Database {
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        let work = self.try_run(Lane::LookUps, operation);
+        let pool = |pools: Pools| operation(pools.look_ups);
+        let work = self.try_run(&self.lanes.look_ups, pool);
         self.server.call(summary, work).await
     }
 
-    async fn try_run<T, F>(
+    /// Runs one look-up without a span, for several requests that have spans of their own. If its connection goes away
+    /// because the watcher looked for the primary, it runs again: it changes nothing.
+    ///
+    /// # Errors
+    /// Returns the errors of [`run`](Self::run).
+    pub async fn look_up_for_several<T, F>(
         &self,
-        lane: Lane,
-        operation: impl FnOnce(PgPool) -> F,
+        operation: impl Fn(PgPool) -> F,
     ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        if !self.is_up() {
-            return Err(away());
+        let number = self.pool_number();
+        let run = || {
+            let pool = |pools: Pools| operation(pools.look_ups);
+            self.try_run(&self.lanes.look_ups, pool)
+        };
+        match run().await {
+            Err(StoreError::Unavailable(_)) if self.has_replaced(number) => run().await,
+            result => result,
         }
-        let _turn = self.turn(lane).await?;
+    }
+
+    /// Returns the server attributes of spans.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Returns the number of connections for look-ups.
+    #[must_use]
+    pub fn connections_for_look_ups(&self) -> usize {
+        self.lanes.look_ups.connections as usize
+    }
+
+    /// Returns the number of operations that wait, to which look-ups that wait for a statement add themselves.
+    #[must_use]
+    pub fn waiting(&self) -> Gauge<u32, AtomicU32> {
+        self.metrics.waiting.clone()
+    }
+
+    /// Counts a look-up that is refused, and returns its error.
+    #[must_use]
+    pub fn refuse_look_up(&self) -> StoreError {
+        self.lanes.look_ups.refuse()
+    }
+
+    async fn try_run<T, F>(
+        &self,
+        lane: &Lane,
+        operation: impl FnOnce(Pools) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, sqlx::Error>>,
+    {
+        let number = self.pool_number().ok_or_else(away)?;
+        let mut state = self.state.clone();
+        let _turn = tokio::select! {
+            biased;
+            turn = lane.turn() => turn?,
+            _ = state.wait_for(|now| !is_pool(now, number)) => return Err(away()),
+        };
         self.operate(operation).await
     }
 
-    fn is_up(&self) -> bool {
-        self.state.borrow().is_some()
-    }
-
-    /// Returns the number of the pool, if there is one.
+    /// Returns the number of the pools, if there are any.
     fn pool_number(&self) -> Option<u64> {
-        self.state
-            .borrow()
-            .as_ref()
-            .map(|connected| connected.number)
+        self.state.borrow().as_ref().map(|pools| pools.number)
     }
 
-    /// Returns true if another pool has followed the one of this number.
+    /// Returns true if other pools have followed those of this number.
     fn has_replaced(&self, number: Option<u64>) -> bool {
         self.pool_number().is_some_and(|now| Some(now) != number)
     }
 
     /// Runs an operation that has its turn.
-    async fn operate<T, F>(&self, operation: impl FnOnce(PgPool) -> F) -> Result<T, StoreError>
+    async fn operate<T, F>(&self, operation: impl FnOnce(Pools) -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, sqlx::Error>>,
     {
-        // The database may have gone down meanwhile.
-        let connected = self.state.borrow().clone().ok_or_else(away)?;
+        let pools = self.state.borrow().clone().ok_or_else(away)?;
+        let number = pools.number;
         // In a box, so that what waits for it does not contain it once more at each level.
-        let mut work = Box::pin(operation(connected.pool));
+        let mut work = Box::pin(operation(pools));
         if let Ok(result) = timeout(SUSPICIOUS, &mut work).await {
             return result.map_err(|error| self.classify_error(error));
         }
         self.probes.now.notify_one();
-        let mut silent = self.silent.clone();
         let mut state = self.state.clone();
-        let pool_closed = state.wait_for(|now| {
-            now.as_ref()
-                .is_none_or(|now| now.number != connected.number)
-        });
         tokio::select! {
             biased;
             result = timeout(OPERATION, work) => match result {
@@ -239,24 +270,7 @@ impl Database {
                     Err(StoreError::Unavailable(reason))
                 }
             },
-            _ = pool_closed => Err(away()),
-            _ = silent.wait_for(|silent| *silent) => Err(silence()),
-        }
-    }
-
-    /// Waits for a connection, unless the database has fallen silent.
-    async fn turn(&self, lane: Lane) -> Result<Option<Turn>, StoreError> {
-        let Some(admission) = &self.admission else {
-            return Ok(None);
-        };
-        if let Some(turn) = admission.try_enter(lane) {
-            return Ok(Some(turn));
-        }
-        let mut silent = self.silent.clone();
-        tokio::select! {
-            biased;
-            turn = admission.enter(lane) => turn.map(Some),
-            _ = silent.wait_for(|silent| *silent) => Err(silence()),
+            _ = state.wait_for(|now| !is_pool(now, number)) => Err(away()),
         }
     }
 
@@ -285,8 +299,9 @@ impl Database {
     }
 }
 
-fn silence() -> StoreError {
-    StoreError::Unavailable("the database does not answer".to_owned())
+/// Returns true if these are the pools of this number.
+fn is_pool(state: &State, number: u64) -> bool {
+    state.as_ref().is_some_and(|now| now.number == number)
 }
 
 fn away() -> StoreError {

@@ -213,7 +213,8 @@ mod tests {
         let migrator = Migrator::new(migrations).await.unwrap();
         migrator.run(&mut connection).await.unwrap();
         let options = PgConnectOptions::clone(database);
-        let database = Database::connect("test", options, 2, Default::default());
+        let database =
+            Database::connect("test", options, 2, Default::default(), Default::default());
         database.up().await;
         Documents::new(database)
     }

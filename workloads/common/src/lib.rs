@@ -4,6 +4,7 @@
 
 pub mod backends;
 pub mod backoff;
+pub mod batcher;
 pub mod budget;
 pub mod config;
 pub mod database;
@@ -20,7 +21,6 @@ pub mod queue;
 pub mod schedule;
 pub mod server;
 pub mod signal;
-pub mod stall;
 pub mod telemetry;
 pub mod tls;
 pub mod trace;

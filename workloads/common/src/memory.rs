@@ -31,7 +31,7 @@ const FIXED: [(&str, u64); 6] = [
     ("the connections of the internal port", 2),
     // Two tables by address with 57,344 clients each; keys are few.
     ("rate limits", 7),
-    // 512 look-ups and 256 changes that wait, and the results of 256 look-ups, see the database. The requests belong to
+    // 512 redirects, 256 other look-ups and 256 changes that wait, and the results of 160 look-ups. The requests belong to
     // the connections, and their bodies to the bodies.
     ("reads and changes that wait for the database", 2),
     ("metrics, and documents that do not change", 2),

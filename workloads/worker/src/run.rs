@@ -15,7 +15,7 @@ use anyhow::anyhow;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use shortener_common::{
     backends::{Backends, Health},
-    database::Database,
+    database::{Database, LaneMetrics},
     internal::{self, Process},
     server::{self, Settings, listen},
     telemetry::span::Tracer,
@@ -31,8 +31,9 @@ use crate::{
     tasks::{Registry, Vector},
 };
 
-/// One job at a time needs one connection; the other is available while the first is being returned to the pool.
-const DATABASE_CONNECTIONS: u32 = 2;
+/// One job at a time needs one connection. The second one is available while the first is being returned to the pool, and
+/// the third one is for look-ups.
+const DATABASE_CONNECTIONS: u32 = 3;
 /// The read and write timeout of the internal port.
 const INTERNAL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -102,7 +103,9 @@ impl Worker {
         let internal = listen(config.internal_listen)?;
         let metrics = Arc::new(metrics);
         let up = metrics.database_up.clone();
-        let database = Database::connect("shortener-worker", options, DATABASE_CONNECTIONS, up);
+        let lanes = LaneMetrics::default();
+        let database =
+            Database::connect("shortener-worker", options, DATABASE_CONNECTIONS, up, lanes);
         let vector = vector.map(|store| Vector::new(&database, store));
         let consuming = Arc::new(AtomicBool::new(false));
         let probed = Probed {

@@ -1,45 +1,82 @@
 //! Lookup of links: from the cache first, and otherwise from the database, with one concurrent read per code.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use shortener_common::{
-    backends::StoreState, database::StoreError, telemetry::span::with_current_span,
+    backends::StoreState,
+    batcher::{Batcher, Limits, NoAnswer, Question},
+    database::{LONGEST, StoreError},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     Resolved, Stored,
     cache::{Cache, Known},
-    coalescer::Coalescer,
     management::{Change, Changed, Management},
     postgres::{Links, NewLink, Outcome},
 };
-use crate::code::Code;
+use crate::code::{Code, OwnedCode};
+
+/// The maximum number of codes in one statement.
+const CODES: usize = 32;
+/// The maximum number of look-ups that wait for a statement. Others than these have half of the connections that the
+/// default memory holds.
+const WAITING: usize = 512;
 
 /// The result of reading a code.
 type Answer = Result<Option<Stored>, StoreError>;
-
-/// The age up to which a request takes the destination that another request is reading. It is shorter than the 100 ms
-/// after which a link that was taken down must not redirect.
-const SHARED: Duration = Duration::from_millis(90);
 
 /// The links of one stack, with or without a cache.
 pub struct CachedLinks {
     links: Links,
     management: Management,
     cache: Option<Arc<Cache>>,
-    reads: Arc<Coalescer<Answer>>,
+    reads: Arc<Batcher<Read>>,
+}
+
+/// The question what the database knows about codes. The answers go to the cache as well.
+struct Read {
+    links: Links,
+    cache: Option<Arc<Cache>>,
+}
+
+impl Question for Read {
+    type Key = OwnedCode;
+    type Answer = Answer;
+
+    async fn ask(&self, codes: &[OwnedCode]) -> Vec<Answer> {
+        let asked = Instant::now();
+        let answers = self.links.find_each(codes).await;
+        if let Some(cache) = &self.cache {
+            for (code, answer) in codes.iter().zip(&answers) {
+                if let Ok(stored) = answer {
+                    // The copy is written while the request goes on.
+                    drop(cache.remember(code.clone(), stored.clone(), asked));
+                }
+            }
+        }
+        answers
+    }
 }
 
 impl CachedLinks {
     /// Returns the links of this database, behind this cache.
     #[must_use]
     pub fn new(links: Links, cache: Option<Arc<Cache>>) -> Self {
+        let read = Read {
+            links: links.clone(),
+            cache: cache.clone(),
+        };
+        let limits = Limits {
+            questions: links.connections(),
+            keys: CODES,
+            waiting: WAITING,
+        };
         Self {
+            reads: Arc::new(Batcher::new(read, limits, links.waiting())),
             management: links.management(),
             links,
             cache,
-            reads: Arc::default(),
         }
     }
 
@@ -83,36 +120,14 @@ impl CachedLinks {
     /// # Errors
     /// Fails if the database is down.
     pub async fn stored(&self, code: Code<'_>) -> Answer {
-        let (answer, age) = self.read(code).await;
-        // The read of another request may have begun before the link was created or taken down. Any read in flight now
-        // began later.
-        let outdated = match &answer {
-            Ok(None) => age.is_some(),
-            Ok(Some(Stored::Live { .. })) => age > Some(SHARED),
-            _ => false,
+        let read = async {
+            match timeout(LONGEST, self.reads.look_up(code.to_owned())).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(NoAnswer::Ended)) => Err(StoreError::Unavailable("the app ends".to_owned())),
+                Ok(Err(NoAnswer::Full)) | Err(_) => Err(self.links.refuse_look_up()),
+            }
         };
-        match outdated {
-            true => self.read(code).await.0,
-            false => answer,
-        }
-    }
-
-    async fn read(&self, code: Code<'_>) -> (Answer, Option<Duration>) {
-        let read = || {
-            let (links, cache) = (self.links.clone(), self.cache.clone());
-            let code = code.to_owned();
-            // Keeps the span of this request, even if another request that waits for the read polls it.
-            with_current_span(async move {
-                let asked = Instant::now();
-                let stored = links.find(code.borrow()).await?;
-                if let Some(cache) = cache {
-                    // The copy is written while the request goes on.
-                    drop(cache.remember(code, stored.clone(), asked));
-                }
-                Ok(stored)
-            })
-        };
-        self.reads.join(code.as_str(), read).await
+        self.links.server().call("SELECT links", read).await
     }
 
     /// Returns the management of the links, for reading.

@@ -3,22 +3,20 @@
 mod lookup;
 mod once;
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use jiff::Timestamp;
+use prometheus_client::metrics::gauge::Gauge;
 use shortener_common::{
     backends::StoreState,
-    database::{Database, Lookups, StoreError},
+    database::{Database, StoreError},
+    telemetry::call::Server,
 };
 use sqlx::{PgExecutor, PgPool};
 
-use self::lookup::WhichLinks;
 pub use self::once::RequestKey;
-use super::{Link, Stored, management::Management};
-use crate::{
-    code::{Code, CodeSpace},
-    target,
-};
+use super::{Link, management::Management};
+use crate::{code::CodeSpace, target};
 
 const INSERT: &str = "INSERT INTO links (code, url, created_at, expires_at, host, created_by) \
     VALUES ($1, $2, timestamptz 'epoch' + $3 * interval '1 microsecond', \
@@ -38,7 +36,6 @@ const LOCK_URL: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
 pub struct Links {
     database: Database,
     space: CodeSpace,
-    look_ups: Arc<Lookups<WhichLinks>>,
 }
 
 /// A link to be created.
@@ -79,12 +76,7 @@ impl Links {
     /// Returns the links of this database, with generated codes out of this space.
     #[must_use]
     pub fn new(database: Database, space: CodeSpace) -> Self {
-        let look_ups = Lookups::new(database.clone(), WhichLinks);
-        Self {
-            database,
-            space,
-            look_ups: Arc::new(look_ups),
-        }
+        Self { database, space }
     }
 
     /// Returns the state of the database, for the operator.
@@ -99,12 +91,28 @@ impl Links {
         Management::new(self.database.clone())
     }
 
-    /// Reads a code, together with those that wait for the database at the same time; `None` if it was never assigned.
-    ///
-    /// # Errors
-    /// Fails if the database is down.
-    pub async fn find(&self, code: Code<'_>) -> Result<Option<Stored>, StoreError> {
-        self.look_ups.look_up(code.as_str().to_owned()).await
+    /// Returns the server attributes of spans.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        self.database.server()
+    }
+
+    /// Returns the number of connections for look-ups.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.database.connections_for_look_ups()
+    }
+
+    /// Returns the number of operations that wait for the database.
+    #[must_use]
+    pub fn waiting(&self) -> Gauge<u32, AtomicU32> {
+        self.database.waiting()
+    }
+
+    /// Counts a look-up that is refused, and returns its error.
+    #[must_use]
+    pub fn refuse_look_up(&self) -> StoreError {
+        self.database.refuse_look_up()
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable.
@@ -120,26 +128,17 @@ impl Links {
                 })
                 .await;
         }
-        // A request for a link that expires must not get one that does not.
-        if link.reuse && link.expires_at.is_none() {
-            let found = self
-                .database
-                .run("SELECT links", |pool| async move {
-                    find_lasting(&pool, link).await
-                })
-                .await?;
-            return match found {
-                Some(outcome) => Ok(outcome),
-                None => {
-                    self.database
-                        .run("INSERT links", |pool| self.create_unless_known(pool, link))
-                        .await
-                }
-            };
-        }
         self.database
             .run("INSERT links", |pool| async move {
-                self.insert(&mut *pool.acquire().await?, link).await
+                // A request for a link that expires must not get one that does not.
+                if !link.reuse || link.expires_at.is_some() {
+                    return self.insert(&mut *pool.acquire().await?, link).await;
+                }
+                // Most requests find the link, and then without a lock.
+                match find_lasting(&pool, link).await? {
+                    Some(outcome) => Ok(outcome),
+                    None => self.create_unless_known(pool, link).await,
+                }
             })
             .await
     }

@@ -10,7 +10,7 @@ use shortener_app::{
     scope::Scopes,
     store::{host_filler::HostFiller, management::Management, migrate::migrate},
 };
-use shortener_common::database::Database;
+use shortener_common::database::{Database, LaneMetrics};
 use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 use tempfile::TempDir;
@@ -382,7 +382,13 @@ async fn links_of_an_earlier_release_are_listed_too() {
         VALUES ('down', 'https://old.example/', now(), 'gone'); \
         INSERT INTO links (code, expires_at) VALUES ('purged', now())";
     connection.execute(earlier).await.unwrap();
-    let handle = Database::connect("test", database.clone(), 10, Gauge::default());
+    let handle = Database::connect(
+        "test",
+        database.clone(),
+        10,
+        Gauge::default(),
+        LaneMetrics::default(),
+    );
     let filler = HostFiller::new(Management::new(handle));
     assert_eq!(filler.fill_all().await.unwrap(), 2501);
     assert_eq!(filler.fill_all().await.unwrap(), 0, "once a day");
@@ -403,7 +409,13 @@ async fn a_link_that_the_cache_did_not_remove_is_due_again_unless_it_was_changed
         let due = "UPDATE links SET purge_due_at = now()";
         connection.execute(due).await.unwrap();
     };
-    let handle = Database::connect("test", database.clone(), 10, Gauge::default());
+    let handle = Database::connect(
+        "test",
+        database.clone(),
+        10,
+        Gauge::default(),
+        LaneMetrics::default(),
+    );
     handle.wait_until_up(Duration::from_secs(30)).await;
     let management = Management::new(handle);
     make_due().await;

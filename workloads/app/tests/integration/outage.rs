@@ -13,8 +13,10 @@ use crate::{
 };
 
 const LINK: &str = r#"{"url":"https://example.com/"}"#;
-/// The time limit for an error response during a known outage, and the time after which an outage must be known.
+/// The time after which a request that begins must meet a known outage.
 const FAST: Duration = Duration::from_millis(250);
+/// The time after which a request must have an error, if it was the first one to meet a database that vanished.
+const SILENT: Duration = Duration::from_millis(1500);
 /// Far above every promised time: a wait this long is a bug and not a busy machine.
 const GENEROUS: Duration = Duration::from_secs(10);
 
@@ -111,9 +113,8 @@ async fn a_database_that_refuses_connections_is_reported_at_once_and_found_again
 async fn a_database_that_vanished_is_reported_soon_and_found_again() {
     let database = TestDatabase::new().await;
     let waits = survives(&database, Path::Gone).await;
-    // Frozen connections are given up after a second, and no request waits that long. Twice the promised time, because
-    // the machine may be busy.
-    assert!(waits.iter().all(|wait| *wait < FAST * 2), "{waits:?}");
+    // A database that accepts connections is given three seconds. Twice the promised time, because the machine may be busy.
+    assert!(waits.iter().all(|wait| *wait < SILENT * 2), "{waits:?}");
 }
 
 #[tokio::test]
@@ -147,15 +148,15 @@ async fn a_flood_of_look_ups_leaves_connections_for_creates_and_all_are_answered
         let path = format!("/unknown-{number}");
         flood.spawn(async move { get(app.public, &path).await });
     };
-    // Eight of ten connections are for look-ups, and their statements wait for the lock.
-    for number in 0..8 {
+    // Five of ten connections are for look-ups, and their statements wait for the lock.
+    for number in 0..5 {
         send(number);
         blocker.wait_for_blocked(number + 1).await;
     }
-    (8..108).for_each(send);
+    (5..105).for_each(send);
     wait_for(app.internal, "database_waiting 100").await;
     let create = tokio::spawn(post(app.public, "/shorten", LINK));
-    blocker.wait_for_blocked(9).await;
+    blocker.wait_for_blocked(6).await;
     blocker.release().await;
     assert_eq!(create.await.unwrap().status, 201);
     for last in flood.join_all().await {
@@ -169,11 +170,11 @@ async fn creates_that_pile_up_leave_connections_for_redirects_and_only_one_too_m
     let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
     let mut blocker = Blocker::hold_writes(&database).await;
-    // Eight of ten connections are for changes, and 256 of them may wait.
-    let creates: Vec<_> = (0..8 + 256)
+    // Five of ten connections are for changes, and 256 of them may wait.
+    let creates: Vec<_> = (0..5 + 256)
         .map(|_| tokio::spawn(post(app.public, "/shorten", LINK)))
         .collect();
-    blocker.wait_for_blocked(8).await;
+    blocker.wait_for_blocked(5).await;
     wait_for(app.internal, "database_waiting 256").await;
     let refused = post(app.public, "/shorten", LINK).await;
     refused.problem(503, "database-busy");

@@ -14,7 +14,10 @@ use shortener_app::{
         postgres::Links,
     },
 };
-use shortener_common::{database::Database, memory::Memory};
+use shortener_common::{
+    database::{Database, LaneMetrics},
+    memory::Memory,
+};
 use shortener_testing::{
     database::TestDatabase,
     proxy::{Path, Proxy},
@@ -339,7 +342,13 @@ async fn a_read_that_began_before_a_takedown_is_not_shared_with_later_requests()
     let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     let mut connection = slow_down(&database).await;
-    let handle = Database::connect("test", database.clone(), 10, Gauge::default());
+    let handle = Database::connect(
+        "test",
+        database.clone(),
+        10,
+        Gauge::default(),
+        LaneMetrics::default(),
+    );
     handle.wait_until_up(Duration::from_secs(10)).await;
     let links = CachedLinks::new(Links::new(handle, CodeSpace::default()), None);
     let code = Code::parse(&code).unwrap();

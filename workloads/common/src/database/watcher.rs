@@ -1,7 +1,6 @@
 //! The task that monitors the database over its own connection.
 
 use std::{
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -20,24 +19,22 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{ConnectedPool, OPERATION, ProbeRequests, State, no_answer, unusable};
-use crate::{
-    backends::{Health, Unusable},
-    stall::awake_for,
-};
+use super::{Lane, Lanes, OPERATION, Pools, ProbeRequests, State, no_answer, unusable};
+use crate::backends::{Health, Unusable};
 
-/// The time without an answer to a probe after which the watcher looks whether the server still accepts connections.
-/// Time in which this process could not run does not count.
-const LATE: Duration = Duration::from_millis(60);
 /// The time in which a server accepts a connection; its kernel does so even if the server is overloaded. Otherwise the
-/// machine or the pod is gone, and waiting requests fail.
-const ACCEPT: Duration = Duration::from_millis(130);
+/// machine or the pod is gone.
+const ACCEPT: Duration = Duration::from_millis(500);
 /// The timeout of a probe of a server that accepts no connections.
 const GONE: Duration = Duration::from_secs(1);
 /// The timeout of a probe of a server that accepts connections. Silence alone does not prove an outage: on an overloaded
 /// node a server may need more than a second for an answer, and treating a live database as down fails every request.
 /// Only the first requests of a frozen database wait this long.
 const FROZEN: Duration = Duration::from_secs(3);
+/// The time for an answer after a pause of this process.
+const ANSWER: Duration = Duration::from_millis(100);
+/// The time after which a server that accepts no connections is noticed.
+pub(super) const NOTICED: Duration = GONE.saturating_add(ANSWER);
 /// The interval between probes that no request triggered.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between connection attempts during an outage.
@@ -50,9 +47,8 @@ const RECONNECT: Duration = Duration::from_millis(500);
 /// Keeps [`State`] up to date.
 pub(super) struct Watcher {
     pub(super) options: PgConnectOptions,
-    pub(super) max_connections: u32,
+    pub(super) lanes: Arc<Lanes>,
     pub(super) publish: watch::Sender<State>,
-    pub(super) publish_silence: watch::Sender<bool>,
     pub(super) probes: Arc<ProbeRequests>,
     pub(super) up: Gauge<u32, AtomicU32>,
     pub(super) health: Health,
@@ -92,7 +88,7 @@ impl Watcher {
         }
     }
 
-    /// Publishes a [`ConnectedPool`], and a new one after each reconnect, until a probe fails.
+    /// Publishes [`Pools`], and new ones after each reconnect, until a probe fails.
     async fn guard(&mut self, mut connection: PgConnection) {
         self.open_pool();
         let mut reconnected = Instant::now();
@@ -105,9 +101,7 @@ impl Watcher {
             let lost_primary = reconnected.elapsed() > RECONNECT
                 && self.probes.reconnect.swap(false, Ordering::Relaxed);
             let probe = self.probe(connection, lost_primary);
-            let answer = self.unless_silent(probe).await;
-            self.publish_silence.send_replace(false);
-            match answer {
+            match self.in_time(probe).await {
                 Some((answered, same_connection)) => {
                     connection = answered;
                     if !same_connection {
@@ -121,42 +115,32 @@ impl Watcher {
         self.close_pool();
     }
 
-    /// Returns the answer to a probe, or `None` if it took too long. Makes waiting requests fail once the probe is late
-    /// and the server accepts no connections.
-    async fn unless_silent<T>(&self, probe: impl Future<Output = Option<T>>) -> Option<T> {
-        let mut probe = pin!(probe);
-        let accepting = async {
-            awake_for(LATE).await;
-            self.is_accepting().await
-        };
-        let timeout = tokio::select! {
-            biased;
-            answer = &mut probe => return answer,
-            accepting = accepting => if accepting {
-                FROZEN
-            } else {
-                self.publish_silence.send_replace(true);
-                GONE
-            }
-        };
+    /// Returns the answer to a probe, or `None` if it took too long.
+    async fn in_time<T>(&self, probe: impl Future<Output = Option<T>>) -> Option<T> {
         tokio::select! {
             biased;
             answer = probe => answer,
-            () = silent_for(timeout) => None,
+            () = self.silence() => None,
         }
+    }
+
+    /// Completes when a probe that began at the same time counts as unanswered.
+    async fn silence(&self) {
+        let begun = Instant::now();
+        let limit = match timeout(ACCEPT, self.is_accepting()).await {
+            Ok(true) => FROZEN,
+            _ => GONE,
+        };
+        sleep(limit.saturating_sub(begun.elapsed())).await;
+        // After a pause of this process or of the machine, all timers have expired at once. The server gets some time for
+        // its answer then.
+        sleep(ANSWER).await;
     }
 
     /// Returns true if the server's machine accepts a connection, on which nothing is sent.
     async fn is_accepting(&self) -> bool {
-        if self.options.get_socket().is_some() {
-            return true;
-        }
         let address = (self.options.get_host(), self.options.get_port());
-        tokio::select! {
-            biased;
-            connected = TcpStream::connect(address) => connected.is_ok(),
-            () = awake_for(ACCEPT) => false,
-        }
+        self.options.get_socket().is_some() || TcpStream::connect(address).await.is_ok()
     }
 
     /// Returns the connection that answered, and true if it is still the original one. Returns `None` if there was no
@@ -187,17 +171,20 @@ impl Watcher {
 
     fn open_pool(&mut self) {
         self.opened += 1;
-        let pool = PgPoolOptions::new()
-            .max_connections(self.max_connections)
-            .acquire_timeout(OPERATION)
-            // The watcher detects a dead server; a check before every query would double its latency.
-            .test_before_acquire(false)
-            .connect_lazy_with(self.options.clone());
+        let pool = |lane: &Lane| {
+            PgPoolOptions::new()
+                .max_connections(lane.connections)
+                .acquire_timeout(OPERATION)
+                // The watcher detects a dead server; a check before every query would double its latency.
+                .test_before_acquire(false)
+                .connect_lazy_with(self.options.clone())
+        };
         self.up.set(1);
         self.health.up();
         tracing::info!(event = "database_up", "database_up");
-        retire(self.publish.send_replace(Some(ConnectedPool {
-            pool,
+        retire(self.publish.send_replace(Some(Pools {
+            look_ups: pool(&self.lanes.look_ups),
+            changes: pool(&self.lanes.changes),
             number: self.opened,
         })));
     }
@@ -210,18 +197,12 @@ impl Watcher {
     }
 }
 
-/// Completes when a probe counts as unanswered. After a pause of the whole machine the timer has expired at once, so the
-/// server gets the time for a late answer once more.
-async fn silent_for(time: Duration) {
-    sleep(time).await;
-    awake_for(LATE).await;
-}
-
-/// Closes an old pool in the background. Connections to a dead server are dropped after a timeout.
+/// Closes old pools in the background. Connections to a dead server are dropped after a timeout.
 fn retire(state: State) {
-    if let Some(connected) = state {
+    let Some(pools) = state else { return };
+    for pool in [pools.look_ups, pools.changes] {
         tokio::spawn(async move {
-            let _ = timeout(OPERATION, connected.pool.close()).await;
+            let _ = timeout(OPERATION, pool.close()).await;
         });
     }
 }

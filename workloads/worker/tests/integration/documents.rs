@@ -62,7 +62,13 @@ impl Scene {
         let (broker, pool) = (Broker::new().await, prepare(database).await);
         let config = config_at(database, &broker, &collection, url);
         let worker = Running::start(config, Registry::default()).await;
-        let access = Database::connect("test", database.clone(), 4, Default::default());
+        let access = Database::connect(
+            "test",
+            database.clone(),
+            4,
+            Default::default(),
+            Default::default(),
+        );
         access.up().await;
         Self {
             broker,

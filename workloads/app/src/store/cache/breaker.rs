@@ -5,7 +5,7 @@
 //!
 //! A late answer is another matter, because it may be this process that was late. The request that waited for it
 //! continues without the cache, and one probe decides for all: the breaker opens only if the probe is not answered
-//! either. A cache that vanished therefore costs a request at most one deadline, and is given up after two.
+//! either. A cache that vanished therefore costs a request at most one deadline, and is given up after three.
 
 mod circuit;
 
@@ -90,8 +90,7 @@ impl Breaker {
     /// Looks up a code in a span, together with those that wait at the same time. Returns `None` as [`run`](Self::run)
     /// does.
     pub async fn look_up(&self, keys: Keys) -> Option<Option<Known>> {
-        let share = self.shared.budget.take(COMMAND)?;
-        self.shared.look_up(keys, share).await
+        self.shared.look_up(keys).await
     }
 
     /// Runs one operation in a span with the name of its command. Returns `None` if the cache is down, does not

@@ -1,17 +1,17 @@
 //! The connection that all requests of a process share.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use prometheus_client::metrics::gauge::Gauge;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, Pipeline, RedisFuture, RedisResult, Value,
     aio::ConnectionLike, cluster::ClusterClient,
 };
-use shortener_common::budget::Share;
+use shortener_common::batcher::Batcher;
 
 use super::{
     channel::Channel,
-    keys::Keys,
-    lookup::{Answer, Lookups},
+    lookup::{Codes, LIMITS},
 };
 
 /// The maximum number of commands waiting to be sent. It is far above the usual number, so that no command waits
@@ -22,7 +22,7 @@ const QUEUE: usize = 1024;
 #[derive(Clone)]
 pub struct Connection {
     channel: Channel,
-    lookups: Arc<Lookups>,
+    pub(super) lookups: Arc<Batcher<Codes>>,
 }
 
 impl Connection {
@@ -52,13 +52,16 @@ impl Connection {
     }
 
     fn over(channel: Channel, deadline: Duration) -> Self {
-        let lookups = Arc::new(Lookups::new(channel.clone(), deadline));
-        Self { channel, lookups }
-    }
-
-    /// Starts a lookup, together with those that wait at the same time. The share is that of its memory.
-    pub(super) fn look_up(&self, keys: Keys, share: Share) -> impl Future<Output = Answer> + use<> {
-        self.lookups.start(keys, share)
+        let codes = Codes {
+            channel: channel.clone(),
+            deadline,
+        };
+        // How many wait is no metric of the cache.
+        let lookups = Batcher::new(codes, LIMITS, Gauge::default());
+        Self {
+            channel,
+            lookups: Arc::new(lookups),
+        }
     }
 
     /// Asks the server for any answer.

@@ -13,6 +13,7 @@ const HOLDING: &str = "}:hold";
 
 /// `link:<code>` and `{link:<code>}:none`, built in place. A cluster hashes only the part in braces, which equals
 /// the first key, so all keys of a code are on the same node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Keys {
     buffer: [u8; OPENING.len() + PREFIX.len() + code::MAX_LENGTH + CLOSING.len()],
     /// The end of the first key in the buffer.

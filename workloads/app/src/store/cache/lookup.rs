@@ -1,15 +1,11 @@
 //! Lookups of codes. Those that wait at the same time are one command.
-//!
-//! The first lookup that waits starts a task. The other tasks of the runtime run before it, and then it asks for every
-//! code that waits. Its deadline is that of all lookups in it, so none needs a timer of its own. A request that leaves
-//! takes nothing from the others, and an error is told to each of them.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use futures::future::join_all;
 use redis::{Cmd, RedisResult, Value, aio::ConnectionLike};
-use shortener_common::budget::Share;
-use tokio::{sync::oneshot, task::yield_now, time::timeout};
+use shortener_common::batcher::{Limits, Question};
+use tokio::time::timeout;
 
 use super::{
     Known,
@@ -18,102 +14,53 @@ use super::{
     keys::Keys,
 };
 
-/// The maximum number of codes in one command, which keeps a server busy for a fraction of a millisecond.
-const MOST: usize = 128;
+/// The limits of lookups. So many codes keep a server busy for a fraction of a millisecond.
+pub(super) const LIMITS: Limits = Limits {
+    questions: 2,
+    keys: 128,
+    waiting: 2048,
+};
 
-/// The answer to a lookup; `None` if there was none in time.
-pub(super) type Answer = Option<RedisResult<Option<Known>>>;
-
-/// The lookups on one connection.
-pub(super) struct Lookups {
-    channel: Channel,
+/// The question what the cache knows about codes.
+pub(super) struct Codes {
+    pub(super) channel: Channel,
     /// The time limit of a command.
-    deadline: Duration,
-    /// The maximum number of codes in one command.
-    most: usize,
-    waiting: Mutex<Vec<Waiting>>,
+    pub(super) deadline: Duration,
 }
 
-/// A lookup that is not answered yet. Its memory is free once it is, even if its request left before.
-struct Waiting {
-    keys: Keys,
-    answer: oneshot::Sender<RedisResult<Option<Known>>>,
-    _share: Share,
-}
+impl Question for Codes {
+    type Key = Keys;
+    type Answer = RedisResult<Option<Known>>;
 
-impl Lookups {
-    /// Returns the lookups on this channel. In a cluster each is a command of its own, because the codes are on several
-    /// nodes.
-    pub(super) fn new(channel: Channel, deadline: Duration) -> Self {
-        let most = match channel {
-            Channel::Server(_) => MOST,
-            Channel::Cluster(_) => 1,
+    /// Without an answer in time, there are none.
+    async fn ask(&self, codes: &[Keys]) -> Vec<Self::Answer> {
+        let answers = async {
+            match &self.channel {
+                Channel::Server(_) => together(self.channel.clone(), codes).await,
+                // The codes are on several nodes.
+                Channel::Cluster(_) => {
+                    let each = codes
+                        .iter()
+                        .map(|keys| async { look_up(&mut self.channel.clone(), keys).await });
+                    join_all(each).await
+                }
+            }
         };
-        Self {
-            channel,
-            deadline,
-            most,
-            waiting: Mutex::default(),
-        }
+        timeout(self.deadline, answers).await.unwrap_or_default()
     }
+}
 
-    /// Starts a lookup, and returns its answer.
-    pub(super) fn start(
-        self: &Arc<Self>,
-        keys: Keys,
-        share: Share,
-    ) -> impl Future<Output = Answer> + use<> {
-        let (answer, answered) = oneshot::channel();
-        let mut waiting = self.waiting.lock();
-        waiting.push(Waiting {
-            keys,
-            answer,
-            _share: share,
-        });
-        let is_first = waiting.len() == 1;
-        let is_full = waiting.len() == self.most;
-        let all = is_full.then(|| std::mem::take(&mut *waiting));
-        drop(waiting);
-        if let Some(all) = all {
-            tokio::spawn(Arc::clone(self).ask(all));
-        } else if is_first {
-            tokio::spawn(Arc::clone(self).ask_soon());
+/// Looks up these codes with one command.
+async fn together(mut channel: Channel, codes: &[Keys]) -> Vec<RedisResult<Option<Known>>> {
+    let reply = both_of(codes.iter()).query_async(&mut channel).await;
+    match reply.and_then(|reply| values(reply, codes.len())) {
+        Ok(values) => {
+            let mut values = values.into_iter();
+            let mut value = || values.next().unwrap_or_default();
+            let answers = codes.iter().map(|_| understand(value(), value()));
+            answers.collect()
         }
-        async move { answered.await.ok() }
-    }
-
-    async fn ask_soon(self: Arc<Self>) {
-        // The tasks that are ready may have lookups as well.
-        yield_now().await;
-        let all = std::mem::take(&mut *self.waiting.lock());
-        self.ask(all).await;
-    }
-
-    /// Asks for these codes, except those of requests that have left, and answers the requests.
-    async fn ask(self: Arc<Self>, mut all: Vec<Waiting>) {
-        all.retain(|lookup| !lookup.answer.is_closed());
-        if all.is_empty() {
-            return;
-        }
-        let command = both_of(all.iter().map(|lookup| &lookup.keys));
-        let mut channel = self.channel.clone();
-        let reply = timeout(self.deadline, command.query_async(&mut channel)).await;
-        // Without an answer to it, a request knows that there was none in time.
-        let Ok(reply) = reply else { return };
-        match reply.and_then(|reply| values(reply, all.len())) {
-            Ok(values) => {
-                let mut values = values.into_iter();
-                for lookup in all {
-                    let mut value = || values.next().unwrap_or_default();
-                    let _ = lookup.answer.send(understand(value(), value()));
-                }
-            }
-            Err(error) => {
-                for lookup in all {
-                    let _ = lookup.answer.send(Err(error.clone()));
-                }
-            }
-        }
+        Err(error) => vec![Err(error); codes.len()],
     }
 }
 

@@ -1,12 +1,14 @@
-//! The look-up of codes: one statement for each, or one for all that wait for a connection.
+//! The look-up of codes: one statement for one code or for several.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use shortener_common::database::Question;
+use shortener_common::database::StoreError;
 use sqlx::PgPool;
 
+use super::Links;
 use crate::{
+    code::OwnedCode,
     location,
     store::{Stored, management::takedown},
 };
@@ -37,27 +39,35 @@ type Row = (
     Option<String>,
 );
 
-/// The question which links have these codes.
-pub(super) struct WhichLinks;
+impl Links {
+    /// Reads codes with one statement, and returns what the database knows about each; `None` if it was never assigned.
+    pub async fn find_each(&self, codes: &[OwnedCode]) -> Vec<Result<Option<Stored>, StoreError>> {
+        let texts: Vec<&str> = codes.iter().map(|code| code.borrow().as_str()).collect();
+        match self.find_all(&texts).await {
+            Ok(mut found) => texts.iter().map(|code| Ok(found.remove(*code))).collect(),
+            // What the database rejects about one code must be no error of the others.
+            Err(StoreError::Internal(_)) if texts.len() > 1 => {
+                let mut answers = Vec::new();
+                for code in texts {
+                    let found = self.find_all(&[code]).await;
+                    answers.push(found.map(|mut found| found.remove(code)));
+                }
+                answers
+            }
+            Err(error) => vec![Err(error); texts.len()],
+        }
+    }
 
-impl Question for WhichLinks {
-    type Key = String;
-    type Value = Stored;
-
-    const STATEMENT: &'static str = "SELECT links";
-    const LOOK_UP: &'static str = "look up links";
-
-    async fn ask(
-        &self,
-        pool: PgPool,
-        codes: &[String],
-    ) -> Result<HashMap<String, Stored>, sqlx::Error> {
-        let select = match codes {
-            [code] => sqlx::query_as(FIND).bind(code),
-            codes => sqlx::query_as(FIND_ALL).bind(codes),
+    async fn find_all(&self, codes: &[&str]) -> Result<HashMap<String, Stored>, StoreError> {
+        let find = |pool: PgPool| async move {
+            let select = match codes {
+                [code] => sqlx::query_as(FIND).bind(*code),
+                codes => sqlx::query_as(FIND_ALL).bind(codes),
+            };
+            let rows: Vec<Row> = select.fetch_all(&pool).await?;
+            Ok(rows.into_iter().map(link).collect())
         };
-        let rows: Vec<Row> = select.fetch_all(&pool).await?;
-        Ok(rows.into_iter().map(link).collect())
+        self.database.look_up_for_several(find).await
     }
 }
 

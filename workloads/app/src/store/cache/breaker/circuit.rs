@@ -2,17 +2,17 @@
 
 use std::{
     future::Future,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
 use shortener_common::{
-    backends::Health,
-    budget::{Budget, Share},
-    stall::awake_for,
-    telemetry::call::Server,
+    backends::Health, batcher::NoAnswer, budget::Budget, telemetry::call::Server,
 };
 use tokio::{
     sync::{Notify, watch},
@@ -62,6 +62,8 @@ enum Failure {
     Broken(RedisError),
     #[error("no answer in time")]
     Silent,
+    #[error("too many lookups wait")]
+    Full,
 }
 
 impl From<RedisError> for Failure {
@@ -112,13 +114,19 @@ impl Circuit {
     }
 
     /// Looks up a code, together with those that wait at the same time.
-    pub(super) async fn look_up(&self, keys: Keys, share: Share) -> Option<Option<Known>> {
-        let (number, answer) = {
+    pub(super) async fn look_up(&self, keys: Keys) -> Option<Option<Known>> {
+        let (number, lookups) = {
             let live = self.live.borrow();
             let live = live.as_ref()?;
-            (live.number, live.connection.look_up(keys, share))
+            (live.number, Arc::clone(&live.connection.lookups))
         };
-        let answer = async { Ok(answer.await.ok_or(Failure::Silent)??) };
+        let answer = async {
+            match timeout(self.deadline, lookups.look_up(keys)).await {
+                Ok(Ok(answer)) => Ok(answer?),
+                Ok(Err(NoAnswer::Full)) => Err(Failure::Full),
+                Ok(Err(NoAnswer::Ended)) | Err(_) => Err(Failure::Silent),
+            }
+        };
         let answer = self.server.call("MGET", answer).await;
         self.judge(number, answer)
     }
@@ -129,6 +137,7 @@ impl Circuit {
             Ok(value) => return Some(value),
             Err(Failure::Refused(error)) => self.refused(&error),
             Err(Failure::Silent) => self.doubt(),
+            Err(Failure::Full) => self.budget.count_refusal(),
             Err(Failure::Broken(error)) => self.open(number, &error.to_string()),
         }
         None
@@ -141,14 +150,17 @@ impl Circuit {
         }
     }
 
-    /// Opens the breaker if the server does not answer within a deadline in which this process can run.
+    /// Opens the breaker if the server answers none of two questions within a deadline each. After a pause of this
+    /// process every time limit has passed at once, and that costs one of them.
     pub(super) async fn probe(&self, live: &LiveConnection) {
         let mut connection = live.connection.clone();
-        let answer = tokio::select! {
-            biased;
-            answer = connection.ping() => answer.map_err(Failure::from),
-            () = awake_for(self.deadline) => Err(Failure::Silent),
-        };
+        let mut answer = Err(Failure::Silent);
+        for _ in 0..2 {
+            if let Ok(in_time) = timeout(self.deadline, connection.ping()).await {
+                answer = in_time.map_err(Failure::from);
+                break;
+            }
+        }
         match answer {
             Ok(()) | Err(Failure::Refused(_)) => {
                 self.metrics.probes_answered.inc();

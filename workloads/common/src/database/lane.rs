@@ -1,0 +1,206 @@
+//! A lane to the database: as many operations as it has connections, and a bounded wait for others.
+//!
+//! Without it, a slow database collects the work of clients that have given up and come back, and answers nothing else.
+
+use std::{
+    sync::{Arc, atomic::AtomicU32},
+    time::Duration,
+};
+
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use super::StoreError;
+
+/// The maximum number of operations of a lane that wait for a connection.
+pub const WAITING: usize = 256;
+/// The time after which an operation that waits for a connection is refused. An operation that began later could end after
+/// the deadline of its request, and would be work for an answer that comes too late.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// The metrics of the lanes.
+#[derive(Clone, Debug, Default)]
+pub struct LaneMetrics {
+    /// Operations that wait for a connection, or for the statement that they share.
+    pub waiting: Gauge<u32, AtomicU32>,
+    refused_look_ups: Counter,
+    refused_changes: Counter,
+}
+
+impl LaneMetrics {
+    /// Registers the metrics. Both series of the counter exist from the first scrape on.
+    pub fn register(registry: &mut Registry) -> Self {
+        let refused = Family::<[(&str, &str); 1], Counter>::default();
+        let child = |lane: &'static str| refused.get_or_create_owned(&[("lane", lane)]);
+        let metrics = Self {
+            waiting: Gauge::default(),
+            refused_look_ups: child("look_up"),
+            refused_changes: child("change"),
+        };
+        registry.register(
+            "database_waiting",
+            "Operations that wait for a connection to the database, or for the statement that they share",
+            metrics.waiting.clone(),
+        );
+        registry.register(
+            "database_refused",
+            "Operations that were refused because the connections to the database are busy",
+            refused,
+        );
+        metrics
+    }
+}
+
+/// The two lanes. Each has connections of its own, so neither a flood of unknown codes nor a pile of creates keeps the
+/// other from an answer.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    /// Look-ups of names that a client may have guessed.
+    pub(super) look_ups: Lane,
+    /// All other operations.
+    pub(super) changes: Lane,
+}
+
+impl Lanes {
+    /// Divides this number of connections.
+    pub(super) fn new(connections: u32, metrics: &LaneMetrics) -> Self {
+        let look_ups = (connections / 2).max(1);
+        let lane = |connections: u32, refused: &Counter| Lane {
+            connections: connections.max(1),
+            turns: Arc::new(Semaphore::new(connections.max(1) as usize)),
+            places: Semaphore::new(WAITING),
+            waiting: metrics.waiting.clone(),
+            refused: refused.clone(),
+        };
+        Self {
+            look_ups: lane(look_ups, &metrics.refused_look_ups),
+            changes: lane(
+                connections.saturating_sub(look_ups),
+                &metrics.refused_changes,
+            ),
+        }
+    }
+}
+
+/// One lane.
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// The number of connections, at least one.
+    pub(super) connections: u32,
+    turns: Arc<Semaphore>,
+    places: Semaphore,
+    waiting: Gauge<u32, AtomicU32>,
+    refused: Counter,
+}
+
+/// Counts an operation that waits until it is dropped.
+struct Waits<'a>(&'a Gauge<u32, AtomicU32>);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Lane {
+    /// Waits for the right to use one connection, in the order of arrival.
+    ///
+    /// # Errors
+    /// Fails at once if too many operations wait already, and otherwise after a short time.
+    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        if let Ok(turn) = self.turns.try_acquire() {
+            return Ok(turn);
+        }
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(self.refuse());
+        };
+        self.waiting.inc();
+        let _waits = Waits(&self.waiting);
+        match timeout(LONGEST_WAIT, self.turns.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err(self.refuse()),
+        }
+    }
+
+    /// Counts an operation that is refused, and returns its error.
+    pub(super) fn refuse(&self) -> StoreError {
+        self.refused.inc();
+        StoreError::Busy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, pin::Pin, task::Poll};
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Polls a future once, as a request that goes on waiting does.
+    async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context))).await
+    }
+
+    #[test]
+    fn each_lane_has_half_of_the_connections_and_at_least_one() {
+        for (connections, look_ups, changes) in [(1, 1, 1), (2, 1, 1), (5, 2, 3), (10, 5, 5)] {
+            let lanes = Lanes::new(connections, &LaneMetrics::default());
+            let divided = (lanes.look_ups.connections, lanes.changes.connections);
+            assert_eq!(divided, (look_ups, changes));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operation_that_would_end_too_late_is_refused() {
+        let metrics = LaneMetrics::default();
+        let lanes = Lanes::new(2, &metrics);
+        let turn = lanes.changes.turn().await.unwrap();
+        let start = Instant::now();
+        let refused = lanes.changes.turn().await;
+        assert!(matches!(refused, Err(StoreError::Busy)));
+        assert!(start.elapsed() >= LONGEST_WAIT && start.elapsed() < LONGEST_WAIT * 2);
+        let counted = |metrics: &LaneMetrics| {
+            let refused = (
+                metrics.refused_look_ups.get(),
+                metrics.refused_changes.get(),
+            );
+            (metrics.waiting.get(), refused)
+        };
+        assert_eq!(counted(&metrics), (0, (0, 1)));
+
+        let mut next = Box::pin(lanes.changes.turn());
+        assert!(poll_once(&mut next).await.is_pending());
+        assert_eq!(counted(&metrics), (1, (0, 1)));
+        assert!(
+            lanes.look_ups.turn().await.is_ok(),
+            "the other lane is free"
+        );
+        drop(turn);
+        assert!(next.await.is_ok(), "whoever waits is next");
+        assert_eq!(counted(&metrics), (0, (0, 1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_too_many_is_refused_at_once_and_there_is_room_when_one_leaves() {
+        let lanes = Lanes::new(2, &LaneMetrics::default());
+        let _turn = lanes.look_ups.turn().await.unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..WAITING {
+            let mut one = Box::pin(lanes.look_ups.turn());
+            assert!(poll_once(&mut one).await.is_pending());
+            waiting.push(one);
+        }
+        let refused = poll_once(&mut Box::pin(lanes.look_ups.turn())).await;
+        assert!(matches!(refused, Poll::Ready(Err(StoreError::Busy))));
+        waiting.pop();
+        let mut last = Box::pin(lanes.look_ups.turn());
+        assert!(poll_once(&mut last).await.is_pending());
+    }
+}
