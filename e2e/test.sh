@@ -129,7 +129,6 @@ source_stage() {
   run check 'make up on a laptop' e2e/checks/portable.sh
   run check 'public images' e2e/checks/digests.sh
   run check 'documents' e2e/checks/docs.sh
-  run check 'fields of earlier releases' e2e/checks/compatibility.sh
   run check 'features of programs and tests' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
   run check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \

@@ -25,7 +25,6 @@ mod pod_templates;
 mod probes;
 mod profiles;
 mod queue;
-mod releases;
 mod traces;
 mod upgrade;
 mod vector;
