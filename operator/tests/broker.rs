@@ -9,8 +9,9 @@
 
 use std::time::Duration;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::StreamExt;
-use http::{Method, Request, header};
+use http::{Method, Request, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use lapin::{
@@ -21,7 +22,7 @@ use lapin::{
     },
     types::FieldTable,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use shortener_common::{
     backends::Fault,
     queue::{self, topology},
@@ -81,15 +82,36 @@ async fn import(definitions: String) {
 
 /// Sends a request that must succeed.
 async fn as_administrator(method: Method, path: &str, body: String) {
+    let status = send_as("guest", "guest", method, path, body).await;
+    assert!(status.is_success(), "{path}: {status}");
+}
+
+/// Sends a request that an administrator alone may send.
+async fn is_no_administrator(user: &User<'_>) {
+    let Login { username, password } = Login::of(user);
+    let body = "{}".to_owned();
+    let status = send_as(&username, &password, Method::POST, "definitions", body).await;
+    let denied = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+    assert!(denied.contains(&status), "{username}: {status}");
+}
+
+async fn send_as(
+    username: &str,
+    password: &str,
+    method: Method,
+    path: &str,
+    body: String,
+) -> StatusCode {
+    let pair = STANDARD.encode(format!("{username}:{password}"));
     let request = Request::builder()
         .method(method)
         .uri(format!("{}/api/{path}", api()))
-        .header(header::AUTHORIZATION, "Basic Z3Vlc3Q6Z3Vlc3Q=")
+        .header(header::AUTHORIZATION, format!("Basic {pair}"))
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body)))
         .unwrap();
     let answer = transport::http().oneshot(request).await.unwrap();
-    assert!(answer.status().is_success(), "{answer:?}");
+    answer.status()
 }
 
 fn users([programs, operator]: [&'static str; 2]) -> Users<'static> {
@@ -136,7 +158,6 @@ async fn fail(broker: &Broker) -> usize {
 /// Runs one case after another, because they share the queues.
 #[tokio::test]
 async fn a_real_broker_takes_definitions_limits_and_dead_letters_as_the_operator_writes_them() {
-    a_broker_of_an_earlier_release_gets_to_know_the_operator().await;
     import(definitions(&users(FIRST), limits(5))).await;
     let [_, operator] = brokers(FIRST);
     assert_eq!(operator.alarm().await.unwrap(), None);
@@ -161,23 +182,6 @@ async fn a_real_broker_takes_definitions_limits_and_dead_letters_as_the_operator
 
 fn is_denied<T>(answer: Result<T, BrokerError>) -> bool {
     matches!(answer, Err(BrokerError::Denied))
-}
-
-/// In an earlier release the programs had the only user, an administrator.
-async fn a_broker_of_an_earlier_release_gets_to_know_the_operator() {
-    let known = users(FIRST).definitions();
-    let mut earlier = known.clone();
-    earlier["users"].as_array_mut().unwrap().truncate(1);
-    earlier["users"][0]["tags"] = json!(["administrator"]);
-    earlier["permissions"] = json!([
-        {"user": "shortener", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
-    ]);
-    import(earlier.to_string()).await;
-    let [programs, operator] = brokers(FIRST);
-    assert!(is_denied(operator.policies().await));
-    programs.set_users(&known).await.unwrap();
-    operator.policies().await.unwrap();
-    assert!(is_denied(programs.set_users(&known).await));
 }
 
 async fn rotation_replaces_the_passwords() {
@@ -236,9 +240,9 @@ async fn the_programs_do_their_work_and_administrate_nothing(programs: &Broker) 
     taken.await.unwrap();
 
     only_what_is_theirs(&connection).await;
+    is_no_administrator(&users(SECOND).programs).await;
     let [policy, _] = policies(limits(1));
     assert!(is_denied(programs.set_policy(&policy).await));
-    assert!(is_denied(programs.set_users(&Value::Null).await));
     connection.close(200, "done".into()).await.unwrap();
 }
 
@@ -271,6 +275,7 @@ async fn only_what_is_theirs(connection: &Connection) {
 }
 
 async fn the_operator_watches_and_touches_no_message(operator: &Broker, programs: &Broker) {
+    is_no_administrator(&users(SECOND).operator).await;
     programs.publish(JOBS, &job("m0")).await.unwrap();
     // A broker collects the figures of a queue every few seconds.
     while operator.depths().await.unwrap().jobs.is_none() {}
@@ -279,7 +284,6 @@ async fn the_operator_watches_and_touches_no_message(operator: &Broker, programs
         operator.peek(JOBS, 1).await.map(drop),
         operator.take(JOBS, 1).await.map(drop),
         operator.purge(JOBS).await,
-        operator.set_users(&Value::Null).await,
     ] {
         let error = refused.unwrap_err();
         assert!(

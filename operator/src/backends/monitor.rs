@@ -76,7 +76,6 @@ async fn request(transport: Transport, pod: SocketAddr) -> Result<StoreStates, B
     let answer = transport.oneshot(request).await?;
     match answer.status() {
         StatusCode::OK => read(answer.body()).ok_or_else(|| "the answer is malformed".into()),
-        // A pod of an older release has no such path.
         status => Err(format!("the answer is {status}").into()),
     }
 }

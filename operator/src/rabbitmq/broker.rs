@@ -147,16 +147,6 @@ impl Broker {
         Ok(())
     }
 
-    /// Creates or changes the users in the definitions, with their permissions. Only an administrator may.
-    ///
-    /// # Errors
-    /// [`BrokerError`]
-    pub async fn set_users(&self, definitions: &Value) -> Result<(), BrokerError> {
-        self.send(Method::POST, "definitions", Some(definitions.clone()))
-            .await?;
-        Ok(())
-    }
-
     /// Returns the first messages of a queue. They stay in it, at its head.
     ///
     /// # Errors

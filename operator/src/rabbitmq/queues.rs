@@ -7,11 +7,10 @@
 
 pub mod monitor;
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use parking_lot::Mutex;
-use serde_json::Value;
 use shortener_operator_core::{
     api::WorkersAutoscaling,
     model::{
@@ -39,8 +38,6 @@ pub struct Target {
     pub metrics_url: String,
     /// Credentials of the operator's own user.
     pub login: Login,
-    /// Access to the broker as long as it does not know this user.
-    pub earlier: Earlier,
     /// Limits of the queues.
     pub limits: QueueLimits,
     /// Limits of the number of workers, if it follows the queue.
@@ -49,25 +46,6 @@ pub struct Target {
     pub paused: bool,
     /// True when the queue is deleted once it is empty.
     pub draining: bool,
-}
-
-/// The access to a broker that has run since an earlier release: its programs are administrators, and the operator has
-/// no user. `Debug` redacts the hashes of the passwords.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Earlier {
-    /// Credentials of the programs.
-    pub login: Login,
-    /// The users of this release, in the form of definitions.
-    pub users: Arc<Value>,
-}
-
-impl std::fmt::Debug for Earlier {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Earlier")
-            .field("login", &self.login)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Target {
@@ -83,10 +61,6 @@ impl Target {
             url: url(MANAGEMENT_PORT),
             metrics_url: url(METRICS_PORT),
             login: Login::of(&users.operator),
-            earlier: Earlier {
-                login: Login::of(&users.programs),
-                users: Arc::new(users.definitions()),
-            },
             limits: queue.limits,
             autoscaling: autoscaling.map(|Autoscaled { limits, .. }| *limits),
             paused,
@@ -273,17 +247,12 @@ mod tests {
     }
 
     fn target(draining: bool) -> Target {
-        let login = |username: &str| Login {
-            username: username.to_owned(),
-            password: "s3cret".to_owned(),
-        };
         Target {
             url: "http://acme-rabbitmq.links:15672".to_owned(),
             metrics_url: "http://acme-rabbitmq.links:15692".to_owned(),
-            login: login("shortener-operator"),
-            earlier: Earlier {
-                login: login("shortener"),
-                users: Arc::default(),
+            login: Login {
+                username: "shortener-operator".to_owned(),
+                password: "s3cret".to_owned(),
             },
             limits: QueueLimits {
                 deliveries: 5,

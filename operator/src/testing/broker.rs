@@ -6,11 +6,7 @@
 mod answers;
 mod clients;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -31,8 +27,6 @@ pub struct FakeBroker(Arc<Mutex<State>>);
 struct State {
     /// Accepted credentials; `None` accepts all.
     login: Option<Login>,
-    /// Names of the users; `None` stands for any.
-    users: Option<BTreeSet<String>>,
     depths: BTreeMap<String, Option<Depth>>,
     messages: BTreeMap<String, Vec<Message>>,
     policies: BTreeMap<String, Value>,
@@ -51,7 +45,6 @@ impl Default for State {
         let queues = ["jobs", "jobs.dlq"];
         Self {
             login: Some(login()),
-            users: None,
             depths: queues
                 .map(|name| (name.to_owned(), Some(Depth::default())))
                 .into(),
@@ -103,11 +96,6 @@ impl FakeBroker {
     /// Accepts any credentials, like a broker that has just imported the current ones.
     pub fn trust_everybody(&self) {
         self.state().login = None;
-    }
-
-    /// Forgets every user but this administrator, like a broker that has run since an earlier release.
-    pub fn knows_only(&self, username: &str) {
-        self.state().users = Some([username.to_owned()].into());
     }
 
     /// Sets the depth of a queue.

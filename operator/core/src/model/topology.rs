@@ -142,7 +142,7 @@ const NOTHING: &str = "^$";
 
 impl Users<'_> {
     /// Returns the users and their permissions in the form of definitions.
-    pub fn definitions(&self) -> Value {
+    fn definitions(&self) -> Value {
         let users = [(&self.programs, &PROGRAMS), (&self.operator, &OPERATOR)];
         let accounts = users.map(|(user, rights)| {
             json!({

@@ -1,8 +1,5 @@
 //! Monitor of the managed brokers: reads the depths of their queues and enforces the limits.
 //!
-//! It has a user of its own. A broker that has run since an earlier release does not know it: its programs, which are
-//! administrators there, introduce it and lose that role, so an upgrade restarts no broker for it.
-//!
 //! It runs in the leader only. It sends no requests to the API server: reconciles set the brokers to query and act on
 //! the reports.
 
@@ -25,7 +22,7 @@ use tokio::{
 use super::{Queues, StackKey, Target};
 use crate::{
     leadership::write_deadline::WriteDeadline,
-    rabbitmq::broker::{Broker, BrokerError, Login, counters, transport::Transport},
+    rabbitmq::broker::{Broker, BrokerError, counters, transport::Transport},
     server::metrics::Metrics,
     telemetry::span::{OTHER, Tracer, in_span},
 };
@@ -87,9 +84,11 @@ impl Monitor {
 
     async fn query(&self, stack: &StackKey, target: &Target) {
         let (namespace, name) = stack;
-        let said = match self.traced(stack, self.answers(target)).await {
+        let broker = self.broker(target);
+        let answers = questions(&broker, target, &self.write_deadline);
+        let said = match self.traced(stack, answers).await {
             Ok((depths, alarm)) => {
-                let busy = self.busy(stack, target).await;
+                let busy = self.busy(stack, &broker).await;
                 let depths = Depths {
                     dropped: self.dropped(stack, target).await,
                     ..depths
@@ -113,39 +112,17 @@ impl Monitor {
         self.queues.heard(stack, said);
     }
 
-    /// Returns the answers to the questions of the operator's own user, whom a broker of an earlier release gets to know.
-    async fn answers(&self, target: &Target) -> Result<(Depths, Option<String>), BrokerError> {
-        let broker = |login: &Login| {
-            let transport = self.transport.clone();
-            Broker::new(transport, &target.url, login.clone(), LIMIT)
-        };
-        let own = broker(&target.login);
-        match questions(&own, target, &self.write_deadline).await {
-            Err(BrokerError::Denied) => {}
-            answered => return answered,
-        }
-        let programs = broker(&target.earlier.login);
-        if target.paused {
-            return questions(&programs, target, &self.write_deadline).await;
-        }
-        // After the write deadline, the users are up to the next leader.
-        let introduction = programs.set_users(&target.earlier.users);
-        match self.write_deadline.guard(introduction).await {
-            Ok(introduced) => introduced?,
-            Err(_) => return Err(BrokerError::Denied),
-        }
-        tracing::info!(broker = %target.url, "introduced the operator's user to a broker that has run since an earlier release");
-        questions(&own, target, &self.write_deadline).await
+    fn broker(&self, target: &Target) -> Broker {
+        let transport = self.transport.clone();
+        Broker::new(transport, &target.url, target.login.clone(), LIMIT)
     }
 
     /// Returns the clients that process a job, if workers are to be removed. Without an answer none is.
-    async fn busy(&self, stack: &StackKey, target: &Target) -> Option<BTreeSet<String>> {
+    async fn busy(&self, stack: &StackKey, broker: &Broker) -> Option<BTreeSet<String>> {
         if !self.queues.has_too_many_workers(stack) {
             return None;
         }
         let (namespace, name) = stack;
-        let transport = self.transport.clone();
-        let broker = Broker::new(transport, &target.url, target.login.clone(), LIMIT);
         let busy = broker.busy_clients().await;
         busy.inspect_err(|error| {
             tracing::debug!(stack = %name, %namespace, %error, "the broker's clients cannot be read");
@@ -228,22 +205,17 @@ mod tests {
     use tower::{ServiceExt, service_fn};
 
     use super::*;
-    use crate::{rabbitmq::queues::Earlier, testing::broker::FakeBroker};
+    use crate::{rabbitmq::broker::Login, testing::broker::FakeBroker};
 
     const SLOW: &str = "slow-rabbitmq.links";
 
     fn target(host: &str) -> Target {
-        let login = Login {
-            username: "shortener".to_owned(),
-            password: "s3cret".to_owned(),
-        };
         Target {
             url: format!("http://{host}:15672"),
             metrics_url: format!("http://{host}:15692"),
-            login: login.clone(),
-            earlier: Earlier {
-                login,
-                users: Arc::default(),
+            login: Login {
+                username: "shortener".to_owned(),
+                password: "s3cret".to_owned(),
             },
             limits: QueueLimits {
                 deliveries: 5,

@@ -606,48 +606,6 @@ async fn a_rotated_password_of_the_operator_restarts_the_broker_alone_and_stays(
     );
 }
 
-/// Takes away what this release has added to the Secret, and the operator's user from the broker.
-fn as_an_earlier_release_left_it(world: &World) {
-    world
-        .server
-        .edit::<Secret>(NAMESPACE, "acme-rabbitmq", |secret| {
-            let data = secret["data"].as_object_mut().unwrap();
-            data.retain(|key, _| !key.starts_with("operator-"));
-        });
-    world.broker.knows_only("shortener");
-    world.broker.holds(JOBS, depth(5, 0));
-    world.broker.forget_changes();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_broker_of_an_earlier_release_gets_to_know_the_operator_without_a_restart() {
-    let world = World::with_stack(queue()).await;
-    let password = entry(&world, "password");
-    as_an_earlier_release_left_it(&world);
-    world.settle().await;
-    assert_eq!(world.broker.changes(), ["POST /api/definitions"]);
-    assert_eq!(world.stack("acme").status.unwrap().queue.unwrap().ready, 5);
-    assert_eq!(entry(&world, "password"), password);
-    assert_eq!(entry(&world, "operator-username"), b"shortener-operator");
-    assert_eq!(entry(&world, "operator-password").len(), 64);
-    let writes = world.child_writes();
-    assert!(
-        writes.len() == 1 && writes[0].ends_with("/secrets/acme-rabbitmq"),
-        "{writes:?}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_broker_of_an_earlier_release_is_looked_at_and_left_alone_while_its_stack_is_paused() {
-    let world = World::with_stack(queue()).await;
-    world.edit_spec("acme", |spec| spec["paused"] = true.into());
-    world.settle().await;
-    as_an_earlier_release_left_it(&world);
-    world.settle().await;
-    assert_eq!(world.broker.changes(), Vec::<String>::new());
-    assert_eq!(world.stack("acme").status.unwrap().queue.unwrap().ready, 5);
-}
-
 #[tokio::test(start_paused = true)]
 async fn lost_credentials_of_a_broker_with_a_volume_are_never_minted_anew() {
     let world = World::with_stack(queue()).await;

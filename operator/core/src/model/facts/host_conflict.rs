@@ -117,7 +117,7 @@ pub fn host_conflict(
         owner.is_some_and(is_earlier)
     };
     let mut rivals = claims.iter().filter(|claim| claim.rivals(&wanted));
-    // Two stacks hold a host only if both have taken it before there were claims. Then the earlier one is right.
+    // Two stacks hold a host only if two operators gave it to them at the same moment. Then the earlier one is right.
     let mut holder = rivals.find(|claim| !holds || is_of_earlier(claim)).cloned();
     if holder.is_none() && !holds {
         let waiting = others().filter(|other| {

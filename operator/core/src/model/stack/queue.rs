@@ -71,8 +71,6 @@ pub struct BrokerOperator {
     pub password: ByteString,
     /// Checksum of the password.
     pub checksum: String,
-    /// True when the Secret has another password than the one that follows from the stack's own key.
-    pub is_rotated: bool,
 }
 
 impl std::fmt::Debug for BrokerOperator {
@@ -80,7 +78,6 @@ impl std::fmt::Debug for BrokerOperator {
         formatter
             .debug_struct("BrokerOperator")
             .field("username", &self.username)
-            .field("is_rotated", &self.is_rotated)
             .finish_non_exhaustive()
     }
 }

@@ -98,7 +98,7 @@ fn short_links_begin_with_the_public_url_the_host_or_localhost() {
         (json!({}), "http://localhost:8080"),
         (json!({"gateway": {"host": "go.test"}}), "http://go.test"),
         (
-            json!({"gateway": {"host": "go.test", "tlsSecretName": "tls"}}),
+            json!({"gateway": {"host": "go.test", "tls": {"secretName": "tls"}}}),
             "https://go.test",
         ),
         (
@@ -398,14 +398,13 @@ fn another_major_version_than_that_of_the_volume_is_refused() {
     for facts in [
         with_volume(Some(17), None),
         with_volume(None, Some("postgres:17.6")),
-        // Releases that wrote no annotation had one default image.
-        with_volume(None, None),
     ] {
         assert_eq!(refused(spec.clone(), facts).reason, "MajorVersionChange");
     }
     let stack = stored_stack(spec);
     for facts in [
         managed(credentials()),
+        with_volume(None, None),
         with_volume(Some(18), Some("postgres:17.6")),
         with_volume(None, Some("registry.test:5000/postgres:18.0-bookworm")),
         with_volume(None, Some("postgres@sha256:abc")),
@@ -425,18 +424,16 @@ fn a_database_gets_the_default_image_that_reads_its_volume() {
         (database.pod.image, database.volume.unwrap().postgres_major)
     };
     let images = defaults().images;
-    assert_eq!(
-        chosen(managed(credentials())),
-        (images.postgres.clone(), Some(18))
-    );
-    assert_eq!(
-        chosen(with_volume(Some(18), None)),
-        (images.postgres, Some(18))
-    );
+    for facts in [
+        managed(credentials()),
+        with_volume(Some(18), None),
+        with_volume(None, None),
+    ] {
+        assert_eq!(chosen(facts), (images.postgres.clone(), Some(18)));
+    }
     for facts in [
         with_volume(Some(17), None),
         with_volume(None, Some("postgres:17.6")),
-        with_volume(None, None),
     ] {
         assert_eq!(chosen(facts), (images.postgres_17.clone(), Some(17)));
     }

@@ -17,9 +17,6 @@ use crate::{
     },
 };
 
-/// Major version of the only default image in releases that did not annotate their claims.
-const MAJOR_WITHOUT_ANNOTATION: u32 = 17;
-
 /// Resolves the database.
 pub(in crate::plan) fn resolve(
     surroundings: &Surroundings<'_>,
@@ -67,7 +64,7 @@ pub(in crate::plan) fn resolve(
 /// The data of a database.
 #[derive(Clone, Copy)]
 enum Data<'a> {
-    /// There is none yet.
+    /// There is none yet, or nothing says which version initialised it.
     New,
     /// A server of this major version initialised it.
     Of(u32),
@@ -77,8 +74,8 @@ enum Data<'a> {
 
 /// Returns the data of a database.
 ///
-/// The claim's annotation contains the version. Claims of earlier releases have no annotation; then the running image
-/// decides, or else the only default image of those releases.
+/// The claim's annotation contains the version, unless the first image was named by its digest alone or somebody else
+/// made the claim. Then the running image decides.
 fn data(facts: &StoreFacts) -> Data<'_> {
     let StoreFacts::Managed {
         running_image,
@@ -90,7 +87,7 @@ fn data(facts: &StoreFacts) -> Data<'_> {
     };
     match (claim.major, running_image) {
         (Some(recorded), _) => Data::Of(recorded),
-        (None, None) => Data::Of(MAJOR_WITHOUT_ANNOTATION),
+        (None, None) => Data::New,
         (None, Some(running)) => major(running).map_or(Data::Untold(running), Data::Of),
     }
 }

@@ -75,8 +75,8 @@ pub(in crate::plan) fn resolve(
 }
 
 /// Returns the operator's own user of a managed broker. Its first password follows from the stack's own key, which is
-/// random: a stack of an earlier release gets the user without a change of what its pods depend on. As soon as the
-/// Secret has a password, that one counts.
+/// random, so a Secret that is restored without it needs no more than the user and the password of the programs. As soon
+/// as the Secret has a password, that one counts.
 fn operator(surroundings: &Surroundings<'_>, facts: &StoreFacts) -> Option<BrokerOperator> {
     let StoreFacts::Managed {
         credentials: CredentialState::Existing(data) | CredentialState::Generated(data),
@@ -86,18 +86,16 @@ fn operator(surroundings: &Surroundings<'_>, facts: &StoreFacts) -> Option<Broke
         return None;
     };
     let programs = String::from_utf8_lossy(&data.get(USERNAME_KEY)?.0);
-    let first = ByteString(surroundings.derived_password(OPERATOR_PURPOSE).into_bytes());
     let stored = data.get(OPERATOR_PASSWORD_KEY);
-    let stored = stored.filter(|stored| !stored.0.is_empty() && **stored != first);
-    let is_rotated = stored.is_some();
-    let password = stored.cloned().unwrap_or(first);
+    let stored = stored.filter(|stored| !stored.0.is_empty()).cloned();
+    let first = || ByteString(surroundings.derived_password(OPERATOR_PURPOSE).into_bytes());
+    let password = stored.unwrap_or_else(first);
     let entry = BTreeMap::from([(OPERATOR_PASSWORD_KEY.to_owned(), password.clone())]);
     Some(BrokerOperator {
         // Never the name of the programs' user.
         username: format!("{programs}-operator"),
         password,
         checksum: surroundings.checksum(&entry),
-        is_rotated,
     })
 }
 
@@ -205,7 +203,6 @@ mod tests {
     fn the_operator_has_a_password_before_the_secret_has_one() {
         let first = operator_of("key", &[]);
         assert_eq!(first.username, "shop-operator");
-        assert!(!first.is_rotated);
         let text = String::from_utf8(first.password.0.clone()).unwrap();
         assert_eq!(operator_of("key", &[(OPERATOR_PASSWORD_KEY, "")]), first);
         assert_eq!(operator_of("key", &[(OPERATOR_PASSWORD_KEY, &text)]), first);
@@ -216,7 +213,7 @@ mod tests {
     fn the_password_in_the_secret_counts() {
         let stored = [(OPERATOR_PASSWORD_KEY, "mine")];
         let [rotated, same] = ["key", "other"].map(|key| operator_of(key, &stored));
-        assert!(rotated.is_rotated && rotated.password.0 == b"mine");
+        assert_eq!(rotated.password.0, b"mine");
         assert_eq!(same.password, rotated.password);
         assert!(!format!("{rotated:?}").contains("mine"));
     }

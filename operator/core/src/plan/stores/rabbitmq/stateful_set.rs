@@ -35,16 +35,13 @@ const ERLANG_ARGUMENTS: &str =
     "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}";
 
 /// Returns the StatefulSet `<stack>-rabbitmq`, or `None` if the operator does not run a broker. The definitions are
-/// not part of its checksum: a new password changes another checksum, and new limits reach the running server. So does
-/// the operator's user with its first password, which a broker of an earlier release lacks.
+/// not part of its checksum: a new password changes the checksum of its user, and new limits reach the running server.
 pub(super) fn stateful_set(stack: &ValidatedStack) -> Option<StatefulSet> {
     let queue = stack.queue.as_ref()?;
     let server = queue.store.managed()?;
     let config = format!("{}{PLUGINS_TEXT}", render(queue));
-    let mut checksum = format!("{}.{}", server.checksum, pod::digest(&config));
-    if let Some(operator) = queue.operator.as_ref().filter(|user| user.is_rotated) {
-        checksum = format!("{checksum}.{}", operator.checksum);
-    }
+    let operator = &queue.operator.as_ref()?.checksum;
+    let checksum = format!("{}.{operator}.{}", server.checksum, pod::digest(&config));
     let pod_spec = pod_spec(stack, &server.pod);
     Some(common::stateful_set(
         stack,
@@ -157,7 +154,7 @@ mod tests {
         let (mut limited, mut larger) = (before.clone(), before.clone());
         let mut rotated = before.clone();
         if let Some(operator) = rotated.queue.as_mut().unwrap().operator.as_mut() {
-            operator.is_rotated = true;
+            operator.checksum = "checksum-of-another-password".to_owned();
         }
         if let Some(queue) = &mut limited.queue {
             queue.limits.deliveries = 9;
