@@ -31,15 +31,6 @@ pub use tls::{GatewayTls, Hsts};
     validation = Rule::new("self.provider == 'Standalone' || self.serviceType == 'ClusterIP'").message(
         "gateway.serviceType is for gateway.provider Standalone: remove it or change the provider"
     ),
-    validation = Rule::new("self.provider == 'IngressNginx' || !has(self.tlsSecretName)").message(
-        "gateway.tlsSecretName is for gateway.provider IngressNginx: set gateway.tls.secretName instead"
-    ),
-    validation = Rule::new("!has(self.tlsSecretName) || self.host != ''").message(
-        "gateway.tlsSecretName needs gateway.host: set the host name of the certificate"
-    ),
-    validation = Rule::new("!has(self.tls) || !has(self.tlsSecretName)").message(
-        "gateway.tls and gateway.tlsSecretName exclude each other: remove gateway.tlsSecretName"
-    ),
     validation = Rule::new("!has(self.tls) || self.host != ''").message(
         "gateway.tls needs gateway.host: set the host name of the certificate"
     ),
@@ -87,10 +78,6 @@ pub struct GatewaySpec {
     /// TLS of the host. Absent: HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<GatewayTls>,
-    /// Secret of type `kubernetes.io/tls` for the host (`IngressNginx` only). `tls.secretName` replaces it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = names::OBJECT))]
-    pub tls_secret_name: Option<String>,
     /// Annotations added to the Ingresses or to the HTTPRoute, for cert-manager or external-dns (`IngressNginx` and
     /// `GatewayApi` only). Those that change the routes are refused, and so are snippets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -146,7 +133,6 @@ impl Default for GatewaySpec {
             parent_ref: None,
             allow_from: Vec::new(),
             tls: None,
-            tls_secret_name: None,
             annotations: BTreeMap::new(),
             service: None,
             service_type: GatewayServiceType::default(),

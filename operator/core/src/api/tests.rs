@@ -57,7 +57,7 @@ fn a_full_spec_is_valid() {
         "publicUrl": "https://go.example.com:8443/",
         "gateway": {
             "host": "go.example.com",
-            "tlsSecretName": "go-tls",
+            "tls": {"secretName": "go-tls"},
             "auth": {"secretRef": {"name": "keys"}, "protect": ["jobs", "metrics"], "limits": {"shortenBurst": 0}},
             "cors": {"allowOrigins": ["https://app.example.com", "http://localhost:3000"]},
         },
@@ -324,18 +324,6 @@ fn every_rule_refuses_with_the_field_and_the_remedy() {
         (
             json!({"gateway": {"serviceType": "NodePort"}}),
             "gateway.serviceType is for gateway.provider Standalone",
-        ),
-        (
-            json!({"gateway": {"provider": "Standalone", "host": "a.b", "tlsSecretName": "tls"}}),
-            "gateway.tlsSecretName is for gateway.provider IngressNginx",
-        ),
-        (
-            json!({"gateway": {"tlsSecretName": "tls"}}),
-            "gateway.tlsSecretName needs gateway.host",
-        ),
-        (
-            gateway(json!({"tls": {"secretName": "tls"}, "tlsSecretName": "tls", "host": "a.b"})),
-            "gateway.tls and gateway.tlsSecretName exclude each other",
         ),
         (
             gateway(json!({"tls": {"secretName": "tls"}})),

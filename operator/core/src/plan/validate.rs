@@ -134,7 +134,7 @@ pub fn public_url(spec: &ShortenerStackSpec) -> String {
     match &spec.public_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None if gateway.host.is_empty() => LOCAL_URL.to_owned(),
-        None if gateway::tls(gateway).is_some() => format!("https://{}", gateway.host),
+        None if gateway.tls.is_some() => format!("https://{}", gateway.host),
         None => format!("http://{}", gateway.host),
     }
 }

@@ -29,17 +29,6 @@ pub struct GatewayTls {
     pub hsts: Option<Hsts>,
 }
 
-impl GatewayTls {
-    /// Returns the settings that the field `gateway.tlsSecretName` stands for.
-    pub fn of_secret(name: String) -> Self {
-        Self {
-            secret_name: name,
-            redirect: default_redirect(),
-            hsts: None,
-        }
-    }
-}
-
 /// The header `Strict-Transport-Security`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{end_to_end::end_to_end, monitoring::is_qualified_name};
 use crate::{
-    api::{GatewayProvider, GatewaySpec, GatewayTls, ShortenerStackSpec},
+    api::{GatewayProvider, GatewaySpec, ShortenerStackSpec},
     model::{
         defaults::Defaults,
         facts::GatewayFacts,
@@ -68,7 +68,8 @@ fn routing(gateway: &GatewaySpec, namespace: &str, facts: GatewayFacts) -> Routi
     let kept = host_conflict
         .as_ref()
         .and_then(|conflict| conflict.kept.clone());
-    let (host, tls) = (kept.unwrap_or_else(|| gateway.host.clone()), tls(gateway));
+    let host = kept.unwrap_or_else(|| gateway.host.clone());
+    let tls = gateway.tls.clone();
     match gateway.provider {
         GatewayProvider::IngressNginx => Routing::IngressNginx {
             host,
@@ -102,12 +103,6 @@ fn routing(gateway: &GatewaySpec, namespace: &str, facts: GatewayFacts) -> Routi
             }
         }
     }
-}
-
-/// Returns the settings of TLS, from the field of today or the one that it replaces.
-pub(super) fn tls(gateway: &GatewaySpec) -> Option<GatewayTls> {
-    let older = || gateway.tls_secret_name.clone().map(GatewayTls::of_secret);
-    gateway.tls.clone().or_else(older)
 }
 
 /// Checks the keys of the annotations, which a structural schema cannot.

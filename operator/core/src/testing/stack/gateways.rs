@@ -54,7 +54,11 @@ impl ValidatedStack {
 
     /// Serves the host over TLS with the certificate in a Secret.
     pub fn tls(mut self, secret: &str) -> Self {
-        *self.gateway_tls() = Some(GatewayTls::of_secret(secret.to_owned()));
+        *self.gateway_tls() = Some(GatewayTls {
+            secret_name: secret.to_owned(),
+            redirect: true,
+            hsts: None,
+        });
         self
     }
 
