@@ -191,8 +191,6 @@ cluster_stage() {
   run check 'a cluster without IPv4' follow_ipv6_check
   # Last on its cluster, because it costs every stack there, and not in parallel with the other one, because it measures.
   run tests 'cluster tests, outages' cluster_tests outage --test-threads=1 --show-output
-  run tests 'sections of the specification' \
-    sections "$logs"/test-cluster-tests{,-one-by-one,-outages}.log
 }
 
 # A function, because bash reads a script while it runs it, and an edit during a run would derail it.

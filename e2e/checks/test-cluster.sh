@@ -112,12 +112,6 @@ cluster_tests() {
   timeout 45m cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
 }
 
-# sections <log of cluster_tests>...: counts the passed tests by section of the specification.
-sections() {
-  local IFS=:
-  E2E_LOGS="$*" cargo test --profile quick --workspace --test sections -- --show-output
-}
-
 # operator_setting <variable> <default>: prints the setting of the installed operator.
 operator_setting() {
   local value
