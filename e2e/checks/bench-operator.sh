@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/test-cluster.sh"
 
 export PROFILE=release BENCH_STACKS=${BENCH_STACKS:-1000} BENCH_SECRETS=${BENCH_SECRETS:-20000}
 
-# Without the Gateway and the images of earlier releases, which the tests need: they would use the same processor.
+# Without the Gateway, which the tests need: it would use the same processor.
 bench_cluster() {
   e2e/cluster/down.sh && e2e/cluster/up.sh cluster
 }

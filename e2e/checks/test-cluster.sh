@@ -33,20 +33,7 @@ image_contract() {
 
 # A cluster of an earlier run would prove nothing, so there is always a new one.
 cluster_up() {
-  e2e/cluster/down.sh && e2e/cluster/up.sh cluster && e2e/cluster/addons/contour.sh && load_images_before
-}
-
-# Loads the images that the upgrade test starts from. The app and the worker of 0.1.0 were never published.
-load_images_before() {
-  local name image names=()
-  while read -r name image; do
-    docker tag "$image" "$name" || return
-    names+=("$name")
-  done < <(
-    if closed; then images_before; fi
-    for name in app worker; do printf '%s %s\n' "$local_images/$name:0.1.0" "$local_images/$name:$version"; done
-  )
-  e2e/cluster/load.sh "${names[@]}"
+  e2e/cluster/down.sh && e2e/cluster/up.sh cluster && e2e/cluster/addons/contour.sh
 }
 
 cluster_down() {
@@ -103,11 +90,10 @@ cluster_tests() {
   export E2E_SINK_IMAGE=$local_images/otlp-sink:$version
   export E2E_PROMETHEUS_IMAGE=$public_prometheus
   if closed; then E2E_PROMETHEUS_IMAGE=$prometheus_image; fi
-  export E2E_REGISTRY_BEFORE=
-  if closed; then E2E_REGISTRY_BEFORE=localhost/; fi
   E2E_OPERATOR=$CARGO_TARGET_DIR/$(host_triple)/quick/operator
   E2E_POSTGRES_IMAGE=$(operator_setting POSTGRES_IMAGE "$(default_image POSTGRES_IMAGE)") || return
-  export E2E_OPERATOR E2E_POSTGRES_IMAGE
+  E2E_POSTGRES_17_IMAGE=$(operator_setting POSTGRES_17_IMAGE "$(default_image POSTGRES_17_IMAGE)") || return
+  export E2E_OPERATOR E2E_POSTGRES_IMAGE E2E_POSTGRES_17_IMAGE
   # If CI ended the run from outside, the log would not show the reason.
   timeout 45m cargo test --profile quick --workspace --no-fail-fast --test "$target" -- "$@"
 }

@@ -31,13 +31,3 @@ controller_image=localhost/ingress-nginx/controller:v1.11.0-debian
 calico_image=localhost/calico:v3.28.5
 contour_image=localhost/projectcontour/contour:v1.33.8
 envoy_image=localhost/envoyproxy/envoy:v1.40.0
-
-# images_before: prints the images of release 0.1.0, each with the image of this release that replaces it.
-images_before() {
-  cat <<IMAGES
-localhost/postgres:17.6 $postgres_17_image
-localhost/nginx:1.28.0 $nginx_image
-localhost/valkey/valkey:8.1.4 $valkey_image
-localhost/rabbitmq:4.2.5-management $rabbitmq_image
-IMAGES
-}

@@ -1,6 +1,4 @@
-//! The Helm release of the operator, for tests that change its version.
-
-use std::path::Path;
+//! The Helm release of the operator, for tests that upgrade it.
 
 use anyhow::{Context, Result};
 use tokio::process::Command;
@@ -30,15 +28,6 @@ impl Release {
         })
     }
 
-    /// Replaces the installed release by the chart of an earlier one, with no operator pod, because the image of
-    /// that release need not exist.
-    ///
-    /// # Errors
-    /// Fails if helm refuses the chart, or the cluster one of its objects.
-    pub async fn replace_by(&self, chart: &Path) -> Result<()> {
-        upgrade(chart, &["--set", "replicaCount=0"], "").await
-    }
-
     /// Upgrades to the chart of this checkout with the values of the first installation, and waits for the operator.
     ///
     /// # Errors
@@ -57,20 +46,14 @@ impl Release {
 
     async fn upgrade(&self, settings: &[&str]) -> Result<()> {
         let chart = checkout("../charts/shortener-operator");
-        let mut options = vec!["--values", "-", "--wait", "--timeout", "3m"];
-        options.extend(settings);
-        upgrade(&chart, &options, &self.values).await
+        let path = chart
+            .to_str()
+            .with_context(|| format!("path {} is not valid UTF-8", chart.display()))?;
+        let mut arguments = vec!["upgrade", RELEASE, path, FORCE, "--reset-values"];
+        arguments.extend(["--values", "-", "--wait", "--timeout", "3m"]);
+        arguments.extend(settings);
+        helm(&arguments, &self.values).await.map(|_| ())
     }
-}
-
-/// Upgrades the release to a chart, without the values of the installed release.
-async fn upgrade(chart: &Path, options: &[&str], input: &str) -> Result<()> {
-    let path = chart
-        .to_str()
-        .with_context(|| format!("path {} is not valid UTF-8", chart.display()))?;
-    let mut arguments = vec!["upgrade", RELEASE, path, FORCE, "--reset-values"];
-    arguments.extend(options);
-    helm(&arguments, input).await.map(|_| ())
 }
 
 async fn helm(arguments: &[&str], input: &str) -> Result<String> {

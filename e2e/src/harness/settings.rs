@@ -11,15 +11,14 @@ pub struct Settings {
     pub app_image: String,
     /// Image of PostgreSQL, which also gives tests a shell (`E2E_POSTGRES_IMAGE`).
     pub postgres_image: String,
+    /// Image of PostgreSQL for volumes that 17 made (`E2E_POSTGRES_17_IMAGE`).
+    pub postgres_17_image: String,
     /// Image of the stand-in app (`E2E_ECHO_IMAGE`).
     pub echo_image: String,
     /// Image of the stand-in telemetry backend (`E2E_SINK_IMAGE`).
     pub sink_image: String,
     /// Image of Prometheus (`E2E_PROMETHEUS_IMAGE`).
     pub prometheus_image: String,
-    /// Registry prefix of the images of 0.1.0; empty if they are pulled from their public
-    /// registries (`E2E_REGISTRY_BEFORE`).
-    pub registry_before: String,
     /// The operator's program on this machine, for its commands (`E2E_OPERATOR`).
     pub operator: String,
     /// True when the namespaces of failed tests stay (`E2E_KEEP=1`).
@@ -35,10 +34,10 @@ impl Settings {
                 .to_owned(),
             app_image: variable("E2E_APP_IMAGE")?,
             postgres_image: variable("E2E_POSTGRES_IMAGE")?,
+            postgres_17_image: variable("E2E_POSTGRES_17_IMAGE")?,
             echo_image: variable("E2E_ECHO_IMAGE")?,
             sink_image: variable("E2E_SINK_IMAGE")?,
             prometheus_image: variable("E2E_PROMETHEUS_IMAGE")?,
-            registry_before: variable("E2E_REGISTRY_BEFORE")?,
             operator: variable("E2E_OPERATOR")?,
             keep_failed: std::env::var("E2E_KEEP").is_ok_and(|value| value == "1"),
         })
