@@ -35,7 +35,6 @@ use crate::{
     store::{
         cache::{Cache, source::Source},
         cached::CachedLinks,
-        host_filler::HostFiller,
         jobs::Jobs,
         postgres::Links,
         purge_sweeper::PurgeSweeper,
@@ -267,10 +266,8 @@ fn cache(
 
 /// Starts the background tasks of the links.
 fn tend(links: &CachedLinks, cache: Option<Arc<Cache>>, background: &mut JoinSet<()>) {
-    let management = links.management();
-    background.spawn(HostFiller::new(management.clone()).run());
     if let Some(cache) = cache {
-        background.spawn(PurgeSweeper::new(management.clone(), cache).run());
+        background.spawn(PurgeSweeper::new(links.management().clone(), cache).run());
     }
 }
 

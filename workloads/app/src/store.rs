@@ -2,7 +2,6 @@
 
 pub mod cache;
 pub mod cached;
-pub mod host_filler;
 pub mod jobs;
 pub mod management;
 pub mod migrate;

@@ -22,11 +22,6 @@ const SCATTER: usize = 1_000_000_007;
 /// The destinations' host, as the app stores it.
 const HOST: &str = "example.com";
 
-/// The app fills in missing hosts once a day. No link lacks one, and its reading of all links would disturb the
-/// measurements.
-const NO_HOST_IS_MISSING: &str = "INSERT INTO schedules (name, ran_at) VALUES ('link_hosts', now()) \
-    ON CONFLICT (name) DO UPDATE SET ran_at = excluded.ran_at";
-
 /// Returns a code of seven characters, the length of generated codes.
 pub fn code(number: usize) -> String {
     format!("b{number:06x}")
@@ -87,9 +82,7 @@ pub async fn fill(links: usize) -> Result<()> {
         )?;
         eprintln!("{end} of {links} links are in the database");
     }
-    for statement in [NO_HOST_IS_MISSING, "ANALYZE links"] {
-        sqlx::query(statement).execute(&mut database).await?;
-    }
+    sqlx::query("ANALYZE links").execute(&mut database).await?;
     Ok(())
 }
 

@@ -58,11 +58,6 @@ impl Management {
         Self(database)
     }
 
-    /// Returns the database.
-    pub(super) fn database(&self) -> &Database {
-        &self.0
-    }
-
     /// Reads a link; `None` if the code was never assigned.
     ///
     /// # Errors

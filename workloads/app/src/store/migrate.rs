@@ -19,20 +19,12 @@ use tokio::time::{sleep, timeout};
 
 /// The name and the statements of each migration in `migrations/`, in order. A released one never changes: the
 /// database keeps its checksum.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 3] = [
     ("links", include_str!("../../migrations/0001_links.sql")),
     ("jobs", include_str!("../../migrations/0002_jobs.sql")),
     (
         "documents",
         include_str!("../../migrations/0003_documents.sql"),
-    ),
-    (
-        "internet",
-        include_str!("../../migrations/0004_internet.sql"),
-    ),
-    (
-        "internet_indexes",
-        include_str!("../../migrations/0005_internet_indexes.sql"),
     ),
 ];
 

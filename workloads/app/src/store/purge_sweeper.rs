@@ -1,7 +1,7 @@
 //! The background task that removes changed links from the cache once more, a few seconds after the change.
 //!
-//! The first removal comes before the response to the change. It is not enough if the cache did not confirm it, if the
-//! replica ended in between, or if a replica of an earlier release wrote the earlier state afterwards.
+//! The first removal comes before the response to the change. It is not enough if the cache did not confirm it, or if the
+//! replica ended in between.
 
 use std::{sync::Arc, time::Duration};
 

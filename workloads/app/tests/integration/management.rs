@@ -5,11 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
-use shortener_app::{
-    config::ServeArgs,
-    scope::Scopes,
-    store::{host_filler::HostFiller, management::Management, migrate::migrate},
-};
+use shortener_app::{config::ServeArgs, scope::Scopes, store::management::Management};
 use shortener_common::database::{Database, LaneMetrics};
 use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
@@ -368,33 +364,6 @@ async fn links_are_listed_by_host_and_by_takedown() {
         let refused = manage(&app, "GET", query, None).await;
         refused.problem(400, "invalid-fields");
     }
-}
-
-#[tokio::test]
-async fn links_of_an_earlier_release_are_listed_too() {
-    let database = TestDatabase::new().await;
-    let schema = migrate(database.clone(), Duration::from_secs(30));
-    schema.await.unwrap();
-    let mut connection = database.connect().await.unwrap();
-    let earlier = "INSERT INTO links (code, url) \
-        SELECT 'old-' || number, 'https://Old.example/' || number FROM generate_series(1, 2500) AS number; \
-        INSERT INTO links (code, disabled_url, disabled_at, disabled_as) \
-        VALUES ('down', 'https://old.example/', now(), 'gone'); \
-        INSERT INTO links (code, expires_at) VALUES ('purged', now())";
-    connection.execute(earlier).await.unwrap();
-    let handle = Database::connect(
-        "test",
-        database.clone(),
-        10,
-        Gauge::default(),
-        LaneMetrics::default(),
-    );
-    let filler = HostFiller::new(Management::new(handle));
-    assert_eq!(filler.fill_all().await.unwrap(), 2501);
-    assert_eq!(filler.fill_all().await.unwrap(), 0, "once a day");
-    let (app, _keys) = managed(&database).await;
-    let down = pages(&app, "host=old.example&state=disabled").await;
-    assert_eq!(down, "down");
 }
 
 #[tokio::test]

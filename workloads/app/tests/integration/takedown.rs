@@ -260,7 +260,7 @@ async fn a_full_cache_still_removes_a_link() {
 }
 
 #[tokio::test]
-async fn a_copy_that_an_earlier_release_wrote_later_is_ignored_and_removed() {
+async fn a_copy_that_something_else_wrote_later_is_ignored_and_removed() {
     let database = TestDatabase::new().await;
     let cache = Redis::start().await;
     let keys = Keys::new();

@@ -255,7 +255,7 @@ mod tests {
         let (id, trace, _) = published();
         let sent = parse(properties(id, &client, trace, None));
         assert_eq!(sent.origin, client);
-        // A job of an earlier release.
+        // A job that an administrator of the broker sent.
         let sent = parse(published().2.with_headers(FieldTable::default()));
         assert_eq!(sent.origin, Origin::Internal);
     }

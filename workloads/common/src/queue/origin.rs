@@ -34,8 +34,8 @@ impl Origin {
         }
     }
 
-    /// Reads the header. Clients cannot send a message without it: the earlier releases did, and administrators do. A
-    /// value of another form is no reason for trust.
+    /// Reads the header. Clients cannot send a message without it, but administrators of the broker can. A value of another
+    /// form is no reason for trust.
     pub(super) fn of(header: Option<&AMQPValue>) -> Self {
         let value = match header {
             None => return Self::Internal,

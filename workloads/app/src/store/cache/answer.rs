@@ -6,8 +6,7 @@ use super::{Known, mark::takedown_in};
 use crate::{location, target};
 
 /// Parses the two values of a code. Any client of the cache could have written them, so a value counts as a
-/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss. Earlier releases wrote
-/// destinations as they were given, and also of links that were taken down since.
+/// destination only if it passes the checks of a new link. Otherwise the lookup is a miss.
 pub(super) fn understand(url: Value, none: Value) -> RedisResult<Option<Known>> {
     if let Value::BulkString(mark) = &none
         && let Some(takedown) = takedown_in(mark)
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_release_wrote_is_a_uri_after_the_look_up() {
+    fn what_is_no_uri_is_one_after_the_look_up() {
         assert_eq!(
             understood([text("https://bücher.example/ü"), Value::Nil]),
             Some(Known::To("https://xn--bcher-kva.example/%C3%BC".into()))

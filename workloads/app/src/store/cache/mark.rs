@@ -2,7 +2,7 @@
 
 use crate::store::Takedown;
 
-/// The values of the mark, which are those of the response. An earlier release takes both for a negative entry.
+/// The values of the mark, which are those of the response.
 const DISABLED: &str = "410";
 const LEGAL: &str = "451";
 /// The maximum length of a notice in a mark, in bytes.

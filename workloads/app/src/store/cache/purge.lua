@@ -3,9 +3,6 @@
 -- nothing; the seconds of the mark, and those of the hold.
 -- A deletion comes first: it needs no memory, and after it even a full server executes the rest.
 redis.call('DEL', KEYS[1])
--- Copies in the processes are invalidated by changes, and deleting a key that is not there is none.
-redis.call('SET', KEYS[1], '', 'PX', 1)
-redis.call('DEL', KEYS[1])
 if ARGV[1] == '' then
   redis.call('DEL', KEYS[2])
 else
