@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down tables test integrations bench bench-operator pgo soak check fmt crds readme images dist release rehearse
+.PHONY: help up down dev tables test integrations bench bench-operator pgo soak check fmt crds readme images dist release rehearse
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -9,6 +9,9 @@ up: ## Start a local cluster with a stack of every profile, from nothing
 
 down: ## Remove the local cluster, keep the caches
 	@e2e/cluster/down.sh
+
+dev: ## Run the app, a worker and their stores on this machine, without a cluster
+	@e2e/checks/dev.sh
 
 tables: ## Perform the requests of the specification's tables on the stack of make up
 	@e2e/checks/tables.sh
