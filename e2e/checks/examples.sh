@@ -20,7 +20,8 @@ mapfile -t overlays <"$work/overlays"
 
 # The page must name every example or its folder, and every image must be one of the operator's defaults.
 facts() {
-  local path image failed=0
+  local path image defaults failed=0
+  defaults=$(default_images | cut -d ' ' -f 2)
   for path in "${manifests[@]}" "${values[@]}" "${overlays[@]}"; do
     path=${path#examples/}
     grep -qF -e "]($path)" -e "](${path%/*})" examples/README.md || {
@@ -29,7 +30,7 @@ facts() {
     }
   done
   while read -r image; do
-    grep -qF ", \"$image\";" operator/src/cli/settings/images.rs || {
+    grep -qxF "$image" <<<"$defaults" || {
       say "error: an example uses the image $image, which is not a default in operator/src/cli/settings/images.rs"
       failed=1
     }
