@@ -8,7 +8,6 @@ use serde_json::Value;
 /// An answer with its whole body.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Status code.
     pub status: u16,
     /// Header values by lower case name; several values of one name are joined by `, `.
     pub headers: BTreeMap<String, String>,

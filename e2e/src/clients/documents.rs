@@ -15,9 +15,7 @@ const TOLERANCE: f64 = 1e-5;
 /// A result of a search.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// Id of the document.
     pub id: u64,
-    /// Score of the document.
     pub score: f64,
     /// Payload of the document; null if the query did not request it.
     pub payload: Value,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// A request as the gateway forwarded it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Echoed {
-    /// Request method.
     pub method: String,
     /// Request target: path and query, byte for byte.
     pub uri: String,

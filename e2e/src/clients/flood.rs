@@ -171,13 +171,11 @@ impl RunningFlood {
 /// The arguments of the program `load`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FloodArguments {
-    /// The flood.
     pub flood: Flood,
     /// The Service and its port.
     pub to: String,
     /// The host that the requests name.
     pub host: String,
-    /// The number of clients.
     pub clients: usize,
     /// The time after which the flood ends.
     pub time: Duration,

@@ -31,7 +31,6 @@ pub struct GatewayClient {
     http: reqwest::Client,
 }
 
-/// A gateway provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     /// The cluster's ingress-nginx controller.
@@ -43,7 +42,6 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Number of providers.
     pub const COUNT: usize = 3;
 
     /// The value of `spec.gateway.provider`.
@@ -191,7 +189,6 @@ impl GatewayClient {
         })
     }
 
-    /// Sends a `GET` request.
     pub async fn get(&self, path: &str) -> Result<Answer> {
         self.send(self.request(Method::GET, path)).await
     }

@@ -14,7 +14,6 @@ use crate::{
 /// An accepted job.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Id of the job.
     pub id: String,
     /// The trace of the request that enqueued it.
     pub trace_id: String,
@@ -45,7 +44,6 @@ pub fn wait_job(ms: u32) -> Value {
 }
 
 impl GatewayClient {
-    /// Enqueues a job.
     pub async fn enqueue(&self, job: &Value) -> Result<Job> {
         Job::accepted(&self.post("/api/jobs", job).await?)
     }

@@ -68,7 +68,6 @@ impl Qdrant {
         Ok(answer.json()?["result"].take())
     }
 
-    /// Creates a collection.
     pub async fn create(&self, name: &str, size: u64, distance: &str) -> Result<()> {
         let vectors = json!({"vectors": {"size": size, "distance": distance}});
         let path = format!("/collections/{name}");
@@ -80,7 +79,6 @@ impl Qdrant {
         Ok(())
     }
 
-    /// Deletes an existing collection.
     pub async fn drop(&self, name: &str) -> Result<()> {
         let path = format!("/collections/{name}");
         let answer = self.send(Method::DELETE, &path, None).await?;
@@ -91,7 +89,6 @@ impl Qdrant {
         Ok(())
     }
 
-    /// Stores points.
     pub async fn upsert(&self, name: &str, points: Value) -> Result<()> {
         let path = format!("/collections/{name}/points?wait=true");
         let stored = self

@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 
 use crate::clients::GatewayClient;
 
-/// Redirects that are followed.
 const FOLLOWED: usize = 60;
 /// A redirect that waited for an isolated or frozen server would take 5 s or longer. On a busy machine, one that is slower
 /// than the requests beside it proves nothing below this time.

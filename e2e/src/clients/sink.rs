@@ -60,7 +60,6 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Stops the sink.
     pub async fn stop(self, space: &Space) -> Result<()> {
         stop(space, NAME).await
     }

@@ -10,11 +10,9 @@ use crate::clients::{Answer, GatewayClient};
 /// A span as the sink received it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Span {
-    /// Its id.
     pub span_id: String,
     /// The id of its parent; empty at the root of a trace.
     pub parent_span_id: String,
-    /// Its name.
     pub name: String,
     /// `SERVER`, `CLIENT`, `PRODUCER` or `CONSUMER`.
     pub kind: String,
@@ -52,13 +50,11 @@ pub struct Record {
     pub attributes: Value,
 }
 
-/// Spans of one trace.
 #[derive(Clone, Debug)]
 pub struct Trace(pub Vec<Span>);
 
 /// A client that begins a trace without the sampled flag.
 pub struct Caller {
-    /// The trace.
     pub trace_id: String,
     /// The caller's own span.
     pub span_id: String,

@@ -29,12 +29,9 @@ fn of_group(group: &str) -> Vec<ApiResource> {
     all.filter(|kind| kind.group == group).collect()
 }
 
-/// One child object.
 #[derive(Clone)]
 pub struct Child {
-    /// Its kind.
     pub kind: ApiResource,
-    /// Its name.
     pub name: String,
     /// The API of its kind in its namespace.
     pub api: Api<DynamicObject>,

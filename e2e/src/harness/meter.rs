@@ -72,7 +72,6 @@ impl Meter {
         Ok(meter)
     }
 
-    /// Reads the counters.
     pub async fn read(&self) -> Result<Reading> {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let metrics = self.client.request_text(request).await?;

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::harness::await_condition;
 
-/// Namespace of the operator.
 pub const OPERATOR_NAMESPACE: &str = "shortener-system";
 
 const SELECTOR: &str = "app.kubernetes.io/name=shortener-operator";
@@ -21,14 +20,12 @@ pub struct Operator {
     pub name: String,
     /// Name of its service account.
     pub service_account: String,
-    /// Its pods.
     pub pods: Api<Pod>,
     deployments: Api<Deployment>,
     leases: Api<Lease>,
 }
 
 impl Operator {
-    /// Finds the operator.
     pub async fn find(client: &Client) -> Result<Self> {
         let deployments = Api::<Deployment>::namespaced(client.clone(), OPERATOR_NAMESPACE);
         let deployment = deployments

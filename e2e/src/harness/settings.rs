@@ -26,7 +26,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the environment.
     pub fn from_env() -> Result<Self> {
         Ok(Self {
             gateway_url: variable("E2E_GATEWAY_URL")?

@@ -20,9 +20,7 @@ const MAX_PARALLEL_TESTS: usize = 3;
 /// A namespace that enforces the restricted Pod Security Standard.
 #[derive(Clone)]
 pub struct Space {
-    /// Client of the cluster.
     pub client: Client,
-    /// Settings of the run.
     pub settings: Settings,
     /// Name of the namespace.
     pub name: String,

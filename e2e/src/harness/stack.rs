@@ -35,14 +35,10 @@ pub fn stack_resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "shortenerstacks")
 }
 
-/// One stack.
 #[derive(Clone)]
 pub struct Stack {
-    /// Name of the stack.
     pub name: String,
-    /// Its namespace.
     pub namespace: String,
-    /// Client of the cluster.
     pub client: Client,
     /// The stacks of the namespace.
     pub api: Api<DynamicObject>,

@@ -19,7 +19,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::wave::{CHILDREN, INGRESSES, Wave};
 
-/// The number of edits.
 pub(crate) const EDITS: usize = 200;
 /// The pause after an edit. The status is written meanwhile, so that each edit finds the operator at rest.
 const PAUSE: Duration = Duration::from_millis(500);

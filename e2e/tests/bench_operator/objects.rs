@@ -36,7 +36,6 @@ pub(crate) fn namespace(group: &str, number: usize) -> String {
     format!("bench-{group}-{:02}", number % NAMESPACES)
 }
 
-/// Creates a namespace.
 pub(crate) async fn create_namespace(client: &Client, group: &str, name: &str) -> Result<()> {
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace",

@@ -30,7 +30,6 @@ const QUOTA: &str = "no-pods";
 pub(crate) struct Wave<'a> {
     client: &'a Client,
     name: &'static str,
-    /// The number of stacks.
     pub(crate) stacks: usize,
 }
 

@@ -13,7 +13,6 @@ use shortener_e2e::{Child, Operator, Stack, children_of};
 /// The destination of the links that outlive an outage.
 const TARGET: &str = "https://example.com/after-the-outage";
 
-/// The operator's pod.
 #[derive(Debug, PartialEq, Eq)]
 struct OperatorPod {
     name: String,

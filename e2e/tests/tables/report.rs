@@ -95,7 +95,6 @@ impl Report {
         }
     }
 
-    /// Expects a status.
     pub(crate) fn expect_status(&mut self, answer: &Answer, status: u16) {
         self.expect(&format!("status {status}"), answer.status == status);
     }

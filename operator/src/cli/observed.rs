@@ -19,7 +19,6 @@ use super::cluster::Reader;
 /// A stack and its objects.
 #[derive(Clone, Debug, Default)]
 pub struct ObservedStack {
-    /// The resource.
     pub stack: Value,
     /// Children and pods; of Secrets only the metadata.
     pub objects: Vec<Value>,

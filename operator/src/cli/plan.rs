@@ -64,11 +64,9 @@ pub enum PlanFormat {
 /// The result of a plan, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanOutcome {
-    /// Nothing changes.
     Unchanged,
     /// An object is in the way, or a component is held.
     Blocked,
-    /// Objects change.
     Changed,
     /// Objects change, and running pods restart or data is at risk.
     Disturbed,
@@ -90,9 +88,7 @@ impl From<PlanOutcome> for ExitCode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PlanReport {
-    /// Namespace of the stack.
     namespace: String,
-    /// Name of the stack.
     name: String,
     /// True when the cluster has the stack already.
     exists: bool,
@@ -134,9 +130,7 @@ pub enum PlanError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     File {
-        /// Path of the file.
         path: PathBuf,
-        /// Cause of the failure.
         source: std::io::Error,
     },
     /// The file does not contain one stack.

@@ -46,9 +46,7 @@ pub enum ReportError {
     /// The report cannot be written to the file.
     #[error("cannot write {}: {source}", .path.display())]
     Save {
-        /// File for the report.
         path: PathBuf,
-        /// Cause of the failure.
         source: std::io::Error,
     },
     /// The report cannot be printed.

@@ -21,7 +21,6 @@ use super::refusal::is_absent;
 pub struct ReadError {
     /// Objects that were to be read.
     pub what: String,
-    /// Cause of the failure.
     pub source: kube::Error,
 }
 

@@ -32,11 +32,9 @@ struct Latest {
     first: Timestamp,
     /// Time of the last one.
     last: Timestamp,
-    /// Number of them.
     count: i32,
 }
 
-/// A publisher of Events.
 pub struct EventRecorder {
     client: Client,
     /// The operator and its pod.

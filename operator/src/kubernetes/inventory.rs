@@ -87,11 +87,8 @@ pub trait Group {
 pub enum Change {
     /// An object was created, changed or deleted.
     Object {
-        /// Kind of the object.
         kind: String,
-        /// Namespace of the object.
         namespace: String,
-        /// Name of the object.
         name: String,
         /// The stack that the object belongs to; `None` for an object of others, for example a user's Secret.
         stack: Option<String>,

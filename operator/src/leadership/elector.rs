@@ -24,7 +24,6 @@ pub use term::{Candidate, ElectionStep, ObservedLease};
 /// The parameters of an election: the lease and the candidate.
 #[derive(Clone, Debug)]
 pub struct Election {
-    /// Namespace of the lease.
     pub namespace: String,
     /// Name of the lease.
     pub lease: String,

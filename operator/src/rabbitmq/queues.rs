@@ -34,11 +34,9 @@ pub type StackKey = (String, String);
 pub struct Target {
     /// Address of the management API.
     pub url: String,
-    /// Address of the metrics.
     pub metrics_url: String,
     /// Credentials of the operator's own user.
     pub login: Login,
-    /// Limits of the queues.
     pub limits: QueueLimits,
     /// Limits of the number of workers, if it follows the queue.
     pub autoscaling: Option<WorkersAutoscaling>,

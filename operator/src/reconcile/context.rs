@@ -37,7 +37,6 @@ pub struct Context {
     pub client: Client,
     /// Settings that stacks are resolved with.
     pub defaults: Defaults,
-    /// The operator's own metrics.
     pub metrics: Metrics,
     /// Health of the watches, for the probe of readiness.
     pub health: Health,
@@ -80,7 +79,6 @@ pub struct Scope {
     pub inventory: Inventory,
     /// Objects of others in this scope that let connections from outside in.
     pub openings: Arc<Openings>,
-    /// Stacks of this scope.
     pub stacks: Store<GuardedStack>,
 }
 

@@ -13,12 +13,7 @@ use crate::{kubernetes::inventory::Change, rabbitmq::queues::StackKey};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// An object changed that belongs to the stack, or that it uses.
-    Object {
-        /// Kind of the object.
-        kind: String,
-        /// Name of the object.
-        name: String,
-    },
+    Object { kind: String, name: String },
     /// The watches began again, so that any object may have changed.
     Relist,
     /// A broker, a pod that tells the state of external stores, or a probe has said something new.

@@ -77,7 +77,6 @@ impl Stacks {
         Some(ObjectRef::from_obj(&*stack))
     }
 
-    /// Returns every stack.
     pub(super) fn all(&self) -> Vec<ObjectRef<GuardedStack>> {
         let stacks = self.store.state();
         let references = stacks.iter().map(|stack| ObjectRef::from_obj(&**stack));

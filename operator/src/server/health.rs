@@ -102,7 +102,6 @@ impl WatchHealth {
         });
     }
 
-    /// Records a failure.
     pub fn fails(&self, error: &str) {
         let now = Instant::now();
         self.change(|watch| {

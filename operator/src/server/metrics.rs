@@ -45,7 +45,6 @@ pub struct Metrics {
     dead_letters: IntGaugeVec,
     dropped: IntCounterVec,
     workers: IntGaugeVec,
-    /// Metrics of the probes.
     pub probes: ProbeMetrics,
 }
 

@@ -179,7 +179,6 @@ impl FakeBroker {
         self.state().changes.clone()
     }
 
-    /// Clears the recorded changes.
     pub fn forget_changes(&self) {
         self.state().changes.clear();
     }

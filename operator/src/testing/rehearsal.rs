@@ -107,7 +107,6 @@ impl Rehearsal {
         world
     }
 
-    /// Makes the change.
     pub fn change(&self, world: &World) {
         (self.change)(world);
     }

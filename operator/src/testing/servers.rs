@@ -21,11 +21,9 @@ const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 /// The servers of every stack.
 #[derive(Default)]
 pub struct Servers {
-    /// Broker.
     pub broker: FakeBroker,
     /// Pods of the app.
     pub app: FakeApp,
-    /// Gateway.
     pub gateway: FakeGateway,
     /// Network of the cluster.
     pub network: FakeNetwork,

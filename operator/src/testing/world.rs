@@ -33,7 +33,6 @@ pub const NAMESPACE: &str = "links";
 /// A running operator, its API server, and the broker and the pods of every stack. Dropping it stops the operator;
 /// otherwise it would keep running beside the later worlds of the same test.
 pub struct World {
-    /// API server.
     pub server: FakeApiServer,
     /// Broker, which accepts any credentials.
     pub broker: FakeBroker,
@@ -193,12 +192,10 @@ impl World {
         self.controller.await.unwrap();
     }
 
-    /// Page of metrics.
     pub fn metrics(&self) -> String {
         String::from_utf8(self.context.metrics.render().unwrap()).unwrap()
     }
 
-    /// Returns the live stack.
     pub fn stack(&self, name: &str) -> ShortenerStack {
         self.server.get(NAMESPACE, name).unwrap()
     }

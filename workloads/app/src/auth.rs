@@ -33,7 +33,6 @@ const NO_KEYS: &str = "Management needs a key, and this stack has none: set `gat
 /// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// Anyone.
     Anonymous,
     /// A client that sent one of its keys.
     Client(Client),
@@ -71,7 +70,6 @@ pub enum Denial {
     Forbidden {
         /// The scope that it needs.
         scope: &'static str,
-        /// The challenge.
         challenge: HeaderValue,
     },
 }

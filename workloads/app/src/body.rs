@@ -56,7 +56,6 @@ impl Deadline {
 /// What was read from a body, with its share of the memory for bodies. The share is free again once this is dropped.
 #[derive(Debug)]
 pub struct Held<T> {
-    /// What was read.
     pub content: T,
     share: Share,
 }

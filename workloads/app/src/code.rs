@@ -79,7 +79,6 @@ impl<'a> Code<'a> {
 pub struct OwnedCode(String);
 
 impl OwnedCode {
-    /// Returns the code.
     #[must_use]
     pub fn borrow(&self) -> Code<'_> {
         Code(&self.0)

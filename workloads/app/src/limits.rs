@@ -199,7 +199,6 @@ impl Drop for Question<'_> {
 /// A rate-limited client. An IPv6 client usually owns a whole /64, so that network shares one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// An IPv4 address.
     V4(u32),
     /// The first half of an IPv6 address.
     V6Network(u64),

@@ -231,7 +231,6 @@ impl Metrics {
         self
     }
 
-    /// Counts a request.
     pub fn request(&self, request: &Answered<'_>) {
         let method = method_index(request.method);
         let child = self.http.child(request.route, method, request.status);

@@ -45,7 +45,6 @@ const COPIES: usize = 2;
 pub struct NewJob {
     /// The identifier, from [`Publisher::ids`].
     pub id: Uuid,
-    /// The sender.
     pub origin: Origin,
     /// The JSON object of the client.
     pub body: Bytes,

@@ -31,11 +31,9 @@ impl Row {
     }
 }
 
-/// The template of redirects.
 const REDIRECT: &str = "/{code}";
 /// The template, and the path, of new jobs.
 pub const JOBS: &str = "/jobs";
-/// The template of previews.
 const PREVIEW: &str = "/{code}+";
 /// The end of a path that shows a link instead of following it. No code contains it.
 pub const PREVIEW_SUFFIX: char = '+';
@@ -95,7 +93,6 @@ const fn scoped(template: &'static str, scope: Scope) -> Row {
 pub struct Route(usize);
 
 impl Route {
-    /// The route of redirects.
     pub const REDIRECT: Self = Self(1);
     /// The route of new jobs.
     pub const JOBS: Self = Self(5);
@@ -124,7 +121,6 @@ impl Route {
         self.0
     }
 
-    /// Returns the row.
     #[must_use]
     pub fn row(self) -> Row {
         ROUTES[self.0]

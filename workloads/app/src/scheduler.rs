@@ -31,13 +31,11 @@ const MOST_MISSED: usize = 100;
 pub struct Scheduler {
     /// The times of the purge.
     pub schedule: Schedule,
-    /// The database.
     pub database: Database,
     /// The publisher of jobs; without it, the task removes the data itself.
     pub publisher: Option<Publisher>,
     /// The removal of expired data.
     pub purge: Purge,
-    /// The metrics.
     pub metrics: ScheduleMetrics,
 }
 

@@ -63,7 +63,6 @@ impl Shortcut {
         Self { state, router }
     }
 
-    /// Accepts a job.
     async fn enqueue(&self, request: Request, client: &Client) -> Response {
         let mut request = client.with_body(request);
         let (method, uri) = (request.method().clone(), request.uri().clone());

@@ -15,10 +15,8 @@ use jiff::Timestamp;
 /// The maximum length of the reason for a takedown and of its notice, in characters.
 pub const MAX_TEXT: usize = 500;
 
-/// A link as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The short code.
     pub code: String,
     /// The destination, as given.
     pub url: String,
@@ -35,7 +33,6 @@ pub enum Stored {
     Live {
         /// The destination as a URI, see [`crate::location`].
         url: String,
-        /// The expiry time.
         expires_at: Option<Timestamp>,
     },
     /// A link that has expired, purged or not.

@@ -21,7 +21,6 @@ const DIGITS: f64 = 1000.0;
 /// The results of a commit.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// The commit.
     commit: String,
     /// The machine on which it was measured.
     machine: Machine,

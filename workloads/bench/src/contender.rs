@@ -26,7 +26,6 @@ const DROPPED_LINES: &str = "log_dropped_lines_total";
 
 /// A server with its load.
 pub struct Contender {
-    /// Its name.
     pub name: &'static str,
     /// The name of the contender that it is compared with.
     pub yardstick: &'static str,

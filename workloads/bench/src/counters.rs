@@ -9,7 +9,6 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// The counted events.
 const EVENTS: [&str; 2] = ["instructions", "cache-misses"];
 /// The time limit for `perf` to begin.
 const BEGIN: Duration = Duration::from_secs(10);

@@ -40,7 +40,6 @@ const RETRY: Duration = Duration::from_millis(1);
 /// The resources of one contender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Footprint {
-    /// Its name.
     pub name: &'static str,
     /// Instructions for each request.
     pub instructions: Option<f64>,

@@ -14,7 +14,6 @@ use crate::{
     table::found,
 };
 
-/// The contenders.
 const CONTENDERS: [&str; 5] = [MAP, CACHED, TRACED, DATABASE, THROUGH];
 /// The parts of the highest rate.
 const LOADS: [f64; 2] = [0.3, 0.8];
@@ -97,7 +96,6 @@ impl Latency {
     }
 }
 
-/// Returns the table.
 #[must_use]
 pub fn table(latencies: &[Latency]) -> String {
     let mut table = String::from(

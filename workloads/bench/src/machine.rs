@@ -4,7 +4,6 @@ use std::{fmt, fs, thread};
 
 use serde::{Deserialize, Serialize};
 
-/// A machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The model of its processor.

@@ -25,7 +25,6 @@ const BROWSER: &str = "Host: links.example\r\n\
 /// The head of a program that sends a job.
 const PROGRAM: &str = "Host: links.example\r\nUser-Agent: curl/8.14.1\r\nAccept: */*\r\nContent-Type: application/json\r\n";
 
-/// A job.
 pub const JOB: &str = r#"{"task":"email","id":1}"#;
 
 /// Returns redirects of all links in turn.

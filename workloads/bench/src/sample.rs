@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 pub struct Sample {
     /// Number of requests with a correct response.
     pub requests: usize,
-    /// Duration of the round.
     pub elapsed: Duration,
     /// CPU time of each server on the way of the requests.
     pub cpu: Vec<Duration>,
@@ -96,7 +95,6 @@ impl fmt::Display for Sample {
 /// All rounds of one contender.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Name of the contender.
     pub name: &'static str,
     /// Name of the contender that it is compared with.
     pub yardstick: &'static str,
@@ -131,11 +129,8 @@ impl Row {
 /// The spread of a figure over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The least value.
     pub least: f64,
-    /// The median.
     pub median: f64,
-    /// The greatest value.
     pub greatest: f64,
 }
 

@@ -35,7 +35,6 @@ pub const CACHE_MEMORY: u64 = 128 * 1024 * 1024;
 
 /// The end of a server.
 pub enum End {
-    /// It is killed.
     Kill,
     /// It is asked to end: a killed nginx leaves its workers behind, and a killed app that counts its branches for a
     /// profile does not write them down.

@@ -29,7 +29,6 @@ pub struct Steady<'a> {
     pub address: SocketAddr,
     /// The requests.
     pub script: &'a Script,
-    /// The number of connections.
     pub connections: usize,
     /// The number of requests per second, of all connections together.
     pub rate: f64,

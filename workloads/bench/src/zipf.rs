@@ -29,7 +29,6 @@ impl Zipf {
         }
     }
 
-    /// Draws a number.
     #[must_use]
     pub fn draw(&self) -> usize {
         loop {

@@ -32,7 +32,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every fault.
     pub const ALL: [Self; 8] = [
         Self::TlsExpired,
         Self::TlsUntrusted,
@@ -81,9 +80,7 @@ impl From<TlsFault> for Fault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unusable {
-    /// The text.
     pub reason: String,
-    /// The fault.
     pub fault: Option<Fault>,
 }
 
@@ -125,7 +122,6 @@ impl Health {
         self.0.send_replace(state);
     }
 
-    /// Returns the state.
     #[must_use]
     pub fn state(&self) -> StoreState {
         *self.0.borrow()
@@ -135,7 +131,6 @@ impl Health {
 /// The states of the stores that a process uses, under the names that they have in the spec of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backends {
-    /// The database.
     pub database: StoreState,
     /// The cache; `None` if the process uses none.
     pub cache: Option<StoreState>,

@@ -154,7 +154,6 @@ impl<Q: Question> Batcher<Q> {
 }
 
 impl<Q: Question> State<Q> {
-    /// Adds a look-up.
     fn add(&mut self, key: Q::Key) -> oneshot::Receiver<Q::Answer> {
         let (sender, answered) = oneshot::channel();
         self.number += 1;

@@ -58,7 +58,6 @@ impl DocumentId {
         i64::try_from(id).ok().map(Self)
     }
 
-    /// Returns the number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0.unsigned_abs()
@@ -68,7 +67,6 @@ impl DocumentId {
 /// A document as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// The vector.
     pub vector: Vec<f32>,
     /// The payload, a JSON object.
     pub payload: Map<String, Value>,

@@ -19,7 +19,6 @@ const NOTE_SUCCESS: &str = "INSERT INTO schedules (name, ran_at) VALUES ($1, now
 struct Removal {
     /// The query summary.
     summary: &'static str,
-    /// The table.
     table: &'static str,
     /// Removes a batch of at most 1,000 rows, and skips rows that another process is removing.
     statement: &'static str,
@@ -112,7 +111,6 @@ impl PurgeMetrics {
 pub struct Purge {
     /// The number of days for which finished jobs stay.
     pub keep_days: u32,
-    /// The metrics.
     pub metrics: PurgeMetrics,
 }
 

@@ -42,7 +42,6 @@ pub struct ClientTls {
 pub struct Identity {
     /// The certificate, followed by those of intermediate authorities.
     pub certificate: String,
-    /// The key.
     pub key: String,
 }
 

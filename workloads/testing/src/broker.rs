@@ -138,7 +138,6 @@ impl Broker {
         .await;
     }
 
-    /// Declares a queue.
     pub async fn declare(&self, queue: &str) {
         let durable = QueueDeclareOptions {
             durable: true,

@@ -11,7 +11,6 @@ use tokio::{
 /// A response as received.
 #[derive(Debug)]
 pub struct Response {
-    /// The status.
     pub status: u16,
     /// Names and values in the received order.
     pub headers: Vec<(String, Vec<u8>)>,
@@ -76,7 +75,6 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
     pub async fn open(address: SocketAddr) -> Self {
         Self {
             stream: TcpStream::connect(address).await.unwrap(),

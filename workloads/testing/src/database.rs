@@ -15,7 +15,6 @@ pub struct TestDatabase {
 }
 
 impl TestDatabase {
-    /// Creates a database.
     pub async fn new() -> Self {
         let [url] = servers::DATABASE
             .addresses()

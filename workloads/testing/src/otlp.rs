@@ -219,7 +219,6 @@ fn endpoint(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// Keeps the latest items.
 fn keep<T>(kept: &Mutex<VecDeque<T>>, new: impl Iterator<Item = T>) {
     let mut kept = kept.lock().unwrap();
     for item in new {

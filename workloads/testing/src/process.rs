@@ -18,7 +18,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program.
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -58,7 +57,6 @@ impl Process {
         assert!(kill.args([signal, &pid]).status().unwrap().success());
     }
 
-    /// Waits for the exit.
     pub async fn exit(mut self) -> ExitStatus {
         tokio::time::timeout(Duration::from_secs(30), self.child.wait())
             .await

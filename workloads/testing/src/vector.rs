@@ -12,7 +12,6 @@ use crate::{
 
 /// A collection, which does not exist at first.
 pub struct Collection {
-    /// The name.
     pub name: String,
     /// The API key of the store.
     pub key: String,
@@ -65,7 +64,6 @@ impl Collection {
         (info.status == 200).then(|| info.json()["result"].clone())
     }
 
-    /// Stores a point.
     pub async fn put(&self, id: Value, vector: &[f32]) {
         let points = json!({"points": [{"id": id, "vector": vector}]});
         let stored = self.ask("PUT", "/points?wait=true", &points).await;

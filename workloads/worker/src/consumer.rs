@@ -45,7 +45,6 @@ pub struct Consumer {
     pub broker: Broker,
     /// Name of the connection in the broker's management UI.
     pub name: String,
-    /// Processes the deliveries.
     pub processor: Arc<Processor>,
     /// True while the consumer is subscribed to the queue.
     pub consuming: Arc<AtomicBool>,

@@ -25,7 +25,6 @@ const BUCKETS: [f64; 17] = [
 /// The outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processed {
-    /// The job is done.
     Done,
     /// The job was done before.
     Duplicate,
@@ -142,7 +141,6 @@ impl Metrics {
         self.processed.get_or_create(&labels).clone()
     }
 
-    /// Counts a delivery.
     pub fn processed(&self, outcome: Processed, duration: Duration, trace: TraceContext) {
         self.counter(outcome).inc();
         self.duration

@@ -48,7 +48,6 @@ const NEEDS_KEY: &str = "the task needs a key, and the job came without one";
 /// The instruction for the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Acknowledge the message.
     Ack,
     /// Requeue the message after this pause, if the delivery limit allows it.
     Retry(Duration),
@@ -58,7 +57,6 @@ pub enum Verdict {
     GiveBack,
 }
 
-/// The processor of deliveries.
 pub struct Processor {
     /// The job records.
     pub ledger: Ledger,
@@ -68,7 +66,6 @@ pub struct Processor {
     pub public_tasks: PublicTasks,
     /// The backends for tasks.
     pub context: Context,
-    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The factory of spans; by default it creates none.
     pub tracer: Tracer,

@@ -54,7 +54,6 @@ pub enum Limit {
 /// The backends for tasks.
 #[derive(Debug)]
 pub struct Context {
-    /// The database.
     pub database: Database,
     /// The documents; `None` if the vector profile is off.
     pub vector: Option<Vector>,

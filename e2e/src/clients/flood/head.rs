@@ -3,7 +3,6 @@
 /// What a client needs from the head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Status code.
     pub status: u16,
     /// Number of bytes of the body; unset if only the end of the connection tells.
     pub length: Option<u64>,

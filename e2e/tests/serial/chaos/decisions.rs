@@ -68,7 +68,6 @@ pub enum Disturbance {
 pub struct Decisions(fastrand::Rng);
 
 impl Decisions {
-    /// Begins with a seed.
     pub fn new(seed: u64) -> Self {
         Self(fastrand::Rng::with_seed(seed))
     }

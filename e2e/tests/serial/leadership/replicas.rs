@@ -100,7 +100,6 @@ impl Replicas {
         ))
     }
 
-    /// Deletes the lease.
     pub async fn delete_lease(&self) -> Result<()> {
         self.leases.delete(LEASE, &DeleteParams::default()).await?;
         Ok(())

@@ -24,15 +24,12 @@ pub enum Access {
 pub enum Part {
     /// Name or address of the server.
     Host,
-    /// Port of the server.
     Port,
     /// Name of the database.
     Database,
     /// Virtual host of a broker.
     VirtualHost,
-    /// User name.
     Username,
-    /// Password.
     Password,
 }
 

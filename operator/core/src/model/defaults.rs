@@ -16,9 +16,7 @@ pub struct Defaults {
 /// Images of the components whose image a stack does not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
-    /// Image of the app.
     pub app: String,
-    /// Image of the gateway.
     pub gateway: String,
     /// Image of a managed database whose volume is new or was created by PostgreSQL 18.
     pub postgres: String,
@@ -28,7 +26,6 @@ pub struct Images {
     pub cache: String,
     /// Image of the managed broker.
     pub rabbitmq: String,
-    /// Image of the workers.
     pub worker: String,
     /// Image of the managed collector of traces and logs.
     pub otel: String,

@@ -23,7 +23,6 @@ impl ExternalReference<'_> {
 /// A file with certificates or a key, and its place in a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFile {
-    /// Kind of the content.
     pub kind: TlsFileKind,
     /// Name of the Secret.
     pub secret: String,

@@ -40,11 +40,9 @@ pub struct Facts {
     pub checksum_key: CredentialState,
     /// The key that marks the identifiers of jobs.
     pub job_ids: CredentialState,
-    /// Facts about the database.
     pub database: StoreFacts,
     /// Facts about each store of a profile that is on.
     pub optional: BTreeMap<Component, StoreFacts>,
-    /// Facts about the queue.
     pub queue: QueueFacts,
     /// The headers for a backend of traces and logs, if the spec refers to any.
     pub headers: Option<HeaderFacts>,
@@ -69,7 +67,6 @@ pub struct Facts {
     pub contents: BTreeMap<Component, Result<PodContents, StepFailure>>,
 }
 
-/// Facts about a store.
 #[derive(Clone, Debug)]
 pub enum StoreFacts {
     /// A store that the operator runs.
@@ -225,7 +222,6 @@ pub struct Referenced {
 /// The headers for an external backend.
 #[derive(Clone)]
 pub struct HeaderFacts {
-    /// The Secret.
     pub secret: String,
     /// Its data, if it exists and could be read.
     pub data: Result<Option<BTreeMap<String, ByteString>>, StepFailure>,
@@ -244,7 +240,6 @@ impl std::fmt::Debug for HeaderFacts {
 /// A Secret that the operator generates.
 #[derive(Clone)]
 pub enum CredentialState {
-    /// It exists.
     Existing(BTreeMap<String, ByteString>),
     /// It does not exist yet and is to be created with this data.
     Generated(BTreeMap<String, ByteString>),

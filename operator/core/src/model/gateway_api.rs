@@ -23,9 +23,7 @@ pub enum LiveGateway {
     /// The operator does not watch Gateways in its namespace, or may not read them.
     #[default]
     Unknown,
-    /// It does not exist.
     Missing,
-    /// It exists.
     Found(Arc<Gateway>),
 }
 
@@ -67,7 +65,6 @@ pub struct ParentReference {
     /// Namespace; absent for that of the route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
     /// Name of a listener; absent for every one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +113,6 @@ pub struct BackendReference {
     pub port: i32,
 }
 
-/// Status of an HTTPRoute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HttpRouteStatus {
@@ -165,11 +161,9 @@ pub struct Listener {
     pub tls: Option<ListenerTls>,
 }
 
-/// TLS of a listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListenerTls {
-    /// Certificates of the listener.
     pub certificate_refs: Vec<CertificateReference>,
 }
 
@@ -186,11 +180,9 @@ pub struct CertificateReference {
     /// Namespace; absent for that of the Gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
 }
 
-/// Status of a Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GatewayStatus {
@@ -223,11 +215,8 @@ pub struct ReferenceGrantSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GrantFrom {
-    /// API group.
     pub group: String,
-    /// Kind.
     pub kind: String,
-    /// Namespace.
     pub namespace: String,
 }
 
@@ -237,9 +226,7 @@ pub struct GrantFrom {
 pub struct GrantTo {
     /// API group; empty for that of Secrets.
     pub group: String,
-    /// Kind.
     pub kind: String,
-    /// Name.
     pub name: String,
 }
 

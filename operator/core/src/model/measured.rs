@@ -37,7 +37,6 @@ pub enum Step {
 /// The reason for which a step failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// There was no answer.
     NoAnswer,
     /// The answer had this status.
     Status(u16),

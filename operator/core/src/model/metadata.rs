@@ -184,7 +184,6 @@ pub fn selector(stack: &str, component: Component) -> LabelSelector {
 /// The identity of a stack as its children carry it: name, namespace and owner reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackIdentity {
-    /// Name of the stack.
     pub name: String,
     /// Namespace of the stack and of all its children.
     pub namespace: String,

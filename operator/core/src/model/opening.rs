@@ -25,9 +25,7 @@ use crate::api::ShortenerStack;
 pub struct Opening {
     /// Kind, and for a Service what opens it, for people.
     pub kind: String,
-    /// Namespace of the object.
     pub namespace: String,
-    /// Name of the object.
     pub name: String,
     leads: Leads,
 }

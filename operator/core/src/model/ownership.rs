@@ -10,7 +10,6 @@ use crate::model::{
 /// A uid that no object has. The garbage collector deletes an object whose only owner has it.
 pub const ABSENT_OWNER_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Owner of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     /// This stack.

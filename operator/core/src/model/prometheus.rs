@@ -68,13 +68,10 @@ pub struct PrometheusRuleSpec {
 /// A group of rules that are evaluated together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleGroup {
-    /// Name of the group.
     pub name: String,
-    /// Rules of the group.
     pub rules: Vec<AlertRule>,
 }
 
-/// An alerting rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlertRule {
     /// Name of the alert.
@@ -84,7 +81,6 @@ pub struct AlertRule {
     /// Time for which the expression has to hold before the alert fires.
     #[serde(rename = "for")]
     pub hold: String,
-    /// Labels of the alert.
     pub labels: BTreeMap<String, String>,
     /// Annotations of the alert, with the text for its readers.
     pub annotations: BTreeMap<String, String>,

@@ -29,7 +29,6 @@ impl Depth {
 pub struct Depths {
     /// Depth of the job queue.
     pub jobs: Option<Depth>,
-    /// Number of dead letters.
     pub dead_letters: Option<i64>,
     /// Size of all dead letters together, in bytes of their bodies.
     pub dead_letter_bytes: Option<i64>,
@@ -63,7 +62,6 @@ impl Depths {
 /// The room for dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// There is room.
     Enough,
     /// The queue is nearly full.
     Little,

@@ -14,7 +14,6 @@ use super::metadata::RECORD;
 /// The pods of a workload as a release of the operator renders them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RenderedPods {
-    /// The pod template.
     pub template: PodTemplateSpec,
     /// The data of the ConfigMap that the pods mount. It belongs with the template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -36,7 +35,6 @@ pub struct PodRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Look {
-    /// The release that looked.
     pub release: String,
     /// `metadata.generation` of the stack at the last edit that counts.
     pub generation: Option<i64>,

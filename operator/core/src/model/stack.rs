@@ -62,11 +62,8 @@ pub struct ValidatedStack {
     pub stopped: bool,
     /// True when volumes and credentials are deleted with the stack.
     pub delete_data: bool,
-    /// Secrets for pulling images.
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// The app.
     pub app: App,
-    /// The public entry point.
     pub gateway: Gateway,
     /// The database for the links; `None` while it is held.
     pub database: Option<Store>,
@@ -180,9 +177,7 @@ pub struct App {
     pub replicas: i32,
     /// Scaling by an autoscaler, if there is one.
     pub scaling: Option<AppScaling>,
-    /// Settings of the pods.
     pub pod: Pod,
-    /// Rate limits.
     pub limits: LimitsSpec,
     /// Proxies before the app that append to `X-Forwarded-For`.
     pub trusted_hops: i32,
@@ -205,7 +200,6 @@ pub struct App {
 /// Settings of the pods of one component, with every default resolved.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
-    /// Container image.
     pub image: String,
     /// Requests and limits of the main container.
     pub resources: ResourceRequirements,
@@ -213,9 +207,7 @@ pub struct Pod {
     pub node_selector: BTreeMap<String, String>,
     /// Taints that the pods tolerate.
     pub tolerations: Vec<Toleration>,
-    /// Scheduling constraints.
     pub affinity: Option<Affinity>,
-    /// Priority class.
     pub priority_class: Option<String>,
     /// Environment variables that the user adds to the main container.
     pub env: Vec<EnvVar>,

@@ -32,7 +32,6 @@ pub enum StoreFault {
 }
 
 impl StoreFault {
-    /// Every fault.
     pub const ALL: [Self; 8] = [
         Self::TlsExpired,
         Self::TlsUntrusted,
@@ -97,7 +96,6 @@ pub enum StoreState {
 /// One answer of a program: the state of each store that it uses.
 pub type StoreStates = BTreeMap<Component, StoreState>;
 
-/// The faults of stores.
 pub type StoreFaults = BTreeMap<Component, StoreFault>;
 
 /// The known faults of a stack's stores, a state machine: the answers of its programs change it.

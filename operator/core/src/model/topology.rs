@@ -44,7 +44,6 @@ pub struct QueueLimits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Policy {
-    /// Name of the policy.
     pub name: String,
     /// Regular expression for the names of the queues.
     pub pattern: String,
@@ -96,15 +95,12 @@ fn policy(name: &str, pattern: &str, definition: Value) -> Policy {
 pub struct Users<'a> {
     /// User of the app and the workers, and of people.
     pub programs: User<'a>,
-    /// User of the operator.
     pub operator: User<'a>,
 }
 
 /// A user of a managed broker.
 pub struct User<'a> {
-    /// Name of the user.
     pub name: Cow<'a, str>,
-    /// Password of the user.
     pub password: &'a [u8],
     /// Salt of the password's hash: it stays the same as long as the password does.
     pub salt: [u8; 4],

@@ -36,7 +36,6 @@ pub struct WorkerCount {
 pub struct WorkerDemand {
     /// Numbers of jobs that no later report has reached, with their times. The first one in a window is its maximum.
     peaks: VecDeque<(Duration, i64)>,
-    /// The last report.
     last: Option<Heard>,
     /// Time of the first report since which none is missing.
     since: Duration,

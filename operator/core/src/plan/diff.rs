@@ -38,9 +38,7 @@ pub const HIDDEN: &str = "(hidden)";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildName {
-    /// Kind of the object.
     pub kind: String,
-    /// Name of the object.
     pub name: String,
 }
 
@@ -57,10 +55,8 @@ pub type LiveChildren = BTreeMap<ChildName, Value>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedChild {
-    /// The child.
     #[serde(flatten)]
     pub child: ChildName,
-    /// Fields that change.
     pub fields: Vec<FieldChange>,
 }
 
@@ -68,7 +64,6 @@ pub struct ChangedChild {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedChild {
-    /// The child.
     #[serde(flatten)]
     pub child: ChildName,
     /// Cause, and what to do.
@@ -79,11 +74,8 @@ pub struct BlockedChild {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changes {
-    /// Children that are created.
     pub created: Vec<ChildName>,
-    /// Children that are changed.
     pub changed: Vec<ChangedChild>,
-    /// Children that are deleted.
     pub deleted: Vec<ChildName>,
     /// Children that stay as they are.
     pub unchanged: Vec<ChildName>,

@@ -28,7 +28,6 @@ pub enum ValidateError {
     DataTerminating {
         /// Kind of the object: Secret or volume claim.
         kind: &'static str,
-        /// Name of the object.
         name: String,
     },
     /// A credential lacks a key.
@@ -44,7 +43,6 @@ pub enum ValidateError {
         "{field}.external: Secret {secret} with key {key} does not exist: create it, or correct the reference"
     )]
     SecretNotFound {
-        /// Field of the store.
         field: &'static str,
         /// Name of the Secret.
         secret: String,
@@ -59,7 +57,6 @@ pub enum ValidateError {
     /// A quantity that the schema accepts but the operator cannot use.
     #[error("{field}: {value} is not a usable size: write a quantity such as 128Mi")]
     NotASize {
-        /// Field.
         field: &'static str,
         /// Its value.
         value: String,
@@ -69,23 +66,13 @@ pub enum ValidateError {
         "{field}: {key} is not a valid label key: write at most 63 letters, digits, '-', '_' and '.', optionally after a \
          domain and '/'"
     )]
-    NotALabel {
-        /// Field.
-        field: &'static str,
-        /// Key of the label.
-        key: String,
-    },
+    NotALabel { field: &'static str, key: String },
     /// An annotation whose key Kubernetes does not accept.
     #[error(
         "{field}: {key} is not a valid annotation key: write at most 63 letters, digits, '-', '_' and '.', optionally \
          after a domain and '/'"
     )]
-    NotAnAnnotation {
-        /// Field.
-        field: &'static str,
-        /// Key of the annotation.
-        key: String,
-    },
+    NotAnAnnotation { field: &'static str, key: String },
     /// The gateway provider needs a Gateway and the spec names none, which the schema refuses.
     #[error(
         "gateway.parentRef: gateway.provider GatewayApi needs a Gateway, and none is named: set its name"
@@ -96,7 +83,6 @@ pub enum ValidateError {
         "{field}: {target} is an address of this stack itself, where a browser would be redirected again and again: name another one"
     )]
     TargetIsOwn {
-        /// Field.
         field: &'static str,
         /// Its value.
         target: String,
@@ -104,7 +90,6 @@ pub enum ValidateError {
     /// Changes of a pod template that do not fit it, or that take away what the component does not work without.
     #[error("{field}.podTemplate: {path} {problem}")]
     PodTemplate {
-        /// Field of the component.
         field: &'static str,
         /// Path in the template.
         path: String,

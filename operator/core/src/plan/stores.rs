@@ -42,7 +42,6 @@ pub(super) const PROGRAMS: [Component; 2] = [Component::App, Component::Worker];
 /// A store: everything in which it differs from the others. Functions that return an object return `None` if the
 /// operator does not run the store.
 pub(super) struct Definition {
-    /// Component of its objects.
     pub(super) component: Component,
     /// Field of the spec with its settings.
     pub(super) field: &'static str,
@@ -54,7 +53,6 @@ pub(super) struct Definition {
     pub(super) keys: &'static [&'static str],
     /// Parts of the connection settings that its clients accept from the Secret of an external one.
     pub(super) parts: &'static [Part],
-    /// Ports of the server.
     pub(super) ports: &'static [Port],
     /// Components that connect to it.
     pub(super) clients: &'static [Component],
@@ -70,9 +68,7 @@ pub(super) struct Definition {
     pub(super) env: fn(&ValidatedStack, Component) -> Vec<EnvVar>,
     /// Returns the data of its Secret that is rendered from the credentials.
     pub(super) rendered_secret: fn(&ValidatedStack) -> Option<BTreeMap<String, ByteString>>,
-    /// Returns its configuration.
     pub(super) config_map: fn(&ValidatedStack) -> Option<ConfigMap>,
-    /// Returns its server.
     pub(super) stateful_set: fn(&ValidatedStack) -> Option<StatefulSet>,
     /// Its condition; `None` if the condition of another component includes it.
     pub(super) condition: Option<StoreCondition>,
@@ -93,7 +89,6 @@ pub(super) struct Port {
 
 /// The condition of a store.
 pub(super) struct StoreCondition {
-    /// Type of the condition.
     pub(super) type_: &'static str,
     /// Returns the verdict; `None` if the stack lacks the store.
     pub(super) verdict: fn(View<'_>) -> Option<Verdict>,
@@ -115,7 +110,6 @@ pub(super) fn of(component: Component) -> Option<&'static Definition> {
     }
 }
 
-/// Returns every store.
 pub(super) fn all() -> impl Iterator<Item = &'static Definition> {
     Component::WITH_PODS.into_iter().filter_map(of)
 }

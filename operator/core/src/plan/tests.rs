@@ -128,7 +128,6 @@ enum Judgement {
     NotAdmitted,
     /// The operator refuses it.
     Invalid,
-    /// It is accepted.
     Accepted,
     /// It is stored like an earlier one.
     Known,

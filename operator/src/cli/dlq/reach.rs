@@ -44,7 +44,6 @@ pub enum ReachError {
     Read {
         /// Object that was to be read.
         what: String,
-        /// Cause of the failure.
         source: kube::Error,
     },
     /// The object does not exist.

@@ -10,7 +10,6 @@ use super::PlanReport;
 /// Longest value that is shown whole, in characters.
 const LONGEST: usize = 100;
 
-/// Prints a plan.
 pub(super) fn print(report: &PlanReport, out: &mut impl Write) -> io::Result<()> {
     let PlanReport {
         namespace,

@@ -24,9 +24,7 @@ const CHANGES: usize = 10;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Name of the stack.
     pub name: String,
-    /// Namespace of the stack.
     pub namespace: String,
     /// Base URL of the short links.
     pub url: String,
@@ -34,7 +32,6 @@ pub struct Summary {
     pub observed: bool,
     /// Conditions; those that need attention come first.
     pub conditions: Vec<ConditionSummary>,
-    /// Components that run pods.
     pub components: Vec<ComponentSummary>,
     /// The job queue as in the status; null if it is unknown.
     pub queue: Value,
@@ -52,7 +49,6 @@ pub struct Summary {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionSummary {
-    /// Condition type.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
@@ -69,17 +65,13 @@ pub struct ConditionSummary {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentSummary {
-    /// Name of the component.
     pub name: String,
-    /// Pods that are ready.
     pub ready: i64,
-    /// Pods that are wanted.
     pub desired: i64,
     /// Pods that have the last settings.
     pub updated: i64,
     /// Tag of the first image; empty if it has none.
     pub version: String,
-    /// Images of the containers.
     pub images: Vec<String>,
     /// One sentence for each container that was restarted or cannot start.
     pub containers: Vec<String>,
@@ -97,7 +89,6 @@ pub struct ChangeSummary {
     pub what: String,
 }
 
-/// Summarizes a stack.
 pub fn of(observed: &ObservedStack) -> Summary {
     let ObservedStack { stack, unread, .. } = observed;
     let metadata = &stack["metadata"];

@@ -113,7 +113,6 @@ impl<K> Clone for Packed<K> {
 }
 
 impl<K: DeserializeOwned> Packed<K> {
-    /// Returns an object.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let objects = self.objects.read();
         let object = unpack(&self.dictionary, objects.get(namespace)?.get(name)?);

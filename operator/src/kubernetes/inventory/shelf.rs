@@ -39,12 +39,10 @@ pub struct Shelf<K> {
 }
 
 impl<K: Resource<DynamicType = ()> + DeserializeOwned> Shelf<K> {
-    /// Returns the objects.
     pub(super) fn objects(&self) -> &Packed<K> {
         &self.objects
     }
 
-    /// Returns an object.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         self.objects.get(namespace, name)
     }

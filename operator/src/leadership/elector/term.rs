@@ -90,7 +90,6 @@ impl Candidate {
         }
     }
 
-    /// Returns the next step.
     pub fn step(&self, observed: &ObservedLease, now: Instant) -> ElectionStep {
         let protected = observed.protected_until.is_some_and(|until| now < until);
         if protected && !self.holds(observed) {

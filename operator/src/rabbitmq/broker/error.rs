@@ -31,7 +31,6 @@ pub enum BrokerError {
     /// The broker answered with any other error status.
     #[error("the broker answered {status}: {reason}")]
     Refused {
-        /// HTTP status.
         status: StatusCode,
         /// Reason that the broker gives.
         reason: String,

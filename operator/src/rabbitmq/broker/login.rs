@@ -9,9 +9,7 @@ use shortener_operator_core::model::topology::User;
 /// Credentials for the management API; `Debug` redacts the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    /// Name of the user.
     pub username: String,
-    /// Password of the user.
     pub password: String,
 }
 

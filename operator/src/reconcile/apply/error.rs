@@ -14,11 +14,9 @@ pub struct ApplyError(pub Vec<Failure>);
 /// A child that could not be written.
 #[derive(Debug)]
 pub struct Failure {
-    /// Component of the child.
     pub component: Component,
     /// Kind and name, as in `Service/demo-app`.
     pub child: String,
-    /// Cause of the failure.
     pub cause: Cause,
 }
 

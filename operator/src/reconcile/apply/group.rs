@@ -12,7 +12,6 @@ use shortener_operator_core::{
 use super::{pass::Pass, prune::End};
 use crate::{kubernetes::inventory::Child, reconcile::context::Scope};
 
-/// A group of kinds.
 pub(super) trait Group {
     /// Writes the objects, kind by kind in the order of the table.
     async fn write(self, pass: &mut Pass<'_>);

@@ -9,7 +9,6 @@ use shortener_operator_core::{
 use super::{read_secret, unread};
 use crate::reconcile::context::Scope;
 
-/// Reads the headers.
 pub(super) async fn headers(
     scope: &Scope,
     identity: &StackIdentity,

@@ -51,7 +51,6 @@ pub enum Effect {
 /// A mutating request that reached the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// HTTP method.
     pub method: String,
     /// Path without the query.
     pub path: String,
@@ -59,7 +58,6 @@ pub struct Write {
     pub effect: Option<Effect>,
 }
 
-/// The planned faults.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     writes: u64,

@@ -30,10 +30,8 @@ const NO_CLIENT: &str = "the client has no key";
 const KNOWN: &str = "the key is there already";
 const TOO_MANY: &str = "there are more than 512 keys";
 
-/// A client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// The name.
     pub name: Arc<str>,
     /// A number for the name: the same one in every replica.
     pub number: u64,

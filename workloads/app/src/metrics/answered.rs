@@ -11,9 +11,7 @@ use crate::route::Route;
 /// A request that was answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered<'a> {
-    /// Its route.
     pub route: Route,
-    /// Its method.
     pub method: &'a Method,
     /// The status of the answer.
     pub status: StatusCode,

@@ -14,7 +14,6 @@ pub struct ScheduleMetrics {
 }
 
 impl ScheduleMetrics {
-    /// Registers the metrics.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {

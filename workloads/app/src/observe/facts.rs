@@ -25,11 +25,8 @@ const MAX_PATH: usize = 256;
 
 /// The head of a request, besides its header fields: a handler takes these.
 pub(crate) struct Head<'a> {
-    /// The route.
     pub(crate) route: Route,
-    /// The method.
     pub(crate) method: &'a Method,
-    /// The target.
     pub(crate) uri: &'a Uri,
     /// The client at the other end of the connection.
     pub(crate) client: &'a Connected,

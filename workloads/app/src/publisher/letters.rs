@@ -64,7 +64,6 @@ pub enum LettersError {
     /// There are too many dead letters before the wanted one.
     #[error("the dead letter was not reached within the time limit")]
     OutOfTime,
-    /// The broker failed.
     #[error(transparent)]
     Broker(#[from] lapin::Error),
     /// A job could not be published.

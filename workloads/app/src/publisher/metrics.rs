@@ -45,7 +45,6 @@ struct Series {
 }
 
 impl PublisherMetrics {
-    /// Registers the metrics.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let sent = Family::default();

@@ -39,7 +39,6 @@ const HURRY: &str = "UPDATE links SET purge_due_at = now() WHERE code = $1";
 /// A link that has to be removed from the cache once more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The code.
     pub code: String,
     /// The takedown, if the link is down.
     pub takedown: Option<Takedown>,

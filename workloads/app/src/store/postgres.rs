@@ -47,7 +47,6 @@ pub struct NewLink {
     pub url: String,
     /// The creation time, in whole microseconds.
     pub created_at: Timestamp,
-    /// The expiry time.
     pub expires_at: Option<Timestamp>,
     /// The client that creates the link; `None` without a key.
     pub created_by: Option<String>,

@@ -26,7 +26,6 @@ pub struct PurgeSweeper {
 }
 
 impl PurgeSweeper {
-    /// Creates the task.
     #[must_use]
     pub fn new(management: Management, cache: Arc<Cache>) -> Self {
         Self { management, cache }

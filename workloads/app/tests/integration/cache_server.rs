@@ -103,7 +103,6 @@ impl Redis {
         assert!(status.success());
     }
 
-    /// Runs one command.
     pub async fn ask<T: FromRedisValue>(&self, command: &[&str]) -> T {
         self.try_ask(command).await.unwrap()
     }

@@ -99,7 +99,6 @@ struct Page<'a> {
     texts: &'a [&'a str],
 }
 
-/// Returns a page.
 fn page<'a>(name: &'static str, status: u16, response: Response, texts: &'a [&'a str]) -> Page<'a> {
     Page {
         name,

@@ -88,7 +88,6 @@ impl Lanes {
     }
 }
 
-/// One lane.
 #[derive(Debug)]
 pub(super) struct Lane {
     /// The number of connections, at least one.

@@ -51,10 +51,8 @@ const FORGET: &str = "UPDATE documents SET version = nextval('document_versions'
 /// An error that kept documents from being indexed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The database failed.
     #[error(transparent)]
     Database(#[from] StoreError),
-    /// The vector store failed.
     #[error(transparent)]
     Vector(#[from] VectorError),
     /// Both answer, but a batch of documents took longer than this.

@@ -31,7 +31,6 @@ pub struct DeadLetter {
     pub task: String,
     /// The client's name of the job, unless it is a list or an object.
     pub client_id: Option<String>,
-    /// The sender.
     pub origin: Origin,
     /// The broker's word for the reason: `delivery_limit`, `rejected`, `expired` or `maxlen`.
     pub reason: Option<String>,

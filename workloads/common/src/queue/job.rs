@@ -51,7 +51,6 @@ pub fn properties(
 pub struct Job {
     /// The identifier, assigned when the job was accepted.
     pub id: Uuid,
-    /// The sender.
     pub origin: Origin,
     /// The client's name of the task; empty if there is none.
     pub task: String,

@@ -4,7 +4,6 @@ use std::{borrow::Cow, sync::Arc};
 
 use lapin::types::AMQPValue;
 
-/// The header.
 pub(super) const ORIGIN: &str = "shortener-origin";
 
 const ANONYMOUS: &str = "anonymous";

@@ -15,7 +15,6 @@ use super::{OPERATION_TIMEOUT, with_timeout};
 pub const JOBS: &str = "jobs";
 /// The exchange to which the policy routes dead letters.
 pub const DEAD_LETTER_EXCHANGE: &str = "jobs.dlx";
-/// The dead-letter queue.
 pub const DEAD_LETTERS: &str = "jobs.dlq";
 
 /// Declares the topology over a channel of its own.

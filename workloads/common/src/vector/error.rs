@@ -10,7 +10,6 @@ pub enum VectorError {
     /// The store is down, slow, rejects the key, or has lost the collection. A later attempt may succeed.
     #[error("vector store unavailable: {reason}")]
     Unavailable {
-        /// The reason as text.
         reason: String,
         /// The reason, if it is one of the faults.
         fault: Option<Fault>,
@@ -22,7 +21,6 @@ pub enum VectorError {
          again from the database"
     )]
     OtherCollection {
-        /// Name of the collection.
         name: String,
         /// Shape of the live collection.
         found: String,

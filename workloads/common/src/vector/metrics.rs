@@ -24,7 +24,6 @@ pub struct VectorMetrics {
 }
 
 impl VectorMetrics {
-    /// Registers the metrics.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {

@@ -9,11 +9,8 @@ use serde_json::{Map, Value};
 /// A point to be stored.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The identifier.
     pub id: u64,
-    /// The vector.
     pub vector: Vec<f32>,
-    /// The payload.
     pub payload: Map<String, Value>,
 }
 
@@ -33,18 +30,14 @@ pub struct Query {
 /// The required value of a payload field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// A string.
     Text(String),
-    /// A whole number.
     Number(i64),
-    /// A boolean.
     Flag(bool),
 }
 
 /// One of the nearest points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// The identifier.
     pub id: u64,
     /// The score by the distance of the collection.
     pub score: f32,

@@ -10,7 +10,6 @@ use super::{
     lifetime::{Folder, UNTIL_INPUT_CLOSES},
 };
 
-/// The API key.
 const KEY: &str = "test-vector-key";
 
 /// Starts a server and returns its URLs for gRPC and HTTP, and its API key.

@@ -13,7 +13,6 @@ use shortener_common::{
 
 use super::{Context, Outcome, Task, Vector, filled, outcome_of};
 
-/// The `index` task.
 pub(super) struct Index;
 
 impl Task for Index {

@@ -5,7 +5,6 @@ use shortener_common::{database::StoreError, queue::job::Job};
 
 use super::{Context, Limit, Outcome, Task};
 
-/// The `purge_expired` task.
 pub(super) struct PurgeExpired;
 
 impl Task for PurgeExpired {

@@ -8,7 +8,6 @@ use shortener_common::{database::StoreError, documents::IndexError, queue::job::
 
 use super::{Context, Limit, Outcome, Task, Vector, filled, outcome_of};
 
-/// The `reindex` task.
 pub(super) struct Reindex;
 
 impl Task for Reindex {

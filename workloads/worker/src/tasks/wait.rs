@@ -13,7 +13,6 @@ use super::{Context, Outcome, Task};
 /// The maximum time in milliseconds.
 const MAX_MS: u64 = 60_000;
 
-/// The `wait` task.
 pub(super) struct Wait;
 
 impl Task for Wait {

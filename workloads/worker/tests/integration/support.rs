@@ -98,7 +98,6 @@ impl Running {
         Self::run(bind(config, registry).await)
     }
 
-    /// Runs a worker.
     pub fn run(worker: Worker) -> Self {
         let internal = worker.address().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -259,7 +258,6 @@ impl Keeper {
         (gate, keeper)
     }
 
-    /// Closes the gate again.
     pub async fn close(&self) {
         let left = self.open.available_permits();
         let permits = u32::try_from(left).unwrap();

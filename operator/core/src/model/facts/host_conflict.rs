@@ -173,7 +173,6 @@ struct Place {
 enum Entry {
     /// The controller of an IngressClass.
     Class(String),
-    /// A Gateway.
     Gateway {
         namespace: String,
         name: String,

@@ -12,17 +12,14 @@ use crate::api::{GatewayServiceType, GatewayTls};
 pub struct Gateway {
     /// Number of pods (0 when stopped).
     pub replicas: i32,
-    /// Settings of the pods.
     pub pod: Pod,
     /// Peers that may connect; empty allows every peer.
     pub allow_from: Vec<NetworkPolicyPeer>,
-    /// Annotations of the Service.
     pub service_annotations: BTreeMap<String, String>,
     /// Name of the Secret with the certificate, if it does not exist.
     pub missing_certificate: Option<String>,
     /// The passage that the operator tries, if the spec asks for one.
     pub end_to_end: Option<EndToEnd>,
-    /// Implementation of the routing.
     pub routing: Routing,
 }
 
@@ -35,7 +32,6 @@ pub enum Routing {
         host: String,
         /// IngressClass.
         class: String,
-        /// TLS of the host.
         tls: Option<GatewayTls>,
         /// Annotations of the Ingresses, beside those of the operator.
         annotations: BTreeMap<String, String>,
@@ -46,9 +42,7 @@ pub enum Routing {
     Standalone {
         /// Host that nginx serves; empty for every host.
         host: String,
-        /// Type of the Service.
         service_type: GatewayServiceType,
-        /// TLS of the host.
         tls: Option<GatewayTls>,
         /// Cluster IP of the app's Service; `None` until that exists, and no nginx is created before.
         upstream: Option<String>,
@@ -57,11 +51,9 @@ pub enum Routing {
     GatewayApi {
         /// Host of the route, as with `IngressNginx`.
         host: String,
-        /// The Gateway.
         parent: Parent,
         /// TLS of the host, which the Gateway terminates.
         tls: Option<GatewayTls>,
-        /// Annotations of the route.
         annotations: BTreeMap<String, String>,
         /// Another stack that holds the host of the spec on the Gateway.
         conflict: Option<HostConflict>,

@@ -26,7 +26,6 @@ pub enum Collector {
 pub struct ManagedCollector {
     /// Number of pods (0 when stopped, else 1).
     pub replicas: i32,
-    /// Settings of the pod.
     pub pod: Pod,
     /// Backend that receives the collector's data.
     pub backend: Backend,

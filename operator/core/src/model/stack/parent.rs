@@ -11,7 +11,6 @@ pub struct Parent {
     pub name: String,
     /// Name of the listener; `None` for every one that admits the route.
     pub section: Option<String>,
-    /// The Gateway itself.
     pub live: LiveGateway,
 }
 

@@ -65,9 +65,7 @@ fn salt(checksum: &str) -> [u8; 4] {
 /// The operator's own user of a broker that it runs. `Debug` redacts the password.
 #[derive(Clone, PartialEq)]
 pub struct BrokerOperator {
-    /// Name of the user.
     pub username: String,
-    /// Password of the user.
     pub password: ByteString,
     /// Checksum of the password.
     pub checksum: String,
@@ -89,7 +87,6 @@ pub struct Workers {
     pub replicas: i32,
     /// Limits and decision, if the number follows the queue.
     pub autoscaling: Option<Autoscaled>,
-    /// Settings of the pods.
     pub pod: Pod,
 }
 
@@ -117,9 +114,7 @@ impl Workers {
 /// A number of workers that follows the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Autoscaled {
-    /// Limits of the number.
     pub limits: WorkersAutoscaling,
-    /// The decision.
     pub count: WorkerCount,
 }
 

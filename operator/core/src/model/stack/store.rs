@@ -117,9 +117,7 @@ impl StoreTls {
 pub struct ManagedStore {
     /// Number of pods (0 when stopped, else 1).
     pub replicas: i32,
-    /// Settings of the pod.
     pub pod: Pod,
-    /// Volume of the data.
     pub volume: Option<StoreVolume>,
     /// The Secret `<stack>-<component>`.
     pub credentials: Credential,
@@ -130,7 +128,6 @@ pub struct ManagedStore {
 /// The volume of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreVolume {
-    /// Size.
     pub size: Quantity,
     /// Storage class; the cluster's default if absent.
     pub class: Option<String>,

@@ -15,7 +15,6 @@ use crate::model::{
 /// Reason why data is at risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RiskReason {
-    /// A volume is deleted.
     VolumeDeleted,
     /// From now on a volume is deleted with the stack.
     VolumeDeletedWithStack,

@@ -48,7 +48,6 @@ pub(in crate::plan) const STORE: Definition = Definition {
     }),
 };
 
-/// Port of the server.
 const PORT: i32 = 6379;
 
 /// Returns the references to the Secrets of an external cache.

@@ -57,7 +57,6 @@ pub(in crate::plan) const STORE: Definition = Definition {
     }),
 };
 
-/// Port of the server.
 const PORT: i32 = 5432;
 /// Name of the database.
 const DATABASE: &str = "shortener";

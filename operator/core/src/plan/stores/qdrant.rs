@@ -47,7 +47,6 @@ const GRPC_PORT: i32 = 6334;
 const HTTP_PORT: i32 = 6333;
 /// Name of the port of the HTTP API.
 const HTTP_PORT_NAME: &str = "http";
-/// Ports of the server.
 const PORTS: [Port; 2] = [
     Port {
         name: HTTP_PORT_NAME,

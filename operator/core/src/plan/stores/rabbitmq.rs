@@ -55,9 +55,7 @@ pub(in crate::plan) const STORE: Definition = Definition {
     }),
 };
 
-/// Port of the server.
 const PORT: i32 = 5672;
-/// Ports of the server.
 const PORTS: [Port; 3] = [
     Port {
         name: PORT_NAME,

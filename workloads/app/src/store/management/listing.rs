@@ -36,10 +36,8 @@ const TAKEN_DOWN: &str = concat!(
     " ORDER BY disabled_at, code LIMIT $4"
 );
 
-/// A list of links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The links.
     pub of: Listed,
     /// The maximum number of links on a page.
     pub limit: usize,
@@ -58,16 +56,12 @@ pub enum Listed {
         state: Option<LinkState>,
     },
     /// Links that were disabled, or those that were deleted, by the time at which they were.
-    TakenDown {
-        /// True for deleted links.
-        deleted: bool,
-    },
+    TakenDown { deleted: bool },
 }
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The links.
     pub links: Vec<LinkRecord>,
     /// The end of the page, if there is another one.
     pub next: Option<Position>,
@@ -112,7 +106,6 @@ impl Listed {
     }
 }
 
-/// Reads a page.
 pub(super) async fn read(pool: &PgPool, listing: &Listing) -> Result<Page, sqlx::Error> {
     let Position { time, code } = &listing.after;
     // One more shows that there is another page.

@@ -34,7 +34,6 @@ pub(super) type Row = (
 /// A link with everything that is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkRecord {
-    /// The short code.
     pub code: String,
     /// The destination, followed or not; `None` once it was removed.
     pub url: Option<String>,
@@ -42,9 +41,7 @@ pub struct LinkRecord {
     pub host: Option<String>,
     /// The client that created the link; `None` if it had no key.
     pub created_by: Option<String>,
-    /// The creation time.
     pub created_at: Timestamp,
-    /// The expiry time.
     pub expires_at: Option<Timestamp>,
     /// True if that time is over.
     pub is_expired: bool,
@@ -106,7 +103,6 @@ pub enum LinkState {
 }
 
 impl LinkState {
-    /// Every state.
     pub const ALL: [Self; 4] = [Self::Live, Self::Expired, Self::Disabled, Self::Deleted];
 
     /// Returns the word for it in queries and in answers.

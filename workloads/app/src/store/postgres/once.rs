@@ -21,7 +21,6 @@ const HOLDER: &str = "SELECT body_sha256 = $2, links.code, (extract(epoch FROM l
 /// The idempotency key of a request, with what it stands for.
 #[derive(Clone, Debug)]
 pub struct RequestKey {
-    /// The key.
     pub key: String,
     /// The SHA-256 of the body.
     pub body_sha256: [u8; 32],

@@ -16,7 +16,6 @@ const FIXED: &str = "host";
 pub struct Walk<'a> {
     /// The address of the service.
     pub public: SocketAddr,
-    /// The document.
     pub document: &'a Value,
     /// The header lines of every request.
     pub headers: String,

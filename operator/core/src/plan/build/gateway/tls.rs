@@ -14,7 +14,6 @@ use crate::{
 const DIRECTORY: &str = "/etc/shortener-tls";
 const VOLUME: &str = "certificate";
 
-/// TLS of a host.
 pub(super) struct Tls<'a> {
     settings: &'a GatewayTls,
     host: &'a str,

@@ -19,7 +19,6 @@ use crate::{
 /// Default size of the memory for copies.
 const DEFAULT_MEMORY: &str = "128Mi";
 
-/// Resolves the cache.
 pub(in crate::plan) fn resolve(
     surroundings: &Surroundings<'_>,
     facts: StoreFacts,

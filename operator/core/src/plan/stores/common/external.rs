@@ -17,7 +17,6 @@ use crate::{
 pub(super) struct Settings<'a> {
     /// Secret with the address and the credentials.
     pub(super) secret: &'a str,
-    /// TLS to the server.
     pub(super) tls: Option<&'a StoreTls>,
 }
 

@@ -20,7 +20,6 @@ use crate::{
 
 /// The inputs for resolving a store.
 pub(in crate::plan) struct Surroundings<'a> {
-    /// The resource.
     pub(in crate::plan) stack: &'a ShortenerStack,
     /// The stack's own key for checksums.
     pub(in crate::plan) checksum_key: &'a Credential,
@@ -30,7 +29,6 @@ pub(in crate::plan) struct Surroundings<'a> {
 
 /// A store that is on.
 pub(in crate::plan::stores) struct Wanted {
-    /// Component of the store.
     pub(in crate::plan::stores) component: Component,
     /// Settings of its pod, if the operator runs it.
     pub(in crate::plan::stores) pod: Pod,
@@ -39,7 +37,6 @@ pub(in crate::plan::stores) struct Wanted {
 }
 
 impl Surroundings<'_> {
-    /// Resolves a store.
     pub(in crate::plan::stores) fn store(
         &self,
         wanted: Wanted,

@@ -13,7 +13,6 @@ use crate::{
     plan::{objects::pod, stores::clients::external},
 };
 
-/// Returns the variables.
 pub(super) fn env(stack: &ValidatedStack, _: Component) -> Vec<EnvVar> {
     match &stack.database {
         None => Vec::new(),

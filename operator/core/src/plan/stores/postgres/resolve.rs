@@ -17,7 +17,6 @@ use crate::{
     },
 };
 
-/// Resolves the database.
 pub(in crate::plan) fn resolve(
     surroundings: &Surroundings<'_>,
     facts: StoreFacts,
