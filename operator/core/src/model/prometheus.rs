@@ -1,10 +1,9 @@
 //! Kinds of the Prometheus operator, with only the fields that stacks use. A cluster may lack these kinds.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
+use serde_yaml::Value;
 
 /// Spec of a ServiceMonitor, which selects the Services that a Prometheus scrapes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, CustomResource)]
@@ -61,27 +60,6 @@ pub struct Relabeling {
     derive = "PartialEq"
 )]
 pub struct PrometheusRuleSpec {
-    /// Groups of rules.
-    pub groups: Vec<RuleGroup>,
-}
-
-/// A group of rules that are evaluated together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RuleGroup {
-    pub name: String,
-    pub rules: Vec<AlertRule>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AlertRule {
-    /// Name of the alert.
-    pub alert: String,
-    /// PromQL expression that raises the alert.
-    pub expr: String,
-    /// Time for which the expression has to hold before the alert fires.
-    #[serde(rename = "for")]
-    pub hold: String,
-    pub labels: BTreeMap<String, String>,
-    /// Annotations of the alert, with the text for its readers.
-    pub annotations: BTreeMap<String, String>,
+    /// Groups of rules, whose fields the operator does not interpret.
+    pub groups: Vec<Value>,
 }

@@ -1,8 +1,6 @@
 //! Monitoring objects for Prometheus and Grafana: scrape targets, alerting rules and a dashboard.
 
-mod alerts;
 mod dashboard;
-mod panels;
 mod rules;
 mod service;
 mod service_monitor;
@@ -21,20 +19,11 @@ pub const COLLECTOR_PORT: i32 = 8888;
 /// Name of the port with the metrics in pods and Services.
 pub const PORT_NAME: &str = "internal";
 
-/// Returns an expression for one stack. `%STACK%` is replaced by the labels that select the stack's series, `%NAME%`
-/// by those that select the operator's metrics about the stack. Names of namespaces and stacks need no escaping.
-fn expression(template: &str, identity: &StackIdentity) -> String {
-    let labels = |key: &str| {
-        let StackIdentity {
-            namespace, name, ..
-        } = identity;
-        format!("namespace=\"{namespace}\",{key}=\"{name}\"")
-    };
-    let words: Vec<&str> = template.split_whitespace().collect();
-    words
-        .join(" ")
-        .replace("%STACK%", &labels("stack"))
-        .replace("%NAME%", &labels("name"))
+/// Returns a template for one stack. Names of namespaces and stacks need no escaping.
+fn filled(template: &str, identity: &StackIdentity) -> String {
+    template
+        .replace("%NAMESPACE%", &identity.namespace)
+        .replace("%STACK%", &identity.name)
 }
 
 #[cfg(test)]

@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::{Value, json};
 
-use super::{
-    expression,
-    panels::{Panel, ROWS, Row},
-};
+use super::filled;
 use crate::{
     model::{
         metadata::{Component, StackIdentity},
@@ -19,10 +15,6 @@ use crate::{
 
 /// Label by which Grafana's sidecar finds dashboards.
 const LABEL: (&str, &str) = ("grafana_dashboard", "1");
-/// Width of a dashboard, in Grafana's units.
-const WIDTH: usize = 24;
-/// Height of a panel.
-const HEIGHT: usize = 8;
 /// Maximum length of a dashboard's uid in Grafana.
 const UID_LENGTH: usize = 40;
 
@@ -60,83 +52,23 @@ pub fn dashboard_file(stack: &ValidatedStack) -> String {
     format!("shortener-{namespace}.{name}.json")
 }
 
-/// Returns the dashboard as Grafana's JSON.
+/// Returns the dashboard as Grafana's JSON. The rows of a part that is off stay empty.
 pub fn dashboard(stack: &ValidatedStack) -> String {
-    let identity = &stack.identity;
-    let title = format!("{}/{}", identity.namespace, identity.name);
+    let StackIdentity {
+        namespace, name, ..
+    } = &stack.identity;
     // Hashed, because namespace and name together may be too long.
-    let uid: String = pod::digest(&title).chars().take(UID_LENGTH).collect();
-    let panels: Vec<Value> = ROWS
-        .iter()
-        .enumerate()
-        .flat_map(|(place, row)| row_panels(row, place, identity))
-        .enumerate()
-        .map(|(id, mut panel)| {
-            panel["id"] = Value::from(id + 1);
-            panel
-        })
+    let uid: String = pod::digest(&format!("{namespace}/{name}"))
+        .chars()
+        .take(UID_LENGTH)
         .collect();
-    let dashboard = json!({
-        "uid": uid,
-        "title": format!("ShortenerStack {title}"),
-        "tags": ["shortener"],
-        "schemaVersion": 39,
-        "editable": false,
-        "time": {"from": "now-1h", "to": "now"},
-        "refresh": "30s",
-        "templating": {"list": [{
-            "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
-        }]},
-        "panels": panels,
-    });
-    format!("{dashboard:#}\n")
-}
-
-fn row_panels(row: &Row, place: usize, identity: &StackIdentity) -> Vec<Value> {
-    let top = place * (HEIGHT + 1);
-    let heading = json!({
-        "type": "row",
-        "title": row.title,
-        "gridPos": {"x": 0, "y": top, "w": WIDTH, "h": 1},
-        "panels": [],
-    });
-    let width = WIDTH / row.panels.len().max(1);
-    let graphs = row.panels.iter().enumerate().map(|(column, panel)| {
-        let mut graph = graph(panel, identity);
-        graph["gridPos"] = json!({"x": column * width, "y": top + 1, "w": width, "h": HEIGHT});
-        graph
-    });
-    std::iter::once(heading).chain(graphs).collect()
-}
-
-fn graph(panel: &Panel, identity: &StackIdentity) -> Value {
-    let source = json!({"type": "prometheus", "uid": "${datasource}"});
-    let targets: Vec<Value> = panel
-        .lines
-        .iter()
-        .zip('A'..)
-        .map(|((legend, template), letter)| {
-            json!({
-                "refId": letter,
-                "datasource": source,
-                "expr": expression(template, identity),
-                "legendFormat": legend,
-                "exemplar": panel.exemplars,
-            })
-        })
-        .collect();
-    json!({
-        "type": "timeseries",
-        "title": panel.title,
-        "datasource": source,
-        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
-        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
-        "targets": targets,
-    })
+    filled(include_str!("dashboard.json"), &stack.identity).replace("%UID%", &uid)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::testing::{golden, golden_text, stack::minimal_stack};
 

@@ -1,20 +1,14 @@
 //! The alerts of a stack as an object of the Prometheus operator.
 
-use std::collections::BTreeMap;
-
-use super::{
-    alerts::{ALERTS, Alert},
-    expression,
-};
+use super::filled;
 use crate::model::{
     metadata::{Component, StackIdentity},
-    prometheus::{AlertRule, PrometheusRule, PrometheusRuleSpec, RuleGroup},
+    prometheus::{PrometheusRule, PrometheusRuleSpec},
     stack::ValidatedStack,
 };
 
 /// Page with a section for each alert.
-pub(super) const RUNBOOKS: &str =
-    concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/runbooks.md");
+const RUNBOOKS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/runbooks.md");
 
 /// Returns the PrometheusRule `<stack>`, or `None` if monitoring is off or the stack is stopped.
 pub fn prometheus_rule(stack: &ValidatedStack) -> Option<PrometheusRule> {
@@ -26,34 +20,13 @@ pub fn prometheus_rule(stack: &ValidatedStack) -> Option<PrometheusRule> {
     Some(rule)
 }
 
+#[expect(
+    clippy::expect_used,
+    reason = "the template is a part of this program, and the names in it are valid in YAML"
+)]
 fn spec(identity: &StackIdentity) -> PrometheusRuleSpec {
-    PrometheusRuleSpec {
-        groups: vec![RuleGroup {
-            name: "shortener".to_owned(),
-            rules: ALERTS.iter().map(|alert| render(alert, identity)).collect(),
-        }],
-    }
-}
-
-fn render(alert: &Alert, identity: &StackIdentity) -> AlertRule {
-    let strings = |entries: &[(&str, &str)]| -> BTreeMap<String, String> {
-        let entries = entries.iter();
-        entries
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect()
-    };
-    let runbook = format!("{RUNBOOKS}#{}", alert.name.to_lowercase());
-    AlertRule {
-        alert: alert.name.to_owned(),
-        expr: expression(alert.expression, identity),
-        hold: alert.hold.to_owned(),
-        labels: strings(&[
-            ("severity", alert.severity),
-            ("namespace", &identity.namespace),
-            ("stack", &identity.name),
-        ]),
-        annotations: strings(&[("summary", alert.summary), ("runbook_url", &runbook)]),
-    }
+    let text = filled(include_str!("alerts.yaml"), identity).replace("%RUNBOOKS%", RUNBOOKS);
+    serde_yaml::from_str(&text).expect("alerts.yaml is a list of groups")
 }
 
 #[cfg(test)]

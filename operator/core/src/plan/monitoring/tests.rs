@@ -4,11 +4,9 @@ mod exported;
 
 use std::collections::BTreeSet;
 
-use super::{
-    alerts::ALERTS,
-    expression,
-    panels::{Panel, ROWS},
-};
+use serde_json::Value;
+
+use super::{dashboard, prometheus_rule};
 use crate::testing::stack::minimal_stack;
 use exported::Exported;
 
@@ -71,17 +69,34 @@ fn labels(matchers: &str) -> Vec<(&str, Vec<&str>)> {
     matchers.collect()
 }
 
-fn panels() -> impl Iterator<Item = &'static Panel> {
-    ROWS.iter().flat_map(|row| row.panels)
+/// Returns the alerts of a stack.
+fn alerts() -> Vec<Value> {
+    let rule = prometheus_rule(&minimal_stack().observability()).unwrap();
+    let spec = serde_json::to_value(rule.spec).unwrap();
+    spec["groups"][0]["rules"].as_array().unwrap().clone()
 }
 
-/// Returns every expression, rendered for the stack `acme`.
+/// Returns the graphs of a stack's dashboard.
+fn graphs() -> Vec<Value> {
+    let text = dashboard(&minimal_stack().observability());
+    let mut dashboard: Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array_mut().unwrap();
+    panels.retain(|panel| panel["type"] == "timeseries");
+    std::mem::take(panels)
+}
+
+/// Returns the expressions of a graph.
+fn lines(graph: &Value) -> impl Iterator<Item = &str> {
+    let targets = graph["targets"].as_array().unwrap().iter();
+    targets.map(|target| target["expr"].as_str().unwrap())
+}
+
+/// Returns every expression.
 fn expressions() -> Vec<String> {
-    let shown = panels().flat_map(|panel| panel.lines.iter().map(|(_, expression)| *expression));
-    let raised = ALERTS.iter().map(|alert| alert.expression);
-    let identity = minimal_stack().identity;
-    let rendered = raised.chain(shown).map(|text| expression(text, &identity));
-    rendered.collect()
+    let (alerts, graphs) = (alerts(), graphs());
+    let raised = alerts.iter().map(|alert| alert["expr"].as_str().unwrap());
+    let all = raised.chain(graphs.iter().flat_map(lines));
+    all.map(str::to_owned).collect()
 }
 
 #[test]
@@ -139,7 +154,8 @@ fn alerts_and_panels_select_series_that_app_workers_and_operator_export() {
 #[test]
 fn panels_group_by_labels_that_the_series_have() {
     let exported = Exported::default();
-    for (_, text) in panels().flat_map(|panel| panel.lines) {
+    let graphs = graphs();
+    for text in graphs.iter().flat_map(lines) {
         let Some((_, rest)) = text.split_once(" by (") else {
             continue;
         };
@@ -155,10 +171,12 @@ fn panels_group_by_labels_that_the_series_have() {
 #[test]
 fn points_lead_to_traces_where_the_series_have_exemplars() {
     let exported = Exported::default();
-    for panel in panels() {
-        let mut selectors = panel.lines.iter().flat_map(|(_, text)| selectors(text));
+    for graph in graphs() {
+        let mut selectors = lines(&graph).flat_map(selectors);
         let lead = selectors.any(|selector| exported.has_exemplars(selector.series));
-        assert_eq!(panel.exemplars, lead, "{}", panel.title);
+        for target in graph["targets"].as_array().unwrap() {
+            assert_eq!(target["exemplar"], lead, "{}", graph["title"]);
+        }
     }
 }
 
@@ -171,11 +189,14 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
     let of_the_chart = CHART
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- alert: "));
-    let names: Vec<&str> = ALERTS
-        .iter()
-        .map(|alert| alert.name)
-        .chain(of_the_chart)
-        .collect();
-    assert!(names.len() > ALERTS.len(), "the chart has no alert");
+    let alerts = alerts();
+    let of_a_stack = alerts.iter().map(|alert| alert["alert"].as_str().unwrap());
+    let names: Vec<&str> = of_a_stack.chain(of_the_chart).collect();
+    assert!(names.len() > alerts.len(), "the chart has no alert");
     assert_eq!(sections, names);
+    for alert in &alerts {
+        let (name, runbook) = (&alert["alert"], &alert["annotations"]["runbook_url"]);
+        let anchor = format!("#{}", name.as_str().unwrap().to_lowercase());
+        assert!(runbook.as_str().unwrap().ends_with(&anchor), "{name}");
+    }
 }
