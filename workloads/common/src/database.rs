@@ -29,8 +29,8 @@ use tokio::{
 
 use error::is_connection_error;
 pub use error::{StoreError, is_refused_by_pooler, no_answer, unusable};
+pub use lane::LaneMetrics;
 use lane::{Lane, Lanes};
-pub use lane::{LaneMetrics, WAITING};
 use watcher::Watcher;
 
 use crate::{

@@ -19,7 +19,7 @@ use tokio::{
 use super::StoreError;
 
 /// The maximum number of operations of a lane that wait for a connection.
-pub const WAITING: usize = 256;
+const WAITING: usize = 256;
 /// The time after which an operation that waits for a connection is refused. An operation that began later could end after
 /// the deadline of its request, and would be work for an answer that comes too late.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(5);

@@ -10,11 +10,6 @@ use super::{
     span::{self, SpanKind},
 };
 
-/// The number of keys that a call asks for. A query with an array of them is one operation, so this is not
-/// `db.operation.batch.size`.
-/// <https://opentelemetry.io/docs/specs/semconv/registry/attributes/db/>
-const KEYS: &str = "look_up.keys";
-
 /// The error type of a failure of which only the text is known.
 /// <https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/>
 pub(crate) const OTHER: &str = "_OTHER";
@@ -77,19 +72,6 @@ impl Server {
         operation: &'static str,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        self.call_for(1, operation, call).await
-    }
-
-    /// Runs a call like [`call`](Self::call), for this number of keys.
-    ///
-    /// # Errors
-    /// Returns the error of the call.
-    pub async fn call_for<T, E: Display>(
-        &self,
-        keys: usize,
-        operation: &'static str,
-        call: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, E> {
         let Some(mut span) = span::part(SpanKind::Client, || self.name(operation)) else {
             return call.await;
         };
@@ -102,9 +84,6 @@ impl Server {
                     .set("db.query.summary", operation),
                 None => description.set("db.operation.name", operation),
             };
-            if keys > 1 {
-                description.set(KEYS, i64::try_from(keys).unwrap_or(i64::MAX));
-            }
         }
         let result = call.await;
         if let (Err(error), Some(mut description)) = (&result, span.describe()) {
