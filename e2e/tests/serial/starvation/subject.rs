@@ -22,10 +22,8 @@ const LEAD: Duration = Duration::from_secs(6);
 /// The time after which a span counts as lost: the first ones after a silence of the collector may be.
 const EXPORTED: Duration = Duration::from_secs(30);
 
-/// The default memory limit of the gateway, and of the app without copies of links, in bytes.
+/// The default memory limit of the gateway and of the app, in bytes.
 const MEMORY: u64 = 128 * 1024 * 1024;
-/// The memory for the copies of links that the app keeps by default, in bytes.
-const COPIES: u64 = 24 * 1024 * 1024;
 
 const URL: &str = "https://example.com/followed/under/load";
 const GATEWAY: &str = "acme-gateway:80";
@@ -91,8 +89,8 @@ impl<'a> Subject<'a> {
         );
         ensure!(redirects.failed == 0, "{redirects}");
         // It also proves that the meters read the control groups of these containers.
-        for (curve, limit) in [(&app, MEMORY + COPIES), (&proxy, MEMORY)] {
-            ensure!(curve.limit == limit, "the limit is {}", curve.limit);
+        for curve in [&app, &proxy] {
+            ensure!(curve.limit == MEMORY, "the limit is {}", curve.limit);
         }
         subject.ordinary = redirects;
         Ok(subject)
