@@ -10,8 +10,8 @@ const FOLLOWED: usize = 60;
 /// A redirect that waited for an isolated or frozen server would take 5 s or longer. On a busy machine, one that is slower
 /// than the requests beside it proves nothing below this time.
 const WAITS: Duration = Duration::from_secs(3);
-/// What the median redirect may take more than the median request without a look-up: once the cache's circuit breaker is
-/// open, redirects do not wait for the cache at all.
+/// The median redirect may take this much longer than the median request without a look-up: once the cache's circuit
+/// breaker is open, redirects do not wait for the cache at all.
 const USUALLY_MORE: Duration = Duration::from_millis(250);
 /// The times that a redirect may take as long as a request without a look-up, which needs no other server.
 const TIMES: u32 = 4;

@@ -83,7 +83,7 @@ impl Server {
             options,
             config.database_max_connections,
             metrics.database_up.clone(),
-            metrics.database_lanes.clone(),
+            &metrics.database_lanes,
         );
         // Startup does not wait for the broker, because links do not need it.
         let queue = queue(&config, &mut metrics, &memory, &database, &tracer)?;

@@ -68,7 +68,6 @@ pub struct Database {
     server: Server,
     health: Health,
     lanes: Arc<Lanes>,
-    metrics: LaneMetrics,
 }
 
 /// Signals from requests to the watcher.
@@ -88,7 +87,7 @@ impl Database {
         options: PgConnectOptions,
         max_connections: u32,
         up: Gauge<u32, AtomicU32>,
-        metrics: LaneMetrics,
+        metrics: &LaneMetrics,
     ) -> Self {
         let options = options.application_name(name).disable_statement_logging();
         let server = Server::database("postgresql", options.get_host(), options.get_port())
@@ -96,7 +95,7 @@ impl Database {
         let (publish, state) = watch::channel(None);
         let probes = Arc::new(ProbeRequests::default());
         let health = Health::default();
-        let lanes = Arc::new(Lanes::new(max_connections, &metrics));
+        let lanes = Arc::new(Lanes::new(max_connections, metrics));
         let watcher = Watcher {
             options,
             lanes: Arc::clone(&lanes),
@@ -113,7 +112,6 @@ impl Database {
             server,
             health,
             lanes,
-            metrics,
         }
     }
 
@@ -209,7 +207,7 @@ impl Database {
     /// Returns the number of operations that wait, to which look-ups that wait for a statement add themselves.
     #[must_use]
     pub fn waiting(&self) -> Gauge<u32, AtomicU32> {
-        self.metrics.waiting.clone()
+        self.lanes.look_ups.waiting.clone()
     }
 
     /// Counts a look-up that is refused, and returns its error.

@@ -212,7 +212,7 @@ mod tests {
         migrator.run(&mut connection).await.unwrap();
         let options = PgConnectOptions::clone(database);
         let database =
-            Database::connect("test", options, 2, Default::default(), Default::default());
+            Database::connect("test", options, 2, Default::default(), &Default::default());
         database.up().await;
         Documents::new(database)
     }

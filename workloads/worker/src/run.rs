@@ -104,8 +104,13 @@ impl Worker {
         let metrics = Arc::new(metrics);
         let up = metrics.database_up.clone();
         let lanes = LaneMetrics::default();
-        let database =
-            Database::connect("shortener-worker", options, DATABASE_CONNECTIONS, up, lanes);
+        let database = Database::connect(
+            "shortener-worker",
+            options,
+            DATABASE_CONNECTIONS,
+            up,
+            &lanes,
+        );
         let vector = vector.map(|store| Vector::new(&database, store));
         let consuming = Arc::new(AtomicBool::new(false));
         let probed = Probed {

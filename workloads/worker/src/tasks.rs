@@ -246,7 +246,13 @@ mod tests {
         let job = Job::parse(&properties, b"{}".to_vec()).unwrap();
         let nowhere = PgConnectOptions::new().host("127.0.0.1").port(1);
         let context = Context {
-            database: Database::connect("test", nowhere, 1, Default::default(), Default::default()),
+            database: Database::connect(
+                "test",
+                nowhere,
+                1,
+                Default::default(),
+                &Default::default(),
+            ),
             vector: None,
             disabled: Disabled::default(),
             purge: Purge {

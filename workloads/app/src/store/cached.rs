@@ -68,12 +68,12 @@ impl CachedLinks {
             cache: cache.clone(),
         };
         let limits = Limits {
-            questions: links.connections(),
+            questions: links.database().connections_for_look_ups(),
             keys: CODES,
             waiting: WAITING,
         };
         Self {
-            reads: Arc::new(Batcher::new(read, limits, links.waiting())),
+            reads: Arc::new(Batcher::new(read, limits, links.database().waiting())),
             management: links.management(),
             links,
             cache,
@@ -83,7 +83,7 @@ impl CachedLinks {
     /// Returns the state of the database, for the operator.
     #[must_use]
     pub fn database_state(&self) -> StoreState {
-        self.links.database_state()
+        self.links.database().store_state()
     }
 
     /// Returns the state of the cache, for the operator; `None` without a cache.
@@ -120,14 +120,15 @@ impl CachedLinks {
     /// # Errors
     /// Fails if the database is down.
     pub async fn stored(&self, code: Code<'_>) -> Answer {
+        let database = self.links.database();
         let read = async {
             match timeout(LONGEST, self.reads.look_up(code.to_owned())).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(NoAnswer::Ended)) => Err(StoreError::Unavailable("the app ends".to_owned())),
-                Ok(Err(NoAnswer::Full)) | Err(_) => Err(self.links.refuse_look_up()),
+                Ok(Err(NoAnswer::Full)) | Err(_) => Err(database.refuse_look_up()),
             }
         };
-        self.links.server().call("SELECT links", read).await
+        database.server().call("SELECT links", read).await
     }
 
     /// Returns the management of the links, for reading.

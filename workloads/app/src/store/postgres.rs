@@ -3,15 +3,8 @@
 mod lookup;
 mod once;
 
-use std::sync::atomic::AtomicU32;
-
 use jiff::Timestamp;
-use prometheus_client::metrics::gauge::Gauge;
-use shortener_common::{
-    backends::StoreState,
-    database::{Database, StoreError},
-    telemetry::call::Server,
-};
+use shortener_common::database::{Database, StoreError};
 use sqlx::{PgExecutor, PgPool};
 
 pub use self::once::RequestKey;
@@ -78,40 +71,15 @@ impl Links {
         Self { database, space }
     }
 
-    /// Returns the state of the database, for the operator.
-    #[must_use]
-    pub fn database_state(&self) -> StoreState {
-        self.database.store_state()
+    /// Returns the database.
+    pub(super) fn database(&self) -> &Database {
+        &self.database
     }
 
     /// Returns the management of the same links.
     #[must_use]
     pub fn management(&self) -> Management {
         Management::new(self.database.clone())
-    }
-
-    /// Returns the server attributes of spans.
-    #[must_use]
-    pub fn server(&self) -> &Server {
-        self.database.server()
-    }
-
-    /// Returns the number of connections for look-ups.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.database.connections_for_look_ups()
-    }
-
-    /// Returns the number of operations that wait for the database.
-    #[must_use]
-    pub fn waiting(&self) -> Gauge<u32, AtomicU32> {
-        self.database.waiting()
-    }
-
-    /// Counts a look-up that is refused, and returns its error.
-    #[must_use]
-    pub fn refuse_look_up(&self) -> StoreError {
-        self.database.refuse_look_up()
     }
 
     /// Stores a link, or finds the one to reuse. On success the link is durable.

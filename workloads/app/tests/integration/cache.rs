@@ -1,15 +1,11 @@
 //! Links in the cache: section 3.1 of the specification, row by row.
 
-use std::time::Duration;
-
 use futures::future::join_all;
-use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use shortener_app::{
     code::{Code, CodeSpace},
     store::{Resolved, cached::CachedLinks, postgres::Links},
 };
-use shortener_common::database::{Database, LaneMetrics};
 use shortener_testing::{database::TestDatabase, metrics, proxy::Path};
 use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 use tokio::task::JoinSet;
@@ -17,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::{
     cache_server::{Redis, until},
     client::{Response, get, post, request, shorten},
-    support::{App, Blocker, proxy_before},
+    support::{App, Blocker, access, proxy_before},
 };
 
 const URL: &str = "https://example.com/a?b=c";
@@ -264,14 +260,7 @@ async fn without_a_cache_too_redirects_at_once_are_one_database_read() {
     let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     let mut reads = Reads::count(&database).await;
-    let database = Database::connect(
-        "test",
-        database.clone(),
-        10,
-        Gauge::default(),
-        LaneMetrics::default(),
-    );
-    database.wait_until_up(Duration::from_secs(10)).await;
+    let database = access(&database).await;
     let links = CachedLinks::new(Links::new(database, CodeSpace::default()), None);
     let code = Code::parse(&code).unwrap();
     for found in join_all((0..100).map(|_| links.find(code))).await {

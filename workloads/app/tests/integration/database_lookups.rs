@@ -75,7 +75,7 @@ impl Bounded {
         let mut metrics = Registry::default();
         let lanes = LaneMetrics::register(&mut metrics);
         let up = Gauge::default();
-        let database = Database::connect("test", options.clone(), connections, up, lanes);
+        let database = Database::connect("test", options.clone(), connections, up, &lanes);
         database.wait_until_up(PATIENT).await;
         let links = Links::new(database, CodeSpace::default());
         Self {

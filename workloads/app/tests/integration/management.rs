@@ -1,12 +1,8 @@
 //! The management of links by `/api/admin/links`.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
-use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
 use shortener_app::{config::ServeArgs, scope::Scopes, store::management::Management};
-use shortener_common::database::{Database, LaneMetrics};
 use shortener_testing::database::TestDatabase;
 use sqlx::{ConnectOptions, Executor, postgres::PgConnectOptions};
 use tempfile::TempDir;
@@ -15,7 +11,7 @@ use crate::{
     client::{Response, get, json_bytes, post, post_bytes, request, send, shorten},
     keys::secret,
     process::{addresses, migrated, serving, start},
-    support::App,
+    support::{App, access},
 };
 
 const KEY: &str = "9b1f3c7a5d2e48f6b0a8c4e6d1f29375";
@@ -378,14 +374,7 @@ async fn a_link_that_the_cache_did_not_remove_is_due_again_unless_it_was_changed
         let due = "UPDATE links SET purge_due_at = now()";
         connection.execute(due).await.unwrap();
     };
-    let handle = Database::connect(
-        "test",
-        database.clone(),
-        10,
-        Gauge::default(),
-        LaneMetrics::default(),
-    );
-    handle.wait_until_up(Duration::from_secs(30)).await;
+    let handle = access(&database).await;
     let management = Management::new(handle);
     make_due().await;
     let claimed = management.claim().await.unwrap();

@@ -43,7 +43,7 @@ struct Replica {
 impl Replica {
     async fn new(database: &TestDatabase, queue_url: Option<&str>) -> Self {
         let options = PgConnectOptions::clone(database);
-        let access = Database::connect("test", options, 2, Default::default(), Default::default());
+        let access = Database::connect("test", options, 2, Default::default(), &Default::default());
         access.up().await;
         let publisher = queue_url.map(|url| {
             let mut config = config(&url_of(database));

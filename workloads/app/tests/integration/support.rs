@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::Parser;
+use prometheus_client::metrics::gauge::Gauge;
 use shortener_app::{
     code::CodeSpace,
     config::{Cli, Command, ServeArgs},
@@ -14,7 +15,12 @@ use shortener_app::{
     state::Observed,
     store::migrate::migrate,
 };
-use shortener_common::{logging::EventLog, memory::Buffer, telemetry::Service};
+use shortener_common::{
+    database::{Database, LaneMetrics},
+    logging::EventLog,
+    memory::Buffer,
+    telemetry::Service,
+};
 use shortener_testing::proxy::Proxy;
 use sqlx::{ConnectOptions, Executor, PgConnection, postgres::PgConnectOptions};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -131,6 +137,14 @@ impl App {
         let _ = self.stop.send(());
         self.served
     }
+}
+
+/// Returns access to a database without an app, once it is up.
+pub async fn access(database: &PgConnectOptions) -> Database {
+    let (up, lanes) = (Gauge::default(), LaneMetrics::default());
+    let access = Database::connect("test", database.clone(), 10, up, &lanes);
+    access.wait_until_up(Duration::from_secs(30)).await;
+    access
 }
 
 /// Migrates the schema, and returns the changed settings.

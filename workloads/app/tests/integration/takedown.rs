@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use shortener_app::{
     code::{Code, CodeSpace},
@@ -14,10 +13,7 @@ use shortener_app::{
         postgres::Links,
     },
 };
-use shortener_common::{
-    database::{Database, LaneMetrics},
-    memory::Memory,
-};
+use shortener_common::memory::Memory;
 use shortener_testing::{
     database::TestDatabase,
     proxy::{Path, Proxy},
@@ -33,7 +29,7 @@ use crate::{
     cache_server::{PATIENT, Redis, connected, until},
     client::{Connection, Response, get, shorten},
     management::{Keys, manage},
-    support::App,
+    support::{App, access},
 };
 
 const URL: &str = "https://example.com/taken";
@@ -342,14 +338,7 @@ async fn a_read_that_began_before_a_takedown_is_not_shared_with_later_requests()
     let app = App::start(&database).await;
     let code = shorten(app.public, json!({"url": URL})).await;
     let mut connection = slow_down(&database).await;
-    let handle = Database::connect(
-        "test",
-        database.clone(),
-        10,
-        Gauge::default(),
-        LaneMetrics::default(),
-    );
-    handle.wait_until_up(Duration::from_secs(10)).await;
+    let handle = access(&database).await;
     let links = CachedLinks::new(Links::new(handle, CodeSpace::default()), None);
     let code = Code::parse(&code).unwrap();
     let begun = Instant::now();

@@ -2,10 +2,7 @@
 //!
 //! Without it, a slow database collects the work of clients that have given up and come back, and answers nothing else.
 
-use std::{
-    sync::{Arc, atomic::AtomicU32},
-    time::Duration,
-};
+use std::{sync::atomic::AtomicU32, time::Duration};
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -28,7 +25,7 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct LaneMetrics {
     /// Operations that wait for a connection, or for the statement that they share.
-    pub waiting: Gauge<u32, AtomicU32>,
+    waiting: Gauge<u32, AtomicU32>,
     refused_look_ups: Counter,
     refused_changes: Counter,
 }
@@ -73,7 +70,7 @@ impl Lanes {
         let look_ups = (connections / 2).max(1);
         let lane = |connections: u32, refused: &Counter| Lane {
             connections: connections.max(1),
-            turns: Arc::new(Semaphore::new(connections.max(1) as usize)),
+            turns: Semaphore::new(connections.max(1) as usize),
             places: Semaphore::new(WAITING),
             waiting: metrics.waiting.clone(),
             refused: refused.clone(),
@@ -92,9 +89,10 @@ impl Lanes {
 pub(super) struct Lane {
     /// The number of connections, at least one.
     pub(super) connections: u32,
-    turns: Arc<Semaphore>,
+    turns: Semaphore,
     places: Semaphore,
-    waiting: Gauge<u32, AtomicU32>,
+    /// The operations of both lanes that wait.
+    pub(super) waiting: Gauge<u32, AtomicU32>,
     refused: Counter,
 }
 

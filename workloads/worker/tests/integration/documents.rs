@@ -67,7 +67,7 @@ impl Scene {
             database.clone(),
             4,
             Default::default(),
-            Default::default(),
+            &Default::default(),
         );
         access.up().await;
         Self {
