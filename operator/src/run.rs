@@ -28,7 +28,7 @@ use crate::{
     rabbitmq::{broker::transport, queues::monitor::Monitor},
     reconcile::{context::Context, controller},
     server::{health::Health, http, metrics::Metrics},
-    telemetry::{Telemetry, TelemetryError, span::Tracer},
+    telemetry::{self, TelemetryError, span::Tracer},
 };
 
 /// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the
@@ -64,7 +64,7 @@ pub enum RunError {
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let stop = stop_on_signal()?;
     let (metrics, health) = (Metrics::new()?, Health::default());
-    let telemetry = Telemetry::start(
+    let telemetry = telemetry::start(
         &settings.otlp_endpoint,
         settings.trace_ratio.0,
         &settings.pod_name,
@@ -80,7 +80,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     ));
     let result = lead(settings, (metrics, health), telemetry.tracer(), &stop).await;
     http_stop.cancel();
-    telemetry.shutdown().await;
+    telemetry.shutdown(telemetry::FLUSH).await;
     // The server drains for at most a second, so this wait needs no time limit.
     let _ = server.await;
     result

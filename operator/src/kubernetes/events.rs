@@ -72,7 +72,7 @@ impl EventRecorder {
             None => self.new_event(news, object, now),
         };
         if let Some(place) = span::current() {
-            let annotation = (TRACE_ID.to_owned(), place.trace.to_string());
+            let annotation = (TRACE_ID.to_owned(), place.trace_id.to_string());
             event.metadata.annotations = Some(BTreeMap::from([annotation]));
         }
         let namespace = object.namespace.as_deref().unwrap_or("default");
@@ -190,15 +190,12 @@ mod tests {
     #[tokio::test]
     async fn an_event_leads_to_the_trace_and_keeps_its_text() {
         let (server, collector) = (FakeApiServer::default(), FakeCollector::default());
-        let (recorder, telemetry) = (
-            EventRecorder::new(server.client()),
-            collector.telemetry(1.0),
-        );
+        let (recorder, telemetry) = (EventRecorder::new(server.client()), collector.telemetry());
         let mut traces = Vec::new();
         for note in ["first", "second"] {
             let whole = telemetry.tracer().root("whole").unwrap();
             let work = async {
-                traces.push(span::current().unwrap().trace.to_string());
+                traces.push(span::current().unwrap().trace_id.to_string());
                 let news = news("Serving", note);
                 recorder.publish(&news, &object()).await.unwrap();
             };

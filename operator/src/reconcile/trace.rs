@@ -34,11 +34,10 @@ pub async fn traced(
     let result = in_span(&span, work).await;
     match &result {
         Ok(_) => span.set("shortener.reconcile.outcome", "ok"),
-        Err(error) => {
-            span.set("shortener.reconcile.outcome", error.reason());
-            span.fail(error.reason(), &error.to_string());
-        }
-    }
+        Err(error) => span
+            .set("shortener.reconcile.outcome", error.reason())
+            .fail(error.reason(), &error.to_string()),
+    };
     span.end();
     result
 }

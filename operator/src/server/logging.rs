@@ -57,7 +57,7 @@ where
             Some(object) => writeln!(
                 writer,
                 r#"{object},"trace_id":"{}","span_id":"{}"}}"#,
-                place.trace, place.span
+                place.trace_id, place.span_id
             ),
             None => writer.write_str(&line),
         }
@@ -95,7 +95,7 @@ mod tests {
         let kept = output.clone();
         let subscriber = builder().with_writer(move || kept.clone()).finish();
         let _guard = tracing::subscriber::set_default(subscriber);
-        let telemetry = FakeCollector::default().telemetry(1.0);
+        let telemetry = FakeCollector::default().telemetry();
         let whole = telemetry.tracer().root("whole").unwrap();
         tracing::info!(odd = "}", "before");
         let place = span::in_span(&whole, async {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(before["trace_id"], Value::Null);
         assert_eq!(within["message"], "within");
         assert_eq!(within["odd"], "}");
-        assert_eq!(within["trace_id"], place.trace.to_string());
-        assert_eq!(within["span_id"], place.span.to_string());
+        assert_eq!(within["trace_id"], place.trace_id.to_string());
+        assert_eq!(within["span_id"], place.span_id.to_string());
     }
 }

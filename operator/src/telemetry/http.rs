@@ -42,7 +42,9 @@ pub async fn request<B>(
                 span.fail(status.as_str().to_owned(), "");
             }
         }
-        Err(error) => span.fail(OTHER, &error.to_string()),
+        Err(error) => {
+            span.fail(OTHER, &error.to_string());
+        }
     }
     span.end();
     answer
@@ -65,7 +67,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_has_a_span_with_its_result() {
         let collector = FakeCollector::default();
-        let telemetry = collector.telemetry(1.0);
+        let telemetry = collector.telemetry();
         let whole = telemetry.tracer().root("whole").unwrap();
         let uri = Uri::from_static("http://broker.test:15672/api/queues/%2F?columns=name");
         let answers: [(Method, Result<u16, &str>); 4] = [
@@ -82,7 +84,6 @@ mod tests {
             let request = request(&method, &uri, || "queues".into(), answer);
             let _ = span::in_span(&whole, request).await;
         }
-        telemetry.shutdown().await;
         let spans = collector.spans();
         let shown: Vec<_> = spans
             .iter()

@@ -283,10 +283,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use shortener_common::{
-        exposition::Format,
-        memory::{Buffer, Memory},
-    };
+    use shortener_common::{exposition::Format, memory::Memory};
 
     use super::*;
 
@@ -377,7 +374,7 @@ mod tests {
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();
         let _purge = metrics.with_purge();
-        metrics.register(Memory::default().metrics(&Buffer::ALL));
+        metrics.register(Memory::default().metrics());
         let text = Format::Classic.encode(metrics.registry()).unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);
         assert_eq!(undocumented, Vec::<&str>::new());

@@ -20,7 +20,6 @@ use axum::{
 use http::{StatusCode, header::ALLOW};
 use shortener_common::{server::Client, trace::TraceContext};
 
-pub use self::line::REQUESTS;
 pub(crate) use self::{facts::Head, visit::Visit};
 use crate::{
     error::{Error, ErrorExtension},

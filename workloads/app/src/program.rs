@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use prometheus_client::collector::Collector;
 use shortener_common::{
-    memory::{Buffer, Memory},
+    memory::Memory,
     open_files,
     program::{self, Observed},
     signal::termination,
@@ -14,7 +14,6 @@ use crate::{
     code::CodeSpace,
     config::{Cli, Command, MigrateArgs, ServeArgs},
     metrics::Metrics,
-    observe::REQUESTS,
     run::Server,
     state,
     store::migrate::migrate,
@@ -47,11 +46,10 @@ async fn serve(args: ServeArgs, more: Vec<Box<dyn Collector>>) -> anyhow::Result
     for collector in observed.losses().into_iter().chain(more) {
         metrics.register(collector);
     }
-    metrics.register(memory.metrics(&Buffer::ALL));
+    metrics.register(memory.metrics());
     let parts = state::Observed {
         metrics,
         tracer: observed.tracer(),
-        requests: observed.events(REQUESTS),
         memory,
     };
     let server = Server::bind(args, parts, CodeSpace::default()).await?;

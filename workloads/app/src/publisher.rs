@@ -177,8 +177,8 @@ impl Publisher {
         let start = Instant::now();
         let mut span = messaging::publish(&self.tracer, job.request, job.id, job.body.len());
         let result = self.try_publish(job, span.trace()).await;
-        if let (Err(refusal), Some(mut description)) = (result, span.describe()) {
-            description.fail(refusal.label(), &refusal.to_string());
+        if let Err(refusal) = result {
+            span.fail(refusal.label(), &refusal.to_string());
         }
         let error = result.err().map(Refusal::label);
         self.metrics.attempt(error, start.elapsed(), span.trace());

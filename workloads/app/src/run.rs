@@ -72,7 +72,6 @@ impl Server {
         let Observed {
             mut metrics,
             tracer,
-            requests,
             memory,
         } = observed;
         let public = listen(config.listen)?;
@@ -114,7 +113,6 @@ impl Server {
         let observed = Observed {
             metrics,
             tracer,
-            requests,
             memory,
         };
         let document = router::openapi_document(&config);

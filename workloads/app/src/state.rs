@@ -15,7 +15,6 @@ use shortener_common::{
     budget::Budget,
     documents::Documents,
     internal::Process,
-    logging::EventLog,
     memory::{Buffer, Memory},
     telemetry::span::Tracer,
     vector::VectorStore,
@@ -65,8 +64,6 @@ pub struct Shared {
     pub metrics: Metrics,
     /// The factory of spans.
     pub tracer: Tracer,
-    /// The log of requests.
-    pub requests: EventLog,
     /// The memory of the buffers.
     pub memory: Memory,
     /// The memory of request bodies and the values in them.
@@ -97,14 +94,12 @@ pub struct Profiles {
     pub vector: Option<Vector>,
 }
 
-/// The metrics, the tracer, the log of requests and the memory of the process.
+/// The metrics, the tracer and the memory of the process.
 pub struct Observed {
     /// The metrics.
     pub metrics: Metrics,
     /// The factory of spans.
     pub tracer: Tracer,
-    /// The log of requests.
-    pub requests: EventLog,
     /// The memory of the buffers.
     pub memory: Memory,
 }
@@ -151,7 +146,6 @@ impl AppState {
             vector: profiles.vector,
             metrics: observed.metrics,
             tracer: observed.tracer,
-            requests: observed.requests,
             bodies: observed.memory.budget(Buffer::Bodies),
             memory: observed.memory,
             limits: Limits::by_address(&config, cache),

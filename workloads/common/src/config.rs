@@ -15,7 +15,7 @@ use sqlx::postgres::PgConnectOptions;
 use crate::{
     logging::{self, Logging},
     memory::Memory,
-    telemetry::{LogRecords, Service, Telemetry},
+    telemetry::{LogRecords, Service, Telemetry, TelemetryError},
     tls::ClientTls,
 };
 pub use memory::MemoryArgs;
@@ -213,7 +213,11 @@ impl TelemetryArgs {
     ///
     /// # Errors
     /// Fails if the endpoint is malformed.
-    pub fn start(&self, service: Service<'_>, memory: &Memory) -> anyhow::Result<Telemetry> {
+    pub fn start(
+        &self,
+        service: Service<'_>,
+        memory: &Memory,
+    ) -> Result<Telemetry, TelemetryError> {
         Telemetry::start(given(&self.otel_exporter_otlp_endpoint), service, memory)
     }
 }

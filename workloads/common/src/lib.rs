@@ -9,7 +9,6 @@ pub mod budget;
 pub mod config;
 pub mod database;
 pub mod documents;
-pub mod event;
 pub mod exposition;
 pub mod internal;
 pub mod logging;
@@ -23,5 +22,6 @@ pub mod server;
 pub mod signal;
 pub mod telemetry;
 pub mod tls;
-pub mod trace;
 pub mod vector;
+
+pub use shortener_telemetry::trace;

@@ -73,8 +73,16 @@ impl Buffer {
         Self::LogRecords,
         Self::LogLines,
     ];
-    /// The buffers of a program that serves no clients.
-    pub const OF_TELEMETRY: [Self; 3] = [Self::Spans, Self::LogRecords, Self::LogLines];
+    /// The buffers with a size that clients choose, item by item. Those of telemetry hold a number of items, and count
+    /// what they drop themselves.
+    const OF_CLIENTS: [Self; 6] = [
+        Self::Connections,
+        Self::Heads,
+        Self::Bodies,
+        Self::Jobs,
+        Self::CacheCommands,
+        Self::CacheWrites,
+    ];
 
     /// Returns the value of the metric label, and the memory at the default limit in MiB. Another limit changes all
     /// of them in proportion.
@@ -148,11 +156,10 @@ impl Memory {
         self.0[buffer as usize].clone()
     }
 
-    /// Returns the metrics of these buffers.
+    /// Returns the metrics of the buffers that clients fill.
     #[must_use]
-    pub fn metrics(&self, buffers: &'static [Buffer]) -> Box<dyn Collector> {
-        let memory = self.clone();
-        Box::new(BufferMetrics { memory, buffers })
+    pub fn metrics(&self) -> Box<dyn Collector> {
+        Box::new(BufferMetrics(self.clone()))
     }
 }
 
@@ -167,10 +174,7 @@ pub fn limit_of_container() -> u64 {
 
 /// The metrics `buffer_bytes`, `buffer_limit_bytes` and `buffer_refused_total`, with one series for each buffer.
 #[derive(Debug)]
-struct BufferMetrics {
-    memory: Memory,
-    buffers: &'static [Buffer],
-}
+struct BufferMetrics(Memory);
 
 impl BufferMetrics {
     fn encode_each<M: EncodeMetric>(
@@ -180,8 +184,8 @@ impl BufferMetrics {
         metric: impl Fn(&Budget) -> M,
     ) -> Result<(), fmt::Error> {
         let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-        for buffer in self.buffers {
-            let metric = metric(&self.memory.0[*buffer as usize]);
+        for buffer in Buffer::OF_CLIENTS {
+            let metric = metric(&self.0.0[buffer as usize]);
             metric.encode(family.encode_family(&[("buffer", buffer.row().0)])?)?;
         }
         Ok(())
@@ -267,24 +271,23 @@ mod tests {
 
     #[test]
     fn every_buffer_shows_what_it_takes_may_take_and_refused() {
-        const SHOWN: &[Buffer] = &Buffer::OF_TELEMETRY;
         let (memory, mut registry) = (Memory::default(), Registry::default());
-        registry.register_collector(memory.metrics(SHOWN));
-        let budget = memory.budget(Buffer::Spans);
+        registry.register_collector(memory.metrics());
+        let budget = memory.budget(Buffer::Jobs);
         let _share = budget.take(7).unwrap();
         assert!(budget.take(usize::MAX).is_none());
         let text = Format::Classic.encode(&registry).unwrap();
         for line in [
             "# TYPE buffer_bytes gauge",
-            "buffer_bytes{buffer=\"spans\"} 7",
-            "buffer_bytes{buffer=\"log_lines\"} 0",
-            "buffer_limit_bytes{buffer=\"spans\"} 4194304",
+            "buffer_bytes{buffer=\"jobs\"} 7",
+            "buffer_bytes{buffer=\"heads\"} 0",
+            "buffer_limit_bytes{buffer=\"jobs\"} 10485760",
             "# TYPE buffer_refused_total counter",
-            "buffer_refused_total{buffer=\"spans\"} 1",
-            "buffer_refused_total{buffer=\"log_records\"} 0",
+            "buffer_refused_total{buffer=\"jobs\"} 1",
+            "buffer_refused_total{buffer=\"heads\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
-        assert!(!text.contains("connections"), "{text}");
+        assert!(!text.contains("log_lines"), "{text}");
     }
 }

@@ -7,8 +7,7 @@ use prometheus_client::collector::Collector;
 use crate::{
     backends::Unusable,
     config::{LogArgs, TelemetryArgs},
-    event::Kind,
-    logging::{EventLog, Logging},
+    logging::Logging,
     memory::Memory,
     telemetry::{Service, Telemetry, span::Tracer},
 };
@@ -65,12 +64,6 @@ impl Observed {
     #[must_use]
     pub fn tracer(&self) -> Tracer {
         self.telemetry.tracer()
-    }
-
-    /// Returns the log of events of this kind.
-    #[must_use]
-    pub fn events(&self, kind: Kind) -> EventLog {
-        self.log.events(kind)
     }
 
     /// Returns the metrics of log lines, spans and log records that were lost.

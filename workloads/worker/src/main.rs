@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::Parser;
 use mimalloc::MiMalloc;
 use shortener_common::{
-    memory::Buffer,
     program::{self, Observed},
     signal::termination,
 };
@@ -30,7 +29,6 @@ async fn work(args: WorkerArgs) -> anyhow::Result<()> {
     for losses in observed.losses() {
         metrics.register(losses);
     }
-    metrics.register(memory.metrics(&Buffer::OF_TELEMETRY));
     let worker = Worker::bind(args, metrics, observed.tracer(), Registry::default()).await?;
     tracing::info!(event = "listening", internal.address = %worker.address()?, "listening");
     worker.run(stop).await;

@@ -8,7 +8,6 @@ use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};
 use shortener_operator_core::model::metadata::TRACE_ID;
 
-use super::lifecycle::CHILDREN;
 use crate::{
     telemetry::Telemetry,
     testing::{
@@ -34,7 +33,7 @@ impl TracedWorld {
     /// Starts an operator without stacks.
     async fn start() -> Self {
         let collector = FakeCollector::default();
-        let telemetry = collector.telemetry(1.0);
+        let telemetry = collector.telemetry();
         let world = World::start_traced(FakeApiServer::default(), telemetry.tracer());
         world.settle().await;
         Self {
@@ -182,25 +181,6 @@ async fn an_event_leads_to_the_trace_of_its_reconcile() {
         let note = event.note.unwrap();
         assert!(!note.contains(trace), "the text stays the same: {note}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_frozen_collector_changes_nothing() {
-    let scene = TracedWorld::start().await;
-    scene.collector.freeze();
-    let scene = scene.with_stack(json!({})).await;
-    assert_eq!(scene.world.children(), CHILDREN);
-    let plain = World::start(FakeApiServer::default());
-    plain.settle().await;
-    plain.server.create(&stored_stack(json!({})));
-    plain.settle().await;
-    let writes = |world: &World| {
-        let mut writes = world.child_writes();
-        writes.sort();
-        writes
-    };
-    assert_eq!(writes(&scene.world), writes(&plain));
-    assert_eq!(scene.collector.spans().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

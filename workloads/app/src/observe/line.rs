@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use shortener_common::event::{Event, Fields, Kind};
-use tracing::Level;
 
 use super::facts::Facts;
 use crate::metrics::method_label;
@@ -12,22 +10,7 @@ use crate::metrics::method_label;
 /// The target of the lines, which stays the same wherever the code stands: settings of `RUST_LOG` name it.
 const TARGET: &str = "shortener_app::observe::facts";
 
-/// The constant part of the lines. Their body is exactly `request`.
-pub const REQUESTS: Kind = Kind {
-    name: "request",
-    target: TARGET,
-    is_enabled,
-};
-
-fn is_enabled(level: Level) -> bool {
-    match level {
-        Level::ERROR => tracing::event_enabled!(target: TARGET, Level::ERROR),
-        Level::INFO => tracing::event_enabled!(target: TARGET, Level::INFO),
-        _ => false,
-    }
-}
-
-/// The log line of a request that was answered.
+/// The log line of a request that was answered. Its body is exactly `request`.
 pub(super) struct Line<'a> {
     pub(super) facts: &'a Facts<'a>,
     pub(super) status: StatusCode,
@@ -36,28 +19,36 @@ pub(super) struct Line<'a> {
     pub(super) failure: Option<(&'static str, Option<&'a str>)>,
 }
 
-impl Event for Line<'_> {
-    fn level(&self) -> Level {
-        if self.status.is_server_error() {
-            Level::ERROR
-        } else {
-            Level::INFO
-        }
-    }
-
-    fn record(&self, fields: &mut impl Fields) {
+impl Line<'_> {
+    /// Writes the line.
+    pub(super) fn log(&self) {
         let facts = self.facts;
         let (kind, reason) = self.failure.unzip();
-        fields.trace(facts.trace);
-        fields.text("http.request.method", method_label(facts.method));
-        fields.text("http.route", facts.route.as_str());
-        fields.whole("http.response.status_code", self.status.as_u16().into());
-        fields.text("url.path", facts.path());
-        fields.address("client.address", facts.client);
-        fields.text_if_any("auth.client", facts.identity.name());
-        fields.fraction("duration", self.duration.as_secs_f64());
-        fields.text_if_any("error.type", kind);
-        fields.text_if_any("error.message", reason.flatten());
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    target: TARGET,
+                    event = "request",
+                    trace_id = %facts.trace.trace_id,
+                    span_id = %facts.trace.span_id,
+                    http.request.method = method_label(facts.method),
+                    http.route = facts.route.as_str(),
+                    http.response.status_code = self.status.as_u16(),
+                    url.path = facts.path(),
+                    client.address = %facts.client,
+                    auth.client = facts.identity.name(),
+                    duration = self.duration.as_secs_f64(),
+                    error.type = kind,
+                    error.message = reason.flatten(),
+                    "request"
+                )
+            };
+        }
+        if self.status.is_server_error() {
+            line!(error);
+        } else {
+            line!(info);
+        }
     }
 }
 
@@ -66,23 +57,19 @@ mod tests {
     use std::sync::mpsc;
 
     use http::Method;
-    use shortener_common::logging::EventLog;
+    use shortener_common::logging::JsonLines;
     use shortener_testing::pipe::Pipe;
+    use tracing_subscriber::layer::SubscriberExt;
 
     use super::{super::facts::tests::facts, *};
 
     /// Returns the line behind its time.
     fn written(line: &Line<'_>) -> String {
-        let kind = Kind {
-            is_enabled: |_| true,
-            ..REQUESTS
-        };
         let (pipe, written) = mpsc::channel();
-        let log = EventLog::to(kind, "pod-1", Pipe(pipe)).unwrap();
-        log.write(line);
-        drop(log);
-        let written: Vec<Vec<u8>> = written.iter().collect();
-        let text = String::from_utf8(written.concat()).unwrap();
+        let lines = JsonLines::new("pod-1", move || Pipe(pipe.clone()));
+        let log = tracing_subscriber::registry().with(lines);
+        tracing::subscriber::with_default(log, || line.log());
+        let text = String::from_utf8(written.iter().flatten().collect()).unwrap();
         let (_, rest) = text.split_once("Z\",").unwrap();
         rest.to_owned()
     }

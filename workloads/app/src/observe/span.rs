@@ -3,7 +3,7 @@
 //! <https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server>
 
 use http::StatusCode;
-use shortener_common::telemetry::span::{Span, SpanKind, Tracer};
+use shortener_common::telemetry::span::{OTHER, Span, SpanKind, Tracer};
 
 use super::facts::Facts;
 use crate::{metrics::method_label, route::Route};
@@ -18,26 +18,23 @@ pub(super) fn begin(tracer: &Tracer, facts: &Facts<'_>) -> Span {
         return tracer.start(facts.trace, SpanKind::Server, method);
     }
     let mut span = tracer.start(facts.trace, SpanKind::Server, name(method, facts.route));
-    if let Some(mut description) = span.describe() {
-        description
-            .set("http.request.method", method)
-            .set("url.scheme", "http")
-            // Without the query, which may contain private data.
-            .set("url.path", facts.path())
-            .set("client.address", &*facts.client.to_string());
-        if let Some(name) = facts.identity.name() {
-            description.set("auth.client", name);
-        }
-        if let Some(caller) = facts.caller {
-            description.link_caller(caller);
-        }
-        if facts.route.is_known() {
-            description.set("http.route", facts.route.as_str());
-        }
-        if method != facts.method.as_str() {
-            let original: String = facts.method.as_str().chars().take(MAX_METHOD).collect();
-            description.set("http.request.method_original", &*original);
-        }
+    span.set("http.request.method", method)
+        .set("url.scheme", "http")
+        // Without the query, which may contain private data.
+        .set("url.path", facts.path().to_owned())
+        .set("client.address", facts.client.to_string());
+    if let Some(name) = facts.identity.name() {
+        span.set("auth.client", name.to_owned());
+    }
+    if let Some(caller) = facts.caller {
+        span.link_caller(caller);
+    }
+    if facts.route.is_known() {
+        span.set("http.route", facts.route.as_str());
+    }
+    if method != facts.method.as_str() {
+        let original: String = facts.method.as_str().chars().take(MAX_METHOD).collect();
+        span.set("http.request.method_original", original);
     }
     span
 }
@@ -48,12 +45,10 @@ pub(super) fn end(
     status: StatusCode,
     failure: Option<(&'static str, Option<&str>)>,
 ) {
-    if let Some(mut description) = span.describe() {
-        description.set("http.response.status_code", i64::from(status.as_u16()));
-        if status.is_server_error() {
-            let (kind, reason) = failure.unwrap_or(("_OTHER", None));
-            description.fail(kind, reason.unwrap_or_default());
-        }
+    span.set("http.response.status_code", i64::from(status.as_u16()));
+    if status.is_server_error() {
+        let (kind, reason) = failure.unwrap_or((OTHER, None));
+        span.fail(kind, reason.unwrap_or_default());
     }
     span.end();
 }

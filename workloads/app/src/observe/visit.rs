@@ -126,12 +126,13 @@ impl<'a> Visit<'a> {
             duration,
         });
         let failure = failure.as_ref().map(|failure| failure.0.for_log());
-        state.requests.write(&Line {
+        let line = Line {
             facts,
             status,
             duration,
             failure,
-        });
+        };
+        line.log();
         span::end(self.span, status, failure);
         response
     }

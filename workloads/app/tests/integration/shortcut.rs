@@ -1,10 +1,12 @@
 //! Redirects and new jobs past the router and through it: the responses, the metrics and the log are the same.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     future::pending,
     io::{self, Write},
     net::SocketAddr,
+    sync::LazyLock,
     time::Duration,
 };
 
@@ -13,26 +15,26 @@ use shortener_app::{
     code::CodeSpace,
     config::ServeArgs,
     metrics::Metrics,
-    observe::REQUESTS,
     router,
     run::Server,
     shortcut::Shortcut,
     state::{AppState, Observed},
 };
 use shortener_common::{
-    event::Kind,
     exposition::Format,
-    logging::EventLog,
+    logging::JsonLines,
     server::{self, Handler, Settings, listen},
     telemetry::span::Tracer,
 };
 use shortener_testing::{broker::Broker, database::TestDatabase};
 use sqlx::postgres::PgConnectOptions;
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::mpsc::{UnboundedSender, unbounded_channel},
     task::JoinSet,
     time::timeout,
 };
+use tracing::Level;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     client::{Response, send, shorten},
@@ -49,12 +51,30 @@ const JSON: &str = "content-type: application/json\r\n";
 /// More time than a busy machine needs.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Passes on lines of the log.
-struct Pipe(UnboundedSender<Vec<u8>>);
+/// The target of the lines of requests.
+const REQUESTS: &str = "shortener_app::observe::facts";
+
+thread_local! {
+    /// The reader of the lines of this thread.
+    static READER: RefCell<Option<UnboundedSender<Vec<u8>>>> = const { RefCell::new(None) };
+}
+
+/// The log of all tests, with the lines of requests alone. A log of one thread would not hear an event that occurred on
+/// another thread first.
+static LOG: LazyLock<()> = LazyLock::new(|| {
+    let lines = JsonLines::new("replica-7", || Pipe);
+    // A filter of the layer alone keeps what it decided for the next event of the thread, and so loses lines now and then.
+    let filter = Targets::new().with_target(REQUESTS, Level::INFO);
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    tracing::callsite::rebuild_interest_cache();
+});
+
+/// Passes on lines to the reader of this thread.
+struct Pipe;
 
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = self.0.send(bytes.to_owned());
+        READER.with_borrow(|reader| reader.as_ref().map(|reader| reader.send(bytes.to_owned())));
         Ok(bytes.len())
     }
 
@@ -67,7 +87,6 @@ impl Write for Pipe {
 struct Ways {
     ways: [SocketAddr; 2],
     state: AppState,
-    lines: UnboundedReceiver<Vec<u8>>,
     _app: Server,
     _servers: JoinSet<bool>,
 }
@@ -96,16 +115,11 @@ impl Ways {
     async fn start(database: &PgConnectOptions, change: impl FnOnce(&mut ServeArgs)) -> Self {
         let mut config = config(&url_of(database));
         change(&mut config);
-        let kind = Kind {
-            is_enabled: |_| true,
-            ..REQUESTS
-        };
-        let (pipe, lines) = unbounded_channel();
+        LazyLock::force(&LOG);
         let memory = config.divide_memory().unwrap();
         let observed = Observed {
             metrics: Metrics::default(),
             tracer: Tracer::default(),
-            requests: EventLog::to(kind, "replica-7", Pipe(pipe)).unwrap(),
             memory,
         };
         let app = Server::bind(config, observed, CodeSpace::default())
@@ -119,7 +133,6 @@ impl Ways {
         Self {
             ways: [past, through],
             state,
-            lines,
             _app: app,
             _servers: servers,
         }
@@ -142,10 +155,13 @@ impl Ways {
     }
 
     /// Sends a request along one way, and returns what is seen of it.
-    async fn see(&mut self, way: SocketAddr, request: &str) -> Seen {
+    async fn see(&self, way: SocketAddr, request: &str) -> Seen {
         let before = self.counters();
+        // The servers are on this thread.
+        let (reader, mut lines) = unbounded_channel();
+        READER.set(Some(reader));
         let response = send(way, request).await;
-        let line = timeout(SOON, self.lines.recv()).await.unwrap().unwrap();
+        let line = timeout(SOON, lines.recv()).await.unwrap().unwrap();
         let mut line: Value = serde_json::from_slice(&line).unwrap();
         let members = line.as_object_mut().unwrap();
         for varies in ["timestamp", "span_id", "duration"] {
@@ -178,7 +194,7 @@ impl Ways {
     }
 
     /// Checks that the same is seen of a request along both ways, and returns it.
-    async fn same(&mut self, request: &str) -> Seen {
+    async fn same(&self, request: &str) -> Seen {
         let [past, through] = self.ways;
         let past = self.see(past, request).await;
         let through = self.see(through, request).await;
@@ -236,7 +252,7 @@ async fn a_request_is_answered_counted_and_logged_alike_along_both_ways() {
     };
     let changes: [&dyn Fn(&mut ServeArgs); 3] = [&|_| {}, &targets, &limits];
     for change in changes {
-        let mut ways = Ways::start(&database, change).await;
+        let ways = Ways::start(&database, change).await;
         for (target, status) in [
             ("/to", 302),
             ("/to?x=1", 302),
@@ -267,7 +283,7 @@ async fn a_request_is_answered_counted_and_logged_alike_along_both_ways() {
 async fn what_is_no_redirect_is_the_same_as_well() {
     let database = TestDatabase::new().await;
     make_links(&database).await;
-    let mut ways = Ways::start(&database, |_| {}).await;
+    let ways = Ways::start(&database, |_| {}).await;
     let long = format!("/{}", "x".repeat(10_000));
     let long_query = format!("/to?{}", "x".repeat(10_000));
     for (method, target, status) in [
@@ -303,13 +319,13 @@ async fn what_is_no_redirect_is_the_same_as_well() {
 async fn refusals_and_failures_are_the_same() {
     let database = TestDatabase::new().await;
     make_links(&database).await;
-    let mut down = Ways::start(&database, |config| {
+    let down = Ways::start(&database, |config| {
         config.database.database_url = Some("postgres://u:p@127.0.0.1:1/none".to_owned());
     })
     .await;
-    let mut draining = Ways::start(&database, |_| {}).await;
+    let draining = Ways::start(&database, |_| {}).await;
     draining.state.start_draining();
-    let mut limited = Ways::start(&database, |config| {
+    let limited = Ways::start(&database, |config| {
         config.limit_requests_per_second = 1;
         config.limit_requests_burst = 1;
     })
@@ -339,9 +355,9 @@ async fn refusals_and_failures_are_the_same() {
 #[tokio::test]
 async fn what_is_no_job_or_cannot_be_accepted_is_the_same() {
     let database = TestDatabase::new().await;
-    let mut off = Ways::start(&database, |_| {}).await;
+    let off = Ways::start(&database, |_| {}).await;
     assert_eq!(off.same(&job(JSON, JOB)).await.status, 501);
-    let mut down = Ways::start(&database, |config| {
+    let down = Ways::start(&database, |config| {
         config.queue.queue_url = Some("amqp://u:p@127.0.0.1:1/none".to_owned());
     })
     .await;
@@ -367,7 +383,7 @@ async fn what_is_no_job_or_cannot_be_accepted_is_the_same() {
 async fn a_job_is_accepted_counted_and_logged_alike_along_both_ways() {
     let database = TestDatabase::new().await;
     let broker = Broker::new().await;
-    let mut ways = Ways::start(&database, |config| {
+    let ways = Ways::start(&database, |config| {
         config.queue.queue_url = Some(broker.url());
     })
     .await;

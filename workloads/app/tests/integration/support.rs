@@ -17,8 +17,6 @@ use shortener_app::{
 };
 use shortener_common::{
     database::{Database, LaneMetrics},
-    logging::EventLog,
-    memory::Buffer,
     telemetry::Service,
 };
 use shortener_testing::proxy::Proxy;
@@ -106,11 +104,10 @@ impl App {
         if let Some(dropped) = telemetry.dropped() {
             metrics.register(Box::new(dropped));
         }
-        metrics.register(memory.metrics(&Buffer::ALL));
+        metrics.register(memory.metrics());
         let observed = Observed {
             metrics,
             tracer: telemetry.tracer(),
-            requests: EventLog::default(),
             memory,
         };
         let server = change(Server::bind(config, observed, space).await.unwrap());

@@ -5,19 +5,12 @@
 
 use std::{borrow::Cow, fmt::Display, future::Future, sync::Arc};
 
-use super::{
-    Attributes,
-    span::{self, SpanKind},
-};
-
-/// The error type of a failure of which only the text is known.
-/// <https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/>
-pub(crate) const OTHER: &str = "_OTHER";
+use super::span::{self, KeyValue, OTHER, SpanKind, Value};
 
 /// The server attributes of client spans; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Server {
-    attributes: Attributes,
+    attributes: Arc<[KeyValue]>,
     /// The collection that all calls are about, if there is exactly one.
     collection: Option<Arc<str>>,
 }
@@ -30,15 +23,15 @@ impl Server {
     }
 
     fn new(name: &'static str, system: &'static str, host: &str, port: u16) -> Self {
-        let mut attributes = Attributes::default().with(name, system);
+        let mut attributes = vec![KeyValue::new(name, system)];
         if !host.is_empty() {
-            attributes = attributes.with("server.address", host);
+            attributes.push(KeyValue::new("server.address", shared(host)));
         }
         if port != 0 {
-            attributes = attributes.with("server.port", i64::from(port));
+            attributes.push(KeyValue::new("server.port", i64::from(port)));
         }
         Self {
-            attributes,
+            attributes: attributes.into(),
             collection: None,
         }
     }
@@ -46,8 +39,9 @@ impl Server {
     /// Returns a copy with one more attribute.
     #[must_use]
     pub fn with(&self, name: &'static str, value: &str) -> Self {
+        let more = KeyValue::new(name, shared(value));
         Self {
-            attributes: self.attributes.with(name, value),
+            attributes: self.attributes.iter().cloned().chain([more]).collect(),
             collection: self.collection.clone(),
         }
     }
@@ -72,22 +66,20 @@ impl Server {
         operation: &'static str,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let Some(mut span) = span::part(SpanKind::Client, || self.name(operation)) else {
+        let Some(mut span) = span::child(SpanKind::Client, || self.name(operation)) else {
             return call.await;
         };
-        if let Some(mut description) = span.describe() {
-            description.set_all(&self.attributes);
-            match operation.split_once(' ') {
-                Some((name, collection)) => description
-                    .set("db.operation.name", name)
-                    .set("db.collection.name", collection)
-                    .set("db.query.summary", operation),
-                None => description.set("db.operation.name", operation),
-            };
-        }
+        span.set_all(&self.attributes);
+        match operation.split_once(' ') {
+            Some((name, collection)) => span
+                .set("db.operation.name", name)
+                .set("db.collection.name", collection)
+                .set("db.query.summary", operation),
+            None => span.set("db.operation.name", operation),
+        };
         let result = call.await;
-        if let (Err(error), Some(mut description)) = (&result, span.describe()) {
-            description.fail(OTHER, &error.to_string());
+        if let Err(error) = &result {
+            span.fail(OTHER, &error.to_string());
         }
         span.end();
         result
@@ -100,4 +92,9 @@ impl Server {
             None => operation.into(),
         }
     }
+}
+
+/// Returns a value that many spans share.
+fn shared(value: &str) -> Value {
+    Value::String(Arc::<str>::from(value).into())
 }

@@ -4,7 +4,7 @@
 
 use uuid::Uuid;
 
-use super::span::{Description, Span, SpanKind, Tracer};
+use super::span::{Span, SpanKind, Tracer};
 use crate::{queue::topology::JOBS, trace::TraceContext};
 
 /// Starts the span of a publication, as a child of the request if there is one. The message carries its context.
@@ -12,44 +12,33 @@ pub fn publish(tracer: &Tracer, request: Option<TraceContext>, id: Uuid, bytes: 
     let (kind, name) = (SpanKind::Producer, "publish jobs");
     let mut span = match request {
         Some(request) => tracer.start_part(request, kind, name),
-        None => tracer.start(TraceContext::continuing(None), kind, name),
+        None => tracer.start(TraceContext::root(), kind, name),
     };
-    if let Some(mut description) = span.describe() {
-        description
-            .set("messaging.operation.name", "publish")
-            .set("messaging.operation.type", "send");
-        describe_message(&mut description, Some(id), bytes);
-    }
+    span.set("messaging.operation.name", "publish")
+        .set("messaging.operation.type", "send");
+    describe_message(&mut span, Some(id), bytes);
     span
 }
 
 /// Starts the span of one delivery: a child of its publication, and linked to it.
 pub fn process(tracer: &Tracer, work: TraceContext, id: Option<Uuid>, bytes: usize) -> Span {
     let mut span = tracer.start(work, SpanKind::Consumer, "process jobs");
-    if let Some(mut description) = span.describe() {
-        description
-            .link_parent()
-            .set("messaging.operation.name", "process")
-            .set("messaging.operation.type", "process");
-        describe_message(&mut description, id, bytes);
-    }
+    span.link_parent()
+        .set("messaging.operation.name", "process")
+        .set("messaging.operation.type", "process");
+    describe_message(&mut span, id, bytes);
     span
 }
 
-fn describe_message(description: &mut Description<'_>, id: Option<Uuid>, bytes: usize) {
-    description
-        .set("messaging.system", "rabbitmq")
+fn describe_message(span: &mut Span, id: Option<Uuid>, bytes: usize) {
+    span.set("messaging.system", "rabbitmq")
         .set("messaging.destination.name", JOBS)
         .set("messaging.rabbitmq.destination.routing_key", JOBS)
         .set(
             "messaging.message.body.size",
             i64::try_from(bytes).unwrap_or(i64::MAX),
         );
-    if let Some(id) = id {
-        let mut buffer = Uuid::encode_buffer();
-        description.set(
-            "messaging.message.id",
-            &*id.hyphenated().encode_lower(&mut buffer),
-        );
+    if let Some(id) = id.filter(|_| span.is_recording()) {
+        span.set("messaging.message.id", id.to_string());
     }
 }

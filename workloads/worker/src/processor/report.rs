@@ -19,27 +19,24 @@ pub(super) fn refuse(trace: TraceContext, invalid: &Invalid, span: &mut Span) {
         error.message = %invalid,
         "job_invalid"
     );
-    if let Some(mut description) = span.describe() {
-        description.fail("invalid", &invalid.to_string());
-    }
+    span.fail("invalid", &invalid.to_string());
 }
 
 /// Adds the client's names and the outcome of a job to the span.
 pub(super) fn describe_end(job: &Job, end: Option<&AttemptResult>, span: &mut Span) {
-    let Some(mut description) = span.describe() else {
+    if !span.is_recording() {
         return;
-    };
-    description
-        .set("job.task", &*job.task)
+    }
+    span.set("job.task", job.task.clone())
         .set("job.returns", i64::from(job.returns));
     if let Some(id) = &job.client_id {
-        description.set("job.client_id", &**id);
+        span.set("job.client_id", id.clone());
     }
     match end {
         Some(AttemptResult::Done | AttemptResult::Duplicate) => {}
-        Some(AttemptResult::Failed(reason)) => drop(description.fail("failed", reason)),
-        Some(AttemptResult::Rejected(reason)) => drop(description.fail("rejected", reason)),
-        None => drop(description.fail("given_back", "a backend that the job needs is down")),
+        Some(AttemptResult::Failed(reason)) => drop(span.fail("failed", reason)),
+        Some(AttemptResult::Rejected(reason)) => drop(span.fail("rejected", reason)),
+        None => drop(span.fail("given_back", "a backend that the job needs is down")),
     }
 }
 

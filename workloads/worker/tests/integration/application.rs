@@ -11,7 +11,7 @@ use shortener_app::{
     run::Server,
     state::Observed,
 };
-use shortener_common::{logging::EventLog, telemetry::Service};
+use shortener_common::telemetry::Service;
 use shortener_testing::{
     broker::until,
     client::{post_bytes, send},
@@ -47,7 +47,6 @@ pub async fn start(database: &PgConnectOptions, queue_url: &str, flags: &[String
     let observed = Observed {
         metrics: Metrics::default(),
         tracer: telemetry.tracer(),
-        requests: EventLog::default(),
         memory,
     };
     let server = Server::bind(*config, observed, CodeSpace::default());

@@ -5,10 +5,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use shortener_app::{metrics::Answered, route::Route};
 use shortener_common::{
-    exposition::Format,
-    memory::{Buffer, Memory},
-    telemetry::Dropped,
-    trace::TraceContext,
+    exposition::Format, memory::Memory, telemetry::Dropped, trace::TraceContext,
     vector::VectorMetrics,
 };
 use shortener_worker::metrics::Processed;
@@ -67,7 +64,7 @@ fn ask(store: &VectorMetrics) {
 fn app() -> String {
     let mut metrics = shortener_app::metrics::Metrics::default();
     metrics.register(Box::new(Dropped::default()));
-    metrics.register(Memory::default().metrics(&Buffer::ALL));
+    metrics.register(Memory::default().metrics());
     let _cache = metrics.with_cache();
     let publisher = metrics.with_publisher();
     let _purge = metrics.with_purge();
@@ -82,7 +79,6 @@ fn app() -> String {
 fn worker() -> String {
     let mut metrics = shortener_worker::metrics::Metrics::default();
     metrics.register(Box::new(Dropped::default()));
-    metrics.register(Memory::default().metrics(&Buffer::OF_TELEMETRY));
     ask(&metrics.with_vector());
     metrics.processed(Processed::Done, Duration::ZERO, trace());
     Format::OpenMetrics.encode(metrics.registry()).unwrap()

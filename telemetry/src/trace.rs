@@ -2,91 +2,20 @@
 //!
 //! <https://www.w3.org/TR/trace-context/>
 
-use std::{
-    cell::RefCell,
-    fmt::{self, Write as _},
-    num::NonZeroU64,
-};
+use std::{cell::RefCell, num::NonZeroU64};
 
 use http::{HeaderMap, HeaderName};
-use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
+pub use opentelemetry::{SpanId, TraceId};
 use rand::{RngExt, rngs::SmallRng};
 
 /// The header with the trace context of the caller.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// The length of its value in bytes.
-const TRACEPARENT_LENGTH: usize = 55;
 /// The header with the vendor-specific data of tracing systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 thread_local! {
     /// The source of identifiers, with a seed of the system for each thread. They only have to differ.
     static RANDOM: RefCell<SmallRng> = RefCell::new(rand::make_rng());
-}
-
-/// A trace identifier: never zero, shown as 32 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TraceId(u128);
-
-impl TraceId {
-    /// Returns the hexadecimal digits in ASCII.
-    #[must_use]
-    pub fn digits(self) -> [u8; 32] {
-        digits(self.0.to_be_bytes())
-    }
-}
-
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show(&self.digits(), f)
-    }
-}
-
-impl TraceId {
-    /// Returns the 16 bytes, the most significant one first.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
-    }
-
-    /// Parses what is shown; `None` if it is something else.
-    #[must_use]
-    pub fn from_hex(text: &str) -> Option<Self> {
-        hex(text, 32).filter(|id| *id != 0).map(Self)
-    }
-}
-
-/// A span identifier: never zero, shown as 16 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SpanId(u64);
-
-impl SpanId {
-    /// Returns the hexadecimal digits in ASCII.
-    #[must_use]
-    pub fn digits(self) -> [u8; 16] {
-        digits(self.0.to_be_bytes())
-    }
-}
-
-impl fmt::Display for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show(&self.digits(), f)
-    }
-}
-
-impl SpanId {
-    /// Returns the 8 bytes, the most significant one first.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; 8] {
-        self.0.to_be_bytes()
-    }
-
-    /// Parses what is shown; `None` if it is something else.
-    #[must_use]
-    pub fn from_hex(text: &str) -> Option<Self> {
-        let id = hex(text, 16).filter(|id| *id != 0)?;
-        u64::try_from(id).ok().map(Self)
-    }
 }
 
 /// The position of one span in its trace.
@@ -124,8 +53,8 @@ impl TraceContext {
     #[must_use]
     pub fn root() -> Self {
         Self {
-            trace_id: TraceId(u128::from(non_zero()) << 64 | u128::from(non_zero())),
-            span_id: SpanId(non_zero()),
+            trace_id: (u128::from(non_zero()) << 64 | u128::from(non_zero())).into(),
+            span_id: non_zero().into(),
             parent: None,
         }
     }
@@ -142,7 +71,7 @@ impl TraceContext {
         match traceparent.and_then(parse_traceparent) {
             Some((trace_id, parent)) => Self {
                 trace_id,
-                span_id: SpanId(non_zero()),
+                span_id: non_zero().into(),
                 parent: Some(parent),
             },
             None => Self::root(),
@@ -153,7 +82,7 @@ impl TraceContext {
     #[must_use]
     pub fn child(&self) -> Self {
         Self {
-            span_id: SpanId(non_zero()),
+            span_id: non_zero().into(),
             parent: Some(self.span_id),
             ..*self
         }
@@ -162,24 +91,27 @@ impl TraceContext {
     /// Returns the `traceparent` for the next process. Every trace is recorded, so the sampled flag is always set.
     #[must_use]
     pub fn traceparent(&self) -> String {
-        let mut header = String::with_capacity(TRACEPARENT_LENGTH);
-        // Writing to a string does not fail.
-        let _ = write!(header, "00-{}-{}-01", self.trace_id, self.span_id);
-        header
+        format!("00-{}-{}-01", self.trace_id, self.span_id)
     }
 }
 
 /// Encodes the context as exemplar labels: `{trace_id="..", span_id=".."}`.
-impl EncodeLabelSet for TraceContext {
-    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+#[cfg(feature = "exemplars")]
+impl prometheus_client::encoding::EncodeLabelSet for TraceContext {
+    fn encode(
+        &self,
+        encoder: &mut prometheus_client::encoding::LabelSetEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        use prometheus_client::encoding::EncodeLabel as _;
+
         ("trace_id", self.trace_id.to_string()).encode(encoder.encode_label())?;
         ("span_id", self.span_id.to_string()).encode(encoder.encode_label())
     }
 }
 
-/// Parses `version-traceid-spanid-flags`; `None` if any part violates the W3C recommendation.
-#[must_use]
-pub fn parse_traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
+/// Parses `version-traceid-spanid-flags`; `None` if any part violates the W3C recommendation. The propagator of the SDK
+/// takes identifiers with too few digits and with a sign.
+fn parse_traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     let text = std::str::from_utf8(value).ok()?;
     let mut parts = text.split('-');
     let version = hex(parts.next()?, 2)?;
@@ -191,7 +123,7 @@ pub fn parse_traceparent(value: &[u8]) -> Option<(TraceId, SpanId)> {
     if version == 255 || (version == 0 && !ends) || trace_id == 0 || span_id == 0 {
         return None;
     }
-    Some((TraceId(trace_id), SpanId(u64::try_from(span_id).ok()?)))
+    Some((trace_id.into(), u64::try_from(span_id).ok()?.into()))
 }
 
 /// Parses exactly `digits` lower-case hexadecimal digits.
@@ -203,30 +135,6 @@ fn hex(text: &str, digits: usize) -> Option<u128> {
     well_formed
         .then(|| u128::from_str_radix(text, 16).ok())
         .flatten()
-}
-
-/// The two hexadecimal digits of each byte.
-static DIGITS: [[u8; 2]; 256] = {
-    let digits = b"0123456789abcdef";
-    let mut table = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < table.len() {
-        table[byte] = [digits[byte >> 4], digits[byte & 0xf]];
-        byte += 1;
-    }
-    table
-};
-
-fn digits<const BYTES: usize, const LENGTH: usize>(bytes: [u8; BYTES]) -> [u8; LENGTH] {
-    let mut digits = [b'0'; LENGTH];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&DIGITS[usize::from(byte)]);
-    }
-    digits
-}
-
-fn show(digits: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str(str::from_utf8(digits).unwrap_or_default())
 }
 
 fn non_zero() -> u64 {
@@ -275,21 +183,6 @@ mod tests {
             (whole.trace_id, Some(whole.span_id))
         );
         assert_ne!(part.span_id, whole.span_id);
-    }
-
-    #[test]
-    fn exported_identifiers_are_the_ones_that_are_shown() {
-        let context = TraceContext::from_headers(&headers(EXAMPLE));
-        let (trace_id, span_id) = (context.trace_id, context.span_id);
-        let exported = u128::from_be_bytes(trace_id.to_bytes());
-        assert_eq!(format!("{exported:032x}"), trace_id.to_string());
-        let exported = u64::from_be_bytes(span_id.to_bytes());
-        assert_eq!(format!("{exported:016x}"), span_id.to_string());
-        assert_eq!(TraceId::from_hex(&trace_id.to_string()), Some(trace_id));
-        assert_eq!(SpanId::from_hex(&span_id.to_string()), Some(span_id));
-        for other in ["", "0", "0000000000000000", "g7ad6b7169203331"] {
-            assert_eq!(SpanId::from_hex(other), None, "{other}");
-        }
     }
 
     #[test]
