@@ -13,7 +13,7 @@ use http::HeaderValue;
 use shortener_common::{
     config::{DatabaseArgs, LogArgs, MemoryArgs, QueueArgs, TelemetryArgs, seconds},
     memory::{Buffer, Memory, TooLow},
-    server::most_connections,
+    server::{PER_CONNECTION, most_connections},
     vector::VectorArgs,
 };
 use url::Url;
@@ -162,8 +162,8 @@ pub struct ServeArgs {
     /// The memory.
     #[command(flatten)]
     pub memory: MemoryArgs,
-    /// Maximum number of open connections on the public port, where the memory has room for so many. For a further one,
-    /// a connection is closed that waits for its client.
+    /// Maximum number of open connections on the public port, where the memory has room for so many. Further ones wait
+    /// until one of them ends.
     #[arg(long, env, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
     /// Time limit of a request, in seconds.
@@ -190,11 +190,17 @@ impl ServeArgs {
         self.memory.divide(payloads)
     }
 
+    /// Returns the number of connections on the public port for which there is memory.
+    #[must_use]
+    pub fn connections(&self, memory: &Memory) -> usize {
+        let room = memory.budget(Buffer::Connections).limit() / PER_CONNECTION;
+        room.min(self.max_connections as usize)
+    }
+
     /// Returns the highest number of files that the app has open at the same time, with its memory divided like this.
     #[must_use]
     pub fn open_files(&self, memory: &Memory) -> u64 {
-        let connections = memory.budget(Buffer::Connections);
-        let clients = most_connections(self.max_connections as usize, &connections);
+        let clients = most_connections(self.connections(memory));
         clients as u64 + u64::from(self.database_max_connections) + OTHER_FILES
     }
 }
@@ -291,10 +297,10 @@ mod tests {
             args.open_files(&args.divide_memory().unwrap())
         };
         let beside = 64 + 10 + OTHER_FILES;
-        assert_eq!(files(&[]), 1024 + beside);
+        assert_eq!(files(&[]), 768 + beside);
         assert_eq!(files(&["--max-connections=100"]), 100 + beside);
         let pool = "--database-max-connections=30";
-        assert_eq!(files(&[pool]), 1024 + 20 + beside);
+        assert_eq!(files(&[pool]), 768 + 20 + beside);
     }
 
     #[test]

@@ -125,13 +125,6 @@ impl Server {
         })
     }
 
-    /// Serves all connections on the thread of the caller, so that what happens on several of them has an order.
-    #[must_use]
-    pub fn on_this_thread(mut self) -> Self {
-        self.cores = Cores::only_this();
-        self
-    }
-
     /// Returns the addresses of the public and the internal port.
     ///
     /// # Errors
@@ -157,9 +150,7 @@ impl Server {
         } = self;
         let config = &state.config;
         let settings = Settings {
-            max_connections: config.max_connections as usize,
-            memory: state.memory.budget(Buffer::Connections),
-            heads: state.memory.budget(Buffer::Heads),
+            max_connections: config.connections(&state.memory),
             header_timeout: config.header_timeout,
             write_timeout: config.request_timeout,
             drain_timeout: config.drain_timeout,

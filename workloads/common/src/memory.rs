@@ -40,10 +40,8 @@ const FIXED: [(&str, u64); 6] = [
 /// A buffer that grows with the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// Open connections on the public port. If there are too many, one that waits for its client is closed.
+    /// Open connections on the public port. Further ones wait until one of them ends.
     Connections,
-    /// Request heads that are larger than usual. A further one closes its connection.
-    Heads,
     /// Request bodies and the values in them. A further one is refused.
     Bodies,
     /// Jobs that the broker has not confirmed. A further one is refused.
@@ -62,9 +60,8 @@ pub enum Buffer {
 
 impl Buffer {
     /// All buffers of the app.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Connections,
-        Self::Heads,
         Self::Bodies,
         Self::Jobs,
         Self::CacheCommands,
@@ -73,11 +70,9 @@ impl Buffer {
         Self::LogRecords,
         Self::LogLines,
     ];
-    /// The buffers with a size that clients choose, item by item. Those of telemetry hold a number of items, and count
-    /// what they drop themselves.
-    const OF_CLIENTS: [Self; 6] = [
-        Self::Connections,
-        Self::Heads,
+    /// The buffers with a size that clients choose, item by item. How many connections are open is a metric of its own,
+    /// and the buffers of telemetry hold a number of items, and count what they drop themselves.
+    const COUNTED: [Self; 4] = [
         Self::Bodies,
         Self::Jobs,
         Self::CacheCommands,
@@ -88,9 +83,8 @@ impl Buffer {
     /// of them in proportion.
     const fn row(self) -> (&'static str, u64) {
         match self {
-            // 1,024 of them, see the server.
-            Self::Connections => ("connections", 32),
-            Self::Heads => ("heads", 4),
+            // 768 of them, see the server.
+            Self::Connections => ("connections", 36),
             Self::Bodies => ("bodies", 12),
             Self::Jobs => ("jobs", 10),
             Self::CacheCommands => ("cache_commands", 2),
@@ -184,7 +178,7 @@ impl BufferMetrics {
         metric: impl Fn(&Budget) -> M,
     ) -> Result<(), fmt::Error> {
         let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-        for buffer in Buffer::OF_CLIENTS {
+        for buffer in Buffer::COUNTED {
             let metric = metric(&self.0.0[buffer as usize]);
             metric.encode(family.encode_family(&[("buffer", buffer.row().0)])?)?;
         }
@@ -204,7 +198,7 @@ impl Collector for BufferMetrics {
         self.encode_each(&mut encoder, figure, |budget| {
             ConstGauge::new(budget.limit() as u64)
         })?;
-        let help = "Items that were refused, dropped or closed because their buffer was full";
+        let help = "Items that were refused or dropped because their buffer was full";
         let figure = ("buffer_refused", help, MetricType::Counter);
         self.encode_each(&mut encoder, figure, |budget| {
             ConstCounter::new(budget.refused())
@@ -280,11 +274,11 @@ mod tests {
         for line in [
             "# TYPE buffer_bytes gauge",
             "buffer_bytes{buffer=\"jobs\"} 7",
-            "buffer_bytes{buffer=\"heads\"} 0",
+            "buffer_bytes{buffer=\"bodies\"} 0",
             "buffer_limit_bytes{buffer=\"jobs\"} 10485760",
             "# TYPE buffer_refused_total counter",
             "buffer_refused_total{buffer=\"jobs\"} 1",
-            "buffer_refused_total{buffer=\"heads\"} 0",
+            "buffer_refused_total{buffer=\"bodies\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

@@ -5,12 +5,11 @@ mod body;
 mod cores;
 mod handler;
 mod phase;
-mod slots;
 mod stream;
 
 use std::{
     convert::Infallible,
-    future::{Future, pending},
+    future::Future,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{Arc, atomic::AtomicU32},
@@ -33,6 +32,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use socket2::{Domain, Socket, Type};
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::Semaphore,
     time::{sleep, timeout},
 };
 
@@ -40,16 +40,17 @@ pub use self::{
     cores::Cores,
     handler::{Client, Handler, Request},
 };
-use self::{slots::Slots, stream::TimedStream};
-use crate::budget::Budget;
+use self::{
+    phase::{Phase, Shared},
+    stream::TimedStream,
+};
 
 /// The maximum size of a request head in bytes. It exceeds the limits of the app, so that the app can answer a head
 /// that is too large with a complete error response.
-const MAX_HEAD: usize = 40 * 1024;
+const MAX_HEAD: usize = 32 * 1024;
 
-/// The memory of a connection in bytes: a buffer of 8 KiB to write, one to read and a second one while a request is
-/// handled, and its task with the request.
-const PER_CONNECTION: usize = 32 * 1024;
+/// The memory of a connection in bytes: a buffer for the largest head, one of 8 KiB to write, and its task with the request.
+pub const PER_CONNECTION: usize = MAX_HEAD + 16 * 1024;
 
 /// The maximum number of connections on an internal port: a few scrapers and the kubelet.
 const INTERNAL_CONNECTIONS: usize = 64;
@@ -66,12 +67,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 /// The limits of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Maximum number of open connections.
+    /// Maximum number of open connections. Others wait in the kernel until one ends.
     pub max_connections: usize,
-    /// The memory of open connections.
-    pub memory: Budget,
-    /// The memory of large request heads.
-    pub heads: Budget,
     /// Time limit for a request head, counted from its first byte or from the start of the connection.
     pub header_timeout: Duration,
     /// Time limit for a client that does not read its response.
@@ -90,8 +87,6 @@ impl Settings {
     pub fn internal(header_timeout: Duration, write_timeout: Duration) -> Self {
         Self {
             max_connections: INTERNAL_CONNECTIONS,
-            memory: Budget::new(INTERNAL_CONNECTIONS * PER_CONNECTION),
-            heads: Budget::new(2 * MAX_HEAD),
             header_timeout,
             write_timeout,
             drain_timeout: Duration::from_secs(1),
@@ -101,11 +96,10 @@ impl Settings {
     }
 }
 
-/// Returns the highest number of connections to a program with a public and an internal port: on the public one there is
-/// room for so many, and for as many as this memory holds.
+/// Returns the highest number of connections to a program with a public and an internal port.
 #[must_use]
-pub fn most_connections(max_connections: usize, memory: &Budget) -> usize {
-    max_connections.min(memory.limit() / PER_CONNECTION) + INTERNAL_CONNECTIONS
+pub fn most_connections(max_connections: usize) -> usize {
+    max_connections + INTERNAL_CONNECTIONS
 }
 
 /// Opens the listening socket. `[::]` accepts IPv6 and IPv4, or only IPv4 on a machine without IPv6.
@@ -154,40 +148,38 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> bool {
     let graceful = GracefulShutdown::new();
-    let mut slots = Slots::new(&settings);
+    let places = Arc::new(Semaphore::new(settings.max_connections));
     let mut stop = std::pin::pin!(stop);
     loop {
         let next = async {
-            let (stream, peer) = accept(&listener).await;
-            // Only now: no connection is closed unless another one needs its place.
-            (slots.enter().await, stream, peer)
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, accept(&listener).await)
         };
-        let (slot, stream, peer) = tokio::select! {
+        let (place, (stream, peer)) = tokio::select! {
             biased;
             () = &mut stop => break,
             next = next => next,
         };
-        let place = settings.cores.place();
-        let stream = match place.adopt(stream) {
+        let core = settings.cores.place();
+        let stream = match core.adopt(stream) {
             Ok(stream) => stream,
             Err(error) => {
                 accept_failed(&error);
                 continue;
             }
         };
-        let phase = slot.phase();
+        let phase = Shared::new();
         let stream = TimedStream::new(stream, phase.clone(), &settings);
-        let client = Client::new(peer, phase.clone());
-        let connection = connection(stream, handler.clone(), client);
+        let client = Client::new(peer, phase);
+        let connection = connection(stream, handler.clone(), client, Arc::clone(&places));
         let connection = graceful.watch(connection);
         let open = Open::new(&settings.open_connections);
-        let task = place.spawn(async move {
+        drop(core.spawn(async move {
             // Only the client causes errors here: a broken connection or an unreadable request, answered as far as
             // possible.
             let _ = connection.await;
-            drop((open, slot));
-        });
-        phase.runs_as(task.abort_handle());
+            drop((open, place));
+        }));
     }
     drop(listener);
     timeout(settings.drain_timeout, graceful.shutdown())
@@ -243,26 +235,24 @@ fn connection<H: Handler>(
     stream: TimedStream,
     handler: H,
     client: Client,
+    places: Arc<Semaphore>,
 ) -> Connection<
     impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send>
     + use<H>,
 > {
     // What a request needs is counted by its connection alone: one count for all would go from core to core.
-    let shared = Arc::new((handler, client));
+    let shared = Arc::new((handler, client, places));
     let service = service_fn(move |request: Request| {
         let shared = Arc::clone(&shared);
         let body = request.body().size_hint().upper();
-        let begins = shared.1.phase().begin_request(body);
+        shared.1.phase().begin_request(body);
         async move {
-            let (handler, client) = &*shared;
-            if !begins {
-                // The task of the connection is about to end.
-                return pending().await;
-            }
+            let (handler, client, places) = &*shared;
             let mut response = handler.answer(request, client).await;
             let phase = client.phase();
-            phase.end_request();
-            if phase.crowds() || phase.is_unread() {
+            phase.set(Phase::Answered);
+            // While others wait for a place, none is kept for a further request.
+            if phase.is_unread() || places.available_permits() == 0 {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }

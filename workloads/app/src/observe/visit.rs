@@ -5,11 +5,8 @@ use std::panic::AssertUnwindSafe;
 use axum::response::{IntoResponse, Response};
 use futures::{FutureExt, future::try_join};
 use http::{Extensions, HeaderMap, HeaderValue, header::CONNECTION};
-use shortener_common::{
-    server::Client,
-    telemetry::span::{Span, in_span},
-};
-use tokio::time::Instant;
+use shortener_common::telemetry::span::{Span, in_span};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     MAX_HEADERS, MAX_URI,
@@ -32,7 +29,6 @@ use crate::{
 /// A request that has arrived.
 pub(crate) struct Visit<'a> {
     state: &'a Shared,
-    client: &'a Client,
     deadline: Deadline,
     facts: Facts<'a>,
     span: Span,
@@ -70,7 +66,6 @@ impl<'a> Visit<'a> {
             .and_then(|()| check_size(&facts, headers));
         Self {
             state,
-            client: head.client,
             deadline,
             facts,
             span,
@@ -99,12 +94,12 @@ impl<'a> Visit<'a> {
     }
 
     async fn admitted(&mut self, handler: impl Future<Output = Response>) -> Response {
-        let (early, client, end) = (self.early.take(), self.client, self.deadline.end());
+        let (early, end) = (self.early.take(), self.deadline.end());
         let answer = async move {
             match early {
                 Some(Early::Preflight) => cors::preflight(),
                 Some(Early::Denied(denial)) => Error::from(denial).into_response(),
-                None => in_time(client, end, handler).await,
+                None => in_time(end, handler).await,
             }
         };
         let answer = rate_limited(&mut self.allowance, &self.facts, answer);
@@ -197,15 +192,11 @@ async fn rate_limited(
 }
 
 /// Runs the handler with its deadline; a panic becomes an internal error.
-async fn in_time(
-    client: &Client,
-    deadline: Instant,
-    handler: impl Future<Output = Response>,
-) -> Response {
+async fn in_time(deadline: Instant, handler: impl Future<Output = Response>) -> Response {
     let handler = AssertUnwindSafe(handler).catch_unwind();
-    match client.in_time(deadline, handler).await {
-        Some(Ok(response)) => response,
-        Some(Err(_)) => Error::Internal("the handler panicked".to_owned()).into_response(),
-        None => Error::Deadline.into_response(),
+    match timeout_at(deadline, handler).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => Error::Internal("the handler panicked".to_owned()).into_response(),
+        Err(_) => Error::Deadline.into_response(),
     }
 }

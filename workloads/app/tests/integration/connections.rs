@@ -1,4 +1,4 @@
-//! Connections share bounded memory. Slow clients keep no others out, and requests in progress keep their place.
+//! Connections and bodies share bounded memory, and a further connection waits.
 
 use std::time::{Duration, Instant};
 
@@ -25,32 +25,7 @@ async fn until(what: &str, met: impl AsyncFn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_new_connection_takes_the_place_of_the_one_that_has_waited_longest() {
-    let database = TestDatabase::new().await;
-    let app = App::start_on_this_thread(&database, |config| config.max_connections = 2).await;
-    let first = Connection::open(app.public).await;
-    let mut second = Connection::open(app.public).await;
-    let mut third = Connection::open(app.public).await;
-    third.write(HEALTH).await;
-    assert_eq!(third.response(true).await.unwrap().status, 200);
-    let sent = timeout(SOON, first.closed()).await.unwrap();
-    assert!(sent.is_empty());
-    second.write(HEALTH).await;
-    assert_eq!(second.response(true).await.unwrap().status, 200);
-    // The third has been idle for longer than the second.
-    let mut fourth = Connection::open(app.public).await;
-    fourth.write(HEALTH).await;
-    assert_eq!(fourth.response(true).await.unwrap().status, 200);
-    let sent = timeout(SOON, third.closed()).await.unwrap();
-    assert!(sent.is_empty());
-    second.write(HEALTH).await;
-    assert_eq!(second.response(true).await.unwrap().status, 200);
-    let refused = "buffer_refused_total{buffer=\"connections\"}";
-    assert_eq!(value(app.internal, refused).await, 2);
-}
-
-#[tokio::test]
-async fn requests_in_progress_keep_their_place_and_a_further_one_waits() {
+async fn a_connection_that_finds_no_place_waits_for_one() {
     let database = TestDatabase::new().await;
     let app = App::start_with(&database, |config| config.max_connections = 2).await;
     let mut blocker = Blocker::hold(&database).await;
@@ -80,26 +55,6 @@ async fn requests_in_progress_keep_their_place_and_a_further_one_waits() {
 }
 
 #[tokio::test]
-async fn slow_bodies_keep_no_others_out() {
-    let database = TestDatabase::new().await;
-    let app = App::start_with(&database, |config| config.max_connections = 20).await;
-    let mut slow = Vec::new();
-    for _ in 0..60 {
-        let mut connection = Connection::open(app.public).await;
-        connection
-            .write(b"POST /shorten HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"url\":")
-            .await;
-        slow.push(connection);
-    }
-    let start = Instant::now();
-    for _ in 0..20 {
-        assert_eq!(get(app.public, "/health").await.status, 200);
-    }
-    // The time limit of a body is nine seconds.
-    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-}
-
-#[tokio::test]
 async fn work_for_a_client_that_has_left_is_given_up() {
     let database = TestDatabase::new().await;
     let app = App::start_with(&database, |config| config.max_connections = 1).await;
@@ -115,49 +70,6 @@ async fn work_for_a_client_that_has_left_is_given_up() {
     assert_eq!(next.expect("the place is still taken").status, 200);
     assert!(leaving.response(true).await.is_none());
     blocker.release().await;
-}
-
-#[tokio::test]
-async fn large_heads_share_bounded_memory() {
-    let database = TestDatabase::new().await;
-    let app = App::start_with(&database, |config| {
-        config.memory.memory_limit_bytes = Some(SMALLEST);
-    })
-    .await;
-    let (used, limit) = (
-        "buffer_bytes{buffer=\"heads\"}",
-        "buffer_limit_bytes{buffer=\"heads\"}",
-    );
-    let begun = format!(
-        "GET /health HTTP/1.1\r\nhost: test\r\nx: {}",
-        "x".repeat(9000)
-    );
-    let large = format!("{begun}\r\nconnection: close\r\n\r\n");
-    let mut slow = Vec::new();
-    for _ in 0..100 {
-        let mut connection = Connection::open(app.public).await;
-        connection.write(begun.as_bytes()).await;
-        slow.push(connection);
-    }
-    let refused = "buffer_refused_total{buffer=\"heads\"}";
-    until("a refused head", async || {
-        value(app.internal, refused).await > 0
-    })
-    .await;
-    assert!(value(app.internal, used).await <= value(app.internal, limit).await);
-    assert_eq!(
-        get(app.public, "/health").await.status,
-        200,
-        "usual heads need no memory of their own"
-    );
-    drop(slow);
-    until("memory for a large head", async || {
-        let mut connection = Connection::open(app.public).await;
-        connection.write(large.as_bytes()).await;
-        let response = connection.response(true).await;
-        response.is_some_and(|response| response.status == 200)
-    })
-    .await;
 }
 
 #[tokio::test]

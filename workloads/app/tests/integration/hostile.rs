@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shortener_common::memory::DEFAULT_LIMIT;
 use shortener_testing::database::TestDatabase;
 use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
@@ -101,40 +100,6 @@ async fn an_idle_connection_outlives_the_header_deadline() {
             .expect("the server closed an idle connection")
             .status,
         200
-    );
-}
-
-#[tokio::test]
-async fn two_thousand_slow_clients_do_not_slow_down_the_others() {
-    let database = TestDatabase::new().await;
-    // There is memory for 1,024 connections.
-    let app = App::start_with(&database, |config| {
-        config.memory.memory_limit_bytes = Some(DEFAULT_LIMIT);
-    })
-    .await;
-    let code = shorten(app.public, json!({"url": "https://example.com/"})).await;
-    let path = format!("/{code}");
-    let worst_of = async |path: &str| {
-        let mut worst = Duration::ZERO;
-        for _ in 0..50 {
-            let start = Instant::now();
-            assert_eq!(get(app.public, path).await.status, 302);
-            worst = worst.max(start.elapsed());
-        }
-        worst
-    };
-    let before = worst_of(&path).await;
-    let mut slow = Vec::new();
-    for _ in 0..2000 {
-        let mut connection = Connection::open(app.public).await;
-        connection.write(b"GET /health HTTP/1.1\r\nhost: ").await;
-        slow.push(connection);
-    }
-    let during = worst_of(&path).await;
-    // The generous minimum is for busy machines. Waiting for the slow clients would take ten seconds.
-    assert!(
-        during < (before * 2).max(Duration::from_secs(2)),
-        "{before:?} became {during:?}"
     );
 }
 

@@ -79,25 +79,7 @@ impl App {
         Self::serve(config, CodeSpace::default()).await
     }
 
-    /// Starts an app that serves on one thread. On several, a response may arrive before its connection has noted that it
-    /// rests.
-    pub async fn start_on_this_thread(
-        database: &PgConnectOptions,
-        change: impl FnOnce(&mut ServeArgs),
-    ) -> Self {
-        let config = migrated(database, change).await;
-        Self::serve_by(config, CodeSpace::default(), Server::on_this_thread).await
-    }
-
     pub async fn serve(config: ServeArgs, space: CodeSpace) -> Self {
-        Self::serve_by(config, space, |server| server).await
-    }
-
-    async fn serve_by(
-        config: ServeArgs,
-        space: CodeSpace,
-        change: impl FnOnce(Server) -> Server,
-    ) -> Self {
         let memory = config.divide_memory().unwrap();
         let telemetry = config.telemetry.start(SERVICE, &memory).unwrap();
         let mut metrics = Metrics::default();
@@ -110,7 +92,7 @@ impl App {
             tracer: telemetry.tracer(),
             memory,
         };
-        let server = change(Server::bind(config, observed, space).await.unwrap());
+        let server = Server::bind(config, observed, space).await.unwrap();
         let (public, internal) = server.addresses().unwrap();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async {

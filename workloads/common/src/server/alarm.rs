@@ -28,10 +28,4 @@ impl Alarm {
             sleep.as_mut().reset(deadline);
         }
     }
-
-    /// Returns true if there was no deadline yet that had to be waited for.
-    #[cfg(test)]
-    pub(super) fn is_unset(&self) -> bool {
-        self.0.is_none()
-    }
 }

@@ -1,4 +1,4 @@
-//! The body of a request, which tells when its handler waits for the client.
+//! The body of a request, which records that it was read to its end.
 
 use std::{
     pin::Pin,
@@ -6,26 +6,13 @@ use std::{
 };
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use tokio::time::Instant;
 
-use super::phase::Phase;
+use super::phase::Shared;
 
 /// The body of a request.
 pub(super) struct RequestBody {
-    inner: Incoming,
-    phase: Phase,
-    /// The time at which the handler began to wait for the body.
-    since: Option<Instant>,
-}
-
-impl RequestBody {
-    pub(super) fn new(inner: Incoming, phase: Phase) -> Self {
-        Self {
-            inner,
-            phase,
-            since: None,
-        }
-    }
+    pub(super) inner: Incoming,
+    pub(super) phase: Shared,
 }
 
 impl Body for RequestBody {
@@ -37,21 +24,10 @@ impl Body for RequestBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = Pin::new(&mut self.inner).poll_frame(context);
-        if frame.is_pending() {
-            // Not since the last frame: a byte now and then must not make a slow client look like a new one.
-            let since = *self.since.get_or_insert_with(Instant::now);
-            self.phase.await_body(since);
-            return Poll::Pending;
-        }
         if matches!(frame, Poll::Ready(None)) || self.inner.is_end_stream() {
             self.phase.end_body();
         }
-        if self.phase.resume() {
-            frame
-        } else {
-            // The task of the connection is about to end.
-            Poll::Pending
-        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

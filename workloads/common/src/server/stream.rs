@@ -1,6 +1,6 @@
 //! A TCP stream with timeouts for clients that send or read too slowly.
 //!
-//! The stream handles bytes and the service handles requests; [`Phase`] is the state that they share.
+//! The stream handles bytes and the service handles requests; [`Shared`] is the state that they share.
 
 use std::{
     io::{self, IoSlice},
@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     Settings,
     alarm::Alarm,
-    phase::{ANSWERED, BODY, BUSY, HEAD, IDLE, NEW, Phase, SMALL_HEAD},
+    phase::{Phase, Shared},
 };
 
 /// The time and the number of bytes for which a closing connection keeps reading. Closing a socket with unread
@@ -30,12 +30,10 @@ const LINGER: (Duration, usize) = (Duration::from_secs(1), 256 * 1024);
 /// no proxy sends a request into a connection that is being closed.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
-/// A TCP stream with a timer for reads and a timer for writes.
+/// A TCP stream with a time limit for reads and one for writes.
 pub(super) struct TimedStream {
     inner: TcpStream,
-    phase: Phase,
-    /// The number of bytes of the current request head.
-    head: usize,
+    phase: Shared,
     read_deadline: Instant,
     header_timeout: Duration,
     /// The time by which the client must have read something; unset while it reads.
@@ -43,69 +41,43 @@ pub(super) struct TimedStream {
     write_timeout: Duration,
     read_alarm: Alarm,
     write_alarm: Alarm,
+    /// True from the end of a response until more bytes arrive.
+    idle: bool,
     /// Set once this side is closed: the time until which to keep reading, and the number of bytes.
     linger: Option<(Instant, usize)>,
 }
 
 impl TimedStream {
-    pub(super) fn new(inner: TcpStream, phase: Phase, settings: &Settings) -> Self {
+    pub(super) fn new(inner: TcpStream, phase: Shared, settings: &Settings) -> Self {
         Self {
             inner,
             phase,
-            head: 0,
             read_deadline: Instant::now() + settings.header_timeout,
             header_timeout: settings.header_timeout,
             write_deadline: None,
             write_timeout: settings.write_timeout,
             read_alarm: Alarm::default(),
             write_alarm: Alarm::default(),
+            idle: false,
             linger: None,
         }
     }
 
-    /// Returns the time by which more bytes must arrive, if there is one.
-    fn current_read_deadline(&mut self) -> Option<Instant> {
-        self.rest();
-        (!matches!(self.phase.get(), BUSY | BODY)).then_some(self.read_deadline)
-    }
-
-    /// Records that the response was sent, if there is one, and starts the keep-alive timeout.
+    /// Starts the keep-alive timeout once a response was sent.
     fn rest(&mut self) {
-        if self.phase.get() == ANSWERED {
-            let now = Instant::now();
-            self.read_deadline = now + KEEP_ALIVE;
-            self.phase.rest(now);
+        if !self.idle && self.phase.is(Phase::Answered) {
+            self.idle = true;
+            self.read_deadline = Instant::now() + KEEP_ALIVE;
         }
     }
 
-    /// Counts the bytes of a request head, and starts its timeout at the first one. On a new connection that timeout is
-    /// already running.
-    ///
-    /// # Errors
-    /// Fails if there is no memory for a head of this size, or if the connection is about to be closed.
-    fn received(&mut self, bytes: usize) -> io::Result<()> {
-        let phase = self.phase.get();
-        let goes_on = match phase {
-            // The bytes belong to a body or to a later request.
-            BUSY | BODY => return Ok(()),
-            HEAD => true,
-            NEW => self.phase.begin_head(phase, None),
-            ANSWERED | IDLE => {
-                let now = Instant::now();
-                self.read_deadline = now + self.header_timeout;
-                self.head = 0;
-                self.phase.begin_head(phase, Some(now))
-            }
-            _ => false,
-        };
-        if !goes_on {
-            return Err(io::ErrorKind::ConnectionAborted.into());
+    /// Starts the timeout of a request head at its first byte. On a new connection it is already running.
+    fn received(&mut self) {
+        if self.phase.is(Phase::Answered) {
+            self.idle = false;
+            self.read_deadline = Instant::now() + self.header_timeout;
+            self.phase.set(Phase::Head);
         }
-        self.head += bytes;
-        if self.head > SMALL_HEAD && !self.phase.enlarge() {
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        Ok(())
     }
 
     /// Passes on the result of a write, or fails if the client has not read for too long.
@@ -115,19 +87,13 @@ impl TimedStream {
         outcome: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            if self.write_deadline.take().is_some() {
-                self.phase.set_stuck(None);
-            }
+            self.write_deadline = None;
             return outcome;
         }
-        let deadline = match self.write_deadline {
-            Some(deadline) => deadline,
-            None => {
-                let now = Instant::now();
-                self.phase.set_stuck(Some(now));
-                *self.write_deadline.insert(now + self.write_timeout)
-            }
-        };
+        let timeout = self.write_timeout;
+        let deadline = *self
+            .write_deadline
+            .get_or_insert_with(|| Instant::now() + timeout);
         ready!(self.write_alarm.poll(deadline, context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -142,19 +108,18 @@ impl AsyncRead for TimedStream {
         let before = buffer.filled().len();
         match Pin::new(&mut self.inner).poll_read(context, buffer) {
             Poll::Ready(outcome) => {
-                let bytes = buffer.filled().len() - before;
-                if bytes > 0 {
-                    self.received(bytes)?;
+                if buffer.filled().len() > before {
+                    self.received();
                 }
                 Poll::Ready(outcome)
             }
-            Poll::Pending => match self.current_read_deadline() {
-                None => Poll::Pending,
-                Some(deadline) => {
-                    ready!(self.read_alarm.poll(deadline, context));
-                    Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-                }
-            },
+            Poll::Pending if self.phase.is(Phase::Busy) => Poll::Pending,
+            Poll::Pending => {
+                self.rest();
+                let deadline = self.read_deadline;
+                ready!(self.read_alarm.poll(deadline, context));
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
         }
     }
 }
@@ -198,8 +163,6 @@ impl AsyncWrite for TimedStream {
         let this = &mut *self;
         if this.linger.is_none() {
             ready!(Pin::new(&mut this.inner).poll_shutdown(context))?;
-            // Everything was sent, so this connection may be closed for a new one.
-            this.phase.rest(Instant::now());
         }
         let (deadline, budget) = this
             .linger
