@@ -1,44 +1,31 @@
 //! The metrics of the app.
-//!
-//! A request costs two array lookups, one atomic increment and one short critical section of its own series. Series
-//! are created on first use and found by position afterwards, without hashing their labels. Few requests become exemplars.
 
-mod answered;
 mod auth;
 mod cache;
 mod schedule;
 
 use std::{
-    fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU32, AtomicU64, Ordering},
-    },
+    sync::atomic::AtomicU32,
     time::{Duration, SystemTime},
 };
 
 use http::{Method, StatusCode};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
+    encoding::EncodeLabelSet,
     metrics::{
-        MetricType, counter::Counter, exemplar::HistogramWithExemplars, gauge::Gauge, info::Info,
+        counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge,
+        info::Info,
     },
     registry::{Registry, Unit},
 };
 use shortener_common::{
     database::LaneMetrics, purge::PurgeMetrics, trace::TraceContext, vector::VectorMetrics,
 };
-use tokio::time::Instant;
 
-use crate::{
-    publisher::metrics::PublisherMetrics,
-    route::{ROUTES, Route},
-};
+use crate::{publisher::metrics::PublisherMetrics, route::Route};
 
-pub use self::{
-    answered::Answered, auth::AuthMetrics, cache::CacheMetrics, schedule::ScheduleMetrics,
-};
+pub use self::{auth::AuthMetrics, cache::CacheMetrics, schedule::ScheduleMetrics};
 
 /// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, with finer steps below 5 ms because
 /// a redirect takes less.
@@ -47,139 +34,90 @@ const BUCKETS: [f64; 16] = [
     10.0,
 ];
 
-/// The time for which a bucket keeps its exemplar. A scraper sees the last one only, so replacing it more often would only
-/// cost time.
-const EXEMPLAR: Duration = Duration::from_millis(100);
-
-const METHODS: [&str; 10] = [
-    "_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
+const METHODS: [&str; 9] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
 ];
 
 /// Returns the method as a label. Unknown methods share `_OTHER`, so that clients cannot create series.
 #[must_use]
 pub fn method_label(method: &Method) -> &'static str {
-    METHODS[method_index(method)]
+    let known = METHODS.iter().find(|known| **known == method.as_str());
+    known.copied().unwrap_or("_OTHER")
 }
 
-fn method_index(method: &Method) -> usize {
-    METHODS
-        .iter()
-        .position(|known| *known == method.as_str())
-        .unwrap_or(0)
+/// The labels of a request. All have few values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    http_request_method: &'static str,
+    http_route: &'static str,
+    http_response_status_code: u16,
 }
 
-/// One series of the request metrics.
-#[derive(Debug)]
-struct Child {
-    requests: Counter,
-    duration: HistogramWithExemplars<TraceContext>,
-    /// The turn in which each bucket got its exemplar, and the one for longer requests; 0 before the first.
-    turns: [AtomicU64; BUCKETS.len() + 1],
-}
-
-impl Default for Child {
-    fn default() -> Self {
+impl Labels {
+    fn of(method: &Method, route: Route, status: StatusCode) -> Self {
         Self {
-            requests: Counter::default(),
-            duration: HistogramWithExemplars::new(BUCKETS.into_iter()),
-            turns: Default::default(),
+            http_request_method: method_label(method),
+            http_route: route.as_str(),
+            http_response_status_code: status.as_u16(),
         }
     }
 }
 
-impl Child {
-    /// Counts a request in this turn. The first one of its bucket and turn becomes the exemplar.
-    fn count(&self, turn: u64, duration: Duration, trace: TraceContext) {
-        let seconds = duration.as_secs_f64();
-        let bucket = BUCKETS.iter().position(|bound| seconds <= *bound);
-        let last = &self.turns[bucket.unwrap_or(BUCKETS.len())];
-        let is_first = last.load(Ordering::Relaxed) != turn;
-        if is_first {
-            last.store(turn, Ordering::Relaxed);
-        }
-        let exemplar = is_first.then_some(trace);
-        let time = is_first.then(SystemTime::now);
-        self.requests.inc();
-        self.duration.observe(seconds, exemplar, time);
-    }
-}
-
-/// One slot for each status from 100 to 599.
-type Statuses = Box<[OnceLock<Child>]>;
+type Durations = Family<
+    Labels,
+    HistogramWithExemplars<TraceContext>,
+    fn() -> HistogramWithExemplars<TraceContext>,
+>;
 
 /// The metrics `http_requests_total` and `http_server_request_duration_seconds`.
 #[derive(Debug)]
 struct HttpMetrics {
-    /// The series by route and method, then by status.
-    series: [[OnceLock<Statuses>; METHODS.len()]; ROUTES.len()],
+    requests: Family<Labels, Counter>,
+    durations: Durations,
 }
 
 impl HttpMetrics {
-    fn new() -> Self {
-        Self {
-            series: std::array::from_fn(|_| std::array::from_fn(|_| OnceLock::new())),
+    fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(|| {
+                HistogramWithExemplars::new(BUCKETS.into_iter())
+            }),
+        };
+        // The two series that alerts use exist from the first scrape on.
+        for labels in [
+            Labels::of(&Method::GET, Route::REDIRECT, StatusCode::FOUND),
+            Labels::of(&Method::POST, Route::SHORTEN, StatusCode::CREATED),
+        ] {
+            drop(metrics.requests.get_or_create(&labels));
+            drop(metrics.durations.get_or_create(&labels));
         }
-    }
-
-    fn child(&self, route: Route, method: usize, status: StatusCode) -> &Child {
-        let statuses = self.series[route.index()][method]
-            .get_or_init(|| std::iter::repeat_with(OnceLock::new).take(500).collect());
-        let slot = usize::from(status.as_u16().clamp(100, 599) - 100);
-        statuses[slot].get_or_init(Child::default)
-    }
-
-    fn each(
-        &self,
-        encoder: &mut MetricEncoder<'_>,
-        metric: impl Fn(&Child) -> &dyn EncodeMetric,
-    ) -> Result<(), fmt::Error> {
-        for (route, methods) in ROUTES.iter().zip(&self.series) {
-            for (method, statuses) in METHODS.iter().zip(methods) {
-                let slots = statuses.get().into_iter().flatten().enumerate();
-                for (slot, child) in slots.filter_map(|(slot, child)| Some((slot, child.get()?))) {
-                    let status = (slot + 100).to_string();
-                    let labels = [
-                        ("http_request_method", *method),
-                        ("http_route", route.template),
-                        ("http_response_status_code", status.as_str()),
-                    ];
-                    metric(child).encode(encoder.encode_family(&labels)?)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A collector that exposes the series without a second copy of them.
-#[derive(Debug)]
-struct HttpCollector(Arc<HttpMetrics>);
-
-impl Collector for HttpCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut requests = encoder.encode_descriptor(
+        registry.register(
             "http_requests",
             "Answered requests",
-            None,
-            MetricType::Counter,
-        )?;
-        self.0.each(&mut requests, |child| &child.requests)?;
-        let mut duration = encoder.encode_descriptor(
+            metrics.requests.clone(),
+        );
+        registry.register_with_unit(
             "http_server_request_duration",
             "Time from the end of a request's header to its response",
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
-        )?;
-        self.0.each(&mut duration, |child| &child.duration)
+            Unit::Seconds,
+            metrics.durations.clone(),
+        );
+        metrics
+    }
+
+    fn count(&self, labels: &Labels, duration: Duration, trace: TraceContext) {
+        self.requests.get_or_create(labels).inc();
+        let (seconds, now) = (duration.as_secs_f64(), SystemTime::now());
+        let durations = self.durations.get_or_create(labels);
+        durations.observe(seconds, Some(trace), Some(now));
     }
 }
 
 /// All metrics of this process.
 #[derive(Debug)]
 pub struct Metrics {
-    http: Arc<HttpMetrics>,
-    /// The time from which turns are counted.
-    start: Instant,
+    http: HttpMetrics,
     registry: Registry,
     /// The number of open connections on the public port.
     pub open_connections: Gauge<u32, AtomicU32>,
@@ -191,19 +129,9 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let http = Arc::new(HttpMetrics::new());
-        // The two series that alerts use exist from the first scrape on.
-        http.child(Route::from_template(Some("/{code}")), 1, StatusCode::FOUND);
-        http.child(
-            Route::from_template(Some("/shorten")),
-            3,
-            StatusCode::CREATED,
-        );
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(HttpCollector(Arc::clone(&http))));
         let metrics = Self {
-            http,
-            start: Instant::now(),
+            http: HttpMetrics::register(&mut registry),
             open_connections: Gauge::default(),
             database_up: Gauge::default(),
             database_lanes: LaneMetrics::register(&mut registry),
@@ -231,12 +159,15 @@ impl Metrics {
         self
     }
 
-    pub fn request(&self, request: &Answered<'_>) {
-        let method = method_index(request.method);
-        let child = self.http.child(request.route, method, request.status);
-        let age = request.start.saturating_duration_since(self.start) + request.duration;
-        let turn = 1 + age.as_millis() as u64 / EXEMPLAR.as_millis() as u64;
-        child.count(turn, request.duration, request.trace);
+    /// Counts a request that was answered with this status after this time. Its trace becomes the exemplar of its bucket.
+    pub fn answered(
+        &self,
+        (method, route, status): (&Method, Route, StatusCode),
+        duration: Duration,
+        trace: TraceContext,
+    ) {
+        let labels = Labels::of(method, route, status);
+        self.http.count(&labels, duration, trace);
     }
 
     /// Registers the metrics of another part of the process.
@@ -291,25 +222,16 @@ mod tests {
         let metrics = Metrics::default();
         let trace = TraceContext::from_headers(&HeaderMap::new());
         let brew = Method::from_bytes(b"BREW").unwrap();
-        let get = Method::GET;
-        metrics.request(&redirect(&metrics, &get, trace));
-        metrics.request(&Answered {
-            duration: Duration::ZERO,
-            ..redirect(&metrics, &brew, trace)
-        });
+        for method in [Method::GET, brew] {
+            redirect(&metrics, &method, trace);
+        }
         (metrics, trace)
     }
 
-    /// Returns a redirect that began with the process and took 2 ms.
-    fn redirect<'a>(metrics: &Metrics, method: &'a Method, trace: TraceContext) -> Answered<'a> {
-        Answered {
-            route: Route::from_template(Some("/{code}")),
-            method,
-            status: StatusCode::FOUND,
-            trace,
-            start: metrics.start,
-            duration: Duration::from_millis(2),
-        }
+    /// Counts a redirect that took 2 ms.
+    fn redirect(metrics: &Metrics, method: &Method, trace: TraceContext) {
+        let what = (method, Route::REDIRECT, StatusCode::FOUND);
+        metrics.answered(what, Duration::from_millis(2), trace);
     }
 
     #[test]
@@ -347,23 +269,16 @@ mod tests {
     }
 
     #[test]
-    fn every_request_is_counted_and_the_first_of_each_turn_is_the_exemplar() {
-        let (metrics, get) = (Metrics::default(), Method::GET);
-        let traces: [TraceContext; 5] = std::array::from_fn(|_| TraceContext::root());
-        let mut shown = Vec::new();
-        for (trace, turns) in traces.into_iter().zip([0, 0, 1, 3, 2]) {
-            let request = redirect(&metrics, &get, trace);
-            metrics.request(&Answered {
-                start: request.start + EXEMPLAR * turns,
-                ..request
-            });
-            let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
-            let is_shown = |trace: &TraceContext| text.contains(&trace.trace_id.to_string());
-            shown.push(traces.iter().position(is_shown));
+    fn every_request_is_counted_and_the_last_one_is_the_exemplar() {
+        let metrics = Metrics::default();
+        let traces: [TraceContext; 3] = std::array::from_fn(|_| TraceContext::root());
+        for trace in traces {
+            redirect(&metrics, &Method::GET, trace);
         }
-        assert_eq!(shown, [0, 0, 2, 3, 4].map(Some));
         let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
-        let count = "http_server_request_duration_seconds_count{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"302\"} 5";
+        let shown = traces.map(|trace| text.contains(&trace.trace_id.to_string()));
+        assert_eq!(shown, [false, false, true]);
+        let count = "http_server_request_duration_seconds_count{http_request_method=\"GET\",http_route=\"/{code}\",http_response_status_code=\"302\"} 3";
         assert!(text.lines().any(|line| line == count), "{text}");
     }
 

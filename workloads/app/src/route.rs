@@ -32,6 +32,7 @@ impl Row {
 }
 
 const REDIRECT: &str = "/{code}";
+const SHORTEN: &str = "/shorten";
 /// The template, and the path, of new jobs.
 pub const JOBS: &str = "/jobs";
 const PREVIEW: &str = "/{code}+";
@@ -44,7 +45,7 @@ pub const ROUTES: [Row; 20] = [
     page(REDIRECT),
     Row {
         creates: true,
-        ..scoped("/shorten", Scope::Shorten)
+        ..scoped(SHORTEN, Scope::Shorten)
     },
     open("/health"),
     scoped("/metrics", Scope::Metrics),
@@ -94,6 +95,7 @@ pub struct Route(usize);
 
 impl Route {
     pub const REDIRECT: Self = Self(1);
+    pub const SHORTEN: Self = Self(2);
     /// The route of new jobs.
     pub const JOBS: Self = Self(5);
 
@@ -113,12 +115,6 @@ impl Route {
             Some(REDIRECT) if path.ends_with(PREVIEW_SUFFIX) => Self::from_template(Some(PREVIEW)),
             template => Self::from_template(template),
         }
-    }
-
-    /// Returns the place in the table.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0
     }
 
     #[must_use]
@@ -201,6 +197,7 @@ mod tests {
     #[test]
     fn the_routes_with_names_have_their_templates() {
         assert_eq!(Route::REDIRECT.as_str(), REDIRECT);
+        assert_eq!(Route::SHORTEN.as_str(), SHORTEN);
         assert_eq!(Route::JOBS.as_str(), JOBS);
     }
 

@@ -21,7 +21,6 @@ use crate::{
     body::Deadline,
     cors,
     error::{Error, ErrorExtension},
-    metrics::Answered,
     page,
     state::Shared,
 };
@@ -108,18 +107,12 @@ impl<'a> Visit<'a> {
 
     /// Completes the response, and tells of the request what is told of each.
     fn end(self, response: Response) -> Response {
-        let (state, facts, start) = (self.state, &self.facts, self.deadline.start);
+        let (state, facts) = (self.state, &self.facts);
         let (response, failure) = complete(response, facts.uri.path(), Some(facts.trace));
         let response = self.addressed(response, failure.as_ref());
-        let (status, duration) = (response.status(), start.elapsed());
-        state.metrics.request(&Answered {
-            route: facts.route,
-            method: facts.method,
-            status,
-            trace: facts.trace,
-            start,
-            duration,
-        });
+        let (status, duration) = (response.status(), self.deadline.start.elapsed());
+        let what = (facts.method, facts.route, status);
+        state.metrics.answered(what, duration, facts.trace);
         let failure = failure.as_ref().map(|failure| failure.0.for_log());
         let line = Line {
             facts,

@@ -65,7 +65,10 @@ static LOG: LazyLock<()> = LazyLock::new(|| {
     let lines = JsonLines::new("replica-7", || Pipe);
     // A filter of the layer alone keeps what it decided for the next event of the thread, and so loses lines now and then.
     let filter = Targets::new().with_target(REQUESTS, Level::INFO);
-    tracing_subscriber::registry().with(filter).with(lines).init();
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .init();
     tracing::callsite::rebuild_interest_cache();
 });
 
