@@ -32,7 +32,8 @@ use shortener_common::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    processor::{Processor, Verdict},
+    outcome::JobOutcome,
+    processor::Processor,
     shutdown::{Shutdown, requested},
 };
 
@@ -183,7 +184,7 @@ impl Consumer {
             .processor
             .process(&delivery.properties, body, shutdown.clone());
         let mut work = pin!(work);
-        let verdict = tokio::select! {
+        let outcome = tokio::select! {
             // First, so that the subscription is cancelled before the acknowledgement, which would bring the next
             // job.
             biased;
@@ -192,10 +193,10 @@ impl Consumer {
                 subscription.cancel().await;
                 timeout(self.drain_timeout, work).await.ok()
             }
-            verdict = &mut work => Some(verdict),
+            outcome = &mut work => Some(outcome),
         };
-        match verdict {
-            Some(verdict) => subscription.settle(&delivery, verdict, shutdown).await,
+        match outcome {
+            Some(outcome) => subscription.settle(&delivery, &outcome, shutdown).await,
             // The broker redelivers the job once this connection closes.
             None => Ok(Some(SessionEnd::Unfinished)),
         }
@@ -203,20 +204,20 @@ impl Consumer {
 }
 
 impl Subscription {
-    /// Sends the verdict on a delivery to the broker. Returns a reason if the subscription has to end.
+    /// Settles a delivery. Returns a reason if the subscription has to end.
     async fn settle(
         &self,
         delivery: &Delivery,
-        verdict: Verdict,
+        outcome: &JobOutcome,
         shutdown: &mut Shutdown,
     ) -> lapin::Result<Option<SessionEnd>> {
-        match verdict {
-            Verdict::Ack => {
+        match outcome {
+            JobOutcome::Done | JobOutcome::Duplicate => {
                 with_timeout(OPERATION_TIMEOUT, delivery.ack(BasicAckOptions::default())).await?;
             }
-            Verdict::Retry(pause) => {
+            JobOutcome::Failed { pause, .. } => {
                 tokio::select! {
-                    () = sleep(pause) => {}
+                    () = sleep(*pause) => {}
                     () = requested(shutdown) => self.cancel().await,
                 }
                 // A reject counts towards the delivery limit on every version of the broker; a nack does not from
@@ -224,11 +225,11 @@ impl Subscription {
                 let requeue = BasicRejectOptions { requeue: true };
                 with_timeout(OPERATION_TIMEOUT, delivery.reject(requeue)).await?;
             }
-            Verdict::DeadLetter => {
+            JobOutcome::Rejected(_) | JobOutcome::Invalid(_) => {
                 let for_good = BasicRejectOptions { requeue: false };
                 with_timeout(OPERATION_TIMEOUT, delivery.reject(for_good)).await?;
             }
-            Verdict::GiveBack => {
+            JobOutcome::GivenBack => {
                 // No attempt was made, and from version 4.3 on none is counted.
                 let requeue = BasicNackOptions {
                     requeue: true,

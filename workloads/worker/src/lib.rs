@@ -7,6 +7,7 @@ pub mod config;
 pub mod consumer;
 pub mod ledger;
 pub mod metrics;
+pub mod outcome;
 pub mod processor;
 pub mod run;
 pub mod shutdown;

@@ -15,52 +15,14 @@ use prometheus_client::{
 };
 use shortener_common::{purge::PurgeMetrics, trace::TraceContext, vector::VectorMetrics};
 
+use crate::outcome::JobOutcome;
+
 /// The upper bounds of the buckets in seconds: OpenTelemetry's recommendation, and longer ones because jobs may
 /// take minutes.
 const BUCKETS: [f64; 17] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0,
     300.0,
 ];
-
-/// The outcome of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Processed {
-    Done,
-    /// The job was done before.
-    Duplicate,
-    /// The attempt failed; the broker decides about another one.
-    Failed,
-    /// The job can never succeed.
-    Rejected,
-    /// The message is not a job.
-    Invalid,
-    /// The job returned to the queue, because a backend that it needs is down.
-    GivenBack,
-}
-
-impl Processed {
-    const ALL: [Self; 6] = [
-        Self::Done,
-        Self::Duplicate,
-        Self::Failed,
-        Self::Rejected,
-        Self::Invalid,
-        Self::GivenBack,
-    ];
-
-    /// Returns the value of the metric label.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Duplicate => "duplicate",
-            Self::Failed => "failed",
-            Self::Rejected => "rejected",
-            Self::Invalid => "invalid",
-            Self::GivenBack => "given_back",
-        }
-    }
-}
 
 /// All metrics of this process.
 #[derive(Debug)]
@@ -91,8 +53,8 @@ impl Default for Metrics {
             holding: Gauge::default(),
         };
         // Every series exists from the first scrape on, so that queries see the first increase.
-        for outcome in Processed::ALL {
-            metrics.counter(outcome);
+        for outcome in JobOutcome::LABELS {
+            drop(metrics.processed.get_or_create(&[("outcome", outcome)]));
         }
         metrics.register_all()
     }
@@ -136,13 +98,9 @@ impl Metrics {
         self
     }
 
-    fn counter(&self, outcome: Processed) -> Counter {
+    pub fn processed(&self, outcome: &JobOutcome, duration: Duration, trace: TraceContext) {
         let labels = [("outcome", outcome.label())];
-        self.processed.get_or_create(&labels).clone()
-    }
-
-    pub fn processed(&self, outcome: Processed, duration: Duration, trace: TraceContext) {
-        self.counter(outcome).inc();
+        self.processed.get_or_create(&labels).inc();
         self.duration
             .observe(duration.as_secs_f64(), Some(trace), Some(SystemTime::now()));
     }
@@ -174,7 +132,7 @@ mod tests {
     fn every_outcome_is_a_series_from_the_start_and_a_duration_leads_to_its_trace() {
         let metrics = Metrics::default();
         let trace = TraceContext::continuing(None);
-        metrics.processed(Processed::Done, Duration::from_millis(20), trace);
+        metrics.processed(&JobOutcome::Done, Duration::from_millis(20), trace);
         let text = Format::OpenMetrics.encode(metrics.registry()).unwrap();
         for (outcome, count) in [
             ("done", 1),

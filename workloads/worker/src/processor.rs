@@ -1,4 +1,4 @@
-//! The processing of one delivery, from the message to the verdict. It does not use the connection to the broker.
+//! The processing of one delivery, from the message to its outcome. It does not use the connection to the broker.
 
 mod report;
 
@@ -21,14 +21,15 @@ use shortener_common::{
     },
     telemetry::{
         messaging,
-        span::{Span, Tracer, in_span},
+        span::{Tracer, in_span},
     },
 };
 use tokio::time::{sleep, timeout};
 
 use crate::{
     ledger::Ledger,
-    metrics::{Metrics, Processed},
+    metrics::Metrics,
+    outcome::JobOutcome,
     shutdown::{Shutdown, requested},
     tasks::{Context, Disabled, Limit, Outcome, Registry},
 };
@@ -44,18 +45,6 @@ const HOLD_AT_MOST: Duration = Duration::from_secs(20 * 60);
 
 /// The reason for rejecting a job that came without a key.
 const NEEDS_KEY: &str = "the task needs a key, and the job came without one";
-
-/// The instruction for the broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Ack,
-    /// Requeue the message after this pause, if the delivery limit allows it.
-    Retry(Duration),
-    /// Reject the message, which makes it a dead letter.
-    DeadLetter,
-    /// Return the message to the queue, as if it had not been delivered.
-    GiveBack,
-}
 
 pub struct Processor {
     /// The job records.
@@ -73,14 +62,6 @@ pub struct Processor {
     pub retry_pause: Duration,
     /// Time limit for which a job waits for a backend before it returns to the queue.
     pub hold_at_most: Duration,
-}
-
-/// The outcome of a job that could be attempted.
-enum AttemptResult {
-    Done,
-    Duplicate,
-    Failed(String),
-    Rejected(String),
 }
 
 impl Processor {
@@ -114,13 +95,13 @@ impl Processor {
         }
     }
 
-    /// Processes one delivery. If the verdict is to acknowledge it, its effects are durable.
+    /// Processes one delivery. The effects of a job that is done are durable.
     pub async fn process(
         &self,
         properties: &BasicProperties,
         body: Vec<u8>,
         shutdown: Shutdown,
-    ) -> Verdict {
+    ) -> JobOutcome {
         let start = Instant::now();
         let bytes = body.len();
         let parsed = Job::parse(properties, body);
@@ -129,53 +110,39 @@ impl Processor {
             Err(_) => (job::trace_of(properties), None),
         };
         let mut span = messaging::process(&self.tracer, trace, id, bytes);
-        let (processed, verdict) = match parsed {
-            Ok(job) => self.process_job(&job, &mut span, shutdown).await,
+        let outcome = match parsed {
+            Ok(job) => {
+                report::log_start(&job);
+                let outcome = in_span(&span, self.hold(&job, shutdown)).await;
+                self.metrics.holding.set(0);
+                report::log_end(&job, &outcome, start.elapsed());
+                report::describe(&job, &mut span);
+                outcome
+            }
             Err(invalid) => {
-                report::refuse(trace, &invalid, &mut span);
-                (Processed::Invalid, Verdict::DeadLetter)
+                report::log_invalid(trace, &invalid);
+                JobOutcome::Invalid(invalid.to_string())
             }
         };
-        self.metrics.processed(processed, start.elapsed(), trace);
-        span.end();
-        verdict
-    }
-
-    async fn process_job(
-        &self,
-        job: &Job,
-        span: &mut Span,
-        shutdown: Shutdown,
-    ) -> (Processed, Verdict) {
-        let start = Instant::now();
-        report::log_start(job);
-        let end = in_span(span, self.hold(job, shutdown)).await;
-        self.metrics.holding.set(0);
-        report::log_end(job, end.as_ref(), start.elapsed());
-        report::describe_end(job, end.as_ref(), span);
-        match end {
-            Some(AttemptResult::Done) => (Processed::Done, Verdict::Ack),
-            Some(AttemptResult::Duplicate) => (Processed::Duplicate, Verdict::Ack),
-            Some(AttemptResult::Failed(_)) => {
-                let pause = retry_pause(self.retry_pause, job.returns);
-                (Processed::Failed, Verdict::Retry(pause))
-            }
-            Some(AttemptResult::Rejected(_)) => (Processed::Rejected, Verdict::DeadLetter),
-            None => (Processed::GivenBack, Verdict::GiveBack),
+        if let Some(reason) = outcome.reason() {
+            span.fail(outcome.label(), reason);
         }
+        self.metrics.processed(&outcome, start.elapsed(), trace);
+        span.end();
+        outcome
     }
 
-    /// Retries while a backend is down. Returns `None` after the time limit, or once the process ends.
-    async fn hold(&self, job: &Job, mut shutdown: Shutdown) -> Option<AttemptResult> {
+    /// Retries while a backend is down, until the time limit or the end of the process.
+    async fn hold(&self, job: &Job, mut shutdown: Shutdown) -> JobOutcome {
         let start = Instant::now();
         let mut failures = 0;
         loop {
             let away = match self.attempt(job).await {
-                Ok(end) => return Some(end),
+                Ok(outcome) => return outcome,
                 Err(away) => away,
             };
             if start.elapsed() >= self.hold_at_most {
-                return None;
+                return JobOutcome::GivenBack;
             }
             if failures == 0 {
                 self.metrics.holding.set(1);
@@ -192,15 +159,15 @@ impl Processor {
             tokio::select! {
                 () = sleep(HOLD.random_pause(failures)) => {}
                 // Another worker can wait for the backend as well.
-                () = requested(&mut shutdown) => return None,
+                () = requested(&mut shutdown) => return JobOutcome::GivenBack,
             }
         }
     }
 
     /// Makes one attempt; the error is the reason why a backend is unavailable.
-    async fn attempt(&self, job: &Job) -> Result<AttemptResult, String> {
+    async fn attempt(&self, job: &Job) -> Result<JobOutcome, String> {
         let reason = match self.try_job(job).await {
-            Ok(end) => return Ok(end),
+            Ok(outcome) => return Ok(outcome),
             Err(StoreError::Unavailable(reason)) => return Err(reason),
             Err(busy @ StoreError::Busy) => return Err(busy.to_string()),
             // A query that the database rejects is a fault of the task or of the job.
@@ -209,33 +176,38 @@ impl Processor {
         match self.ledger.fail(job.id, &internal_error(job)).await {
             Err(StoreError::Unavailable(reason)) => Err(reason),
             Err(busy @ StoreError::Busy) => Err(busy.to_string()),
-            Ok(()) | Err(StoreError::Internal(_)) => Ok(AttemptResult::Failed(reason)),
+            Ok(()) | Err(StoreError::Internal(_)) => Ok(self.failed(job, reason)),
         }
     }
 
-    async fn try_job(&self, job: &Job) -> Result<AttemptResult, StoreError> {
+    async fn try_job(&self, job: &Job) -> Result<JobOutcome, StoreError> {
         if !self.ledger.begin(job).await? {
-            return Ok(AttemptResult::Duplicate);
+            return Ok(JobOutcome::Duplicate);
         }
         Ok(match self.handle(job).await? {
             Outcome::Done(effect) => match self.ledger.finish(job.id, effect).await? {
-                true => AttemptResult::Done,
+                true => JobOutcome::Done,
                 // Another worker finished the job first, because the message was delivered twice.
-                false => AttemptResult::Duplicate,
+                false => JobOutcome::Duplicate,
             },
             Outcome::Retry(reason) => {
                 self.ledger.fail(job.id, &reason).await?;
-                AttemptResult::Failed(reason)
+                self.failed(job, reason)
             }
             Outcome::Reject(reason) => {
                 self.ledger.fail(job.id, &reason).await?;
-                AttemptResult::Rejected(reason)
+                JobOutcome::Rejected(reason)
             }
             Outcome::Fault(reason) => {
                 self.ledger.fail(job.id, &internal_error(job)).await?;
-                AttemptResult::Rejected(reason)
+                JobOutcome::Rejected(reason)
             }
         })
+    }
+
+    fn failed(&self, job: &Job, reason: String) -> JobOutcome {
+        let pause = retry_pause(self.retry_pause, job.returns);
+        JobOutcome::Failed { reason, pause }
     }
 
     /// Runs the task. A panic or a timeout counts as a failure.

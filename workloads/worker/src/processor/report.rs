@@ -8,10 +8,10 @@ use shortener_common::{
     trace::TraceContext,
 };
 
-use super::AttemptResult;
+use crate::outcome::JobOutcome;
 
-/// Reports a message that is not a job.
-pub(super) fn refuse(trace: TraceContext, invalid: &Invalid, span: &mut Span) {
+/// Writes the log line of a message that is not a job.
+pub(super) fn log_invalid(trace: TraceContext, invalid: &Invalid) {
     tracing::warn!(
         event = "job_invalid",
         trace_id = %trace.trace_id,
@@ -19,11 +19,10 @@ pub(super) fn refuse(trace: TraceContext, invalid: &Invalid, span: &mut Span) {
         error.message = %invalid,
         "job_invalid"
     );
-    span.fail("invalid", &invalid.to_string());
 }
 
-/// Adds the client's names and the outcome of a job to the span.
-pub(super) fn describe_end(job: &Job, end: Option<&AttemptResult>, span: &mut Span) {
+/// Adds the client's names of a job to the span.
+pub(super) fn describe(job: &Job, span: &mut Span) {
     if !span.is_recording() {
         return;
     }
@@ -31,12 +30,6 @@ pub(super) fn describe_end(job: &Job, end: Option<&AttemptResult>, span: &mut Sp
         .set("job.returns", i64::from(job.returns));
     if let Some(id) = &job.client_id {
         span.set("job.client_id", id.clone());
-    }
-    match end {
-        Some(AttemptResult::Done | AttemptResult::Duplicate) => {}
-        Some(AttemptResult::Failed(reason)) => drop(span.fail("failed", reason)),
-        Some(AttemptResult::Rejected(reason)) => drop(span.fail("rejected", reason)),
-        None => drop(span.fail("given_back", "a backend that the job needs is down")),
     }
 }
 
@@ -54,9 +47,9 @@ pub(super) fn log_start(job: &Job) {
 }
 
 /// Writes the log line of a processed delivery; its body is exactly `job_done` if the job is done.
-pub(super) fn log_end(job: &Job, end: Option<&AttemptResult>, duration: Duration) {
+pub(super) fn log_end(job: &Job, outcome: &JobOutcome, duration: Duration) {
     macro_rules! line {
-        ($level:ident, $event:literal, $reason:expr) => {
+        ($level:ident, $event:literal) => {
             tracing::$level!(
                 event = $event,
                 trace_id = %job.trace.trace_id,
@@ -65,19 +58,16 @@ pub(super) fn log_end(job: &Job, end: Option<&AttemptResult>, duration: Duration
                 job.client_id = job.client_id.as_deref(),
                 job.task = job.task,
                 duration = duration.as_secs_f64(),
-                error.message = $reason,
+                error.message = outcome.reason(),
                 $event
             )
         };
     }
-    let none = None::<&str>;
-    match end {
-        Some(AttemptResult::Done) => line!(info, "job_done", none),
-        Some(AttemptResult::Duplicate) => line!(info, "job_duplicate", none),
-        Some(AttemptResult::Failed(reason)) => line!(error, "job_failed", Some(reason.as_str())),
-        Some(AttemptResult::Rejected(reason)) => {
-            line!(error, "job_rejected", Some(reason.as_str()))
-        }
-        None => line!(warn, "job_given_back", none),
+    match outcome {
+        JobOutcome::Done => line!(info, "job_done"),
+        JobOutcome::Duplicate => line!(info, "job_duplicate"),
+        JobOutcome::Failed { .. } => line!(error, "job_failed"),
+        JobOutcome::Rejected(_) | JobOutcome::Invalid(_) => line!(error, "job_rejected"),
+        JobOutcome::GivenBack => line!(warn, "job_given_back"),
     }
 }
