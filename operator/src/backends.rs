@@ -5,16 +5,17 @@
 
 pub mod monitor;
 
-use std::{collections::HashMap, net::SocketAddr};
+use std::net::SocketAddr;
 
-use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use parking_lot::Mutex;
-use shortener_operator_core::model::store_state::{StoreFaults, StoreRecord, StoreStates};
-use tokio::sync::Notify;
+use shortener_operator_core::model::{
+    metadata::StackKey,
+    store_state::{StoreFaults, StoreRecord, StoreStates},
+};
 
-use crate::rabbitmq::queues::StackKey;
+use crate::registry::Registry;
 
-struct Entry {
+/// What is known of a stack's external stores.
+pub struct Entry {
     /// Pod to ask.
     pod: SocketAddr,
     /// True when the pod is to be asked before the next round.
@@ -23,18 +24,13 @@ struct Entry {
 }
 
 /// The known faults of the stacks' external stores.
-#[derive(Default)]
-pub struct Backends {
-    entries: Mutex<HashMap<StackKey, Entry>>,
-    listeners: Mutex<Vec<UnboundedSender<StackKey>>>,
-    changed: Notify,
-}
+pub type Backends = Registry<Entry>;
 
 impl Backends {
     /// Sets the pod to ask about a stack's stores. `reported` returns the faults that the stack's status shows, for a
     /// stack that is new here: they stay until a pod says something else.
     pub fn ask(&self, stack: &StackKey, pod: SocketAddr, reported: impl FnOnce() -> StoreFaults) {
-        let mut entries = self.entries.lock();
+        let mut entries = self.entries();
         let entry = entries.entry(stack.clone()).or_insert_with(|| Entry {
             pod,
             due: true,
@@ -43,18 +39,13 @@ impl Backends {
         entry.due |= entry.pod != pod;
         entry.pod = pod;
         if entry.due {
-            self.changed.notify_one();
+            self.wake();
         }
-    }
-
-    /// Removes the state of a stack that is deleted, or has no pod to ask.
-    pub fn forget(&self, stack: &StackKey) {
-        self.entries.lock().remove(stack);
     }
 
     /// Returns the pods to ask now: all of them, or only those that are new.
     pub fn pods(&self, all: bool) -> Vec<(StackKey, SocketAddr)> {
-        let mut entries = self.entries.lock();
+        let mut entries = self.entries();
         let due = entries.iter_mut().filter_map(|(stack, entry)| {
             let due = std::mem::take(&mut entry.due) || all;
             due.then(|| (stack.clone(), entry.pod))
@@ -62,38 +53,16 @@ impl Backends {
         due.collect()
     }
 
-    /// Waits until a pod is new.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
-    }
-
     /// Records the answer of a pod, or that there is none, and notifies the listeners if a fault has changed.
     pub fn heard(&self, stack: &StackKey, pod: SocketAddr, said: Option<StoreStates>) {
-        let follow = self.entries.lock().get_mut(stack).is_some_and(|entry| {
-            // An answer that arrives after the pod was replaced counts no more.
-            entry.pod == pod && entry.record.hear(said)
-        });
-        if follow {
-            self.listeners
-                .lock()
-                .retain(|listener| listener.unbounded_send(stack.clone()).is_ok());
-        }
+        // An answer that arrives after the pod was replaced counts no more.
+        self.hear(stack, |entry| entry.pod == pod && entry.record.hear(said));
     }
 
     /// Returns the known faults of a stack's stores.
     pub fn faults(&self, stack: &StackKey) -> StoreFaults {
-        let entries = self.entries.lock();
-        let entry = entries.get(stack);
-        entry
-            .map(|entry| entry.record.faults().clone())
-            .unwrap_or_default()
-    }
-
-    /// Returns a stream of the stacks whose status should follow their stores, from now on.
-    pub fn listen(&self) -> UnboundedReceiver<StackKey> {
-        let (sender, receiver) = unbounded();
-        self.listeners.lock().push(sender);
-        receiver
+        let faults = self.read(stack, |entry| entry.record.faults().clone());
+        faults.unwrap_or_default()
     }
 }
 

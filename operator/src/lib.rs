@@ -2,8 +2,8 @@
 //!
 //! The crate `shortener-operator-core` makes every decision and is pure. This crate reads the facts, writes the
 //! objects, talks to brokers, asks pods and tries what users and intruders would. Its modules use only those after them in this list:
-//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`], [`backends`] and [`probes`], [`rabbitmq`], [`leadership`], [`server`],
-//! [`telemetry`].
+//! [`run`] and [`cli`], [`reconcile`], [`kubernetes`], [`backends`] and [`probes`], [`rabbitmq`], [`registry`] and [`transport`],
+//! [`leadership`], [`server`], [`telemetry`].
 
 pub mod backends;
 pub mod cli;
@@ -12,9 +12,11 @@ pub mod leadership;
 pub mod probes;
 pub mod rabbitmq;
 pub mod reconcile;
+pub mod registry;
 pub mod run;
 pub mod server;
 pub mod telemetry;
+pub mod transport;
 
 #[cfg(test)]
 mod testing;

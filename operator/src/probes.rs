@@ -7,21 +7,19 @@
 pub mod end_to_end;
 pub mod sole_entry;
 
-use std::{collections::HashMap, future::pending, time::Duration};
+use std::{future::pending, time::Duration};
 
-use futures::{
-    StreamExt,
-    channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded},
-    stream::FuturesUnordered,
+use futures::{StreamExt, stream::FuturesUnordered};
+use shortener_operator_core::model::{
+    finding::{Finding, ProbeResult},
+    metadata::StackKey,
 };
-use parking_lot::Mutex;
-use shortener_operator_core::model::finding::{Finding, ProbeResult};
 use tokio::{
-    sync::{Notify, Semaphore},
+    sync::Semaphore,
     time::{Instant, sleep_until},
 };
 
-use crate::rabbitmq::queues::StackKey;
+use crate::registry::Registry;
 
 /// Time until a result that is in doubt is checked.
 const SOON: Duration = Duration::from_secs(10);
@@ -41,7 +39,8 @@ pub trait Subject: Clone + PartialEq {
     fn interval(&self) -> Duration;
 }
 
-struct Probe<S: Subject> {
+/// What is known of one stack.
+pub struct Probe<S: Subject> {
     subject: S,
     /// Time of the next probe; `None` while one runs.
     next: Option<Instant>,
@@ -49,21 +48,7 @@ struct Probe<S: Subject> {
 }
 
 /// The probes of one kind of all stacks.
-pub struct Probes<S: Subject> {
-    probes: Mutex<HashMap<StackKey, Probe<S>>>,
-    listeners: Mutex<Vec<UnboundedSender<StackKey>>>,
-    changed: Notify,
-}
-
-impl<S: Subject> Default for Probes<S> {
-    fn default() -> Self {
-        Self {
-            probes: Mutex::default(),
-            listeners: Mutex::default(),
-            changed: Notify::new(),
-        }
-    }
-}
+pub type Probes<S> = Registry<Probe<S>>;
 
 impl<S: Subject> Probes<S> {
     /// Sets what is tried with a stack; `None` for nothing. What is new is tried at once.
@@ -72,7 +57,7 @@ impl<S: Subject> Probes<S> {
             self.forget(stack);
             return;
         };
-        let mut probes = self.probes.lock();
+        let mut probes = self.entries();
         let next = Some(Instant::now());
         match probes.get_mut(stack) {
             Some(probe) if probe.subject == subject => return,
@@ -91,33 +76,17 @@ impl<S: Subject> Probes<S> {
             }
         }
         drop(probes);
-        self.changed.notify_one();
+        self.wake();
     }
 
-    /// Calls a function that records a metric of a stack, unless the stack was forgotten meanwhile: the metric would stay.
+    /// Calls a function that records a metric of a stack, unless the stack was forgotten meanwhile.
     pub fn while_followed(&self, stack: &StackKey, record: impl FnOnce()) {
-        let probes = self.probes.lock();
-        if probes.contains_key(stack) {
-            record();
-        }
-    }
-
-    /// Removes what is known of a stack.
-    pub fn forget(&self, stack: &StackKey) {
-        self.probes.lock().remove(stack);
+        self.record_if(stack, |_| true, record);
     }
 
     /// Returns the known result of a stack; `None` until there is one.
     pub fn known(&self, stack: &StackKey) -> Option<S::Answer> {
-        let probes = self.probes.lock();
-        probes.get(stack)?.finding.known().cloned()
-    }
-
-    /// Returns a stream of the stacks whose status should follow their probes, from now on.
-    pub fn listen(&self) -> UnboundedReceiver<StackKey> {
-        let (sender, receiver) = unbounded();
-        self.listeners.lock().push(sender);
-        receiver
+        self.read(stack, |probe| probe.finding.known().cloned())?
     }
 
     /// Probes the stacks forever. `attempt` returns the result, or `None` if the probe proved nothing.
@@ -144,7 +113,7 @@ impl<S: Subject> Probes<S> {
             };
             tokio::select! {
                 () = rest => {}
-                () = self.changed.notified() => {}
+                () = self.woken() => {}
                 Some((stack, subject, answer)) = running.next() => {
                     self.heard(&stack, &subject, answer);
                 }
@@ -154,7 +123,7 @@ impl<S: Subject> Probes<S> {
 
     /// Returns the probes that are due, and the time of the next one.
     fn due(&self, now: Instant) -> (Vec<(StackKey, S)>, Option<Instant>) {
-        let mut probes = self.probes.lock();
+        let mut probes = self.entries();
         let mut due = Vec::new();
         for (stack, probe) in probes.iter_mut() {
             if probe.next.is_some_and(|next| next <= now) {
@@ -168,29 +137,24 @@ impl<S: Subject> Probes<S> {
 
     /// Records a result, and notifies the listeners if the status should change.
     fn heard(&self, stack: &StackKey, subject: &S, answer: Option<S::Answer>) {
-        let mut probes = self.probes.lock();
-        let probe = probes.get_mut(stack);
-        // A result that arrives after something else is to be tried counts no more.
-        let Some(probe) = probe.filter(|probe| probe.subject == *subject) else {
-            return;
-        };
-        let flips = probe.finding.hear(answer);
-        let is_bad = |known: &S::Answer| !known.is_good();
-        let wait = if probe.finding.is_in_doubt() {
-            SOON
-        } else if probe.finding.known().is_some_and(is_bad) {
-            subject.interval().min(AGAIN)
-        } else {
-            subject.interval()
-        };
-        let wait = wait.mul_f64(rand::random_range(JITTER));
-        probe.next = Some(Instant::now() + wait);
-        drop(probes);
-        if flips {
-            self.listeners
-                .lock()
-                .retain(|listener| listener.unbounded_send(stack.clone()).is_ok());
-        }
+        self.hear(stack, |probe| {
+            // A result that arrives after something else is to be tried counts no more.
+            if probe.subject != *subject {
+                return false;
+            }
+            let flips = probe.finding.hear(answer);
+            let is_bad = |known: &S::Answer| !known.is_good();
+            let wait = if probe.finding.is_in_doubt() {
+                SOON
+            } else if probe.finding.known().is_some_and(is_bad) {
+                subject.interval().min(AGAIN)
+            } else {
+                subject.interval()
+            };
+            let wait = wait.mul_f64(rand::random_range(JITTER));
+            probe.next = Some(Instant::now() + wait);
+            flips
+        });
     }
 }
 
@@ -198,6 +162,7 @@ impl<S: Subject> Probes<S> {
 mod tests {
     use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use shortener_operator_core::model::measured::Enforcement;
     use tokio_util::task::AbortOnDropHandle;
 
@@ -217,19 +182,6 @@ mod tests {
 
     fn stack() -> StackKey {
         ("links".to_owned(), "acme".to_owned())
-    }
-
-    #[test]
-    fn no_metric_is_recorded_of_a_stack_that_is_forgotten() {
-        let (probes, mut recorded) = (Probes::<Fixed>::default(), 0);
-        probes.while_followed(&stack(), || recorded += 1);
-        assert_eq!(recorded, 0);
-        probes.follow(&stack(), Some(Fixed(None)));
-        probes.while_followed(&stack(), || recorded += 1);
-        assert_eq!(recorded, 1);
-        probes.forget(&stack());
-        probes.while_followed(&stack(), || recorded += 1);
-        assert_eq!(recorded, 1);
     }
 
     type Times = Arc<Mutex<Vec<Instant>>>;

@@ -25,10 +25,11 @@ use crate::{
         write_deadline::WriteDeadline,
     },
     probes::{end_to_end, sole_entry},
-    rabbitmq::{broker::transport, queues::monitor::Monitor},
+    rabbitmq::queues::monitor::Monitor,
     reconcile::{context::Context, controller},
     server::{health::Health, http, metrics::Metrics},
     telemetry::{self, TelemetryError, span::Tracer},
+    transport,
 };
 
 /// Time for reconciles in flight to finish after a stop signal. With the release of the lease and the shutdown of the

@@ -30,7 +30,8 @@ use shortener_common::{
 };
 use shortener_operator::{
     cli::dlq::letters::{self, Choice, Operation},
-    rabbitmq::broker::{Broker, BrokerError, Login, counters, message::Message, transport},
+    rabbitmq::broker::{Broker, BrokerError, Login, counters, message::Message},
+    transport,
 };
 use shortener_operator_core::model::topology::{
     DEAD_LETTERS, JOBS, QueueLimits, User, Users, definitions, policies,

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shortener_operator::rabbitmq::broker::{Broker, Login, message::Message, transport};
+use shortener_operator::{
+    rabbitmq::broker::{Broker, Login, message::Message},
+    transport,
+};
 use shortener_testing::broker::{self, CLIENT, until};
 
 #[tokio::test]

@@ -9,14 +9,14 @@ use futures::{StreamExt, stream};
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use shortener_operator_core::{
-    model::store_state::StoreStates,
+    model::{metadata::StackKey, store_state::StoreStates},
     plan::stores::external::{PATH, read},
 };
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::{BoxError, ServiceExt};
 
 use super::Backends;
-use crate::rabbitmq::{broker::transport::Transport, queues::StackKey};
+use crate::transport::Transport;
 
 /// Mean time between two rounds. The time varies, so that operators that started together do not stay together.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ impl Monitor {
         loop {
             let all = tokio::select! {
                 () = sleep_until(next) => true,
-                () = self.backends.changed() => false,
+                () = self.backends.woken() => false,
             };
             if all {
                 next = Instant::now() + PERIOD.mul_f64(rand::random_range(JITTER));

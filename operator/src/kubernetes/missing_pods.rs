@@ -6,10 +6,11 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use shortener_operator_core::model::{live::Workload, metadata::Component};
+use shortener_operator_core::model::{
+    live::Workload,
+    metadata::{Component, StackKey},
+};
 use tokio::time::Instant;
-
-use crate::rabbitmq::queues::StackKey;
 
 /// Time for which pods are missing before the Events are read. Pods that can be created are there by then.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use shortener_operator_core::{
     model::{
         measured::{Fault, Passage, Step},
+        metadata::StackKey,
         stack::Journey,
     },
     plan::conditions::TASK,
@@ -33,11 +34,8 @@ use tower::{BoxError, ServiceExt};
 
 use super::{Probes, Subject};
 use crate::{
-    rabbitmq::{
-        broker::transport::{self, Transport},
-        queues::StackKey,
-    },
     server::metrics::Metrics,
+    transport::{self, Transport},
 };
 
 /// Time limit of one request.

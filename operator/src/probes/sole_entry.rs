@@ -3,11 +3,14 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use shortener_operator_core::{model::measured::Enforcement, plan::conditions::Attempts};
+use shortener_operator_core::{
+    model::{measured::Enforcement, metadata::StackKey},
+    plan::conditions::Attempts,
+};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{Probes, Subject};
-use crate::{rabbitmq::queues::StackKey, server::metrics::Metrics};
+use crate::server::metrics::Metrics;
 
 /// Mean time between two probes of a stack.
 const PERIOD: Duration = Duration::from_secs(300);

@@ -7,7 +7,6 @@ pub mod counters;
 mod error;
 mod login;
 pub mod message;
-pub mod transport;
 
 use std::{borrow::Cow, time::Duration};
 
@@ -23,11 +22,10 @@ use shortener_operator_core::model::{
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-use crate::telemetry;
+use crate::{telemetry, transport::Transport};
 pub use error::BrokerError;
 pub use login::Login;
 use message::Message;
-use transport::Transport;
 
 #[derive(Deserialize)]
 struct QueueRow {

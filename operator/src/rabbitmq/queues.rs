@@ -7,14 +7,12 @@
 
 pub mod monitor;
 
-use std::collections::HashMap;
+use std::time::Duration;
 
-use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use parking_lot::Mutex;
 use shortener_operator_core::{
     api::WorkersAutoscaling,
     model::{
-        metadata::{Component, component_name},
+        metadata::{Component, StackKey, component_name},
         queue_record::QueueRecord,
         queue_state::Report,
         stack::{Autoscaled, Drain, ValidatedStack},
@@ -22,12 +20,9 @@ use shortener_operator_core::{
         worker_demand::WorkerCount,
     },
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 
-use crate::rabbitmq::broker::Login;
-
-/// Namespace and name of a stack.
-pub type StackKey = (String, String);
+use crate::{rabbitmq::broker::Login, registry::Registry};
 
 /// The broker to query about a stack's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,16 +62,33 @@ impl Target {
     }
 }
 
-#[derive(Default)]
-struct Entry {
+/// What is known of a stack's queue.
+pub struct Entry {
     /// Broker to query, if there is one.
     target: Option<Target>,
     /// True when the broker is to be queried before the next round.
     due: bool,
     record: QueueRecord,
+    /// The moment that all times of the record count from.
+    start: Instant,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self {
+            target: None,
+            due: false,
+            record: QueueRecord::default(),
+            start: Instant::now(),
+        }
+    }
 }
 
 impl Entry {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     /// Returns the limits of the number of workers, if it follows the queue now.
     fn limits_to_follow(&self) -> Option<&WorkersAutoscaling> {
         let target = self.target.as_ref().filter(|target| !target.paused);
@@ -90,54 +102,36 @@ impl Entry {
 }
 
 /// The known state of the stacks' queues.
-pub struct Queues {
-    /// The moment that all times of the records count from.
-    start: Instant,
-    entries: Mutex<HashMap<StackKey, Entry>>,
-    listeners: Mutex<Vec<UnboundedSender<StackKey>>>,
-    changed: Notify,
-}
-
-impl Default for Queues {
-    fn default() -> Self {
-        Self {
-            start: Instant::now(),
-            entries: Mutex::default(),
-            listeners: Mutex::default(),
-            changed: Notify::default(),
-        }
-    }
-}
+pub type Queues = Registry<Entry>;
 
 impl Queues {
     /// Records the decision of a reconcile about a stack's queue.
     pub fn decided(&self, stack: &StackKey, drain: Drain) {
-        let now = self.start.elapsed();
-        let mut entries = self.entries.lock();
+        let mut entries = self.entries();
         let entry = entries.entry(stack.clone()).or_default();
+        let now = entry.now();
         entry.record.decided(drain, now);
     }
 
     /// Records the number of a stack's workers that was applied; `None` if the spec states it.
     pub fn scaled(&self, stack: &StackKey, count: Option<WorkerCount>) {
-        if let Some(entry) = self.entries.lock().get_mut(stack) {
+        if let Some(entry) = self.entries().get_mut(stack) {
             entry.record.scaled(count);
         }
     }
 
     /// Returns true when a stack has more workers than it needs, so that it matters which of them process a job.
     pub fn has_too_many_workers(&self, stack: &StackKey) -> bool {
-        let entries = self.entries.lock();
-        let entry = entries.get(stack);
-        entry.is_some_and(|entry| {
+        let has = self.read(stack, |entry| {
             let limits = entry.limits_to_follow();
             limits.is_some_and(|limits| entry.record.demand().has_too_many(limits))
-        })
+        });
+        has.unwrap_or_default()
     }
 
     /// Sets the broker to query about a stack's queue; `None` if there is none.
     pub fn target(&self, stack: &StackKey, target: Option<Target>) {
-        let mut entries = self.entries.lock();
+        let mut entries = self.entries();
         let entry = entries.entry(stack.clone()).or_default();
         if target.is_none() {
             entry.record.forget_broker();
@@ -153,13 +147,13 @@ impl Queues {
         }
         drop(entries);
         if is_new {
-            self.changed.notify_one();
+            self.wake();
         }
     }
 
     /// Returns the brokers to query now: all of them, or only those that are new or have changed.
     pub fn targets(&self, all: bool) -> Vec<(StackKey, Target)> {
-        let mut entries = self.entries.lock();
+        let mut entries = self.entries();
         let due = entries.iter_mut().filter_map(|(stack, entry)| {
             let due = std::mem::take(&mut entry.due) || all;
             let target = entry.target.as_ref().filter(|_| due)?;
@@ -168,16 +162,11 @@ impl Queues {
         due.collect()
     }
 
-    /// Waits until a broker is new or has changed.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
-    }
-
     /// Records the report of a broker, or the reason for which there is none, and notifies the listeners if the
     /// status or the number of workers should change or a drain may be over.
     pub fn heard(&self, stack: &StackKey, said: Result<Report, String>) {
-        let now = self.start.elapsed();
-        let follow = self.entries.lock().get_mut(stack).is_some_and(|entry| {
+        self.hear(stack, |entry| {
+            let now = entry.now();
             // A report that arrives after the broker was dropped counts no more.
             let Some(target) = &entry.target else {
                 return false;
@@ -188,49 +177,23 @@ impl Queues {
                 || (target.draining && entry.record.is_empty())
                 || limits.is_some_and(|limits| entry.record.demand().is_due(limits))
         });
-        if follow {
-            self.listeners
-                .lock()
-                .retain(|listener| listener.unbounded_send(stack.clone()).is_ok());
-        }
     }
 
     /// Returns the known state of a stack's queue.
     pub fn record(&self, stack: &StackKey) -> QueueRecord {
-        let entries = self.entries.lock();
-        let entry = entries.get(stack);
-        entry.map(|entry| entry.record.clone()).unwrap_or_default()
+        let record = self.read(stack, |entry| entry.record.clone());
+        record.unwrap_or_default()
     }
 
-    /// Calls a function that records a metric of a stack's queue, unless its broker is not to be queried any more: the
-    /// metric would stay.
+    /// Calls a function that records a metric of a stack's queue, unless its broker is not to be queried any more.
     pub fn while_asked(&self, stack: &StackKey, record: impl FnOnce()) {
-        let entries = self.entries.lock();
-        if entries
-            .get(stack)
-            .is_some_and(|entry| entry.target.is_some())
-        {
-            record();
-        }
-    }
-
-    /// Removes the state of a deleted stack.
-    pub fn forget(&self, stack: &StackKey) {
-        self.entries.lock().remove(stack);
-    }
-
-    /// Returns a stream of the stacks whose status should follow their queue, from now on.
-    pub fn listen(&self) -> UnboundedReceiver<StackKey> {
-        let (sender, receiver) = unbounded();
-        self.listeners.lock().push(sender);
-        receiver
+        self.record_if(stack, |entry| entry.target.is_some(), record);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use futures::channel::mpsc::UnboundedReceiver;
     use shortener_operator_core::model::{
         queue_state::{Depth, Room},
         stack::Draining,
@@ -399,7 +362,7 @@ mod tests {
             let queues = Queues::default();
             queues.decided(&stack(), drain);
             queues.target(&stack(), None);
-            assert_eq!(queues.entries.lock().len(), remembered, "{drain:?}");
+            assert_eq!(queues.entries().len(), remembered, "{drain:?}");
         }
     }
 }

@@ -6,8 +6,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use shortener_operator_core::model::metadata::StackKey;
 
-use crate::{kubernetes::inventory::Change, rabbitmq::queues::StackKey};
+use crate::kubernetes::inventory::Change;
 
 /// A cause of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
-use crate::rabbitmq::broker::transport::Transport;
+use crate::transport::Transport;
 
 /// Every pod of every stack; clones share the state.
 #[derive(Clone, Debug, Default)]

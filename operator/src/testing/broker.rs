@@ -16,7 +16,10 @@ use serde_json::Value;
 use shortener_operator_core::model::queue_state::Depth;
 use tower::{BoxError, service_fn};
 
-use crate::rabbitmq::broker::{Broker, Login, message::Message, transport::Transport};
+use crate::{
+    rabbitmq::broker::{Broker, Login, message::Message},
+    transport::Transport,
+};
 use answers::refusal;
 
 /// An in-memory broker; clones share its state.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
-use crate::{probes::end_to_end::Connect, rabbitmq::broker::transport::Transport};
+use crate::{probes::end_to_end::Connect, transport::Transport};
 
 /// Path of the job that the gateway accepts.
 const JOB: &str = "GET /jobs/0197f2a4-0000-7000-8000-000000000001";

@@ -181,6 +181,9 @@ pub fn selector(stack: &str, component: Component) -> LabelSelector {
     }
 }
 
+/// Namespace and name of a stack.
+pub type StackKey = (String, String);
+
 /// The identity of a stack as its children carry it: name, namespace and owner reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackIdentity {
@@ -203,7 +206,7 @@ impl StackIdentity {
     }
 
     /// Returns the namespace and the name, the key of a stack in the state of the process.
-    pub fn key(&self) -> (String, String) {
+    pub fn key(&self) -> StackKey {
         (self.namespace.clone(), self.name.clone())
     }
 

@@ -22,10 +22,8 @@ use tower::BoxError;
 use super::Stack;
 use crate::{
     cli::cluster::ConnectError,
-    rabbitmq::broker::{
-        Broker, Login,
-        transport::{self, Transport},
-    },
+    rabbitmq::broker::{Broker, Login},
+    transport::{self, Transport},
 };
 
 /// Time limit of one request: a thousand messages may pass through a port-forward.

@@ -7,7 +7,8 @@ use http_body_util::Full;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-use super::{BrokerError, transport::Transport};
+use super::BrokerError;
+use crate::transport::Transport;
 
 /// Counter of the messages that left a queue because it was full.
 const DROPPED: &str = "rabbitmq_global_messages_dead_lettered_maxlen_total";

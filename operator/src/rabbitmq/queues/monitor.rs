@@ -11,6 +11,7 @@ use std::{
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use shortener_operator_core::model::{
+    metadata::StackKey,
     queue_state::{Depths, Report},
     topology::{self, QueueLimits},
 };
@@ -19,12 +20,13 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{Queues, StackKey, Target};
+use super::{Queues, Target};
 use crate::{
     leadership::write_deadline::WriteDeadline,
-    rabbitmq::broker::{Broker, BrokerError, counters, transport::Transport},
+    rabbitmq::broker::{Broker, BrokerError, counters},
     server::metrics::Metrics,
     telemetry::span::{OTHER, Tracer, in_span},
+    transport::Transport,
 };
 
 /// Time between two rounds of queries.
@@ -60,7 +62,7 @@ impl Monitor {
         loop {
             let due = tokio::select! {
                 _ = rounds.tick() => self.queues.targets(true),
-                () = self.queues.changed() => self.queues.targets(false),
+                () = self.queues.woken() => self.queues.targets(false),
                 Some((stack, target)) = running.next() => {
                     let latest = asked.remove(&stack).filter(|latest| *latest != target);
                     latest.map(|latest| (stack, latest)).into_iter().collect()

@@ -1,4 +1,4 @@
-//! HTTP transports to a broker: plain, with TLS, or over connections that the caller opens.
+//! HTTP transports to brokers, pods and gateways: plain, with TLS, or over connections that the caller opens.
 
 use std::time::Duration;
 
