@@ -7,7 +7,6 @@ pub mod kubectl;
 pub mod observed;
 pub mod plan;
 pub mod process;
-pub mod report;
 pub mod settings;
 pub mod status;
 

@@ -62,8 +62,7 @@ impl Location {
 /// Reads objects as JSON. A read that fails leaves a line in `unread`, so that a missing right on one kind never ends
 /// a command. The kinds that the cluster lacks have no objects.
 pub struct Reader {
-    /// Client for the API server.
-    pub client: Client,
+    client: Client,
     /// Reads that failed, one sentence each.
     pub unread: Vec<String>,
 }
@@ -118,35 +117,23 @@ impl Reader {
             .collect()
     }
 
-    /// Returns the value of a read, or leaves a line about its failure.
-    pub fn keep<T>(&mut self, what: &str, answer: Result<T, kube::Error>) -> Option<T> {
-        match answer {
-            Ok(value) => Some(value),
-            Err(error) => {
-                let line = format!("cannot read {what}: {}", reason(&error));
-                self.unread.push(line);
-                None
-            }
-        }
-    }
-
     fn items<T: Clone>(
         &mut self,
         listed: Result<ObjectList<T>, kube::Error>,
         kind: &ApiResource,
         namespace: Option<&str>,
     ) -> Vec<T> {
-        if let Err(kube::Error::Api(status)) = &listed
-            && refusal::is_absent(status)
-        {
-            return Vec::new();
-        }
+        let error = match listed {
+            Ok(list) => return list.items,
+            Err(kube::Error::Api(status)) if refusal::is_absent(&status) => return Vec::new(),
+            Err(error) => reason(&error),
+        };
         let place = match namespace {
             Some(namespace) => format!("{} in namespace {namespace}", kind.plural),
             None => format!("{} of the cluster", kind.plural),
         };
-        let listed = self.keep(&place, listed);
-        listed.map(|list| list.items).unwrap_or_default()
+        self.unread.push(format!("cannot read {place}: {error}"));
+        Vec::new()
     }
 }
 

@@ -13,7 +13,6 @@ use super::{
     dlq::{self, Dlq},
     plan::{self, PlanArguments},
     process,
-    report::{self, ReportArguments},
     status::{self, StatusArguments},
 };
 
@@ -43,8 +42,6 @@ pub enum PluginCommand {
     Plan(PlanArguments),
     /// List, show, replay or delete dead letters, the jobs that failed for good
     Dlq(Dlq),
-    /// Write a bug report: the stack, its objects, events, logs and versions, without credentials
-    Report(ReportArguments),
     /// Print the CustomResourceDefinition
     Crd {
         /// Output format
@@ -82,9 +79,6 @@ pub fn run(command: PluginCommand) -> Result<ExitCode, Box<dyn Error>> {
         }
         PluginCommand::Dlq(command) => {
             process::runtime()?.block_on(dlq::run(command, &mut out))?;
-        }
-        PluginCommand::Report(arguments) => {
-            process::runtime()?.block_on(report::run(arguments, &mut out))?;
         }
         PluginCommand::Crd { format } => process::print_crd(format, &mut out)?,
         PluginCommand::Completion { shell } => out.write_all(&script(shell))?,
@@ -126,7 +120,6 @@ mod tests {
             "status",
             "plan",
             "dlq",
-            "report",
             "crd",
             "completion",
         ] {
@@ -148,16 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn a_report_needs_a_name() {
-        assert!(parse(&["report"]).is_err());
-        assert!(parse(&["report", "demo", "-o", "report.yaml", "--lines", "10"]).is_ok());
-    }
-
-    #[test]
     fn every_shell_gets_a_script_for_the_program() {
         for shell in Shell::value_variants() {
             let script = String::from_utf8(script(*shell)).unwrap();
-            for word in [PROGRAM, "report", "all-namespaces"] {
+            for word in [PROGRAM, "status", "all-namespaces"] {
                 assert!(script.contains(word), "{shell}: {word}");
             }
         }

@@ -58,7 +58,7 @@ mod tests {
             (&["dlq", "replay", "--a"][..], "--all\n:4\n"),
             (&["status", "--all"][..], "--all-namespaces\n:4\n"),
             (&["completion", "ba"][..], "bash\n:4\n"),
-            (&["report", "dem"][..], ":4\n"),
+            (&["status", "dem"][..], ":4\n"),
             (&["__"][..], ":4\n"),
             (&[][..], ":4\n"),
         ] {
