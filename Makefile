@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down dev tables test integrations bench bench-operator pgo soak check fmt crds readme images dist release rehearse
+.PHONY: help up down dev tables test test-all integrations bench bench-operator pgo soak check fmt crds readme images dist release rehearse
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,14 +16,16 @@ dev: ## Run the app, a worker and their stores on this machine, without a cluste
 tables: ## Perform the requests of the specification's tables on the stack of make up
 	@e2e/checks/tables.sh
 
-test: ## Run every check and test, on a cluster of its own
+test: ## Run the checks and tests of every change, on a cluster of its own; CI runs this
 	@e2e/test.sh
 
-integrations: ## Check against programs of other projects (Traefik, Schemathesis, Chromium), and run the long cluster tests
+test-all: ## Run every check and test, those of `make test` and what takes too long for every change
+	@e2e/test.sh all
+
+integrations: ## Check against programs of other projects (Traefik, Schemathesis, Chromium); part of `make test-all`
 	@e2e/checks/traefik.sh
 	@e2e/checks/api.sh
 	@e2e/checks/pages.sh
-	@e2e/checks/long.sh
 
 bench: ## Measure redirects and jobs beside nginx and a bare publisher; ARGS="--rounds 9" changes what is measured
 	@e2e/checks/bench.sh $(ARGS)
@@ -34,10 +36,10 @@ bench-operator: ## Measure the operator with 1,000 stacks beside 20,000 Secrets 
 pgo: ## Write the profile by which the app of a release is optimized
 	@e2e/checks/pgo.sh
 
-soak: ## Kill workers 50 times while 1,000 jobs run
+soak: ## Kill workers 50 times while 1,000 jobs run; part of `make test-all`
 	@SOAK_JOBS=1000 SOAK_KILLS=50 e2e/checks/soak.sh
 
-check: ## Run the checks that need no cluster: formatting, lints, documents, unit tests, chart
+check: ## Run the part of `make test` that needs no cluster: formatting, lints, documents, unit tests, chart
 	@e2e/test.sh source unit chart
 
 fmt: ## Format the Rust code

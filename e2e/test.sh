@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs every check and every test of the project; `make test` and CI call it.
+# Runs the checks and the tests of the project; `make test` and CI call it.
 #
 #   e2e/test.sh [source|unit|chart|cluster]...     all four when none is named
+#   e2e/test.sh all                                all four with what they leave out otherwise; `make test-all`
 #
 # Steps of one stage all run; a stage starts only when nothing before it failed. At the end there is a table of the
 # steps and a last line `N passed, N failed`: each Rust test counts, and each other step counts as one.
@@ -16,6 +17,8 @@ passed=0
 failed=0
 blocked=no
 wants_cluster=no
+# yes for what takes too long for every run, too.
+everything=no
 rows=()
 # The processes of the endless loops.
 busy=()
@@ -53,6 +56,11 @@ run() {
   passed=$((passed + good))
   failed=$((failed + bad))
   rows+=("$name|$verdict|$good/$((good + bad))|$((SECONDS - begin))|$(load)")
+}
+
+# Like run, for steps that only `make test-all` has.
+more() {
+  if [[ $everything == yes ]]; then run "$@"; fi
 }
 
 # Prints the average number of processes that ran or waited for a processor in the last minute.
@@ -126,12 +134,12 @@ source_stage() {
   stage
   run check 'formatting' formatting
   run check 'shell scripts' e2e/checks/shell.sh
-  run check 'make up on a laptop' e2e/checks/portable.sh
+  more check 'make up on a laptop' e2e/checks/portable.sh
   run check 'public images' e2e/checks/digests.sh
   run check 'documents' e2e/checks/docs.sh
   run check 'features of programs and tests' e2e/checks/features.sh
   run check 'clippy' cargo clippy --profile quick --workspace --all-targets -- -D warnings
-  run check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
+  more check 'rustdoc' env RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
     cargo doc --profile quick --workspace --no-deps --document-private-items
   run check 'workflows' e2e/checks/workflows.sh
   run check 'alert rules' e2e/checks/alerts.sh
@@ -151,7 +159,7 @@ unit_stage() {
   run check 'status for GitOps tools' e2e/checks/kstatus.sh
   run check 'dependencies' e2e/checks/dependencies.sh
   run check 'registry on loopback' e2e/checks/registry-test.sh
-  run check 'release' e2e/checks/release.sh
+  more check 'release' e2e/checks/release.sh
 }
 
 chart_stage() {
@@ -163,6 +171,7 @@ chart_stage() {
 }
 
 cluster_stage() {
+  local left_out=() left_out_one_by_one=()
   stage
   run check 'tools, node and services' cluster_parts
   stage
@@ -178,19 +187,32 @@ cluster_stage() {
   stage
   run check 'helm test' helm_test
   run check 'examples, by the API server' e2e/checks/examples.sh cluster
-  run tests 'cluster tests' cluster_tests cluster --test-threads=12 --show-output
-  run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output "${long_tests[@]/#/--skip=}"
+  if [[ $everything == no ]]; then
+    left_out=("${slow_cluster_tests[@]/#/--skip=}")
+    left_out_one_by_one=("${slow_serial_tests[@]/#/--skip=}")
+  fi
+  run tests 'cluster tests' cluster_tests cluster --test-threads=12 --show-output "${left_out[@]}"
+  run tests 'cluster tests, one by one' cluster_tests serial --test-threads=1 --show-output "${left_out_one_by_one[@]}"
   if ((failed > 0)) && [[ $blocked == no ]]; then diagnose; fi
   stage
   # The remaining steps mostly wait and measure nothing, so the other cluster is created in parallel.
-  if [[ $blocked == no ]]; then begin_ipv6_check; fi
+  if [[ $blocked$everything == noyes ]]; then begin_ipv6_check; fi
   run check 'upgrade and rollback of the chart' e2e/checks/chart-upgrade.sh
-  run check 'step for other CI' e2e/checks/ci-step.sh
-  run check 'hardening, step by step' e2e/checks/hardening.sh
-  run check 'a list of namespaces' e2e/checks/scope.sh
-  run check 'a cluster without IPv4' follow_ipv6_check
+  more check 'step for other CI' e2e/checks/ci-step.sh
+  more check 'hardening, step by step' e2e/checks/hardening.sh
+  more check 'a list of namespaces' e2e/checks/scope.sh
+  more check 'a cluster without IPv4' follow_ipv6_check
   # Last on its cluster, because it costs every stack there, and not in parallel with the other one, because it measures.
-  run tests 'cluster tests, outages' cluster_tests outage --test-threads=1 --show-output
+  more tests 'cluster tests, outages' cluster_tests outage --test-threads=1 --show-output
+}
+
+# What needs programs of other projects, or many minutes, and no cluster.
+last_stage() {
+  stage
+  more check 'Ingresses in Traefik' e2e/checks/traefik.sh
+  more check 'requests by the OpenAPI document' e2e/checks/api.sh
+  more check 'pages in a browser' e2e/checks/pages.sh
+  more check 'a thousand jobs, fifty kills' env SOAK_JOBS=1000 SOAK_KILLS=50 e2e/checks/soak.sh
 }
 
 # A function, because bash reads a script while it runs it, and an edit during a run would derail it.
@@ -203,7 +225,11 @@ main() {
   claim_target
   times_at_start=$(processor_times)
   begin_busy_loops
-  if (($# == 0)); then set -- source unit chart cluster; fi
+  if [[ $* == all ]]; then
+    everything=yes
+    export E2E_STARVE_SECONDS=${E2E_STARVE_SECONDS:-120} E2E_KILLS=${E2E_KILLS:-200}
+  fi
+  if [[ $everything == yes ]] || (($# == 0)); then set -- source unit chart cluster; fi
   run check 'machine' e2e/checks/preflight.sh
   if [[ " $* " == *" cluster "* ]]; then
     wants_cluster=yes
@@ -213,9 +239,10 @@ main() {
   for name in "$@"; do
     case $name in
       source | unit | chart | cluster) "${name}_stage" ;;
-      *) die "there is no stage $name" "name one of source, unit, chart, cluster, or none for all" ;;
+      *) die "there is no stage $name" "name one of source, unit, chart, cluster, none for the four, or all alone" ;;
     esac
   done
+  last_stage
   exit
 }
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The cluster of `make test`. It has a name, a port and a kubeconfig of its own, so that it runs beside the one of
-# `make up`. Sourced after lib.sh by e2e/test.sh, long.sh and bench-operator.sh.
+# `make up`. Sourced after lib.sh by e2e/test.sh and bench-operator.sh.
 # shellcheck source=../images/names.sh
 . "$repo/e2e/images/names.sh"
 
@@ -9,9 +9,16 @@ export KUBECONFIG=$cache/kubeconfig-$CLUSTER_NAME
 export SHORTENER_PARTS=tests
 operator_namespace=shortener-system
 cluster_is_up=no
-# Tests of the target `serial` that take minutes each; only `make integrations` runs them.
+# The tests that only `make test-all` runs, because of their time: of the target `cluster` the second protocol of each
+# gateway, and backends that are away, which the tests of the app and the worker have without a cluster; of the target
+# `serial` what needs minutes.
 # shellcheck disable=SC2034 # not every script that sources this file runs tests
-long_tests=(profiles:: rollout::without_the_drain)
+slow_cluster_tests=(::ingress_nginx_by_https:: ::standalone:: ::gateway_api:: outages:: cache_nonsense::)
+# shellcheck disable=SC2034
+slow_serial_tests=(
+  profiles:: rollout::without_the_drain rollout::a_rolling_update_behind_ingress_nginx starvation:: chaos:: rest::
+  namespace:: lent_certificate:: drift::every_child_of_every_profile
+)
 # The process group of the check on a cluster without IPv4, if it has begun.
 ipv6_check=
 
