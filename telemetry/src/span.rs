@@ -190,11 +190,6 @@ impl Span {
         self.link(position(caller.trace_id, caller.span_id, true))
     }
 
-    /// Adds a link to another span of this process.
-    pub fn link_other(&mut self, other: TraceContext) -> &mut Self {
-        self.link(position(other.trace_id, other.span_id, false))
-    }
-
     fn link(&mut self, other: SpanContext) -> &mut Self {
         if let Some(span) = &mut self.span {
             span.add_link(other, Vec::new());
@@ -234,12 +229,6 @@ impl Position {
     #[must_use]
     pub fn current() -> Self {
         Self(CURRENT.try_with(Clone::clone).ok())
-    }
-
-    /// Returns the trace context of the span, with or without an exporter.
-    #[must_use]
-    pub fn trace(&self) -> Option<TraceContext> {
-        self.0.as_ref().map(|current| current.trace)
     }
 
     /// Runs the work with this span as the current span.
