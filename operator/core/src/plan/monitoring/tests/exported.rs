@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use shortener_app::{metrics::Answered, route::Route};
+use shortener_app::route::Route;
 use shortener_common::{
     exposition::Format, memory::Memory, telemetry::Dropped, trace::TraceContext,
     vector::VectorMetrics,
 };
-use shortener_worker::metrics::Processed;
+use shortener_worker::outcome::JobOutcome;
 
 /// The operator's metrics after each kind of event. A test of the crate `shortener-operator` keeps them current.
 const OPERATOR: &str = include_str!("../../../../../snapshots/metrics.snap");
@@ -70,9 +70,8 @@ fn app() -> String {
     let _purge = metrics.with_purge();
     ask(&metrics.with_vector());
     publisher.attempt(None, Duration::ZERO, trace());
-    let route = Route::from_template(Some("/{code}"));
-    let answered = Answered::at_once(route, &Method::GET, StatusCode::FOUND, trace());
-    metrics.request(&answered);
+    let answered = (&Method::GET, Route::REDIRECT, StatusCode::FOUND);
+    metrics.answered(answered, Duration::ZERO, trace());
     Format::OpenMetrics.encode(metrics.registry()).unwrap()
 }
 
@@ -80,6 +79,6 @@ fn worker() -> String {
     let mut metrics = shortener_worker::metrics::Metrics::default();
     metrics.register(Box::new(Dropped::default()));
     ask(&metrics.with_vector());
-    metrics.processed(Processed::Done, Duration::ZERO, trace());
+    metrics.processed(&JobOutcome::Done, Duration::ZERO, trace());
     Format::OpenMetrics.encode(metrics.registry()).unwrap()
 }
