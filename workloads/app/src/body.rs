@@ -11,25 +11,22 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE},
 };
 use http_body_util::BodyExt;
-use serde::de::DeserializeOwned;
+use parking_lot::Mutex;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Number, Value};
 use shortener_common::budget::{Budget, Share};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 
-/// The memory of a body for each of its bytes: a buffer that grows doubles its size.
-const GROWTH: usize = 2;
-/// The memory of a value in bytes: a list that grows has up to three places for each of its values, and a string has an
-/// allocation of its own.
-const VALUE: usize = 4 * size_of::<Value>();
-/// The memory of an entry of an object in bytes: its nodes are half full at least, and a name has an allocation of its
-/// own.
-const ENTRY: usize = 2 * PLACE + 32;
-/// The memory of an object's first node in bytes, which has places for eleven entries.
-const NODE: usize = 11 * PLACE + 32;
-/// The size of an entry in a node, in bytes.
-const PLACE: usize = size_of::<String>() + size_of::<Value>();
+/// The memory of a body for each of its bytes: a buffer that grows doubles its size. What is kept of a body later, and the
+/// statement that stores it, need no more.
+const FACTOR: usize = 2;
+/// The maximum number of values and names in a body: the largest vector and the largest payload fit together. While a body
+/// is read they take less than 3 MiB, since at worst, in objects with one entry each, two of them take 672 bytes.
+const MAX_VALUES: usize = 8192;
+/// Held while the values of a body exist: those of one body at a time.
+static VALUES: Mutex<()> = Mutex::new(());
 
 /// The deadline of the response to a request; set by [`crate::observe`].
 #[derive(Clone, Copy, Debug)]
@@ -53,52 +50,38 @@ impl Deadline {
     }
 }
 
-/// What was read from a body, with its share of the memory for bodies. The share is free again once this is dropped.
-#[derive(Debug)]
-pub struct Held<T> {
-    pub content: T,
-    share: Share,
-}
-
-impl<T> Held<T> {
-    /// Returns what was read, and frees its share: it has memory elsewhere from now on.
-    #[must_use]
-    pub fn release(self) -> T {
-        self.content
-    }
-}
-
-impl Held<Bytes> {
-    /// Parses the text as a JSON object, whose values take their share of the memory beside the text.
-    ///
-    /// # Errors
-    /// Fails if the text is not a JSON object, or if there is no memory for its values.
-    pub fn object(&mut self, memory: &Budget) -> Result<Map<String, Value>, Error> {
-        let weight = weight(&self.content);
-        if weight > memory.limit() {
-            return Err(Error::BodyTooHeavy);
-        }
-        if !self.share.grow(weight) {
-            return Err(Error::Busy);
-        }
-        parse_object(&self.content)
-    }
-}
-
-/// Reads a body of at most `limit` bytes that must contain a JSON object. The bytes and the values fit into the memory.
+/// Reads a body of at most `limit` bytes that must contain a JSON object. Returns what `read` makes of it, with its share of
+/// the memory for bodies.
 ///
 /// # Errors
-/// Fails if the media type is not JSON, or if the body is too large, too slow or not a JSON object, or if there is no
-/// memory for it.
-pub async fn json_object(
+/// Fails if the media type is not JSON, if the body is too large, too slow or not a JSON object, if there is no memory for
+/// it, or if `read` fails.
+pub async fn json<T>(
     request: Request,
     limit: usize,
     memory: &Budget,
-) -> Result<Held<Map<String, Value>>, Error> {
-    let mut text = json_text(request, limit, memory).await?;
-    let content = text.object(memory)?;
-    let share = text.share;
-    Ok(Held { content, share })
+    read: impl FnOnce(Map<String, Value>) -> Result<T, Error>,
+) -> Result<(T, Share), Error> {
+    let (text, share) = json_text(request, limit, memory).await?;
+    Ok((object(&text, read)?, share))
+}
+
+/// Returns what `read` makes of the JSON object in a text. It cannot keep the values, which take many times the memory of
+/// their text.
+///
+/// # Errors
+/// Fails if the text is not a JSON object or has too many values, or if `read` fails.
+pub fn object<T>(
+    text: &[u8],
+    read: impl FnOnce(Map<String, Value>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if values(text) > MAX_VALUES {
+        // A text that is not JSON is refused for that, and reading over it takes no memory.
+        serde_json::from_slice::<IgnoredAny>(text).map_err(malformed)?;
+        return Err(Error::TooManyValues(MAX_VALUES));
+    }
+    let _turn = VALUES.lock();
+    read(parse_object(text)?)
 }
 
 /// Reads a body of at most `limit` bytes that says that it is JSON, and does not parse it.
@@ -109,28 +92,20 @@ pub async fn json_text(
     request: Request,
     limit: usize,
     memory: &Budget,
-) -> Result<Held<Bytes>, Error> {
+) -> Result<(Vec<u8>, Share), Error> {
     if !is_plain_json(request.headers()) {
         return Err(Error::UnsupportedMediaType);
     }
-    read(request, limit, memory).await
-}
-
-/// Reads a body of at most `limit` bytes.
-async fn read(request: Request, limit: usize, memory: &Budget) -> Result<Held<Bytes>, Error> {
     let mut share = memory.take(0).ok_or(Error::Busy)?;
     let mut text = Vec::new();
     // The parts are copied, because each keeps the whole buffer of the connection in which it arrived.
     let keep = |part: Bytes| {
-        if !share.grow(GROWTH * part.len()) {
-            return Err(Error::Busy);
-        }
+        share.merge(memory.take(FACTOR * part.len()).ok_or(Error::Busy)?);
         text.extend_from_slice(&part);
         Ok(())
     };
     receive(request, limit, keep).await?;
-    let content = text.into();
-    Ok(Held { content, share })
+    Ok((text, share))
 }
 
 /// Passes on the parts of a body of at most `limit` bytes until its end.
@@ -169,39 +144,19 @@ async fn receive(
     }
 }
 
-/// Returns the memory that the values of a JSON text take at most while it is parsed, in bytes. Small values take many
-/// times their size in the text.
-fn weight(text: &[u8]) -> usize {
-    let (mut values, mut entries, mut objects) = (1, 0, 0);
-    let mut bytes = text.iter();
-    while let Some(byte) = bytes.next() {
+/// Returns the number of values and names in a JSON text, or a few more.
+fn values(text: &[u8]) -> usize {
+    let (mut values, mut in_string, mut is_escaped) = (1, false, false);
+    for byte in text {
         match byte {
-            b'"' => skip_string(&mut bytes),
-            b',' | b'[' => values += 1,
-            b'{' => {
-                values += 1;
-                objects += 1;
-            }
-            b':' => entries += 1,
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' | b',' | b':' if !in_string => values += 1,
             _ => {}
         }
     }
-    // An empty object has no node.
-    let nodes = entries.min(objects);
-    text.len() + values * VALUE + entries * ENTRY + nodes * NODE
-}
-
-/// Skips a string after its first quotation mark.
-fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => {
-                bytes.next();
-            }
-            _ => {}
-        }
-    }
+    values
 }
 
 fn announced_length(headers: &HeaderMap) -> Option<u64> {
@@ -272,7 +227,7 @@ pub fn whole<T: TryFrom<i128>>(number: &Number) -> Option<T> {
 /// Reads a body to its end and drops it.
 ///
 /// # Errors
-/// Returns the errors of [`json_object`] for size and time.
+/// Returns the errors of [`json_text`] for size and time.
 pub async fn discard(request: Request<Body>, limit: usize) -> Result<(), Error> {
     receive(request, limit, |_| Ok(())).await
 }
@@ -326,65 +281,47 @@ mod tests {
     }
 
     #[test]
-    fn small_values_weigh_many_times_their_size_and_text_its_size() {
-        let zeros = format!("[{}0]", "0,".repeat(999));
-        assert!(weight(zeros.as_bytes()) >= 1000 * VALUE);
-        let objects = format!("[{}{{}}]", "{\"\":0},".repeat(999));
-        assert!(weight(objects.as_bytes()) >= 999 * (NODE + ENTRY + VALUE));
-        // Empty objects, and signs in a string, are nothing but values and text.
-        let empty = format!("[{}{{}}]", "{},".repeat(999));
-        assert!(weight(empty.as_bytes()) < 2100 * VALUE + empty.len());
-        let text = format!("{{\"a\":\"{}\"}}", "{,[:\\\"\\\\".repeat(1000));
-        assert!(parse_object(text.as_bytes()).is_ok());
-        let weight = weight(text.as_bytes());
-        assert!(weight < text.len() + 2 * VALUE + ENTRY + NODE + 1);
+    fn values_and_names_are_counted_and_signs_in_strings_are_not() {
+        for (text, expected) in [
+            ("{}", 2),
+            (r#"{"a":"b"}"#, 3),
+            (r#"{"a":[1,2,{"b":null}]}"#, 8),
+            (r#"{"a,[{:":"\\","b":"\",[{:"}"#, 5),
+        ] {
+            assert_eq!(values(text.as_bytes()), expected, "{text}");
+        }
+        let full = |values: usize| format!("{{\"a\":[{}0]}}", "0,".repeat(values - 4));
+        let read = |values| object(full(values).as_bytes(), |_| Ok(()));
+        assert!(read(MAX_VALUES).is_ok());
+        assert!(matches!(
+            read(MAX_VALUES + 1),
+            Err(Error::TooManyValues(MAX_VALUES))
+        ));
     }
 
     #[tokio::test]
     async fn a_body_holds_its_memory_until_it_is_dropped() {
-        let memory = Budget::new(48 * 1024);
+        let memory = Budget::new(30_000);
         let text = format!("{{\"a\":\"{}\"}}", "x".repeat(10_000));
-        let held = json_object(request(&text), 16 * 1024, &memory)
-            .await
-            .unwrap();
-        let used = memory.used();
-        assert!((3 * text.len()..4 * text.len()).contains(&used), "{used}");
-        let second = json_object(request(&text), 16 * 1024, &memory).await;
-        assert!(matches!(second, Err(Error::Busy)), "{second:?}");
-        assert_eq!(memory.used(), used, "a refused body holds nothing");
-        let content = held.content;
-        assert_eq!(content["a"].as_str().unwrap().len(), 10_000);
-        drop(held.share);
-        assert_eq!(memory.used(), 0);
-    }
-
-    #[tokio::test]
-    async fn a_text_holds_memory_for_its_values_if_it_is_parsed_and_none_once_it_is_passed_on() {
-        let memory = Budget::new(64 * 1024);
-        let text = format!("{{\"a\":\"{}\"}}", "x".repeat(10_000));
-        let held = json_text(request(&text), 16 * 1024, &memory).await;
-        let mut held = held.unwrap();
-        assert_eq!(memory.used(), GROWTH * text.len());
-        assert_eq!(held.object(&memory).unwrap().len(), 1);
-        assert_eq!(memory.used(), GROWTH * text.len() + weight(text.as_bytes()));
-        assert_eq!(held.release(), text.as_bytes());
-        assert_eq!(memory.used(), 0);
-    }
-
-    #[tokio::test]
-    async fn a_body_with_more_values_than_there_is_memory_is_too_large() {
-        let memory = Budget::new(64 * 1024);
-        let text = format!("{{\"a\":[{}0]}}", "0,".repeat(4000));
-        let refused = json_object(request(&text), 16 * 1024, &memory).await;
-        assert!(matches!(refused, Err(Error::BodyTooHeavy)), "{refused:?}");
-        assert_eq!(memory.used(), 0);
+        let length = |object: Map<String, Value>| Ok(object["a"].as_str().map(str::len));
+        let body = || json(request(&text), 16 * 1024, &memory, length);
+        let (found, share) = body().await.unwrap();
+        assert_eq!((found, memory.used()), (Some(10_000), FACTOR * text.len()));
+        assert!(matches!(body().await, Err(Error::Busy)));
+        assert_eq!(
+            memory.used(),
+            FACTOR * text.len(),
+            "a refused body holds nothing"
+        );
+        drop(share);
+        assert_eq!((memory.used(), memory.refused()), (0, 1));
     }
 
     #[tokio::test]
     async fn the_limit_counts_what_arrives_and_not_what_is_announced() {
         let memory = Budget::new(64 * 1024);
         let text = format!("{{\"a\":\"{}\"}}", "x".repeat(10_000));
-        let refused = json_object(request(&text), 10_000, &memory).await;
+        let refused = json_text(request(&text), 10_000, &memory).await;
         assert!(matches!(refused, Err(Error::BodyTooLarge(10_000))));
         let refused = discard(request(&text), 10_000).await;
         assert!(matches!(refused, Err(Error::BodyTooLarge(10_000))));

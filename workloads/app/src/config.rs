@@ -12,7 +12,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use http::HeaderValue;
 use shortener_common::{
     config::{DatabaseArgs, LogArgs, MemoryArgs, QueueArgs, TelemetryArgs, seconds},
-    memory::{Buffer, Memory, TooLow},
+    memory::{Memory, TooLow},
     server::{PER_CONNECTION, most_connections},
     vector::VectorArgs,
 };
@@ -193,7 +193,7 @@ impl ServeArgs {
     /// Returns the number of connections on the public port for which there is memory.
     #[must_use]
     pub fn connections(&self, memory: &Memory) -> usize {
-        let room = memory.budget(Buffer::Connections).limit() / PER_CONNECTION;
+        let room = memory.connections / PER_CONNECTION;
         room.min(self.max_connections as usize)
     }
 

@@ -46,9 +46,9 @@ pub enum Error {
     /// The body is larger than this many bytes.
     #[error("The request body may be at most {0} bytes long.")]
     BodyTooLarge(usize),
-    /// The values in the body take more than all the memory for bodies.
-    #[error("The body has more values than there is memory for; send fewer values.")]
-    BodyTooHeavy,
+    /// The body has more values and names than this.
+    #[error("The body may have at most {0} values and names; send fewer.")]
+    TooManyValues(usize),
     /// The path and the query are longer than this many bytes.
     #[error("The path and query may be at most {0} bytes long.")]
     UriTooLong(usize),

@@ -20,7 +20,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use shortener_common::{
-    database::LaneMetrics, purge::PurgeMetrics, trace::TraceContext, vector::VectorMetrics,
+    database::LaneMetrics, memory::Memory, purge::PurgeMetrics, trace::TraceContext,
+    vector::VectorMetrics,
 };
 
 use crate::{publisher::metrics::PublisherMetrics, route::Route};
@@ -175,6 +176,11 @@ impl Metrics {
         self.registry.register_collector(collector);
     }
 
+    /// Registers the metric of the buffers.
+    pub fn with_buffers(&mut self, memory: &Memory) {
+        memory.register(&mut self.registry);
+    }
+
     /// Registers the metrics of keys, which exist only if clients can have keys.
     pub fn with_auth(&mut self) -> AuthMetrics {
         AuthMetrics::register(&mut self.registry)
@@ -214,7 +220,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use shortener_common::{exposition::Format, memory::Memory};
+    use shortener_common::exposition::Format;
 
     use super::*;
 
@@ -289,7 +295,7 @@ mod tests {
         let _cache = metrics.with_cache();
         let _publisher = metrics.with_publisher();
         let _purge = metrics.with_purge();
-        metrics.register(Memory::default().metrics());
+        metrics.with_buffers(&Memory::default());
         let text = Format::Classic.encode(metrics.registry()).unwrap();
         let undocumented = shortener_testing::metrics::undocumented(&text);
         assert_eq!(undocumented, Vec::<&str>::new());

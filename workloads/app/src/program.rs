@@ -46,7 +46,7 @@ async fn serve(args: ServeArgs, more: Vec<Box<dyn Collector>>) -> anyhow::Result
     for collector in observed.losses().into_iter().chain(more) {
         metrics.register(collector);
     }
-    metrics.register(memory.metrics());
+    metrics.with_buffers(&memory);
     let parts = state::Observed {
         metrics,
         tracer: observed.tracer(),

@@ -6,7 +6,7 @@ use anyhow::Context;
 use shortener_common::{
     database::Database,
     documents::Documents,
-    memory::{Buffer, Memory},
+    memory::Memory,
     purge::Purge,
     server::{self, Cores, Settings, listen},
     telemetry::span::Tracer,
@@ -192,7 +192,7 @@ fn queue(
         let publisher = Publisher::start(
             broker.clone(),
             JobIds::new(config.job_id_key.as_deref(), keep_days),
-            memory.budget(Buffer::Jobs),
+            memory.jobs.clone(),
             metrics.with_publisher(),
             tracer.clone(),
         );

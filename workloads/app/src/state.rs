@@ -11,13 +11,8 @@ use std::{
 use axum::body::Bytes;
 use prometheus_client::registry::Registry;
 use shortener_common::{
-    backends::Backends,
-    budget::Budget,
-    documents::Documents,
-    internal::Process,
-    memory::{Buffer, Memory},
-    telemetry::span::Tracer,
-    vector::VectorStore,
+    backends::Backends, documents::Documents, internal::Process, memory::Memory,
+    telemetry::span::Tracer, vector::VectorStore,
 };
 use tokio::sync::Semaphore;
 
@@ -66,8 +61,6 @@ pub struct Shared {
     pub tracer: Tracer,
     /// The memory of the buffers.
     pub memory: Memory,
-    /// The memory of request bodies and the values in them.
-    pub bodies: Budget,
     /// The check of keys.
     pub guard: Guard,
     /// The origins whose scripts may use the API.
@@ -146,7 +139,6 @@ impl AppState {
             vector: profiles.vector,
             metrics: observed.metrics,
             tracer: observed.tracer,
-            bodies: observed.memory.budget(Buffer::Bodies),
             memory: observed.memory,
             limits: Limits::by_address(&config, cache),
             key_limits: Limits::by_key(&config, cache),

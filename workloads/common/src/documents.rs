@@ -95,7 +95,7 @@ impl Documents {
         Self(database)
     }
 
-    /// Stores or replaces a document. Returns its version, and true if it replaced one.
+    /// Stores or replaces a document with a JSON object as its payload. Returns its version, and true if it replaced one.
     ///
     /// # Errors
     /// Fails if the database is down.
@@ -103,9 +103,8 @@ impl Documents {
         &self,
         id: DocumentId,
         vector: &[f32],
-        payload: &Map<String, Value>,
+        payload: String,
     ) -> Result<(Version, bool), StoreError> {
-        let payload = serde_json::to_string(payload).map_err(malformed)?;
         let (number, replaced) = self
             .0
             .run("INSERT documents", |pool| async move {

@@ -31,10 +31,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{
-    memory::{Buffer, Memory},
-    telemetry::LogRecords,
-};
+use crate::{memory::Memory, telemetry::LogRecords};
 
 /// The memory of a line that waits, in bytes: a line of a request has about 400.
 const LINE: usize = 512;
@@ -96,7 +93,7 @@ pub fn init(
     records: Option<LogRecords>,
     memory: &Memory,
 ) -> Result<Logging, Box<dyn std::error::Error + Send + Sync>> {
-    let lines = memory.budget(Buffer::LogLines).limit() / LINE;
+    let lines = memory.log_lines / LINE;
     // A request never waits for the reader of the log: the line is dropped and counted instead.
     let (writer, writing) = NonBlockingBuilder::default()
         .buffered_lines_limit(lines.min(WAITING))

@@ -3,12 +3,11 @@
 //! What does not depend on the traffic, and the most that all buffers can hold together, stay below the limit. No
 //! traffic can therefore make the kernel end the program.
 
-use std::{fmt, fs};
+use std::fs;
 
 use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
 };
 
 use crate::budget::Budget;
@@ -24,77 +23,26 @@ const FREE: u64 = 8;
 const CONTROL_GROUP: &str = "/sys/fs/cgroup/memory.max";
 
 /// The memory that does not depend on the limit, in MiB.
-const FIXED: [(&str, u64); 6] = [
-    ("the program, the runtime and certificates", 20),
-    // For each signal the items of one batch, their encoding, and the frames of the connection.
-    ("batches on their way to the collector", 6),
-    ("the connections of the internal port", 2),
-    // Two tables by address with 57,344 clients each; keys are few.
-    ("rate limits", 7),
-    // 512 redirects, 256 other look-ups and 256 changes that wait, and the results of 160 look-ups. The requests belong to
-    // the connections, and their bodies to the bodies.
-    ("reads and changes that wait for the database", 2),
-    ("metrics, and documents that do not change", 2),
-];
+const FIXED: u64 =
+    // The program, the runtime and certificates.
+    20
+    // Batches on their way to the collector: for each signal the items of one batch, their encoding, and the frames of the
+    // connection.
+    + 6
+    // The connections of the internal port.
+    + 2
+    // Rate limits: two tables by address with 57,344 clients each; keys are few.
+    + 7
+    // 512 redirects, 256 other look-ups and 256 changes that wait for the database, and the results of 160 look-ups. The
+    // requests belong to the connections, and their bodies to the bodies.
+    + 2
+    // The values of one body, while it is read.
+    + 3
+    // Metrics, and documents that do not change.
+    + 2;
 
-/// A buffer that grows with the traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffer {
-    /// Open connections on the public port. Further ones wait until one of them ends.
-    Connections,
-    /// Request bodies and the values in them. A further one is refused.
-    Bodies,
-    /// Jobs that the broker has not confirmed. A further one is refused.
-    Jobs,
-    /// Commands to the cache. Without room, a request continues without the cache.
-    CacheCommands,
-    /// Links that the cache has missed. The oldest ones are dropped.
-    CacheWrites,
-    /// Spans that wait for the collector. Further ones are dropped.
-    Spans,
-    /// Log records that wait for the collector. Further ones are dropped.
-    LogRecords,
-    /// Lines that wait for the reader of standard output. Further ones are dropped.
-    LogLines,
-}
-
-impl Buffer {
-    /// All buffers of the app.
-    pub const ALL: [Self; 8] = [
-        Self::Connections,
-        Self::Bodies,
-        Self::Jobs,
-        Self::CacheCommands,
-        Self::CacheWrites,
-        Self::Spans,
-        Self::LogRecords,
-        Self::LogLines,
-    ];
-    /// The buffers with a size that clients choose, item by item. How many connections are open is a metric of its own,
-    /// and the buffers of telemetry hold a number of items, and count what they drop themselves.
-    const COUNTED: [Self; 4] = [
-        Self::Bodies,
-        Self::Jobs,
-        Self::CacheCommands,
-        Self::CacheWrites,
-    ];
-
-    /// Returns the value of the metric label, and the memory at the default limit in MiB. Another limit changes all
-    /// of them in proportion.
-    const fn row(self) -> (&'static str, u64) {
-        match self {
-            // 768 of them, see the server.
-            Self::Connections => ("connections", 36),
-            Self::Bodies => ("bodies", 12),
-            Self::Jobs => ("jobs", 10),
-            Self::CacheCommands => ("cache_commands", 2),
-            Self::CacheWrites => ("cache_writes", 2),
-            Self::Spans => ("spans", 4),
-            Self::LogRecords => ("log_records", 4),
-            Self::LogLines => ("log_lines", 3),
-        }
-    }
-}
+/// The memory of all buffers at the default limit, in MiB: the sum of what [`Memory::divide`] gives to each.
+const BUFFERS: u64 = 70;
 
 /// The memory limit is too low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,9 +57,28 @@ pub struct TooLow {
     needed: u64,
 }
 
-/// The budgets of all buffers of a program; cheap to clone.
+/// The memory of all buffers of a program; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Memory([Budget; Buffer::ALL.len()]);
+pub struct Memory {
+    /// The bytes for open connections on the public port. Further ones wait until one of them ends.
+    pub connections: usize,
+    /// Request bodies, and what is kept of them. A further one is refused.
+    pub bodies: Budget,
+    /// Jobs that the broker has not confirmed. A further one is refused.
+    pub jobs: Budget,
+    /// Commands to the cache. Without room, a request continues without the cache.
+    pub cache_commands: Budget,
+    /// Links that the cache has missed. The oldest ones are dropped.
+    pub cache_writes: Budget,
+    /// The bytes for spans that wait for the collector. Further ones are dropped, and counted with those of telemetry.
+    pub spans: usize,
+    /// The bytes for log records that wait for the collector, as for spans.
+    pub log_records: usize,
+    /// The bytes for lines that wait for the reader of standard output. Further ones are dropped, and counted there.
+    pub log_lines: usize,
+    /// What found no room, by buffer.
+    refused: Family<[(&'static str, &'static str); 1], Counter>,
+}
 
 impl Default for Memory {
     /// Divides the default limit.
@@ -134,26 +101,37 @@ impl Memory {
         Ok(Self::divide(own))
     }
 
+    /// Gives each buffer its MiB at the default limit. Another limit changes all of them in proportion.
     fn divide(limit: u64) -> Self {
-        let fixed: u64 = FIXED.iter().map(|(_, size)| size * MIB).sum();
-        let parts: u64 = Buffer::ALL.iter().map(|buffer| buffer.row().1).sum();
-        let part = (limit - limit / FREE).saturating_sub(fixed) / parts;
-        Self(Buffer::ALL.map(|buffer| {
-            let bytes = part.saturating_mul(buffer.row().1);
-            Budget::new(usize::try_from(bytes).unwrap_or(usize::MAX))
-        }))
+        let unit = (limit - limit / FREE).saturating_sub(FIXED * MIB) / BUFFERS;
+        let part = |size: u64| usize::try_from(unit.saturating_mul(size)).unwrap_or(usize::MAX);
+        let refused = Family::<_, Counter>::default();
+        let budget = |name, size| {
+            let mut budget = Budget::new(part(size));
+            budget.refused = refused.get_or_create_owned(&[("buffer", name)]);
+            budget
+        };
+        Self {
+            // 768 of them, see the server.
+            connections: part(36),
+            bodies: budget("bodies", 10),
+            jobs: budget("jobs", 9),
+            cache_commands: budget("cache_commands", 2),
+            cache_writes: budget("cache_writes", 2),
+            spans: part(4),
+            log_records: part(4),
+            log_lines: part(3),
+            refused,
+        }
     }
 
-    /// Returns the budget of a buffer.
-    #[must_use]
-    pub fn budget(&self, buffer: Buffer) -> Budget {
-        self.0[buffer as usize].clone()
-    }
-
-    /// Returns the metrics of the buffers that clients fill.
-    #[must_use]
-    pub fn metrics(&self) -> Box<dyn Collector> {
-        Box::new(BufferMetrics(self.clone()))
+    /// Registers the metric of the buffers with a size that clients choose, item by item.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "buffer_refused",
+            "Items that were refused or dropped because their buffer was full",
+            self.refused.clone(),
+        );
     }
 }
 
@@ -166,58 +144,28 @@ pub fn limit_of_container() -> u64 {
     limit.unwrap_or(DEFAULT_LIMIT)
 }
 
-/// The metrics `buffer_bytes`, `buffer_limit_bytes` and `buffer_refused_total`, with one series for each buffer.
-#[derive(Debug)]
-struct BufferMetrics(Memory);
-
-impl BufferMetrics {
-    fn encode_each<M: EncodeMetric>(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        (name, help, kind): (&str, &str, MetricType),
-        metric: impl Fn(&Budget) -> M,
-    ) -> Result<(), fmt::Error> {
-        let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-        for buffer in Buffer::COUNTED {
-            let metric = metric(&self.0.0[buffer as usize]);
-            metric.encode(family.encode_family(&[("buffer", buffer.row().0)])?)?;
-        }
-        Ok(())
-    }
-}
-
-impl Collector for BufferMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "Memory that a buffer takes, in bytes";
-        let figure = ("buffer_bytes", help, MetricType::Gauge);
-        self.encode_each(&mut encoder, figure, |budget| {
-            ConstGauge::new(budget.used() as u64)
-        })?;
-        let help = "Memory that a buffer may take, in bytes";
-        let figure = ("buffer_limit_bytes", help, MetricType::Gauge);
-        self.encode_each(&mut encoder, figure, |budget| {
-            ConstGauge::new(budget.limit() as u64)
-        })?;
-        let help = "Items that were refused or dropped because their buffer was full";
-        let figure = ("buffer_refused", help, MetricType::Counter);
-        self.encode_each(&mut encoder, figure, |budget| {
-            ConstCounter::new(budget.refused())
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use prometheus_client::registry::Registry;
-
     use super::*;
     use crate::exposition::Format;
 
     /// Returns the most memory that a program takes, in bytes.
     fn most(memory: &Memory) -> u64 {
-        let fixed: u64 = FIXED.iter().map(|(_, size)| size * MIB).sum();
-        let buffers: usize = memory.0.iter().map(Budget::limit).sum();
-        fixed + buffers as u64
+        let budgets = [
+            &memory.bodies,
+            &memory.jobs,
+            &memory.cache_commands,
+            &memory.cache_writes,
+        ];
+        let buffers = [
+            memory.connections,
+            memory.spans,
+            memory.log_records,
+            memory.log_lines,
+        ]
+        .into_iter()
+        .chain(budgets.map(Budget::limit));
+        FIXED * MIB + buffers.sum::<usize>() as u64
     }
 
     #[test]
@@ -228,16 +176,6 @@ mod tests {
             assert!(most <= limit - limit / FREE, "{most} of {limit}");
             // The division wastes less than one byte for each part.
             assert!(most + 1024 > limit - limit / FREE, "{most} of {limit}");
-        }
-    }
-
-    #[test]
-    fn at_the_default_limit_the_table_says_the_sizes() {
-        let memory = Memory::default();
-        for (place, buffer) in Buffer::ALL.into_iter().enumerate() {
-            assert_eq!(buffer as usize, place);
-            let bytes = memory.budget(buffer).limit() as u64;
-            assert_eq!(bytes, buffer.row().1 * MIB, "{buffer:?}");
         }
     }
 
@@ -264,24 +202,18 @@ mod tests {
     }
 
     #[test]
-    fn every_buffer_shows_what_it_takes_may_take_and_refused() {
+    fn what_finds_no_room_is_counted_by_buffer() {
         let (memory, mut registry) = (Memory::default(), Registry::default());
-        registry.register_collector(memory.metrics());
-        let budget = memory.budget(Buffer::Jobs);
-        let _share = budget.take(7).unwrap();
-        assert!(budget.take(usize::MAX).is_none());
+        memory.register(&mut registry);
+        let _share = memory.jobs.take(7).unwrap();
+        assert!(memory.jobs.take(usize::MAX).is_none());
         let text = Format::Classic.encode(&registry).unwrap();
         for line in [
-            "# TYPE buffer_bytes gauge",
-            "buffer_bytes{buffer=\"jobs\"} 7",
-            "buffer_bytes{buffer=\"bodies\"} 0",
-            "buffer_limit_bytes{buffer=\"jobs\"} 10485760",
             "# TYPE buffer_refused_total counter",
             "buffer_refused_total{buffer=\"jobs\"} 1",
             "buffer_refused_total{buffer=\"bodies\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
-        assert!(!text.contains("log_lines"), "{text}");
     }
 }

@@ -12,7 +12,7 @@ use shortener_telemetry::{Queue, Telemetry as Export};
 
 pub use self::dropped::Dropped;
 use self::span::Tracer;
-use crate::memory::{Buffer, Memory};
+use crate::memory::Memory;
 
 /// The time limit for the last batches at shutdown. A termination grace period has to include it.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -42,15 +42,15 @@ impl Telemetry {
         let Some(endpoint) = endpoint else {
             return Ok(Self::default());
         };
-        let queue = |buffer, dropped: &Counter| {
-            let (memory, dropped) = (memory.budget(buffer), dropped.clone());
-            Queue::new((memory.limit() / ITEM).min(WAITING), move |items| {
+        let queue = |bytes: usize, dropped: &Counter| {
+            let dropped = dropped.clone();
+            Queue::new((bytes / ITEM).min(WAITING), move |items| {
                 dropped.inc_by(items);
             })
         };
         let dropped = Dropped::default();
-        let spans = queue(Buffer::Spans, &dropped.traces);
-        let records = queue(Buffer::LogRecords, &dropped.logs);
+        let spans = queue(memory.spans, &dropped.traces);
+        let records = queue(memory.log_records, &dropped.logs);
         Ok(Self {
             export: Export::start(endpoint, service, 1.0, spans, Some(records))?,
             dropped: Some(dropped),

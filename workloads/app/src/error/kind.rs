@@ -24,7 +24,7 @@ impl Error {
                 "request-timeout",
                 "Request timeout",
             ),
-            Self::BodyTooLarge(_) | Self::BodyTooHeavy => (
+            Self::BodyTooLarge(_) | Self::TooManyValues(_) => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body-too-large",
                 "Body too large",

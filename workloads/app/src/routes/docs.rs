@@ -59,17 +59,18 @@ pub async fn put(State(state): State<AppState>, request: Request) -> Result<Resp
     };
     let id = id_of(request.uri()).ok_or_else(invalid_id)?;
     let trace = trace_of(&request);
-    let body = body::json_object(request, MAX_BODY, &state.bodies).await?;
+    let read = |body| fields::content(body, vector.store.size());
+    let (content, _share) = body::json(request, MAX_BODY, &state.memory.bodies, read).await?;
     let Content {
         vector: place,
         payload,
-    } = fields::content(body.content, vector.store.size())?;
+    } = content;
     if let Some(queue) = &state.queue {
-        let (version, _) = vector.documents.put(id, &place, &payload).await?;
+        let (version, _) = vector.documents.put(id, &place, payload).await?;
         return Ok(enqueue(vector, queue, version, trace).await);
     }
     vector.store.ready()?;
-    let (_, replaced) = vector.documents.put(id, &place, &payload).await?;
+    let (_, replaced) = vector.documents.put(id, &place, payload).await?;
     index(vector, id).await?;
     let status = if replaced {
         StatusCode::OK
@@ -153,8 +154,8 @@ pub async fn query(State(state): State<AppState>, request: Request) -> Result<Re
     let Some(vector) = &state.vector else {
         return disabled(request).await;
     };
-    let body = body::json_object(request, MAX_BODY, &state.bodies).await?;
-    let query = fields::query(body.content, vector.store.size())?;
+    let read = |body| fields::query(body, vector.store.size());
+    let (query, _share) = body::json(request, MAX_BODY, &state.memory.bodies, read).await?;
     // Held until the response is serialized.
     let _payloads = match query.with_payload {
         true => vector.payloads.acquire_many(query.limit as u32).await.ok(),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    body::Bytes,
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
@@ -20,7 +19,7 @@ use uuid::Uuid;
 
 use crate::{
     auth::{self, Identity},
-    body::{self, Held},
+    body,
     error::{BodyProblem, Error, FieldError},
     publisher::NewJob,
     scope::Scope,
@@ -138,24 +137,33 @@ pub async fn enqueue(State(state): State<AppState>, request: Request) -> Result<
     let (trace, tracestate) = trace_of(&request);
     let identity = identity_of(&request);
     let origin = origin_of(&identity);
-    let text = body::json_text(request, MAX_BODY, &state.bodies).await?;
-    let task = task_of(&text.content).map_err(body::malformed)?;
+    let (text, share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
+    let task = task_of(&text).map_err(body::malformed)?;
     if origin == Origin::Anonymous && !state.config.queue.public_tasks.contains(&task) {
         return Err(needs_key(&state, &identity));
     }
-    let job = |id, text: Held<Bytes>| NewJob {
-        id,
-        origin,
-        // The publisher has memory for it: while the broker is slow, others need that of bodies.
-        body: text.release(),
-        request: Some(trace),
-        tracestate,
+    let new = queue.publisher.ids.mint();
+    let claim = match &key {
+        Some(key) => queue.jobs.claim(key, &text, new).await?,
+        None => Claim::ToPublish(new),
     };
-    let id = match key {
-        Some(key) => once(queue, &key, text, job).await?,
-        None => {
-            let id = queue.publisher.ids.mint();
-            queue.publisher.publish(job(id, text)).await?;
+    let id = match claim {
+        Claim::OtherBody => return Err(Error::KeyReused),
+        Claim::Enqueued(id) => id,
+        // In case of doubt it is published again with the same identifier, and the workers discard the second message as a
+        // duplicate.
+        Claim::ToPublish(id) => {
+            // The publisher has memory for it: while the broker is slow, others need that of bodies.
+            drop(share);
+            let job = NewJob {
+                id,
+                origin,
+                body: text.into(),
+                request: Some(trace),
+                tracestate,
+            };
+            queue.publisher.publish(job).await?;
+            note(queue, key.as_deref(), id).await;
             id
         }
     };
@@ -189,25 +197,13 @@ fn needs_key(state: &Shared, identity: &Identity) -> Error {
     refusal.map_or(Error::TaskNotPublic, Error::from)
 }
 
-/// Publishes the job of a key, unless the job is known to be published. In case of doubt it is published again with
-/// the same identifier, and the workers discard the second message as a duplicate.
-async fn once(
-    queue: &Queue,
-    key: &str,
-    text: Held<Bytes>,
-    job: impl FnOnce(Uuid, Held<Bytes>) -> NewJob,
-) -> Result<Uuid, Error> {
-    let new = queue.publisher.ids.mint();
-    let id = match queue.jobs.claim(key, &text.content, new).await? {
-        Claim::OtherBody => return Err(Error::KeyReused),
-        Claim::Enqueued(id) => return Ok(id),
-        Claim::ToPublish(id) => id,
-    };
-    queue.publisher.publish(job(id, text)).await?;
-    if let Err(error) = queue.jobs.enqueued(key, id).await {
+/// Notes that the job of a key is published.
+async fn note(queue: &Queue, key: Option<&str>, id: Uuid) {
+    if let Some(key) = key
+        && let Err(error) = queue.jobs.enqueued(key, id).await
+    {
         tracing::warn!(event = "key_not_noted", job.id = %id, error.message = %error, "key_not_noted");
     }
-    Ok(id)
 }
 
 /// Returns the state of a job.

@@ -96,12 +96,12 @@ pub struct ShortenResponse {
 pub async fn shorten(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let created_by = auth::client_of(&request).map(str::to_owned);
     let key = idempotency_key(request.headers(), created_by.as_deref())?;
-    let mut text = body::json_text(request, MAX_BODY, &state.bodies).await?;
-    let body = text.object(&state.bodies)?;
-    let mut link = parse(body, &state.destinations, Timestamp::now())?;
+    let (text, _share) = body::json_text(request, MAX_BODY, &state.memory.bodies).await?;
+    let read = |body| parse(body, &state.destinations, Timestamp::now());
+    let mut link = body::object(&text, read)?;
     link.once = key.map(|key| RequestKey {
         key,
-        body_sha256: Sha256::digest(&text.content).into(),
+        body_sha256: Sha256::digest(&text).into(),
     });
     link.created_by = created_by;
     let (status, body) = create(&state, &link).await?;

@@ -33,10 +33,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Bytes;
 use jiff::Timestamp;
 use redis::RedisResult;
-use shortener_common::{
-    memory::{Buffer, Memory},
-    telemetry::span::with_current_span,
-};
+use shortener_common::{memory::Memory, telemetry::span::with_current_span};
 use tokio::{task::JoinHandle, time::Instant};
 
 use self::{
@@ -94,7 +91,7 @@ impl Cache {
     /// Starts connecting to the cache. Commands, and links that the cache has missed, fit into this memory.
     #[must_use]
     pub fn start(source: Source, args: &CacheArgs, memory: &Memory, metrics: CacheMetrics) -> Self {
-        let writes = memory.budget(Buffer::CacheWrites);
+        let writes = memory.cache_writes.clone();
         let pending = Arc::new(PendingWrites::new(pending_writes::RETENTION, writes));
         let ttl = args.ttl();
         let unwritten = Arc::clone(&pending);
@@ -102,7 +99,7 @@ impl Cache {
         Self {
             breaker: Breaker::start(
                 source,
-                memory.budget(Buffer::CacheCommands),
+                memory.cache_commands.clone(),
                 metrics.clone(),
                 check,
             ),

@@ -19,7 +19,7 @@ use shortener_app::{
     },
 };
 use shortener_common::{
-    memory::{Buffer, Memory},
+    memory::Memory,
     queue::{
         job::{Job, tracestate_of},
         origin::Origin,
@@ -331,7 +331,7 @@ async fn what_the_time_limit_leaves_out_is_told() {
     config.queue.queue_url = Some(world.broker.url());
     let broker = config.queue.broker().unwrap().unwrap();
     let metrics = PublisherMetrics::register(&mut Registry::default());
-    let (room, ids) = (Memory::default().budget(Buffer::Jobs), JobIds::default());
+    let (room, ids) = (Memory::default().jobs, JobIds::default());
     let publisher = Publisher::start(broker.clone(), ids, room, metrics, Tracer::default());
     let mut letters = DeadLetters::new(broker, publisher);
     letters.limit = Duration::ZERO;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, ready};
 use shortener_app::{code::Code, store::cache::Known};
-use shortener_common::memory::{Buffer, Memory};
+use shortener_common::memory::Memory;
 use tokio::join;
 
 use crate::cache_server::{PATIENT, Redis, connected, until};
@@ -109,7 +109,7 @@ async fn lookups_at_a_frozen_cache_end_together_and_a_bounded_number_waits() {
     let cache = connected(&server, Duration::from_millis(300), &memory).await;
     server.ask::<()>(&["SET", "link:hot", URL]).await;
     server.freeze();
-    let budget = memory.budget(Buffer::CacheCommands);
+    let budget = memory.cache_commands.clone();
     let found = join_all((0..LOOKUPS).map(|_| cache.look_up(code("hot")))).await;
     assert!(found.iter().all(Option::is_none));
     assert_eq!(budget.refused(), (LOOKUPS - WAITING) as u64);

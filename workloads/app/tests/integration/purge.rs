@@ -10,11 +10,7 @@ use shortener_app::{
     store::migrate::migrate,
 };
 use shortener_common::{
-    database::Database,
-    exposition::Format,
-    memory::{Buffer, Memory},
-    purge::Purge,
-    telemetry::span::Tracer,
+    database::Database, exposition::Format, memory::Memory, purge::Purge, telemetry::span::Tracer,
 };
 use shortener_testing::{
     broker::{Broker, until},
@@ -50,7 +46,7 @@ impl Replica {
             config.queue.queue_url = Some(url.to_owned());
             let broker = config.queue.broker().unwrap().unwrap();
             let metrics = PublisherMetrics::register(&mut Registry::default());
-            let room = Memory::default().budget(Buffer::Jobs);
+            let room = Memory::default().jobs;
             Publisher::start(broker, JobIds::default(), room, metrics, Tracer::default())
         });
         let mut metrics = Metrics::default();

@@ -86,7 +86,7 @@ impl App {
         if let Some(dropped) = telemetry.dropped() {
             metrics.register(Box::new(dropped));
         }
-        metrics.register(memory.metrics());
+        metrics.with_buffers(&memory);
         let observed = Observed {
             metrics,
             tracer: telemetry.tracer(),

@@ -80,8 +80,7 @@ impl Scene {
     }
 
     async fn put(&self, number: u64, vector: &[f32], payload: Value) {
-        let payload = payload.as_object().cloned().unwrap();
-        let put = self.documents.put(id(number), vector, &payload);
+        let put = self.documents.put(id(number), vector, payload.to_string());
         put.await.unwrap();
     }
 

@@ -124,8 +124,8 @@ async fn sweep(
         }
     };
     let by = client(&request)?;
-    let body = body::json_object(request, MAX_BODY, &state.bodies).await?;
-    let choice = fields::choice(body.content)?;
+    let (choice, _share) =
+        body::json(request, MAX_BODY, &state.memory.bodies, fields::choice).await?;
     let work = with_current_span(async move { letters.sweep(choice, operation, &by).await });
     let swept = tokio::spawn(work).await;
     let swept = swept.map_err(|error| Error::Internal(error.to_string()))??;

@@ -70,8 +70,9 @@ pub async fn get(State(state): State<AppState>, uri: Uri) -> Result<Response, Er
 )]
 pub async fn disable(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
-    let body = body::json_object(request, MAX_BODY, &state.bodies).await?;
-    apply(&state, code, fields::disable(body.content)?, by).await
+    let bodies = &state.memory.bodies;
+    let (change, _share) = body::json(request, MAX_BODY, bodies, fields::disable).await?;
+    apply(&state, code, change, by).await
 }
 
 /// Puts a link back that was disabled.
@@ -113,8 +114,8 @@ pub async fn enable(State(state): State<AppState>, request: Request) -> Result<R
 )]
 pub async fn change(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let (code, by) = target(&request)?;
-    let body = body::json_object(request, MAX_BODY, &state.bodies).await?;
-    let end = fields::expiry(body.content, Timestamp::now())?;
+    let read = |body| fields::expiry(body, Timestamp::now());
+    let (end, _share) = body::json(request, MAX_BODY, &state.memory.bodies, read).await?;
     apply(&state, code, Change::Expire(end), by).await
 }
 
@@ -178,8 +179,9 @@ pub async fn list(State(state): State<AppState>, uri: Uri) -> Result<Response, E
 )]
 pub async fn create(State(state): State<AppState>, request: Request) -> Result<Response, Error> {
     let by = client(&request)?;
-    let body = body::json_object(request, many::MAX_BODY, &state.bodies).await?;
-    let results = many::create(&state, fields::links(body.content)?, &by).await;
+    let read = |body| Ok(many::read(fields::links(body)?, &state.destinations, &by));
+    let (links, _share) = body::json(request, many::MAX_BODY, &state.memory.bodies, read).await?;
+    let results = many::create(&state, links).await;
     Ok(private(LinksResponse { results }))
 }
 

@@ -10,10 +10,7 @@ use shortener_app::{
     publisher::{NewJob, Publisher, Refusal, metrics::PublisherMetrics},
 };
 use shortener_common::{
-    budget::Budget,
-    memory::{Buffer, Memory},
-    queue::origin::Origin,
-    telemetry::span::Tracer,
+    budget::Budget, memory::Memory, queue::origin::Origin, telemetry::span::Tracer,
 };
 use shortener_testing::{
     broker::{Broker, until},
@@ -47,7 +44,7 @@ impl World {
         config.queue.queue_url = Some(broker.url_at(proxy.address));
         let address = config.queue.broker().unwrap().unwrap();
         let metrics = PublisherMetrics::register(&mut Registry::default());
-        let room = Memory::default().budget(Buffer::Jobs);
+        let room = Memory::default().jobs;
         let ids = JobIds::default();
         let publisher = Publisher::start(address, ids, room.clone(), metrics, Tracer::default());
         let world = Self {

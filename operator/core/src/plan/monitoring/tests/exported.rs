@@ -64,7 +64,7 @@ fn ask(store: &VectorMetrics) {
 fn app() -> String {
     let mut metrics = shortener_app::metrics::Metrics::default();
     metrics.register(Box::new(Dropped::default()));
-    metrics.register(Memory::default().metrics());
+    metrics.with_buffers(&Memory::default());
     let _cache = metrics.with_cache();
     let publisher = metrics.with_publisher();
     let _purge = metrics.with_purge();

@@ -9,9 +9,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::bodies::LinkResult;
 use crate::{
+    destination::Destinations,
     error::{Error, FieldError},
     routes::shorten::{self, ShortenResponse},
     state::AppState,
+    store::postgres::NewLink,
 };
 
 /// The maximum size of a request in bytes, as at the gateway.
@@ -21,13 +23,36 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The path in the problems of links, which have none of their own.
 const INSTANCE: &str = "/api/admin/links";
 
+/// Parses the links of this client.
+pub(super) fn read(
+    links: Vec<Value>,
+    destinations: &Destinations,
+    by: &str,
+) -> Vec<Result<NewLink, Error>> {
+    let read_one = |link| {
+        let Value::Object(link) = link else {
+            return Err(Error::InvalidFields(vec![FieldError {
+                field: "links",
+                reason: "must contain objects only".to_owned(),
+            }]));
+        };
+        let mut link = shorten::parse(link, destinations, Timestamp::now())?;
+        link.created_by = Some(by.to_owned());
+        Ok(link)
+    };
+    links.into_iter().map(read_one).collect()
+}
+
 /// Creates the links. They take one connection to the database together.
-pub(super) async fn create(state: &AppState, links: Vec<Value>, by: &str) -> Vec<LinkResult> {
+pub(super) async fn create(
+    state: &AppState,
+    links: Vec<Result<NewLink, Error>>,
+) -> Vec<LinkResult> {
     let end = Instant::now() + LIMIT;
     let mut results = Vec::with_capacity(links.len());
     for link in links {
         let created = match Instant::now() < end {
-            true => timeout_at(end, create_one(state, link, by)).await,
+            true => timeout_at(end, create_one(state, link)).await,
             false => Ok(Err(Error::Deadline)),
         };
         results.push(LinkResult::from(created.unwrap_or(Err(Error::Deadline))));
@@ -37,18 +62,9 @@ pub(super) async fn create(state: &AppState, links: Vec<Value>, by: &str) -> Vec
 
 async fn create_one(
     state: &AppState,
-    link: Value,
-    by: &str,
+    link: Result<NewLink, Error>,
 ) -> Result<(StatusCode, ShortenResponse), Error> {
-    let Value::Object(link) = link else {
-        return Err(Error::InvalidFields(vec![FieldError {
-            field: "links",
-            reason: "must contain objects only".to_owned(),
-        }]));
-    };
-    let mut link = shorten::parse(link, &state.destinations, Timestamp::now())?;
-    link.created_by = Some(by.to_owned());
-    shorten::create(state, &link).await
+    shorten::create(state, &link?).await
 }
 
 impl From<Result<(StatusCode, ShortenResponse), Error>> for LinkResult {
