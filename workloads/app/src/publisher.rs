@@ -1,15 +1,12 @@
 //! Publishing jobs: a job is accepted once the broker has confirmed it, and refused in every other case.
 //!
 //! One task maintains the connection. A publication only checks that there is one, so that it fails at once during
-//! an outage. Jobs are sent without waiting for the confirmations of others, up to a number that are in flight, and those
-//! that wait at the same time are sent together. A job has its result once it and those before it are confirmed; the
-//! module `window` says why not earlier.
+//! an outage. Each channel of the connection has one batch of jobs in flight: what waited when the one before was confirmed.
 
 mod channel;
 mod connection;
 pub mod letters;
 pub mod metrics;
-mod window;
 
 use std::time::{Duration, Instant};
 
@@ -37,6 +34,8 @@ use crate::{
 const CONFIRM: Duration = Duration::from_secs(5);
 /// The maximum number of jobs that wait to be sent.
 const WAITING: usize = 1024;
+/// The number of channels, each with one batch of jobs in flight.
+const CHANNELS: usize = 4;
 /// The number of copies of a job: the library has its own until the broker confirms it.
 const COPIES: usize = 2;
 

@@ -1,29 +1,29 @@
-//! A channel that publishes jobs without waiting for the confirmations of others.
+//! A channel that publishes jobs batch by batch.
+//!
+//! The library attaches a returned message to whichever confirmation of its channel arrives next, so the confirmation of one
+//! job may carry the message of another one. A message is returned before it is confirmed, though: once all jobs of a batch
+//! are confirmed, their confirmations carry every message of the batch that was returned, and no other one.
 
-use std::{future::poll_fn, io, pin::pin};
+use std::{collections::HashSet, io, pin::pin};
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::try_join_all;
 use lapin::{
     Channel, Confirmation, Connection,
     options::{BasicPublishOptions, ConfirmSelectOptions},
 };
 use shortener_common::{
     queue::{OPERATION_TIMEOUT, job, topology, with_timeout},
-    trace::TraceContext,
+    trace::SpanId,
 };
 use tokio::{
-    sync::mpsc,
-    task::yield_now,
-    time::{Instant, sleep},
+    sync::{Mutex, mpsc},
+    time::timeout,
 };
 
-use super::{
-    CONFIRM, Caller, NewJob, Pending, Refusal,
-    window::{Answer, Window},
-};
+use super::{CONFIRM, Pending, Refusal};
 
-/// The jobs of a channel that are in flight, with those who wait for their results.
-type InFlight<'a> = Window<Caller, BoxFuture<'a, lapin::Result<Answer>>>;
+/// The maximum number of jobs in a batch.
+const BATCH: usize = 128;
 
 /// A channel of a connection.
 pub(super) struct PublishChannel<'a> {
@@ -49,114 +49,85 @@ impl<'a> PublishChannel<'a> {
 
     /// Publishes jobs until the channel fails or all senders are dropped. Callers without a result then know that the
     /// connection is lost.
-    pub(super) async fn run(&self, jobs: &mut mpsc::Receiver<Pending>) -> lapin::Result<()> {
-        let mut window = Window::new();
-        let mut overdue = pin!(sleep(CONFIRM));
+    pub(super) async fn run(&self, jobs: &Mutex<mpsc::Receiver<Pending>>) -> lapin::Result<()> {
+        let mut batch = Vec::new();
+        // The other free channels wait for the lock meanwhile.
+        while jobs.lock().await.recv_many(&mut batch, BATCH).await > 0 {
+            // No client has got a response that accepts the job of a caller that has given up.
+            batch.retain(|pending: &Pending| !pending.caller.is_gone());
+            let confirmations = self.publish(&batch).await?;
+            let publications = batch.iter().map(|pending| pending.publication.span_id);
+            let results = results(publications, &confirmations)?;
+            // The queue is declared again before callers hear that it did not exist.
+            if results.contains(&Err(Refusal::Unroutable)) {
+                topology::declare(self.connection).await?;
+            }
+            for (pending, result) in batch.drain(..).zip(results) {
+                pending.caller.tell(result);
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes jobs, and waits until all of them are confirmed.
+    async fn publish(&self, batch: &[Pending]) -> lapin::Result<Vec<Confirmation>> {
+        let mut confirmed = pin!(try_join_all(
+            batch.iter().map(|pending| self.confirmed(pending))
+        ));
         loop {
-            tokio::select! {
-                biased;
-                decided = poll_fn(|context| window.poll_decided(context)) => {
-                    overdue.as_mut().reset(Instant::now() + CONFIRM);
-                    self.tell(decided.results).await?;
-                    if let Some(error) = decided.failure {
-                        return Err(error);
-                    }
-                }
-                first = jobs.recv(), if window.has_room() => {
-                    let Some(first) = first else { return Ok(()) };
-                    if window.is_empty() {
-                        overdue.as_mut().reset(Instant::now() + CONFIRM);
-                    }
-                    // The tasks that are ready may have jobs as well, and all of them are written together.
-                    yield_now().await;
-                    self.send(first, &mut window);
-                    while window.has_room() && let Ok(next) = jobs.try_recv() {
-                        self.send(next, &mut window);
-                    }
-                }
-                // Nothing was confirmed for so long that the first caller has given up. A broker that has blocked the
-                // connection confirms everything once it has memory and disk space again.
-                () = &mut overdue, if !window.is_empty() => {
-                    if !self.connection.status().blocked() {
-                        return Err(io::Error::from(io::ErrorKind::TimedOut).into());
-                    }
-                    overdue.as_mut().reset(Instant::now() + CONFIRM);
-                }
+            match timeout(CONFIRM, &mut confirmed).await {
+                Ok(confirmations) => return confirmations,
+                // A broker that has blocked the connection confirms everything once it has memory and disk space again.
+                Err(_) if self.connection.status().blocked() => {}
+                Err(_) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             }
         }
     }
 
-    /// Sends a job, unless its caller has given up.
-    fn send<'s>(&'s self, pending: Pending, window: &mut InFlight<'s>) {
-        let Pending {
-            job,
-            publication,
-            caller,
-        } = pending;
-        if !caller.is_gone() {
-            let confirmation = self.publish(job, publication).boxed();
-            window.push(caller, publication.span_id, confirmation);
-        }
-    }
-
-    /// Publishes a job at the first poll, and completes when it is confirmed.
-    async fn publish(&self, job: NewJob, publication: TraceContext) -> lapin::Result<Answer> {
+    async fn confirmed(&self, pending: &Pending) -> lapin::Result<Confirmation> {
         let mandatory = BasicPublishOptions {
             mandatory: true,
             ..BasicPublishOptions::default()
         };
+        let (job, jobs) = (&pending.job, topology::JOBS.into());
         let tracestate = job.tracestate.as_deref();
-        let properties = job::properties(job.id, &job.origin, publication, tracestate);
-        let jobs = topology::JOBS.into();
+        let properties = job::properties(job.id, &job.origin, pending.publication, tracestate);
         let sent = self
             .channel
             .basic_publish("".into(), jobs, mandatory, &job.body, properties);
-        answer_of(sent.await?.await?)
-    }
-
-    /// Tells results. The queue is declared again before callers hear that it did not exist.
-    async fn tell(&self, results: Vec<(Caller, Result<(), Refusal>)>) -> lapin::Result<()> {
-        let mut unroutable = Vec::new();
-        for (caller, result) in results {
-            match result {
-                Err(Refusal::Unroutable) => unroutable.push(caller),
-                result => caller.tell(result),
-            }
-        }
-        if !unroutable.is_empty() {
-            topology::declare(self.connection).await?;
-        }
-        for caller in unroutable {
-            caller.tell(Err(Refusal::Unroutable));
-        }
-        Ok(())
+        sent.await?.await
     }
 }
 
-/// Reads a confirmation.
+/// Returns the results of the jobs of a batch. The span of a publication is that of no other one: a job may be published twice
+/// at the same time.
 ///
 /// # Errors
-/// Fails if it carries a message of someone else.
-fn answer_of(confirmation: Confirmation) -> lapin::Result<Answer> {
-    let is_accepted = confirmation.is_ack();
-    let returned = match confirmation.take_message() {
-        None => None,
-        Some(message) => {
+/// Fails if the broker returned a message of someone else.
+fn results(
+    publications: impl Iterator<Item = SpanId>,
+    confirmations: &[Confirmation],
+) -> lapin::Result<Vec<Result<(), Refusal>>> {
+    let mut returned = HashSet::new();
+    for confirmation in confirmations {
+        if let Confirmation::Ack(Some(message)) | Confirmation::Nack(Some(message)) = confirmation {
             let publication = job::publication_of(&message.properties);
             let unknown = || io::Error::other("the broker returned a message of someone else");
-            Some(publication.ok_or_else(unknown)?.span_id)
+            returned.insert(publication.ok_or_else(unknown)?.span_id);
         }
+    }
+    let result = |(publication, confirmation): (SpanId, &Confirmation)| match confirmation {
+        _ if returned.contains(&publication) => Err(Refusal::Unroutable),
+        Confirmation::Ack(_) => Ok(()),
+        Confirmation::Nack(_) | Confirmation::NotRequested => Err(Refusal::Rejected),
     };
-    Ok(Answer {
-        is_accepted,
-        returned,
-    })
+    Ok(publications.zip(confirmations).map(result).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use lapin::message::{BasicReturnMessage, Delivery};
-    use shortener_common::queue::origin::Origin;
+    use shortener_common::{queue::origin::Origin, trace::TraceContext};
     use uuid::Uuid;
 
     use super::*;
@@ -173,37 +144,36 @@ mod tests {
     }
 
     #[test]
-    fn a_returned_message_names_its_publication() {
+    fn each_job_has_its_own_result_whichever_confirmation_carries_its_message() {
+        // The same job three times.
         let (id, trace) = (Uuid::now_v7(), TraceContext::root());
-        // The same job twice.
-        let publications = [trace.child(), trace.child()];
-        for publication in publications {
-            let message = returned(job::properties(id, &Origin::Internal, publication, None));
-            let answer = answer_of(Confirmation::Ack(Some(message))).unwrap();
-            let expected = Answer {
-                is_accepted: true,
-                returned: Some(publication.span_id),
-            };
-            assert_eq!(answer, expected);
-        }
-        assert_ne!(publications[0].span_id, publications[1].span_id);
-    }
-
-    #[test]
-    fn only_an_acknowledgement_accepts_a_job() {
-        for (confirmation, is_accepted) in [
-            (Confirmation::Ack(None), true),
-            (Confirmation::Nack(None), false),
-            (Confirmation::NotRequested, false),
+        let publications = [trace.child(), trace.child(), trace.child()];
+        let message = || {
+            let properties = job::properties(id, &Origin::Internal, publications[1], None);
+            Some(returned(properties))
+        };
+        for confirmations in [
+            [
+                Confirmation::Ack(message()),
+                Confirmation::Ack(None),
+                Confirmation::Nack(None),
+            ],
+            [
+                Confirmation::Ack(None),
+                Confirmation::Ack(None),
+                Confirmation::Nack(message()),
+            ],
         ] {
-            let answer = answer_of(confirmation).unwrap();
-            assert_eq!((answer.is_accepted, answer.returned), (is_accepted, None));
+            let publications = publications.iter().map(|publication| publication.span_id);
+            let expected = [Ok(()), Err(Refusal::Unroutable), Err(Refusal::Rejected)];
+            assert_eq!(results(publications, &confirmations).unwrap(), expected);
         }
     }
 
     #[test]
     fn a_message_without_a_publication_ends_the_channel() {
         let message = returned(lapin::BasicProperties::default());
-        assert!(answer_of(Confirmation::Ack(Some(message))).is_err());
+        let publications = [TraceContext::root().span_id].into_iter();
+        assert!(results(publications, &[Confirmation::Ack(Some(message))]).is_err());
     }
 }

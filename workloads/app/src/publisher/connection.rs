@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use lapin::Connection;
 use shortener_common::{
     backends::Health,
     queue::{Broker, ReconnectBackoff, connect, fault, lost, topology},
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Mutex, mpsc, watch},
     time::sleep,
 };
 
-use super::{Pending, State, channel::PublishChannel, metrics::PublisherMetrics};
+use super::{CHANNELS, Pending, State, channel::PublishChannel, metrics::PublisherMetrics};
 
 /// The interval at which the topology is declared again.
 const REDECLARE: Duration = Duration::from_secs(30);
@@ -21,7 +22,7 @@ const REDECLARE: Duration = Duration::from_secs(30);
 pub(super) struct ConnectionTask {
     broker: Broker,
     /// The jobs that wait to be sent.
-    jobs: mpsc::Receiver<Pending>,
+    jobs: Mutex<mpsc::Receiver<Pending>>,
     publish: watch::Sender<State>,
     metrics: PublisherMetrics,
     health: Health,
@@ -37,7 +38,7 @@ impl ConnectionTask {
     ) -> Self {
         Self {
             broker,
-            jobs,
+            jobs: Mutex::new(jobs),
             publish,
             metrics,
             health,
@@ -51,7 +52,7 @@ impl ConnectionTask {
             let was_up = self.publish.send_replace(None).is_some();
             self.metrics.up.set(0);
             // Waiting jobs fail at once; none is kept for a later connection.
-            while self.jobs.try_recv().is_ok() {}
+            while self.jobs.get_mut().try_recv().is_ok() {}
             let Err(error) = ended else { continue };
             self.health.failed(fault(&error));
             tokio::select! {
@@ -62,16 +63,17 @@ impl ConnectionTask {
     }
 
     /// Runs one connection until it fails.
-    async fn live(&mut self) -> lapin::Result<()> {
+    async fn live(&self) -> lapin::Result<()> {
         let connection = connect(&self.broker, "shortener-app").await?;
         topology::declare(&connection).await?;
-        let channel = PublishChannel::open(&connection).await?;
+        let channels = (0..CHANNELS).map(|_| PublishChannel::open(&connection));
+        let channels = try_join_all(channels).await?;
         self.metrics.up.set(1);
         self.health.up();
         self.publish.send_replace(Some(connection.status().clone()));
         tracing::info!(event = "queue_up", "queue_up");
         tokio::select! {
-            ended = channel.run(&mut self.jobs) => ended,
+            ended = try_join_all(channels.iter().map(|channel| channel.run(&self.jobs))) => ended.map(drop),
             error = lost(&connection) => Err(error),
             failed = keep_topology(&connection) => failed,
         }
