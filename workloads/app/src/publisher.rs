@@ -20,7 +20,7 @@ use shortener_common::{
     trace::TraceContext,
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{Mutex, mpsc, oneshot, watch},
     time::timeout,
 };
 use uuid::Uuid;
@@ -112,27 +112,10 @@ struct Pending {
     job: NewJob,
     /// The trace context of its publication, which the processing continues.
     publication: TraceContext,
-    caller: Caller,
-}
-
-/// The caller that waits for the result of a job.
-#[derive(Debug)]
-struct Caller {
+    /// The caller that waits for the result, unless it has given up.
     result: oneshot::Sender<Result<(), Refusal>>,
     /// The share of the memory for jobs, free again after the confirmation.
     _share: Share,
-}
-
-impl Caller {
-    /// Returns true if the caller has given up, and then no client has got a response that accepts the job.
-    fn is_gone(&self) -> bool {
-        self.result.is_closed()
-    }
-
-    /// Tells the result, unless the caller has given up.
-    fn tell(self, result: Result<(), Refusal>) {
-        let _ = self.result.send(result);
-    }
 }
 
 impl Publisher {
@@ -149,7 +132,13 @@ impl Publisher {
         let (waiting, jobs) = mpsc::channel(WAITING);
         let (publish, state) = watch::channel(None);
         let health = Health::default();
-        let task = ConnectionTask::new(broker, jobs, publish, metrics.clone(), health.clone());
+        let task = ConnectionTask {
+            broker,
+            jobs: Mutex::new(jobs),
+            publish,
+            metrics: metrics.clone(),
+            health: health.clone(),
+        };
         tokio::spawn(task.run());
         Self {
             ids,
@@ -197,10 +186,8 @@ impl Publisher {
         let pending = Pending {
             job,
             publication,
-            caller: Caller {
-                result,
-                _share: share,
-            },
+            result,
+            _share: share,
         };
         self.waiting.try_send(pending).map_err(|_| Refusal::Busy)?;
         match timeout(CONFIRM, answer).await {

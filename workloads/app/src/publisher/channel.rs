@@ -54,7 +54,7 @@ impl<'a> PublishChannel<'a> {
         // The other free channels wait for the lock meanwhile.
         while jobs.lock().await.recv_many(&mut batch, BATCH).await > 0 {
             // No client has got a response that accepts the job of a caller that has given up.
-            batch.retain(|pending: &Pending| !pending.caller.is_gone());
+            batch.retain(|pending: &Pending| !pending.result.is_closed());
             let confirmations = self.publish(&batch).await?;
             let publications = batch.iter().map(|pending| pending.publication.span_id);
             let results = results(publications, &confirmations)?;
@@ -63,7 +63,7 @@ impl<'a> PublishChannel<'a> {
                 topology::declare(self.connection).await?;
             }
             for (pending, result) in batch.drain(..).zip(results) {
-                pending.caller.tell(result);
+                let _ = pending.result.send(result);
             }
         }
         Ok(())

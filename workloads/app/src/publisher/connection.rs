@@ -20,31 +20,15 @@ const REDECLARE: Duration = Duration::from_secs(30);
 
 /// Keeps [`State`] up to date.
 pub(super) struct ConnectionTask {
-    broker: Broker,
+    pub(super) broker: Broker,
     /// The jobs that wait to be sent.
-    jobs: Mutex<mpsc::Receiver<Pending>>,
-    publish: watch::Sender<State>,
-    metrics: PublisherMetrics,
-    health: Health,
+    pub(super) jobs: Mutex<mpsc::Receiver<Pending>>,
+    pub(super) publish: watch::Sender<State>,
+    pub(super) metrics: PublisherMetrics,
+    pub(super) health: Health,
 }
 
 impl ConnectionTask {
-    pub(super) fn new(
-        broker: Broker,
-        jobs: mpsc::Receiver<Pending>,
-        publish: watch::Sender<State>,
-        metrics: PublisherMetrics,
-        health: Health,
-    ) -> Self {
-        Self {
-            broker,
-            jobs: Mutex::new(jobs),
-            publish,
-            metrics,
-            health,
-        }
-    }
-
     pub(super) async fn run(mut self) {
         let mut backoff = ReconnectBackoff::default();
         while !self.publish.is_closed() {

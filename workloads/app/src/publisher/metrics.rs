@@ -31,32 +31,24 @@ type Durations = Family<
 pub struct PublisherMetrics {
     sent: Sent,
     duration: Durations,
-    /// The series of jobs that were accepted, which most are: it is found without building and hashing its labels.
-    accepted: Series,
     /// 1 while jobs can be published.
     pub up: Gauge<u32, AtomicU32>,
-}
-
-/// The metrics of jobs with the same result.
-#[derive(Clone, Debug)]
-struct Series {
-    sent: Counter,
-    duration: HistogramWithExemplars<TraceContext>,
 }
 
 impl PublisherMetrics {
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
-        let sent = Family::default();
-        let duration: Durations =
-            Family::new_with_constructor(|| HistogramWithExemplars::new(BUCKETS.into_iter()));
         let metrics = Self {
-            // It exists from the first scrape on, because alerts use it.
-            accepted: Series::of(&sent, &duration, None),
-            sent,
-            duration,
+            sent: Family::default(),
+            duration: Family::new_with_constructor(|| {
+                HistogramWithExemplars::new(BUCKETS.into_iter())
+            }),
             up: Gauge::default(),
         };
+        // They exist from the first scrape on, because alerts use them.
+        let accepted = labels(None);
+        drop(metrics.sent.get_or_create(&accepted));
+        drop(metrics.duration.get_or_create(&accepted));
         registry.register(
             "messaging_client_sent_messages",
             "Jobs sent to the broker, with the reason if one was not accepted",
@@ -78,27 +70,11 @@ impl PublisherMetrics {
 
     /// Counts an attempt to publish a job; `error` is one of few fixed words.
     pub fn attempt(&self, error: Option<&'static str>, duration: Duration, trace: TraceContext) {
-        match error {
-            None => self.accepted.count(duration, trace),
-            Some(_) => Series::of(&self.sent, &self.duration, error).count(duration, trace),
-        }
-    }
-}
-
-impl Series {
-    fn of(sent: &Sent, duration: &Durations, error: Option<&'static str>) -> Self {
         let labels = labels(error);
-        Self {
-            sent: sent.get_or_create_owned(&labels),
-            duration: duration.get_or_create_owned(&labels),
-        }
-    }
-
-    fn count(&self, duration: Duration, trace: TraceContext) {
-        self.sent.inc();
-        let now = Some(SystemTime::now());
-        self.duration
-            .observe(duration.as_secs_f64(), Some(trace), now);
+        self.sent.get_or_create(&labels).inc();
+        let (duration, now) = (duration.as_secs_f64(), Some(SystemTime::now()));
+        let series = self.duration.get_or_create(&labels);
+        series.observe(duration, Some(trace), now);
     }
 }
 
