@@ -66,7 +66,7 @@ pub async fn json<T>(
     Ok((object(&text, read)?, share))
 }
 
-/// Returns what `read` makes of the JSON object in a text. It cannot keep the values, which take many times the memory of
+/// Returns what `read` makes of the JSON object in a text. It must not keep the values, which take many times the memory of
 /// their text.
 ///
 /// # Errors
